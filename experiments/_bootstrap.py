@@ -1,5 +1,5 @@
-"""The baseline of a reader without data fusion: one regression a study, one after the other, with the rows
-drawn again."""
+"""The baseline without data fusion: separate regressions for each study, one after the other, with
+bootstrap samples of the rows."""
 
 import numpy as np
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -7,8 +7,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 
 def regression(inputs, targets):
-    """Kernel and noise variance of the best Gaussian process, and mean and spread by which targets are
-    standardised."""
+    """The kernel and noise variance of the best Gaussian process, and the mean and standard deviation by
+    which targets are standardised."""
     centre, scale = targets.mean(), targets.std()
     kernel = ConstantKernel(1, (1e-2, 1e3)) * RBF(
         inputs.std(), (1e-2 * inputs.std(), 1e2 * inputs.std())
@@ -20,12 +20,13 @@ def regression(inputs, targets):
 
 
 def bootstrap_of_regressions(studies, treatments, replications, rng, points=25):
-    """Mean and standard deviation, over data sets whose rows are drawn again, of the outcome where the first
-    column of study 1 is set.
+    """Mean and standard deviation, over bootstrap samples, of the outcome where the first column of study
+    1 is set.
 
-    ``studies`` are pairs of inputs and targets, those of one the inputs of the next; treatments are taken as
-    assigned by chance. What a study leads to is its regression and ``points`` quantiles of its residuals, the
-    next one is averaged over these. Kernels and noise are those of the rows as they are."""
+    ``studies`` are pairs of inputs and targets; the targets of a study are the inputs of the next one.
+    Treatments are regarded as randomised. The prediction of a study is its regression plus ``points``
+    quantiles of its residuals; the next study's prediction is averaged over these. Kernels and noises are
+    those of the original rows."""
     fits = [regression(*study) for study in studies]
     curves = []
     for _ in range(replications):
@@ -35,7 +36,7 @@ def bootstrap_of_regressions(studies, treatments, replications, rng, points=25):
             own_inputs, own_targets = inputs[resampled][:, None], (targets[resampled] - centre) / scale
             coefficients = np.linalg.solve(kernel(own_inputs) + noise * np.eye(len(resampled)), own_targets)
             flat = values.reshape(-1, 1)
-            # A smooth curve of one number, so that a thousand places tell it all.
+            # The curve is a smooth function of one number, so a thousand places represent it.
             places = np.linspace(flat.min(), flat.max(), 1000)[:, None] if len(flat) > 1000 else flat
             curve = centre + scale * kernel(places, own_inputs) @ coefficients
             predicted = (curve if places is flat else np.interp(flat[:, 0], places[:, 0], curve)).reshape(

@@ -1,14 +1,16 @@
-"""Worlds of causal data fusion whose truth is known: what experiments on effects across studies share.
+"""Simulated worlds of causal data fusion with known effects, which the experiments on effects across
+studies share.
 
-A world makes, of a random number generator and the rows of study 1 and of those after it, the studies, how
-the effect follows (as riesz.CausalFusion takes it), and the true effect as a function of treatments.
+A world is a function of a random number generator, the number of rows of study 1 and the number of rows of
+the later studies. It returns the studies, the identification of the effect (as riesz.CausalFusion takes
+it), and the true effect as a function of treatments.
 
-ablation: X ~ N(0, 2²), Y = X cos πX, T = .5 Y cos Y, noise .3, study 2 between -2 and 6. smooth: Y = X + .5
-sin 2X, T = sin Y, noise .3, 50 and 200 rows each. two modes, one mode: Z ~ U[-4, 4], X = 3 cos Z, U = 2X or
-with chance ½ 2(X - 1) - 3, Y = U + exp(-Z), T = cos Y - exp(-Y/20), noise .5, study 2 between -10 and 10, by
-the back door; narrow: Z ~ U[-2, 2]. front door: one mode with Z unmeasured, through U. heavy tails: noise .3
-times t with 3 degrees of freedom. harder: the source's graph, of D on the target, noise .3, through B and C.
-chain: X → Y → V → T, three studies of 100 rows."""
+ablation: X ~ N(0, 2²), Y = X cos πX, T = .5 Y cos Y, noise .3, study 2 between -2 and 6. smooth: Y = X +
+.5 sin 2X, T = sin Y, noise .3, 50 and 200 rows each. two modes, one mode: Z ~ U[-4, 4], X = 3 cos Z, U =
+2X, or 2(X - 1) - 3 with probability ½, Y = U + exp(-Z), T = cos Y - exp(-Y/20), noise .5, study 2 between
+-10 and 10, by the back door; narrow: Z ~ U[-2, 2]. front door: one mode with Z unmeasured, through U.
+heavy tails: noise .3 times t with 3 degrees of freedom. harder: the source's graph, the effect of D on the
+target, noise .3, through B and C. chain: X → Y → V → T, three studies of 100 rows."""
 
 import numpy as np
 
@@ -109,7 +111,7 @@ def chain(rng, n, m):
     return [{"x": x, "y": y}, {"y": ys, "v": v}, {"v": vs, "t": t}], {"randomized": True}, truth
 
 
-#: How data are made, and rows of study 1 and of those after it.
+#: The function of each world, with the numbers of rows of study 1 and of the later studies.
 DESIGNS = {
     "ablation": (ablation, 100, 100),
     "smooth": (smooth, 50, 50),

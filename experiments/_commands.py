@@ -1,4 +1,5 @@
-"""The command line as experiments run it: each command a process of its own, and what it takes."""
+"""Runs of the command line for experiments: each command is a process of its own, with its time and
+memory."""
 
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ import pandas as pd
 from _figures import FOLDER
 from sklearn.metrics import log_loss, roc_auc_score
 
-#: A small process that starts another: what starts one by itself lends it the peak of its own memory.
+#: A small process that starts the command: a large process would pass its own peak memory on to it.
 LAUNCH = """import os, sys
 _, status, usage = os.wait4(os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ), 0)
 print(os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 2**20)"""
 
 
 def settings() -> argparse.ArgumentParser:
-    """Which command, with how many threads, and where what it reads and writes lies; a parent of an
+    """The command, its number of threads, and the folder of its input and output; a parent of an
     experiment's ``arguments``."""
     parser = argparse.ArgumentParser(add_help=False)
     built = FOLDER.parent / "target" / "release" / "riesz"
@@ -35,7 +36,8 @@ def settings() -> argparse.ArgumentParser:
 
 
 def command(options, *words) -> dict:
-    """A command, and what it took: seconds, of all threads, GiB; and what it said."""
+    """Runs a command, and returns its wall time and CPU time in seconds, its memory in GiB, and its
+    output."""
     words = [options.riesz, *map(str, words), "--threads", str(options.threads)]
     start = time.perf_counter()
     child = subprocess.run(
@@ -54,19 +56,19 @@ def command(options, *words) -> dict:
 
 
 def taken(measurement: dict) -> list[str]:
-    """Seconds, those of all threads in brackets, and GiB."""
+    """Wall time, CPU time in brackets, and memory in GiB."""
     return [f"{measurement['seconds']:.0f} ({measurement['cores']:.0f})", f"{measurement['GiB']:.2f}"]
 
 
 def predicted(options, work: pathlib.Path, model, rows) -> np.ndarray:
-    """Chances of 1, or what ridge regression says in their place."""
+    """Probabilities of class 1, or the predictions of ridge regression."""
     command(options, "predict", model, rows, "-o", work / "predicted.parquet")
     return pd.read_parquet(work / "predicted.parquet").iloc[:, -1].to_numpy()
 
 
 def explained(options, work: pathlib.Path, model, rows, *words) -> tuple[pd.DataFrame, float, str, dict]:
-    """Values, one column a feature, the base value, the largest residual and its proved bound, and what it
-    took."""
+    """Shapley values, one column per feature, the base value, the largest residual with its proved bound,
+    and the time and memory."""
     measurement = command(options, "explain", model, rows, *words, "-o", work / "values.parquet")
     frame = pd.read_parquet(work / "values.parquet").drop(columns=["row", "output", "prediction", "residual"])
     residual, bound = re.search(r"within (\S+) \(proved bound (\S+)\)", measurement["said"]).groups()
@@ -75,7 +77,7 @@ def explained(options, work: pathlib.Path, model, rows, *words) -> tuple[pd.Data
 
 
 def scores(truth, probability: np.ndarray, proper: bool = True) -> list[str]:
-    """Error, AUC, and log loss where these are chances."""
+    """Error rate, AUC, and log loss if the numbers are probabilities."""
     truth = np.asarray(truth)
     error, auc = np.mean((probability > 0.5) != truth), roc_auc_score(truth, probability)
     return [f"{100 * error:.2f} %", f"{auc:.4f}", f"{log_loss(truth, probability):.4f}" if proper else ""]

@@ -1,8 +1,8 @@
-"""The program that `scale_resumed.py` starts and kills: one call of riesz.distributed.explain, in a process
+"""The program that `scale_resumed.py` starts and kills: a call of riesz.distributed.explain, in a process
 that loads nothing else.
 
-`python _explained.py JSON`: the names of model, rows and folder, and perhaps the numbers of `some` units,
-which are done alone."""
+`python _explained.py JSON`: the names of the model, the rows and the folder, and optionally the numbers of
+`some` units, which are then the only ones."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ import riesz
 
 
 class PartialEngine:
-    """Does some of the units alone, which riesz says is not all."""
+    """An engine that only does some of the units, which riesz reports as incomplete."""
 
     threads = 1
 

@@ -1,4 +1,4 @@
-"""Helpers that the experiments share: where figures and tables go, and their look."""
+"""Helpers that the experiments share: the folder of figures and tables, and their style."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ COLOURS = ["#1f6fb2", "#d55e00", "#009e73", "#868d96", "#cc79a7", "#e69f00"]
 
 
 def chosen(parts: dict) -> argparse.ArgumentParser:
-    """A parser of the parts of an experiment that are to run; a parent of its ``arguments``."""
+    """A parser for the parts of an experiment to run; a parent of its ``arguments``."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(parts) + "; by default all")
     return parser
 
 
 def run(parts: dict, options: argparse.Namespace, name: str, count: int, text: str) -> None:
-    """The parts that were asked for, each told as soon as it is done, and a figure of ``count`` panels that
-    they share."""
+    """Runs the requested parts, prints the table of each part when it is done, and saves a figure of
+    ``count`` panels that they share."""
     figure, axes = panels(count)
     for part in (part for key, part in parts.items() if not options.parts or key in options.parts):
         report = part(options, axes)
@@ -34,8 +34,8 @@ def run(parts: dict, options: argparse.Namespace, name: str, count: int, text: s
 
 
 def arguments(doc: str, parents: tuple[argparse.ArgumentParser, ...] = ()) -> argparse.Namespace:
-    """``--full`` for the published sizes, ``--output`` for the folder of results, and what ``parents``
-    know."""
+    """The options ``--full`` for the published sizes and ``--output`` for the folder of results, and those
+    of ``parents``."""
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter, parents=list(parents)
     )
@@ -49,7 +49,7 @@ def arguments(doc: str, parents: tuple[argparse.ArgumentParser, ...] = ()) -> ar
 
 
 def panels(count: int, height: float = 3.4):
-    """A row of axes."""
+    """A figure with a row of axes."""
     figure, axes = plt.subplots(1, count, figsize=(4.2 * count, height), constrained_layout=True)
     axes = [axes] if count == 1 else list(axes)
     for axis in axes:
@@ -66,19 +66,18 @@ def table(header: list[str], rows: list[list]) -> str:
 
 
 def mean_and_sd(values) -> str:
-    """The mean of runs and their standard deviation."""
+    """The mean and the standard deviation of several runs."""
     return f"{np.mean(values):.3f} ± {np.std(values):.3f}"
 
 
 def criterion_text(value: float, low: float = -np.inf, high: float = np.inf) -> str:
-    """A criterion and whether a number meets it."""
+    """The text of a criterion, with whether a number meets it."""
     bounds = [f"at least {low:g}"] * (low > -np.inf) + [f"at most {high:g}"] * (high < np.inf)
     return f"{' and '.join(bounds)}: {'yes' if low <= value <= high else 'no'}"
 
 
 def finish(options: argparse.Namespace, name: str, figure, text: str) -> None:
-    """Prints the table, and writes it beside the figure, whose panels of parts that were not run are left
-    out."""
+    """Prints the table, and writes it with the figure. Panels of parts that were not run are left out."""
     print(text)
     (options.output / f"{name}.md").write_text(text + "\n")
     for axis in figure.axes:

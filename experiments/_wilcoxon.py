@@ -1,4 +1,4 @@
-"""Which differences between methods are more than chance: what experiments with seeds share."""
+"""Tests whether differences between methods exceed chance, for experiments with several seeds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.stats import wilcoxon
 
 
 def tests() -> argparse.ArgumentParser:
-    """``--tests``; a parent of an experiment's ``arguments``."""
+    """The option ``--tests``; a parent of an experiment's ``arguments``."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument(
         "--tests",
@@ -22,8 +22,8 @@ def tests() -> argparse.ArgumentParser:
 
 
 def holm(values: list[float]) -> np.ndarray:
-    """p-values by Holm's correction: the smallest counts as often as there are tests, the next once less, and
-    so on."""
+    """p-values with Holm's correction: the smallest is multiplied by the number of tests, the next one by
+    one less, and so on."""
     values = np.asarray(values, dtype=float)
     order, count = np.argsort(values), len(values)
     corrected = np.empty(count)
@@ -32,8 +32,8 @@ def holm(values: list[float]) -> np.ndarray:
 
 
 def signed_rank(errors: dict[str, list[float]], quantity: str) -> str:
-    """A table of p-values for all pairs, methods by their mean error: below the diagonal as they are, above
-    by Holm's correction."""
+    """A table of p-values for all pairs of methods, ordered by mean error: uncorrected below the diagonal,
+    with Holm's correction above."""
     names = sorted(errors, key=lambda name: np.mean(errors[name]))
     seeds = len(errors[names[0]])
     pairs = list(itertools.combinations(range(len(names)), 2))
@@ -57,5 +57,5 @@ def signed_rank(errors: dict[str, list[float]], quantity: str) -> str:
 
 
 def two_sided(differences: np.ndarray) -> float:
-    """The p-value, which is 1 where nothing differs at all."""
+    """The two-sided p-value, which is 1 if all differences are 0."""
     return float(wilcoxon(differences).pvalue) if np.any(differences) else 1.0

@@ -1,15 +1,16 @@
-"""RKHS-SHAP on the banana: how near estimated Shapley values come to known ones (figure 2a of Chau et al.
-2022).
+"""RKHS-SHAP on the banana distribution: the accuracy of estimated Shapley values whose true values are
+known (figure 2a of Chau et al. 2022).
 
     python experiments/banana.py [--full]
 
 Z ~ N(0, diag(v, 1)), X1 = Z1, X2 = a (Z1² - v) + Z2 with a = 1/b, and f = a (X1² - v) + X2. Interventional
-values are known; observational ones are known through e(x2) = E[a (X1² - v) | X2 = x2], for which the paper
-takes x2 and the truth is a ratio of parabolic cylinder functions (see the errata page). Both are shown.
+values have a closed form. Observational values follow from e(x2) = E[a (X1² - v) | X2 = x2]. The paper
+uses x2 for e(x2), but the true e(x2) is a ratio of parabolic cylinder functions (see the errata page).
+Results are shown for both.
 
-Published shape (figure 2a): interventional RKHS-SHAP is as good as KernelSHAP at every b; observational
-RKHS-SHAP is above Gaussian conditional SHAP at every b, and seems to decline as b grows. Run time:
-interventional < observational << the samplers."""
+Published shape (figure 2a): interventional RKHS-SHAP is as accurate as KernelSHAP at every b.
+Observational RKHS-SHAP is more accurate than Gaussian conditional SHAP at every b, and seems to become
+less accurate as b grows. Run time: interventional < observational << the samplers."""
 
 import time
 
@@ -26,7 +27,7 @@ V = 10.0
 def sample(n, a, rng):
     z = rng.normal(size=(n, 2)) * [np.sqrt(V), 1.0]
     X = np.column_stack([z[:, 0], a * (z[:, 0] ** 2 - V) + z[:, 1]])
-    # The authors leave out what lies more than two standard deviations up.
+    # The authors leave out rows more than two standard deviations above 0.
     X = X[X[:, 1] <= 2 * X[:, 1].std()]
     return X, a * (X[:, 0] ** 2 - V) + X[:, 1]
 

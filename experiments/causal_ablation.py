@@ -1,30 +1,35 @@
-"""An ablation of causal data fusion (Chau 2023, figures 4.5, B.1 and B.2): how much of the uncertainty of an
-effect each study leaves, and what happens where study 2 has no rows.
+"""An ablation of causal data fusion (Chau 2023, figures 4.5, B.1 and B.2): the contribution of each study
+to the uncertainty of an effect, and effects where study 2 has no rows.
 
     python experiments/causal_ablation.py [picture] [levels] [support] [--full] [--seeds COUNT] [--draws
     COUNT]
 
-The published figures have no numbers. X ~ N(0, 2²), Y = X cos πX, T = .5 Y cos Y, 100 rows each; left open
-are the noise, here .3, and where study 2 has its mediators, here between -2 and 6, and between -2 and 2, too.
+The published figures have no numbers. X ~ N(0, 2²), Y = X cos πX, T = .5 Y cos Y, 100 rows each. The
+source doesn't specify the noise, here .3, and the range of mediators in study 2, here -2 to 6, and also -2
+to 2.
 
-picture: mean, band and the variance by what leaves it unsure, between -6 and 6. Published: without the
-uncertainty of study 1 (IMP) the band widens where study 2 has no mediators, without that of study 2
-(BayesIME) where study 1 has no treatments, with both (BayesIMP) at both. criterion: the part of study 2 where
-study 1 leads to a mediator that is .6 or more outside study 2, and the part of study 1 where |X| is above 5,
-are at least 5 times their median where both studies have rows (|X| at most 3, mediators inside by .5 or
-more); medians over data sets. The curves of the first data set are in causal_ablation.csv. levels: coverage
-at 1, 2 … 99 % of 41 treatments between the 2.5 % and 97.5 % quantiles of study 1. Only study 2 (IMP) and only
-study 1 (BayesIME) are bands of that part alone, both around the mean of riesz by its best hyper-parameters,
-without averaging over these; bootstrap is that of two Gaussian processes of scikit-learn (200 replications),
-with the residuals of the first, which it takes for additive and everywhere the same, as they are here, or
-without. BayesIMP is that of the source, corrected, by the same hyper-parameters, a normal measure of
-mediators with the source's mass, through landmarks (jitter 1e-4) and by integrals. criterion: riesz holds at
-least .90 at 95 %, and is off by at most .08 on average over levels. A band is worse than that of riesz if
-what it is off by is more, by two standard errors (of data sets drawn again). support: X ~ U[-4, 4], Y = 1.5
-X, T = sin 2Y, noise .1, study 2 only where |Y| is below 1.5, 100 rows each. Published: the extrapolation is
-"nicely captured". criterion: at no treatment is the mean off by more than 3 standard deviations, from |Y| = 3
-on at most three quarters of the prior variance are taken away, fit warns of mediators that study 2 has not,
-and at most 5 % of the treatments there have support.
+picture: mean, band, and the variance due to each study, between -6 and 6. Published: without the
+uncertainty of study 1 (IMP) the band widens where study 2 has no mediators; without that of study 2
+(BayesIME) it widens where study 1 has no treatments; with both (BayesIMP) it widens at both. criterion:
+two parts of the variance are at least 5 times their median where both studies have rows (|X| at most 3,
+mediators inside by .5 or more). These are the part of study 2 where study 1 leads to a mediator at least
+.6 outside study 2, and the part of study 1 where |X| is above 5. Medians are over data sets. The curves of
+the first data set are in causal_ablation.csv.
+
+levels: coverage at 1, 2 … 99 % of 41 treatments between the 2.5 % and 97.5 % quantiles of study 1. Only
+study 2 (IMP) and only study 1 (BayesIME) are bands of that part of the variance alone. Both are around the
+mean of riesz with its best hyper-parameters, without averaging over them. The bootstrap uses two Gaussian
+processes of scikit-learn (200 replications), with the residuals of the first, which it regards as additive
+and homoscedastic, as they are here, or without them. BayesIMP is that of the source, corrected, with the
+same hyper-parameters and a normal measure of mediators with the source's mass, through landmarks (jitter
+1e-4) and by integrals. criterion: riesz covers at least .90 at 95 %, and the mean deviation over levels is
+at most .08. A band is worse than that of riesz if its mean deviation is larger by two standard errors
+(over bootstrap samples of data sets).
+
+support: X ~ U[-4, 4], Y = 1.5 X, T = sin 2Y, noise .1, study 2 only where |Y| is below 1.5, 100 rows each.
+Published: the extrapolation is "nicely captured". criterion: the error of the mean is nowhere more than 3
+standard deviations; from |Y| = 3 on the rows explain at most three quarters of the prior variance; fit
+warns of mediators that study 2 doesn't have; and at most 5 % of the treatments there have support.
 
 Full: 100 data sets instead of 30.
 """
@@ -51,7 +56,7 @@ def fused(studies, seed, draws):
 
 
 def ablated(rng, low, high, rows=100):
-    """The ablation, with study 2 between ``low`` and ``high``."""
+    """The ablation world, with study 2 between ``low`` and ``high``."""
     studies, _, truth = ablation(rng, rows, rows)
     ys = rng.uniform(low, high, rows)
     return [studies[0], {"y": ys, "t": 0.5 * ys * np.cos(ys) + 0.3 * rng.normal(size=rows)}], truth
@@ -68,7 +73,7 @@ def picture(options, axes):
             studies, truth = ablated(np.random.default_rng(FIRST_SEED + seed), low, high)
             effect = fused(studies, seed, options.draws).effect(grid)
             first, second = effect.parts["study 1"], effect.parts["study 2"]
-            # Where study 1 has treatments, so that it leads to a mediator at all.
+            # Only treatments within the range of study 1 lead to a mediator.
             unmatched = outside & (np.abs(grid) <= np.abs(studies[0]["x"]).max())
             ratios.append(
                 [
@@ -205,7 +210,7 @@ def levels(options, axes):
 
 
 def as_published(effect, model, treatments, studies):
-    """The source's posteriors, by the same hyper-parameters."""
+    """The source's posteriors, with the same hyper-parameters."""
     mass = np.sqrt(2 * np.pi) * np.concatenate([study["y"] for study in studies]).std()
     published = lambda **options: model.published(treatments, measure="normal", mass=mass, **options)
     return {
@@ -217,8 +222,8 @@ def as_published(effect, model, treatments, studies):
 
 
 def _redrawn(coverage):
-    """The mean deviation over levels of the coverage of data sets that are drawn again, the same ones for all
-    bands."""
+    """The mean deviation of the coverage over levels, for bootstrap samples of data sets, which are the
+    same for all bands."""
     rng = np.random.default_rng(0)
     return np.array(
         [

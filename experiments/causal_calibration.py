@@ -1,14 +1,14 @@
-"""The coverage of bands of effects across studies: causal data fusion (chapter 4 of Chau 2023), on designs
-whose truth is known.
+"""Coverage of the bands of effects across studies: causal data fusion (chapter 4 of Chau 2023), on designs
+with known effects.
 
     python experiments/causal_calibration.py [NAME ...] [--full] [--seeds COUNT] [--draws COUNT]
 
-Study 1 has treatment X, mediator Y and covariates Z (or what intercepts the effect), study 2 mediator and
-outcome. The published figures have no numbers for calibration; noise and ranges that the source leaves open
-are said with the designs. Coverage of bands at nominal 50, 80 and 95 % is of 41 treatments between the 2.5 %
-and 97.5 % quantiles of those of study 1, averaged over data sets (± standard error over these at 95 %),
-beside the mean standard deviation and the root mean squared error. Seeds are fresh: none has been looked at
-while defaults were chosen.
+Study 1 has a treatment X, a mediator Y and covariates Z (or another mediator of the effect); study 2 has
+the mediator and the outcome. The published figures have no numbers for calibration. The noises and ranges
+that the source doesn't specify are documented with the designs. Coverage of bands at nominal 50, 80 and 95
+% is for 41 treatments between the 2.5 % and 97.5 % quantiles of those of study 1, averaged over data sets
+(± standard error over data sets at 95 %). The table also has the mean standard deviation and the root mean
+squared error. The seeds were not used for the choice of defaults.
 
 The designs are those of _causal_worlds.py.
 

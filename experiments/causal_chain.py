@@ -1,29 +1,31 @@
-"""Longer chains of studies, which study to extend, and effects explained: what the source of causal data
-fusion (chapter 4 of Chau 2023) does not have.
+"""Chains of three studies, the choice of the study to extend, and explained effects, which the source of
+causal data fusion (chapter 4 of Chau 2023) doesn't have.
 
     python experiments/causal_chain.py [chain] [extend] [explain] [--full] [--seeds COUNT] [--problems COUNT]
     [--draws COUNT]
 
-Nothing is published; chapter 8 of the source wishes for chains.
+There are no published results; chapter 8 of the source proposes chains as future work.
 
-chain: X → Y → V → T, three studies of 100 rows, beside a bootstrap of three regressions (Gaussian processes
-of scikit-learn, 200 replications), which takes residuals for additive and everywhere the same, or one put
-into the other without these. "chain" of _causal_worlds.py, where they are so; and with Y = 1.2 X + .8 |X|
-times normal noise, where they are not. 41 treatments between the 2.5 % and 97.5 % quantiles of study 1.
-criterion: at least .90 at 95 %, and an error below that of the bootstrap (p by Wilcoxon's test).
+chain: X → Y → V → T, three studies of 100 rows. The baseline is a bootstrap of three regressions (Gaussian
+processes of scikit-learn, 200 replications), which regards residuals as additive and homoscedastic, or the
+composition of the regressions without residuals. The worlds are "chain" of _causal_worlds.py, where
+residuals are so, and one with Y = 1.2 X + .8 |X| times normal noise, where they are not. There are 41
+treatments between the 2.5 % and 97.5 % quantiles of study 1. criterion: coverage of at least .90 at 95 %,
+and an error below that of the bootstrap (p by Wilcoxon's test).
 
-extend: X ~ N(0, 1) by chance, Y = aX + b sin cX, T = sin dY + eY, of random shapes and noises, 15 to 60 rows
-in each study. 20 more rows go to the study of which one more row is worth more (riesz.CausalFusion.worth,
-mean over nine treatments between the 10 % and 90 % quantiles of X), or 60, of which worth is asked after
-every 20; or to both studies by halves, or all to the study that was not advised at first. Rows are drawn
-before, so that all ways get the same ones. criterion: following the advice has a lower mean error at these
-treatments than halves, p < .01 (Wilcoxon's test of both budgets' mean log error, two-sided).
+extend: X ~ N(0, 1), randomised, Y = aX + b sin cX, T = sin dY + eY, with random coefficients and noises,
+15 to 60 rows in each study. 20 more rows are added to the study in which one more row is worth more
+(riesz.CausalFusion.worth, mean over nine treatments between the 10 % and 90 % quantiles of X). In a second
+budget 60 rows are added, with worth computed again after every 20. The alternatives add half of the rows
+to each study, or all rows to the study that was not advised at first. All alternatives use the same rows.
+criterion: with the advice the error at these treatments is lower than with halves, p < .01 (two-sided
+Wilcoxon test of the mean log error of both budgets).
 
 explain: two treatments A and B that share a cause with Y, Y = A + B/2 + AB/2 + .7 Z, T = sin Y + .3 Y, 150
-rows each, Shapley values at five pairs of doses against the true ones with the same background, the
-treatments of study 1. Two mediators, T = sin 2P + .5 PQ of P = A + Z/2 and Q = B/2 + Z/2, values of these,
-which have no intervals, against the true ones with the same background, the mediators of study 2. criterion:
-95 % intervals of values of treatments hold .90 to .99.
+rows each. Shapley values at five pairs of doses are compared with the true ones for the same background,
+the treatments of study 1. Two mediators P = A + Z/2 and Q = B/2 + Z/2, T = sin 2P + .5 PQ: their values,
+which have no intervals, are compared with the true ones for the same background, the mediators of study 2.
+criterion: 95 % intervals of values of treatments cover .90 to .99.
 
 Full: 100 data sets and 200 problems instead of 20 and 40.
 """
@@ -123,14 +125,14 @@ def chain(options, axes):
 
 
 def problem(rng):
-    """Rows of both studies, as many as are ever needed, how many there are at first, and the truth."""
+    """Rows of both studies, the maximum number that is needed, their initial numbers, and the true effect."""
     a, b, c, d, e = rng.uniform([0.5, 0, 1, 0.5, -0.5], [1.5, 1, 3, 2, 0.5])
     of_y, of_t = np.exp(rng.uniform(np.log(0.1), 0, 2))
     n, m = rng.integers(15, 61, 2)
     led = lambda x: a * x + b * np.sin(c * x)
     x = rng.normal(size=n + 60)
     y = led(x) + of_y * rng.normal(size=n + 60)
-    # Study 2 is where those of study 1 are, not where its rows are.
+    # Study 2 is evaluated at the mediators of study 1, not at those of its own rows.
     wide = 2 * np.sqrt(a**2 + of_y**2)
     ys = rng.uniform(-wide, wide, m + 60)
     t = np.sin(d * ys) + e * ys + of_t * rng.normal(size=m + 60)
@@ -211,8 +213,8 @@ def extend(options, axes):
 
 
 def shapley_of_two(value, doses, background):
-    """Interventional values of two players, (rows, 2), of
-    ``value`` of their columns, with absent ones as in ``background``."""
+    """Interventional values of two players, (rows, 2), for the function ``value`` of their columns; absent
+    ones come from ``background``."""
     player, other = (np.broadcast_arrays(doses[:, k][:, None], background[:, k][None, :]) for k in (0, 1))
     empty = value(background[:, 0], background[:, 1]).mean()
     first, second = value(player[0], other[1]).mean(axis=1), value(player[1], other[0]).mean(axis=1)
@@ -224,73 +226,80 @@ def shapley_of_two(value, doses, background):
 DOSES = np.array([[-1.0, -0.5], [-0.5, 1.0], [0.0, 0.0], [0.5, -1.0], [1.0, 0.5]])
 
 
-def explain(options, axes):
+def explain_treatments(draws, seed, rng, z, a, b):
+    """Measures of the values of two treatments in one data set, and the spread of the true ones."""
+    n, e = len(z), lambda: rng.normal(size=len(z))
+    y, ys = a + b / 2 + a * b / 2 + 0.7 * z + 0.3 * e(), rng.uniform(-5, 5, n)
     graph = "z -> a; z -> b; z -> y; a -> y; b -> y; y -> t"
-    two = "z -> a; z -> b; z -> p; z -> q; a -> p; b -> q; p -> t; q -> t"
+    fusion = riesz.CausalFusion(graph, treatment=["a", "b"], outcome="t", draws=draws, random_state=seed)
+    model = fusion.fit(
+        [
+            pd.DataFrame({"a": a, "b": b, "z": z, "y": y}),
+            pd.DataFrame({"y": ys, "t": np.sin(ys) + 0.3 * ys + 0.3 * e()}),
+        ]
+    )
+    why = model.explain(pd.DataFrame(DOSES, columns=["a", "b"]), covariance=True)
+    led = lambda a, b: a + b / 2 + a * b / 2
+    effect = lambda a, b: np.exp(-(0.49 + 0.09) / 2) * np.sin(led(a, b)) + 0.3 * led(a, b)
+    true = shapley_of_two(effect, DOSES, np.column_stack([a, b]))
+    errors = why.values - true
+    fitted_effect = model.effect(pd.DataFrame(DOSES, columns=["a", "b"]))
+    measures = [
+        *share_held(errors, why.sd),
+        why.sd.mean(),
+        np.mean(errors**2),
+        *share_held(fitted_effect.mean - effect(*DOSES.T), fitted_effect.sd),
+        fitted_effect.sd.mean(),
+    ]
+    return measures, true.std()
+
+
+def explain_mediators(draws, seed, rng, z, a, b):
+    """Measures of the values of two mediators in one data set."""
+    n, e = len(z), lambda: rng.normal(size=len(z))
+    p, q = a + z / 2 + 0.2 * e(), b / 2 + z / 2 + 0.2 * e()
+    ps, qs = rng.uniform(-3, 3, n), rng.uniform(-2.5, 2.5, n)
+    outcome_of = lambda p, q: np.sin(2 * p) + 0.5 * p * q
+    graph = "z -> a; z -> b; z -> p; z -> q; a -> p; b -> q; p -> t; q -> t"
+    fusion = riesz.CausalFusion(graph, treatment=["a", "b"], outcome="t", draws=draws, random_state=seed)
+    model = fusion.fit(
+        [
+            pd.DataFrame({"a": a, "b": b, "z": z, "p": p, "q": q}),
+            pd.DataFrame({"p": ps, "q": qs, "t": outcome_of(ps, qs) + 0.3 * e()}),
+        ]
+    )
+    shares = model.explain_mediators(pd.DataFrame(DOSES, columns=["a", "b"]))
+    fixed = np.random.default_rng(0).normal(size=(3, 2000))
+    true = np.array(
+        [
+            shapley_of_two(
+                outcome_of,
+                np.column_stack(
+                    [dose + fixed[0] / 2 + 0.2 * fixed[1], other / 2 + fixed[0] / 2 + 0.2 * fixed[2]]
+                ),
+                np.column_stack([ps, qs]),
+            ).mean(axis=0)
+            for dose, other in DOSES
+        ]
+    )
+    return [
+        np.mean((shares.values - true) ** 2),
+        np.var(true),
+        np.abs(shares.values.sum(axis=1) + shares.base_values - shares.mean).max(),
+    ]
+
+
+def explain(options, axes):
     measures, mediator_measures, sizes = [], [], []
     for seed in range(options.seeds):
         rng, n = np.random.default_rng(FIRST_SEED + 2000 + seed), 150
         z, e = rng.normal(size=n), lambda: rng.normal(size=n)
         a, b = 0.5 * z + e(), -0.3 * z + e()
-        y, ys = a + b / 2 + a * b / 2 + 0.7 * z + 0.3 * e(), rng.uniform(-5, 5, n)
-        fusion = riesz.CausalFusion(
-            graph, treatment=["a", "b"], outcome="t", draws=options.draws, random_state=seed
-        )
-        model = fusion.fit(
-            [
-                pd.DataFrame({"a": a, "b": b, "z": z, "y": y}),
-                pd.DataFrame({"y": ys, "t": np.sin(ys) + 0.3 * ys + 0.3 * e()}),
-            ]
-        )
-        why = model.explain(pd.DataFrame(DOSES, columns=["a", "b"]), covariance=True)
-        led = lambda a, b: a + b / 2 + a * b / 2
-        effect = lambda a, b: np.exp(-(0.49 + 0.09) / 2) * np.sin(led(a, b)) + 0.3 * led(a, b)
-        true = shapley_of_two(effect, DOSES, np.column_stack([a, b]))
-        errors = why.values - true
-        fitted_effect = model.effect(pd.DataFrame(DOSES, columns=["a", "b"]))
-        measures.append(
-            [
-                *share_held(errors, why.sd),
-                why.sd.mean(),
-                np.mean(errors**2),
-                *share_held(fitted_effect.mean - effect(*DOSES.T), fitted_effect.sd),
-                fitted_effect.sd.mean(),
-            ]
-        )
-        sizes.append(true.std())
-        p, q = a + z / 2 + 0.2 * e(), b / 2 + z / 2 + 0.2 * e()
-        ps, qs = rng.uniform(-3, 3, n), rng.uniform(-2.5, 2.5, n)
-        outcome_of = lambda p, q: np.sin(2 * p) + 0.5 * p * q
-        fusion = riesz.CausalFusion(
-            two, treatment=["a", "b"], outcome="t", draws=options.draws, random_state=seed
-        )
-        model = fusion.fit(
-            [
-                pd.DataFrame({"a": a, "b": b, "z": z, "p": p, "q": q}),
-                pd.DataFrame({"p": ps, "q": qs, "t": outcome_of(ps, qs) + 0.3 * e()}),
-            ]
-        )
-        shares = model.explain_mediators(pd.DataFrame(DOSES, columns=["a", "b"]))
-        fixed = np.random.default_rng(0).normal(size=(3, 2000))
-        true = np.array(
-            [
-                shapley_of_two(
-                    outcome_of,
-                    np.column_stack(
-                        [dose + fixed[0] / 2 + 0.2 * fixed[1], other / 2 + fixed[0] / 2 + 0.2 * fixed[2]]
-                    ),
-                    np.column_stack([ps, qs]),
-                ).mean(axis=0)
-                for dose, other in DOSES
-            ]
-        )
-        mediator_measures.append(
-            [
-                np.mean((shares.values - true) ** 2),
-                np.var(true),
-                np.abs(shares.values.sum(axis=1) + shares.base_values - shares.mean).max(),
-            ]
-        )
+        sample = (options.draws, seed, rng, z, a, b)
+        errors, size = explain_treatments(*sample)
+        measures.append(errors)
+        sizes.append(size)
+        mediator_measures.append(explain_mediators(*sample))
     measures, mediator_measures = np.array(measures), np.array(mediator_measures)
     mean, error = measures.mean(axis=0), measures.std(axis=0) / np.sqrt(len(measures))
     rows = [

@@ -1,19 +1,20 @@
-"""The number of trials of treatments until the best one is found: causal Bayesian optimisation (chapter 4 of
-Chau 2023, figures 4.7, 4.8 and B.3).
+"""The number of trials of treatments until the best one is found: causal Bayesian optimisation (chapter 4
+of Chau 2023, figures 4.7, 4.8 and B.3).
 
     python experiments/causal_optimisation.py [NAME ...] [--full] [--seeds COUNT] [--draws COUNT] [--middle]
 
-Worlds are those of _causal_worlds.py. Of every data set the effect is learnt from the studies; then
-treatments are tried, without noise, on a grid of 201 points over the range that study 1 has, or over its
-middle 95 % (--middle). The first one is drawn at random, the same for all priors; the source leaves open how
-it begins, the grid, noise and how often hyper-parameters are chosen, and has figures without numbers.
-Outcomes are to be large. Counted is the number of trials, the first included, until one is within 1 % of the
-range of the true effect (20 at most), over data sets (± standard error); best after 3 is how much of the
-range is missing by then.
+The worlds are those of _causal_worlds.py. The effect is learnt from the studies of each data set. Then
+treatments are tried, without noise, on a grid of 201 points over the range of study 1, or over its middle
+95 % (--middle). The first treatment is drawn at random, the same for all priors. The source doesn't
+specify its start, its grid, its noise and how often hyper-parameters are chosen, and its figures have no
+numbers. Outcomes are maximised. The result is the number of trials, including the first, until one is
+within 1 % of the range of the true effect (20 at most), over data sets (± standard error). "best after 3"
+is the regret after three trials as a share of the range.
 
-effect: ours. imp, bayesime: its mean with the part of the covariance that the last or the first study leaves
-open. rank-one, cbo: its mean with the kernel of Aglietti et al. 2020, with our variance or with that of the
-last study. none: a Gaussian kernel and a constant. random: no repetition.
+effect: the prior is the effect of riesz. imp, bayesime: its mean, with the part of the covariance that is
+due to the last or the first study. rank-one, cbo: its mean, with the kernel of Aglietti et al. 2020 and
+the variance of riesz or of the last study. none: a Gaussian kernel and a constant mean. random: random
+treatments without repetition.
 
 Full: 100 data sets instead of 10.
 """
@@ -34,8 +35,8 @@ PRIORS = ["effect", "imp", "bayesime", "rank-one", "cbo", "none", "random"]
 
 
 def healthcare(noisy):
-    """Doses are a function of age and bmi, as printed, or vary around it by a logit of standard deviation 1;
-    study 2 is a stand-in for the source's, volume = 3.476 + .302 PSA (Kato 2008)."""
+    """Doses are a function of age and bmi, as printed, or vary around it by a logit of standard deviation
+    1. Study 2 is a stand-in for that of the source, volume = 3.476 + .302 PSA (Kato 2008)."""
 
     def make(rng, n, m):
         logistic = lambda v: 1 / (1 + np.exp(-v))
@@ -75,7 +76,7 @@ WORLDS = {name: DESIGNS[name] for name in ["front door", "two modes", "one mode"
 
 
 def tried(make, n, m, seed, draws, outside):
-    """The share of the range of the effect that is missing to the best after each trial, by prior."""
+    """The regret after each trial as a share of the range of the effect, for each prior."""
     rng = np.random.default_rng(FIRST_SEED + seed)
     studies, design, truth = make(rng, n, m)
     grid = np.linspace(*np.quantile(studies[0]["x"], [outside, 1 - outside]), 201)

@@ -1,24 +1,24 @@
-"""Who wins next, and which items can be compared: the simulations of chapter 6 (figures 6.2 and 6.3 of Chau
-2023).
+"""Prediction of duels, and clusters of items that can be compared: the simulations of chapter 6 (figures
+6.2 and 6.3 of Chau 2023).
 
     python experiments/clusters.py [predict|cluster|weak ...] [--full]
 
 30 items with 5 covariates in L clusters, z uniform, x | z ~ N(z 1, I). Between clusters z and z' a utility
-decides, r_zz' = Σ_j α_j k(x, x_j) with α ~ N(0, I): the item with the larger one wins. The source does not
-say which kernel k is: here a Gaussian of length scale √5.
+r_zz' = Σ_j α_j k(x, x_j) with α ~ N(0, I) decides: the item with the larger utility wins. The source
+doesn't specify the kernel k; here it is a Gaussian with length scale √5.
 
-predict, figure 6.2: 70 % of the duels are learnt from, the accuracy is that on the others. The generalised
-model, a utility, the nested model which is both, and, by scikit-learn on the rows of both items, in either
-order, a Gaussian process (PAIR-GP) and logistic regression (PAIR-LOGREG), their probabilities averaged over
-both orders.
+predict, figure 6.2: the accuracy on 30 % of the duels after training on the others. The methods are the
+generalised model, the utility model, and the nested model, which is the sum of both. Baselines of
+scikit-learn on the rows of both items, in either order, are a Gaussian process (PAIR-GP) and logistic
+regression (PAIR-LOGREG), with probabilities averaged over both orders.
 
-cluster, figure 6.3: duels between clusters are coins; the share of items in the right cluster, for a known
-number of clusters. Published: GPGP-CLUS best except where duels are dense, PR-CLUS worst. Not published:
-k-means of the covariates alone, without any duel; spectral clustering; the mixture of rankings, which also
-chooses the number of clusters.
+cluster, figure 6.3: duels between clusters are random. The result is the share of items in the right
+cluster, for a known number of clusters. Published: GPGP-CLUS is best unless duels are dense, and PR-CLUS
+is worst. Not published: k-means of the covariates alone, without any duel; spectral clustering; the
+mixture of rankings, which also chooses the number of clusters.
 
-weak: the same with covariates that tell little (means .3 apart) or nothing of clusters, where the mixture
-learns from duels alone.
+weak: the same with covariates that have little (means .3 apart) or no information about clusters, where
+the mixture learns from duels alone.
 
 Full: 20 repetitions instead of 4 (weak: 40 instead of 8), and the densities .1, .2, … .9 for figure 6.2.
 """
@@ -65,15 +65,16 @@ def simulate(rng, clusters, density, coins=False, shift=1.0):
 
 
 def mirrored(model, x, train, won, test):
-    """scikit-learn on rows of both items: fitted to either order, averaged over both."""
+    """A scikit-learn model on rows of both items: fitted to both orders, with predictions averaged over
+    both."""
     rows = lambda pairs: np.hstack([x[pairs[:, 0]], x[pairs[:, 1]]])
     model.fit(np.vstack([rows(train), rows(train[:, ::-1])]), np.concatenate([won, 1 - won]))
     return 0.5 * (model.predict_proba(rows(test))[:, 1] + model.predict_proba(rows(test[:, ::-1]))[:, 0])
 
 
 def predicted(rng, clusters, density):
-    """Accuracy and log loss of each method; and how much larger the evidence of a utility is than the
-    generalised model's."""
+    """Accuracy and log loss of each method, and the log evidence of the utility model minus that of the
+    generalised model."""
     x, duels, won, _ = simulate(rng, clusters, density)
     order = rng.permutation(len(duels))
     train, test = np.split(order, [round(0.7 * len(order))])
@@ -105,15 +106,15 @@ METHODS = {
 
 
 def share(labels, kind):
-    """The share in the right cluster, by the best naming of clusters."""
+    """The share of items in the right cluster, for the best matching of clusters."""
     counts = np.zeros((labels.max() + 1, kind.max() + 1))
     np.add.at(counts, (labels, kind), 1)
     return counts[linear_sum_assignment(-counts)].sum() / len(kind)
 
 
 def clustered(rng, clusters, density, shift=1.0, covariates=True, methods=tuple(METHODS)):
-    """The share in the right cluster by each method; the number of clusters that the bound chooses, and the
-    share of the mixture with that number."""
+    """The share of items in the right cluster for each method, the number of clusters that the bound
+    chooses, and the share for the mixture with that number."""
     x, duels, won, kind = simulate(rng, clusters, density, coins=True, shift=shift)
     shares = {}
     for method in methods:
@@ -187,7 +188,7 @@ def predict(options, axes):
 
 
 def counted(numbers):
-    """The frequencies of the numbers of clusters that were found."""
+    """The frequencies of the estimated numbers of clusters."""
     return ", ".join(f"{number}: {count}" for number, count in sorted(collections.Counter(numbers).items()))
 
 

@@ -15,7 +15,7 @@ from _figures import COLOURS, arguments, finish, panels, table
 import riesz
 from riesz.kernels import RBF
 
-# The authors' code leaves out the 1/n of the paper's penalty, so their λ is a strength of λ n here.
+# The authors' code has no factor 1/n in the penalty, so their λ is a strength of λ n here.
 STRENGTHS = [0.0, 0.1, 0.5, 1.0, 1.5, 2.0, 2.5]
 NOISE = [0.0, 0.1, 0.5, 1.0, 1.5]
 
@@ -33,7 +33,7 @@ def main():
         y = X @ [1.0, 2.0, 3.0, 4.0, 10.0] + 0.3 * rng.normal(size=n)
         train, test = slice(0, int(0.7 * n)), slice(int(0.7 * n), None)
         scale = [np.median(np.abs(x[:, None] - x[None])[np.triu_indices(len(x), 1)]) for x in X[train].T]
-        # Length scales of a few medians: ridge regression of nearly linear functions.
+        # Length scales of several medians: ridge regression of nearly linear functions.
         model = riesz.KernelRidge(
             0.1,
             kernel=RBF(3 * np.array(scale)),

@@ -1,32 +1,33 @@
-"""Downscaling a climate through mediators: fine pixels and coarse temperatures that have no place in common
-(Chau, Bouabid and Sejdinovic 2021, table 3.2 of Chau 2023), on a stand-in.
+"""Downscaling of a climate through mediators: fine pixels and coarse temperatures at disjoint places
+(Chau, Bouabid and Sejdinovic 2021, table 3.2 of Chau 2023), on simulated data.
 
     python experiments/downscaling_climate.py [small|medium|large ...] [--full] [--seeds COUNT] [--tests]
 
-The source takes a climate model's temperatures, which are not to be had here. The stand-in has its grid and
-sizes, and its truth is made up: smooth fields on the sphere for altitude, clouds and albedo, and a
-temperature of them, of latitude, of the pressure at the clouds' tops P and of a field that nobody sees. So no
-number is comparable with a published one.
+The source uses the temperatures of a climate model, which are not available here. The simulated data have
+its grid and sizes. Their truth consists of smooth fields on the sphere for altitude, clouds and albedo,
+and of a temperature that depends on them, on latitude, on the pressure P at the clouds' tops and on an
+unobserved field. So no number is comparable with a published one.
 
 Coarse pixels are blocks of fine ones. Half of them, drawn at random, have their fine pixels (latitude,
 longitude, altitude, clouds, albedo) and no temperature; the other half have their mean temperature and no
-fine pixels. Mediators of all are latitude, longitude and the mean of P. Kernels are the published ones: a
-Matérn 3/2 in space and a Gaussian in the other columns.
+fine pixels. Mediators of all coarse pixels are latitude, longitude and the mean of P. The kernels are the
+published ones: a Matérn 3/2 in space and a Gaussian in the other columns.
 
-Methods: the conditional mean process (S-CMP) whose regression on mediators counts as uncertain, or as
-certain; by the published conventions (CMP, of the same blocks the same as S-CMP); regressions of temperatures
-on mediators ("pseudo", "two-sided"); averaged over hyper-parameters. Beside them a coarse pixel's temperature
-repeated, where it has one; and an oracle that is given the temperatures of the coarse pixels which have fine
-ones. Error: root mean square over the standard deviation of all pixels, at all of them, and at those of
-coarse pixels with a temperature; coverage of 95 % intervals; Spearman's correlation; seconds of all cores for
-the fit and the map. Which method is best is told, and not required.
+Methods: the conditional mean process (S-CMP) with and without the uncertainty of its regression on
+mediators; the process by the published conventions (CMP, which equals S-CMP for blocks of the same size);
+regressions of temperatures on mediators ("pseudo", "two-sided"); and the average over hyper-parameters.
+Baselines are a coarse pixel's own temperature, where it has one, and an oracle that knows the temperatures
+of the coarse pixels with fine ones. The table has the root mean square error divided by the standard
+deviation of all pixels, at all pixels and at those of coarse pixels with a temperature; the coverage of 95
+% intervals; Spearman's correlation; and the CPU time in seconds for the fit and the map. There is no
+criterion for the best method.
 
 small: 24 × 48 pixels in blocks of 4 × 4, 20 seeds. medium: 72 × 144 in blocks of 6 × 6, one seed, five
-minutes. large, with --full or if named: 360 × 720 in blocks of 17 × 17, 254,898 of which are in one, 127,449
-of these with fine pixels known. There the oracle and a mediated fit learn from these through 800 inducing
-points, as many as in the source; the others are tuned on 7,056, of each block every fourth row and column,
-and one of them learns from all by what was tuned. --tests: Wilcoxon's signed-rank tests between all pairs of
-methods over the seeds, too."""
+minutes. large, with --full or by name: 360 × 720 in blocks of 17 × 17, with 254,898 pixels in blocks, of
+which 127,449 have known fine pixels. There the oracle and a mediated fit use all of these through 800
+inducing points, as many as in the source. The others are tuned on 7,056 pixels, every fourth row and
+column of each block, and one of them then uses all pixels with the tuned parameters. --tests: also
+Wilcoxon's signed-rank tests between all pairs of methods over the seeds."""
 
 import argparse
 import resource
@@ -54,7 +55,7 @@ def field(rng, lat, lon, scale, features=400):
     places = np.column_stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
     w = rng.normal(size=(3, features)) / scale * np.sqrt(3 / np.maximum(rng.chisquare(3, features), 0.05))
     shifts, weights = rng.uniform(0, 2 * np.pi, features), rng.normal(size=features)
-    # By parts: of all pixels at once the features are most of the memory.
+    # The features of all pixels together would need most of the memory, so they are computed in parts.
     values = [
         np.cos(part @ w + shifts) @ weights for part in np.array_split(places, len(places) // 20_000 + 1)
     ]
@@ -62,7 +63,8 @@ def field(rng, lat, lon, scale, features=400):
 
 
 def climate(height, width, block, seed):
-    """Fine pixels with their coarse one, coarse pixels with mediators and mean temperature, and the truth."""
+    """Fine pixels with their coarse pixel, coarse pixels with mediators and mean temperature, and the
+    truth."""
     rng = np.random.default_rng(seed)
     lat, lon = (
         (np.arange(height) + 0.5) / height * np.pi - np.pi / 2,
@@ -78,8 +80,8 @@ def climate(height, width, block, seed):
     rows = pd.DataFrame({"lat": lat, "lon": lon, "altitude": altitude, "clouds": clouds, "albedo": albedo})
     line, column = (axis.ravel() for axis in np.meshgrid(np.arange(height), np.arange(width), indexing="ij"))
     rows["bag"] = line // block * (width // block) + column // block
-    # As in the source pixels at the margin, which fill no block, are left out; a part of the rest may do for
-    # exact methods.
+    # As in the source, pixels at the margin that fill no block are left out. Exact methods may use a part of
+    # the other ones.
     inside = (line < height // block * block) & (column < width // block * block)
     is_sampled = ((line % block % 4 == 2) & (column % block % 4 == 2))[inside]
     rows, truth, pressure = rows[inside].reset_index(drop=True), truth[inside], pressure[inside]
@@ -88,15 +90,15 @@ def climate(height, width, block, seed):
 
 
 def kernel(table, space, covariates):
-    """The published one, its length scales the standard deviations of the columns."""
+    """The published kernel, with the standard deviations of the columns as length scales."""
     scales = table.std(ddof=0)
     parts = [Constant(1.0) * Matern(scales[space].tolist(), nu=1.5, columns=space)]
     return parts[0] + Constant(1.0) * RBF(scales[covariates].tolist(), columns=covariates)
 
 
 def methods(large):
-    """The processes by name: how each is made, and which fine pixels it sees: all, a part, or a part for
-    tuning and then all."""
+    """The settings of the processes by name, each with the fine pixels that it uses: all, a part, or a
+    part for tuning and then all."""
     variants = {"": {}, ", averaged": {"average": True}}
     exact = {f"S-CMP{suffix}": settings for suffix, settings in variants.items()}
     exact |= {
@@ -115,14 +117,14 @@ def methods(large):
     selected["S-CMP, 800 points"] = {"inducing": 800}, "all"
     selected["S-CMP, 200 points, 7,056 pixels"] = {"inducing": 200}, "part"
     selected["S-CMP, tuned by the last, 800 points"] = {"inducing": 200}, "both"
-    # Averages of so many targets take longer than they are worth.
+    # Averages over hyper-parameters are too expensive for this number of targets.
     unaveraged = {name: settings for name, settings in exact.items() if "averaged" not in name}
     return selected | {f"{name}, 7,056 pixels": (settings, "part") for name, settings in unaveraged.items()}
 
 
 def learnt(rows, means, has_rows, settings):
-    """The process of ``rows`` of the bags that ``has_rows`` marks, and of the temperatures of the others; the
-    oracle's of their own."""
+    """The process fitted to the ``rows`` of the bags in ``has_rows`` and the temperatures of the other
+    bags; the oracle uses the temperatures of the bags with rows."""
     roles = {"bag": "bag", "target": "T"}
     start = {"kernel": kernel(rows, SPACE, COVARIATES)}
     if settings.get("operator") == "matched":
@@ -135,7 +137,7 @@ def learnt(rows, means, has_rows, settings):
 
 
 def kept(model):
-    """The settings of a process that keeps the hyper-parameters of another, through 800 points."""
+    """The settings of a process with the hyper-parameters of another one, through 800 points."""
     settings = {"kernel": model.kernel_, "alpha": model.noise_, "mediator_kernel": model.mediator_kernel_}
     return settings | {
         "mediator_ridge": model.mediator_ridge_,
@@ -146,7 +148,7 @@ def kept(model):
 
 
 def scored(prediction, truth, known):
-    """Error at all pixels and at those whose coarse pixel has a temperature, coverage, and Spearman's
+    """Errors at all pixels and at those whose coarse pixel has a temperature, coverage, and Spearman's
     correlation."""
     mean, sd = prediction
     error = lambda region: float(np.sqrt(np.mean((mean - truth)[region] ** 2)) / truth.std())
@@ -156,6 +158,30 @@ def scored(prediction, truth, known):
         float(np.mean(np.abs(truth - mean) < 1.96 * sd)),
         float(spearmanr(mean, truth)[0]),
     ]
+
+
+def score_lines(scores, seeds):
+    """The rows of the table: means of each method's scores over seeds, and its criterion."""
+    repeated, oracle = (
+        float(np.mean(next(runs for name, runs in scores.items() if name.startswith(prefix))[:, 1]))
+        for prefix in REFERENCES
+    )
+    lines = []
+    for name, runs in scores.items():
+        cells = [
+            "" if np.isnan(column).all() else mean_and_sd(column) if seeds > 1 else float(column[0])
+            for column in runs.T[:4]
+        ]
+        _, error, coverage = (float(np.mean(column)) for column in runs.T[:3])
+        criterion = (
+            f"error {criterion_text(error, high=round(repeated, 3))}"
+            if oracle < repeated and not name.startswith(REFERENCES)
+            else ""
+        )
+        if name.startswith("two-sided") or name == "S-CMP, averaged":
+            criterion += f"; coverage {criterion_text(coverage, low=0.85)}"
+        lines.append([name, *cells, f"{np.mean(runs[:, 4]):.1f}", criterion])
+    return lines
 
 
 def compared(options, axis, title, size, seeds, large=False):
@@ -189,25 +215,7 @@ def compared(options, axis, title, size, seeds, large=False):
                     flush=True,
                 )
     scores = {name: np.array(runs) for name, runs in results.items()}
-    repeated, oracle = (
-        float(np.mean(next(runs for name, runs in scores.items() if name.startswith(prefix))[:, 1]))
-        for prefix in REFERENCES
-    )
-    lines = []
-    for name, runs in scores.items():
-        cells = [
-            "" if np.isnan(column).all() else mean_and_sd(column) if seeds > 1 else float(column[0])
-            for column in runs.T[:4]
-        ]
-        _, error, coverage = (float(np.mean(column)) for column in runs.T[:3])
-        criterion = (
-            f"error {criterion_text(error, high=round(repeated, 3))}"
-            if oracle < repeated and not name.startswith(REFERENCES)
-            else ""
-        )
-        if name.startswith("two-sided") or name == "S-CMP, averaged":
-            criterion += f"; coverage {criterion_text(coverage, low=0.85)}"
-        lines.append([name, *cells, f"{np.mean(runs[:, 4]):.1f}", criterion])
+    lines = score_lines(scores, seeds)
     places = np.arange(len(scores))
     axis.barh(places, [np.mean(runs[:, 1]) for runs in scores.values()], color=COLOURS[0], height=0.6)
     axis.set_yticks(places, list(scores), fontsize=6)

@@ -1,19 +1,20 @@
-"""Downscaling yields of counties: a rival's benchmark, whose truth is known (Zhu et al. 2022, synthetic
-yields; github.com/harrisonzhu508/MVBAgg).
+"""Downscaling of yields of counties: the benchmark of a competing method with a known truth (Zhu et al.
+2022, synthetic yields; github.com/harrisonzhu508/MVBAgg).
 
     python experiments/downscaling_counties.py [yields|parts ...] [--data FOLDER] [--full]
 
 384 counties of the United States with 32,684 pixels, 29 to 100 each: longitude, latitude, vegetation index
-(EVI), rain and temperature are real. The yield of a county is the mean over its pixels of .5 lon² + .5 lat² +
-EVI² + 1.5 rain² + 2 temperature², columns standardised, plus noise of .5. FOLDER has example_features.csv and
-synthetic_yields.csv of the repository (notebooks/example, data/synthetic).
+(EVI), rain and temperature are real. The yield of a county is the mean over its pixels of .5 lon² + .5
+lat² + EVI² + 1.5 rain² + 2 temperature², with standardised columns, plus noise of .5. FOLDER has
+example_features.csv and synthetic_yields.csv of the repository (notebooks/example, data/synthetic).
 
-yields: five folds of counties, the published ones. The published kernel, a Matérn 3/2 in space and a Gaussian
-in each covariate. As VBAgg: the published inducing points, one centroid for each county that is learnt from,
-and the bound (VFE), whose best distribution is known; and through 600 points that riesz chooses, by what it
-takes by default (FITC). parts: the map against the truth at pixels of counties not learnt from, and exact
-Shapley values against the truth's parts, which no source shows. The truth is rebuilt on these pixels, the
-authors had finer grids; so its scale is approximate, and correlations are told.
+yields: five folds of counties, the published ones. The published kernel is a Matérn 3/2 in space and a
+Gaussian in each covariate. "as VBAgg" uses the published inducing points, one centroid for each training
+county, and the variational bound (VFE), whose optimum has a closed form. The other variant uses 600 points
+chosen by riesz, and its default approximation (FITC). parts: the map against the truth at pixels of test
+counties, and exact Shapley values against the parts of the truth, which no source reports. The truth is
+computed on these pixels, but the authors had finer grids. Its scale is therefore approximate, and the
+table has correlations.
 
 Full: all five folds instead of two.
 """
@@ -43,7 +44,7 @@ FOLDS = {}
 
 
 def read(options):
-    """Pixels, counties, and of the pixels the parts of the truth."""
+    """Pixels, counties, and the parts of the truth at the pixels."""
     pixels = pd.read_csv(options.data / "example_features.csv")[["key", *COLUMNS]]
     counties = pd.read_csv(options.data / "synthetic_yields.csv").sort_values("key", ignore_index=True)
     standardised = (pixels[COLUMNS] - pixels[COLUMNS].mean()) / pixels[COLUMNS].std(ddof=0)
@@ -62,12 +63,12 @@ def kernel(pixels):
     )
 
 
-#: Inducing points, and how sums are known through them: as published, with a point a county, and riesz's own.
+#: Inducing points: the published ones, one per county, or a number of points that riesz chooses.
 WAYS = {"as VBAgg": None, "own 600 points": 600}
 
 
 def learnt(options, fold, way="own 600 points"):
-    """The process of a fold, the names of the counties kept for the test, and the seconds of the fit. Learnt
+    """The process of a fold, the names of its test counties, and the seconds of the fit. Each fit is made
     once."""
     if (fold, way) not in FOLDS:
         pixels, counties, _ = read(options)
@@ -106,7 +107,7 @@ def yields(options, axes):
         sd = np.sqrt(sd**2 + model.noise_)
         scores["error"].append(np.sqrt(np.mean((mean - truth) ** 2)))
         scores["relative"].append(np.mean(np.abs(mean / truth - 1)))
-        # Of yields in units of their standard deviation, as published.
+        # The published likelihood is for yields in units of their standard deviation.
         scores["likelihood"].append(np.mean(norm.logpdf(truth, mean, sd)) + np.log(scale))
         scores["coverage"].append(np.mean(np.abs(truth - mean) < 1.96 * sd))
         scores["seconds"].append(seconds)

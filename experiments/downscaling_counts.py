@@ -1,24 +1,24 @@
 """Counts of bags: maps of rates from cases by district (Law et al. 2018, whose figures have no printed
-numbers), and what is approximated.
+numbers), and the errors of approximations.
 
     python experiments/downscaling_counts.py [tiny|roll|raster|mediated ...] [--full] [--seeds COUNT]
 
-tiny: two counts of five rows, of which the evidence is known by quadrature, beside Laplace's approximation
-with the information that counts are expected to give (ours), the same with the second derivatives themselves,
-and the bound of the source (variational, its distribution the best one) in plain code.
+tiny: two counts of five rows, whose evidence is known by quadrature. It is compared with Laplace's
+approximation with the expected information (riesz), with the observed information, and with the
+variational bound of the source (for its best distribution) in plain code.
 
-roll: the swiss roll of the source, its bags stretches of height of some points each; the logarithm of the
-rate follows the way along the roll. Beside the process of the points, a Poisson process of the bags' mean
-points ("centroids"). Error of the rates, root mean square; coverage of 95 % intervals of the rates of points;
-of counts left out.
+roll: the swiss roll of the source. Bags are slices of height with some points each, and the log rate
+follows the way along the roll. The baseline is a Poisson process of the bags' mean points ("centroids").
+The table has the root mean square error of the rates, the coverage of 95 % intervals of the rates of
+points, and that of left-out counts.
 
-raster, a stand-in for the source's confidential malaria data: a square of pixels with five smooth covariates
-and a log-normal population, Voronoi districts, Poisson counts. Correlation of the rates with the true ones,
-coverage, and the same of the districts' own rates.
+raster, simulated data instead of the source's confidential malaria data: a square of pixels with five
+smooth covariates and a log-normal population, Voronoi districts, Poisson counts. The table has the
+correlation of the rates with the true ones, the coverage, and the same for the districts' observed rates.
 
-mediated, not published: the raster, of whose districts half have pixels and no counts, the other half counts
-and no pixels; mediators are three coarse covariates of all districts. Beside it the same with the counts of
-the first half known.
+mediated, not published: the raster, where half of the districts have pixels and no counts, and the other
+half counts and no pixels. Mediators are three coarse covariates of all districts. The baseline also knows
+the counts of the first half.
 
 Full: 1,500 points and 10 seeds for the roll, 100 × 100 pixels with 150 and 1,000 districts.
 """
@@ -52,7 +52,8 @@ def tiny(options, axes):
         rates = sums @ np.exp(f)
         return counts @ np.log(rates) - rates.sum() - gammaln(counts + 1).sum()
 
-    # Quadrature: draws of the prior would do; importance draws around the mode do better, and say how well.
+    # Quadrature by importance draws around the mode. They are more accurate than draws from the prior, and
+    # have an error estimate.
     inverse = np.linalg.inv(kernel)
     posterior = lambda f: log_counts(f) - 0.5 * (f - mean) @ inverse @ (f - mean)
     mode = minimize(lambda f: -posterior(f), np.full(5, mean), method="BFGS", options={"gtol": 1e-10}).x
@@ -115,7 +116,7 @@ def tiny(options, axes):
 
 
 def rolled(options, seed, size):
-    """Points in bags of ``size`` by height, and their rates."""
+    """Points with their rates, in bags of ``size`` points by height."""
     rng = np.random.default_rng(seed)
     count = 1500 if options.full else 600
     t = 1.5 * np.pi * (1 + 2 * rng.random(count))
@@ -128,7 +129,7 @@ def rolled(options, seed, size):
 
 
 def error_and_coverage(model, rows, rates):
-    """Error of the rates, and the share of these within intervals."""
+    """Root mean square error of the rates, and the share of true rates within the intervals."""
     low, high = model.predict_quantiles(rows, [0.025, 0.975]).T
     return float(np.sqrt(np.mean((model.predict(rows) - rates) ** 2))), float(
         np.mean((low <= rates) & (rates <= high))
@@ -205,7 +206,7 @@ def smooth(rng, places, scale, features=60):
 
 
 def pixels(rng, side, districts):
-    """Pixels with covariates, people and district, and their rates."""
+    """Pixels with covariates, population and district, and their rates."""
     grid = (np.arange(side) + 0.5) / side
     places = np.array(np.meshgrid(grid, grid)).reshape(2, -1).T
     rows = pd.DataFrame({"east": places[:, 0], "north": places[:, 1]})

@@ -1,18 +1,18 @@
-"""Persons from rates of groups, and whether maps are as sure as they should be. Nothing here is published.
+"""Predictions for persons from rates of groups, and the calibration of maps. Nothing here is published.
 
     python experiments/downscaling_labels.py [labels|calibration ...] [--data FOLDER] [--full]
 
 labels: label proportions. 78 groups by occupation, work class and whether of the United States, 25 persons
-each (UCI Adult, adult_train.csv below FOLDER); of each group only the share with a high income is known, of
-persons age, education, hours, sex, marriage and capital gain. The area under the curve (AUC) of persons' own
-incomes, of the process learnt from the 78 shares; beside it the group's share, a process of the groups' mean
-persons (scikit-learn), which is as good, and logistic regression on the persons' incomes (in five folds),
-which are otherwise unknown.
+each (UCI Adult, adult_train.csv below FOLDER). Of each group only the share with a high income is known;
+of persons age, education, hours, sex, marriage and capital gain. The table has the area under the curve
+(AUC) for the incomes of persons. Baselines are the group's share; a process of the groups' mean persons
+(scikit-learn), which is as good; and logistic regression on the persons' incomes (in five folds), which
+the other methods don't know.
 
-calibration: f and targets drawn from the model by plain numpy, hyper-parameters known: how often 95 %
-intervals hold f at rows of the fit and at others, and the mean squared error in units of the variance.
-Matched means with noise of rows, in bags of 2 to 9; weighted sums; means through mediators, with the
-regression's uncertainty.
+calibration: f and targets are drawn from the model by plain numpy, with known hyper-parameters. The table
+has the coverage of 95 % intervals of f at training rows and at others, and the mean squared error in units
+of the variance. The cases are matched means with noise of rows, in bags of 2 to 9; weighted sums; and
+means through mediators, with the regression's uncertainty.
 
 Full: 20 draws of persons instead of 2.
 """
@@ -150,14 +150,14 @@ def gaussian(a, b, scale):
 
 
 def root(covariance):
-    """A matrix whose square is the covariance, which may be singular."""
+    """A matrix M with M Mᵀ equal to the covariance, which may be singular."""
     values, vectors = np.linalg.eigh(covariance)
     return vectors * np.sqrt(values.clip(0))
 
 
 def drawn(kind, rng):
-    """Rows with bag and weight, bags with mediator, rows of others, the weights of rows in targets, the
-    noise's covariance, and how riesz is told."""
+    """Rows with bag and weight, mediators of bags and targets, further rows, the weights of rows in
+    targets, the covariance of the noise, and the settings of riesz."""
     sizes = rng.integers(2, 10, size=16)
     bag = np.repeat(np.arange(16), sizes)
     rows = pd.DataFrame(rng.normal(size=(len(bag), 2)), columns=["a", "b"]).assign(
@@ -201,7 +201,7 @@ def drawn(kind, rng):
 
 
 def fitted(rows, mediators, z, settings):
-    """The process with all that it has to know given."""
+    """The process with all its hyper-parameters given."""
     bags = pd.DataFrame({"bag": range(16), "z": z if mediators is None else np.nan})
     columns = {"weight": "weight"} if "aggregate" in settings else {"features": ["a", "b"]}
     if mediators is not None:
@@ -225,8 +225,8 @@ def calibration(options, axes):
         factor, noise_factor = root(gaussian(cells.to_numpy(), cells.to_numpy(), 1.0)), root(noise)
         f = rng.normal(size=(draws, len(cells))) @ factor.T
         z = f[:, : len(rows)] @ weights + rng.normal(size=(draws, len(noise))) @ noise_factor.T
-        # The map is linear in the targets and its standard deviation does not know them, so one fit tells
-        # those of all draws; some fits anew see to it.
+        # The map is linear in the targets, and its standard deviation doesn't depend on them. One fit
+        # therefore gives the maps of all draws; a few further fits check this.
         model = fitted(rows, mediators, z[0], settings)
         sd = model.predict(cells, return_std=True)[1]
         mean = z @ (model.shares(cells) / z[0]).T

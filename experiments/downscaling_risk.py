@@ -1,25 +1,25 @@
-"""The learning rate of the conditional mean process: excess reconstruction risk against the number of targets
-(Chau, Bouabid and Sejdinovic 2021; theorem 3.4.2 and section A.5.2 of Chau 2023).
+"""The learning rate of the conditional mean process: excess reconstruction risk against the number of
+targets (Chau, Bouabid and Sejdinovic 2021; theorem 3.4.2 and section A.5.2 of Chau 2023).
 
     python experiments/downscaling_risk.py [--full] [--seeds COUNT]
 
-The posterior mean is the adjoint of an operator D that reconstructs mediators from what rows look like: it
-makes y of the mean of rows given y, by minimising E|y - D E[x | y]|² (linear kernels, so all of this is
-finite). The risk of D is that expectation, its excess is over the least one. The theorem bounds it by
-M^(-bc/(bc+1)) for M targets, where eigenvalues of the covariance of E[x | y] go down like i^(-b), and c says
-how smooth the best D is; of few rows by M^(-ac/(c+1)) for a that tells how rows grow with M. The text of
-A.5.2 has it that larger b slows this down; the exponent says the contrary.
+The posterior mean is the adjoint of an operator D that reconstructs mediators y from the mean of rows
+given y. D minimises the risk E|y - D E[x | y]|² (with linear kernels, so everything is
+finite-dimensional). The excess risk is the risk minus its minimum. The theorem bounds it by M^(-bc/(bc+1))
+for M targets. Here the eigenvalues of the covariance of E[x | y] decrease like i^(-b), and c is the
+smoothness of the best D. With few rows the bound is M^(-ac/(c+1)), where a is the rate at which rows grow
+with M. The text of A.5.2 says that a larger b slows this down, but by the exponent it accelerates it.
 
-Generated: x given y = (u, w) is normal around the 60 numbers s_i u_i, of which those have variances i^(-b); w
-is θ's product with these but for noise of .5, so that not all of y can be told. s_i is i^r and θ_i is i^(-r),
-with r such that c is what is said. Regularisation is the theorem's, M^(-b/(bc+1)) for targets, and 10^-8 for
-the regression on mediators, of twice as many bags as targets with five rows each. D is the process' own: what
-each target counts at each of 60 unit rows (`shares`); its excess risk is known in closed form. Beside it D by
-plain formulas.
+Simulated data: x given y = (u, w) is normal around the 60 numbers s_i u_i, whose variances are i^(-b). w
+is the product of θ with these numbers plus noise of .5, so y can't be reconstructed completely. s_i is i^r
+and θ_i is i^(-r), with r chosen for the required c. The regularisation is that of the theorem,
+M^(-b/(bc+1)) for targets, and 10^-8 for the regression on mediators. There are twice as many bags as
+targets, with five rows each. D of the process consists of the weights of the targets at each of 60 unit
+rows (`shares`); its excess risk has a closed form. It is compared with D from the source's formulas.
 
-criterion: the slope of log risk on log M is negative, and steeper for larger b. That it is the theorem's is
-not required: that bounds the risk from above, for the worst case, and with 60 columns, which are finitely
-many, a slope of -1 is where all ends.
+criterion: the slope of log risk on log M is negative, and steeper for larger b. Equality with the
+theorem's rate is not required: the theorem is an upper bound for the worst case, and with a finite number
+of columns (60) the slope tends to -1.
 
 Full: 20 seeds instead of 10, and up to 2,048 targets instead of 512.
 """
@@ -56,7 +56,7 @@ def mediators(rng, count, variances, best):
 
 
 def generated(seed, count, b, c):
-    """Rows of bags, the mediators of these, and those of targets."""
+    """Rows of bags, mediators of the bags, and mediators of the targets."""
     rng = np.random.default_rng(seed)
     variances, best = problem(b, c)
     y, means = mediators(rng, 2 * count, variances, best)
@@ -66,7 +66,8 @@ def generated(seed, count, b, c):
 
 
 def process(x, y, targets, penalty):
-    """The operator as riesz has it: with targets of 1 a share is what a target counts, whatever it is."""
+    """The operator D by riesz. A target's share is its weight times its value, so with targets of 1 it is
+    the weight."""
     rows = pd.DataFrame(x, columns=FEATURES).assign(bag=np.repeat(np.arange(len(y)), ROWS))
     bags = pd.DataFrame(np.vstack([y, targets]), columns=MEDIATORS).assign(
         bag=np.arange(len(y) + len(targets))

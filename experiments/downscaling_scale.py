@@ -1,25 +1,27 @@
-"""A test of how far downscaling scales: a million rows in ten thousand bags through inducing points; that the
-number of threads changes no bit; and what a part of the bags says of it.
+"""A scaling test of downscaling: a million rows in ten thousand bags through inducing points, equality to
+the last bit for different numbers of threads, and agreement with the fit of a part of the bags.
 
     python experiments/downscaling_scale.py [matched|mediated|threads|refit ...] [--full]
 
-A column of a row is normal around that of its bag, with a standard deviation of .35; of five columns f is
-sin(1.5 x_0) + .5 x_1 x_2 + exp(-x_3²) + .3 x_1, and a target the mean of f over the 20 to 180 rows of a bag
-but for noise of .1. Every measurement is a process of its own. Error, root mean square over the standard
-deviation of f, and coverage of 95 % intervals are of f at up to 50,000 rows drawn from all; z² is the mean of
-squared errors over variances, 1 where intervals are as wide as they should be. Left out are targets, each
-told by all others. Seconds are of all cores, for the fit; peak memory is that of the whole process.
+A column of a row is normal around that of its bag, with a standard deviation of .35. There are five
+columns, f is sin(1.5 x_0) + .5 x_1 x_2 + exp(-x_3²) + .3 x_1, and a target is the mean of f over the 20 to
+180 rows of a bag plus noise of .1. Every measurement is a process of its own. The root mean square error,
+divided by the standard deviation of f, and the coverage of 95 % intervals are for f at up to 50,000 random
+rows. z² is the mean of squared errors divided by variances; it is 1 for calibrated intervals. "Left out"
+are predictions of each target from all others. Seconds are CPU time of the fit; peak memory is that of the
+whole process.
 
-matched: all bags have rows and targets, by bags and inducing points, beside the exact process where that is
-feasible; and what coverage is where hyper-parameters are averaged over, where rows have no noise of their own
-(they have none in truth, but with such sizes the default has some), and where f is not the above but a draw
-from the prior of the model. mediated: half of the bags have rows, the others targets; mediators are the bags'
-five means with noise of .1. Beside it the exact process. threads: fits and maps with one thread and with two.
-refit: the process of all bags beside one of a part of them (of 2 % in full), as many points; criterion: the
-share of rows where they differ by less than 1.96 standard deviations of the second.
+matched: all bags have rows and targets. The table is by numbers of bags and inducing points, with the
+exact process where that is feasible. It also has the coverage with averaging over hyper-parameters,
+without noise of rows (the data have none, but for these sizes it is not 0 by default), and for a draw of f
+from the prior of the model. mediated: half of the bags have rows, the others targets; mediators are the
+bags' five means with noise of .1. The baseline is the exact process. threads: fits and maps with one
+thread and with two. refit: the process of all bags, compared with one of a part of them (2 % with --full)
+with as many points. criterion: the share of rows where they differ by less than 1.96 standard deviations
+of the second.
 
-Full: 10⁶ rows in 10⁴ bags through 1,000 points (default 10⁵ in 1,000 through 300), and 10⁵ rows of 1,000 bags
-mediated (default 10⁴ of 100). Not published by anyone."""
+Full: 10⁶ rows in 10⁴ bags through 1,000 points (default 10⁵ in 1,000 through 300), and 10⁵ rows of 1,000
+bags mediated (default 10⁴ of 100). There are no published results."""
 
 import argparse
 import hashlib
@@ -43,7 +45,7 @@ SCALES = np.array([1.0, 1.5, 1.5, 1.0, 5.0])
 
 
 def drawn(rng, x, features=1000):
-    """A draw from the prior that the model has: a Gaussian kernel, by random features."""
+    """A draw from the prior of the model with a Gaussian kernel, by random features."""
     w, shifts = rng.normal(size=(x.shape[1], features)) / SCALES[:, None], rng.uniform(0, 2 * np.pi, features)
     weights = np.sqrt(2 / features) * rng.normal(size=features)
     return np.concatenate(
@@ -82,15 +84,15 @@ def fitted(rows, bags, points, mediated=False, **made):
 
 
 def mapped(model, rows):
-    """The map, by parts, whose features fit into memory."""
+    """The map, computed in parts whose features fit into memory."""
     parts = np.array_split(np.arange(len(rows)), len(rows) // 5000 + 1)
     predictions = [model.predict(rows.iloc[part], return_std=True) for part in parts]
     return [np.concatenate(values) for values in zip(*predictions)]
 
 
 def measure(spec):
-    """One measurement, in a process of its own: of ``bags`` through ``points``, perhaps ``mediated``, perhaps
-    beside that of a ``part`` of the bags, with f perhaps a ``draw``."""
+    """One measurement in a process of its own: a fit of ``bags`` through ``points``, optionally
+    ``mediated``, compared with the fit of a ``part`` of the bags, or with a ``draw`` as f."""
     rows, bags, f = simulated(spec["bags"], spec.get("draw"))
     rng = np.random.default_rng(1)
     sample = np.sort(rng.choice(len(rows), min(len(rows), 50_000), replace=False))
@@ -124,7 +126,7 @@ def measure(spec):
 
 
 def measured(options, threads=1, **spec):
-    """The measurement in a process of its own, with the process' peak in GiB."""
+    """The measurement in a process of its own, with the peak memory of the process in GiB."""
     command = [sys.executable, __file__, "--alone", json.dumps(spec), "--output", str(options.output)]
     child = subprocess.Popen(
         command,

@@ -1,41 +1,42 @@
-"""Downscaling a swiss roll: a map of points from means over slices of them (Chau, Bouabid and Sejdinovic
-2021; chapter 3 of Chau 2023, table 3.1, figures A.1 to A.4, section A.6.2).
+"""Downscaling of a swiss roll: a map of points from means over slices (Chau, Bouabid and Sejdinovic 2021;
+chapter 3 of Chau 2023, table 3.1, figures A.1 to A.4, section A.6.2).
 
     python experiments/downscaling_swiss.py [matched|mediated|mixed|forms|degenerate ...] [--full] [--seeds
     COUNT] [--tests]
 
-Points lie on a swiss roll, and t, the way along it, is to be found from 50 slices of equal height, of each of
-which the mean of t is known but for noise of .05. The middle of a slice is its mediator. Columns and t are
-standardised; the error is the root mean square over all points, so a constant has 1.
+Points lie on a swiss roll. The position t along the roll is estimated from 50 slices of equal height, of
+which the mean of t is known with noise of .05. The middle of a slice is its mediator. Columns and t are
+standardised. The error is the root mean square over all points, so a constant has the error 1.
 
-matched, table 3.1 direct: the points of all slices with a target are known. Beside the exact process and the
-one through 200 inducing points: the conditional mean process by the conventions of the source; the same with
-constants kept and the ridge that has the largest evidence; and two references in plain code, a process that
-takes slices as independent (what the published BAGG-GP computes) and a process of the slices' mean points
-(scikit-learn). The evidence does not know the published model's scale, so of it the slope of t on the
-prediction is told, too, and the error if predictions are scaled by it.
+matched, table 3.1 direct: the points of all slices with a target are known. The methods are the exact
+process and the one through 200 inducing points; the conditional mean process by the conventions of the
+source; the same with constants kept and the ridge with the largest evidence; and two references in plain
+code. These are a process that treats slices as independent (the published BAGG-GP computes this) and a
+process of the slices' mean points (scikit-learn). The evidence doesn't determine the scale of the
+published model. For it the table also has the slope of t on the prediction, and the error of predictions
+scaled by it.
 
-mediated, table 3.1 indirect: 25 slices drawn at random have points, the other 25 have targets. Published
-references regress targets on mediators and take the predictions at slices with points for targets. The
-source's code has predictions in the order of mediators, and slices in random order; here are both orders. Not
-published: the same with the covariance of the predictions (pseudo), and with slices tied to the regression by
-a variance, all hyper-parameters at once (two-sided).
+mediated, table 3.1 indirect: 25 random slices have points, the other 25 have targets. Published references
+regress targets on mediators and use the predictions at slices with points as targets. The source's code
+has predictions in the order of mediators, but slices in random order; the table has both orders. Not
+published: the same with the covariance of the predictions (pseudo), and with slices tied to the regression
+by a variance, with all hyper-parameters tuned together (two-sided).
 
-mixed, not published: a share of slices has points and targets, of the others half have points, half targets.
+mixed, not published: a share of slices has points and targets; of the others half have points, half
+targets.
 
-forms, figures A.1 to A.4: the conditional mean operator from every row (CMO) and from bags (S-CMO), y ~ N(0,
-2), x | y ~ N(y sin y, .25), ridge λ = .1, in plain numpy. Where bags have equal sizes they are the same
-estimator with the same length scale and the same ridge, so what was published as their difference is one of
-conventions.
+forms, figures A.1 to A.4: the conditional mean operator from every row (CMO) and from bags (S-CMO), y ~
+N(0, 2), x | y ~ N(y sin y, .25), ridge λ = .1, in plain numpy. For bags of equal sizes they are the same
+estimator with the same length scale and the same ridge, so the published difference is one of conventions.
 
-degenerate, A.6.2: the source says that without noise the covariance at the rows is 0. It is where there are
-as many targets as rows whose weights are independent.
+degenerate, A.6.2: the source says that without noise the covariance at the rows is 0. This holds if there
+are as many targets as rows with independent weights.
 
---tests: of matched and mediated, Wilcoxon's signed-rank tests between all pairs of methods over the seeds
-(tables A.1 and A.2 have those of the source's methods), which take 20 seeds to say much.
+--tests: for matched and mediated, Wilcoxon's signed-rank tests between all pairs of methods over the seeds
+(tables A.1 and A.2 have those of the source's methods); they need about 20 seeds.
 
 Full: 5,000 points instead of 600, the 20 published seeds instead of 4 (of another generator; --seeds has
-others), and 25,000 rows instead of 3,000 for forms (5 GB, ten minutes); some minutes a seed for matched."""
+others), and 25,000 rows instead of 3,000 for forms (5 GB, ten minutes); some minutes per seed for matched."""
 
 import argparse
 import time
@@ -63,7 +64,8 @@ NAMES = ["CMP", "S-CMP", "VarCMP", "BAGG-GP", "VBAGG", "GPR"]
 
 
 def roll(options, seed):
-    """Rows with their slice, slices with mediator and target, the truth, and the generator as it is then."""
+    """Rows with their slice, slices with mediator and target, the truth, and the generator in its current
+    state."""
     rng = np.random.default_rng(seed)
     count = 5000 if options.full else 600
     t = 1.5 * np.pi * (1 + 2 * rng.random(count))
@@ -95,7 +97,7 @@ def error(prediction, t):
 
 
 def coverage_of(prediction, t):
-    """The share within 1.96 standard deviations."""
+    """The share of points within 1.96 standard deviations of the prediction."""
     mean, sd = prediction
     return float(np.mean(np.abs(t - mean) < 1.96 * sd))
 
@@ -116,8 +118,8 @@ def centroids(rows, targets, names):
 
 
 def independent(rows, bags):
-    """A process that takes slices for independent: the largest evidence, and each point from its own slice
-    alone."""
+    """A process that treats slices as independent: it maximises the evidence, and predicts each point from
+    its own slice alone."""
     blocks = [rows.loc[rows.slice == name, COLUMNS].to_numpy() for name in bags.slice]
     squares = [(block[:, None] - block) ** 2 for block in blocks]
     targets = bags["mean"].to_numpy()
@@ -141,8 +143,7 @@ def independent(rows, bags):
 
 
 def evident(rows, bags, **settings):
-    """The conditional mean process that keeps constants, with that ridge of a grid which has the largest
-    evidence."""
+    """The conditional mean process with constants kept, and the ridge of a grid with the largest evidence."""
     grid = [1e-2, 1e-4, 1e-6, 1e-8]
     settings = {"operator": "mediated", "published": True, "centred": True, **settings}
     models = [fitted(rows, bags, mediator_ridge=ridge, **settings) for ridge in grid]
@@ -210,7 +211,7 @@ def near(value, exact, gap):
 
 
 def bars(axis, results, title, published):
-    """Errors of methods beside those published."""
+    """Errors of methods next to the published ones."""
     places = np.arange(len(results))
     axis.barh(
         places,
@@ -293,7 +294,7 @@ def mediated(options, axes):
 
 
 def own_points(seen, rows, targets, row_bags):
-    """The regression on mean points of the slices that have some, at all rows."""
+    """The regression on mean points of the slices with points, evaluated at all rows."""
     means = seen.groupby("slice")[COLUMNS].mean().loc[row_bags.slice]
     return regression(means.to_numpy(), targets, rows[COLUMNS].to_numpy())
 
@@ -330,7 +331,7 @@ def mixed(options, axes):
 
 
 def gaussian(a, b, scale):
-    # In place: with every row it is all of the memory.
+    # In place, because the matrix of all rows needs all of the memory.
     gram = np.subtract.outer(a, b)
     gram *= gram
     gram *= -0.5 / scale**2
@@ -343,8 +344,8 @@ def median_scale(y):
 
 
 def operators(y, size, query, ridge):
-    """Weights of rows for the conditional mean at ``query``, by all rows and by bags, and seconds. ``y`` is
-    that of bags, each with ``size`` rows."""
+    """Weights of rows for the conditional mean at ``query``, from all rows and from bags, and the seconds.
+    ``y`` has one value per bag, each with ``size`` rows."""
     scale, count = median_scale(y), len(y) * size
     start = time.perf_counter()
     rows = np.repeat(y, size)
@@ -374,7 +375,8 @@ def forms(options, axes):
         gap = np.abs(by_rows - by_bags).max()
         means = x.reshape(bags, size).mean(axis=1)
         rmse = lambda values, other: float(np.sqrt(np.mean((values - other) ** 2)))
-        # The ridge of the rows without their number, beside that of bags: another ridge per bag.
+        # The ridge for rows without the factor of their number, and the ridge for bags: another ridge per
+        # bag.
         plain = lambda ridge, length_scale: (
             np.linalg.solve(
                 gaussian(y, y, length_scale) + ridge * np.eye(bags), gaussian(y, query, length_scale)
@@ -429,7 +431,8 @@ def forms(options, axes):
 
 
 def library(sizes):
-    """The largest relative difference between riesz's two forms, of 20 slices with so many points."""
+    """The largest relative difference between the two forms in riesz, for 20 slices with these numbers of
+    points."""
     rng = np.random.default_rng(0)
     rows = pd.DataFrame(rng.normal(size=(np.sum(sizes), 3)), columns=COLUMNS).assign(
         slice=np.repeat(np.arange(20), sizes)
@@ -453,7 +456,8 @@ def degenerate(options, axes):
     rng, count, lines = np.random.default_rng(0), 12, []
     x = rng.normal(size=(count, 3))
     for targets, row_noise in [(4, 0.0), (12, 0.0), (20, 0.0), (20, 0.1)]:
-        # Each bag has three rows, drawn until the weights of rows are independent or all rows are in one.
+        # Each bag has three rows, drawn until the weights have full rank and the bags contain as many rows as
+        # possible.
         while True:
             members = np.array([rng.choice(count, 3, replace=False) for _ in range(targets)])
             weights = np.zeros((count, targets))
@@ -500,7 +504,7 @@ PARTS = {f.__name__: f for f in (matched, mediated, mixed, forms, degenerate)}
 
 def main():
     parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--seeds", type=int, help="so many of the 20 published seeds")
+    parser.add_argument("--seeds", type=int, help="number of seeds, of the 20 published ones")
     options = arguments(__doc__, (chosen(PARTS), parser, tests()))
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.simplefilter("ignore", UserWarning)

@@ -1,21 +1,23 @@
-"""Who wins, and which property decides, on the data sets of chapters 6 and 7 of Chau 2023 (tables 6.1 and
-7.3, figures 7.4 to 7.6).
+"""Winners, and the properties that decide, on the data sets of chapters 6 and 7 of Chau 2023 (tables 6.1
+and 7.3, figures 7.4 to 7.6).
 
     python experiments/duels.py [chameleon|flatlizard|nfl|pokemon ...] --data FOLDER [--full]
 
-FOLDER holds chameleon/items.csv and contests.csv, flatlizard likewise (from the R package BradleyTerry2,
-https://cran.r-project.org/package=BradleyTerry2: rows of items with an id, pairs of winner and loser),
-nfl/matches.csv and team_stats.csv (https://github.com/Chau999/SpectralRankingWithCovariates: seasons since
-2000), and pokemon/items.csv and combats.csv (https://www.kaggle.com/datasets/terminus7/pokemon-challenge).
+FOLDER holds chameleon/items.csv and contests.csv, and the same files in flatlizard (from the R package
+BradleyTerry2, https://cran.r-project.org/package=BradleyTerry2: rows of items with an id, pairs of winner
+and loser), nfl/matches.csv and team_stats.csv (https://github.com/Chau999/SpectralRankingWithCovariates:
+seasons since 2000), and pokemon/items.csv and combats.csv
+(https://www.kaggle.com/datasets/terminus7/pokemon-challenge).
 
-Splits keep the duels of a pair together. GPGP is the generalised model, PGP a utility, nested both; iso: one
-length scale, of standardised columns, by the evidence. Accuracy is that of thresholded probabilities; test
-duels are scored in both orders, so it is also the balanced one, which the source calls accuracy in table 7.3.
+Splits keep the duels of a pair together. GPGP is the generalised model, PGP a utility model, nested the
+sum of both. iso: one length scale for standardised columns, chosen by the evidence. Accuracy is that of
+thresholded probabilities. Test duels are scored in both orders, so it is also the balanced accuracy, which
+the source calls accuracy in table 7.3.
 
-The five statistics of NFL teams are not named by the source; here points, yards a play, third downs,
-turnovers and time of possession. Statistics of the season contain the matches that are to be predicted; those
-of the season before do not. Pokémon: length scales of the seven numbers apart, one for the types and one for
-being legendary.
+The source doesn't name the five statistics of NFL teams; here they are points, yards per play, third
+downs, turnovers and time of possession. Statistics of the season include the matches that are predicted;
+those of the season before do not. Pokémon: separate length scales for the seven numbers, one for the types
+and one for being legendary.
 
 Full: 20 splits instead of 5 (NFL: 20 splits of 19 seasons instead of 2 of 4), 12 subsets of chameleons
 instead of 6; Pokémon 40,000 duels and 250 landmarks instead of 8,000 and 100."""
@@ -42,7 +44,7 @@ from riesz.preference import PairClassifier, pair_groups
 PROCESSES = {"GPGP": "generalised", "PGP": "utility", "nested": "nested"}
 ABILITIES = {"Bradley-Terry": "bradley_terry", "linear": "linear"}
 METHODS = [*PROCESSES, *ABILITIES, "PAIR-LOGREG"]
-#: Table 6.1.
+#: Numbers of table 6.1.
 PUBLISHED = {
     "chameleon": {"GPGP": ".78 ± .06", "PGP": ".51 ± .09", "PAIR-LOGREG": ".71"},
     "flatlizard": {"GPGP": ".83 ± .06", "PGP": ".80 ± .09", "PAIR-LOGREG": ".77"},
@@ -57,8 +59,8 @@ def standardised(frame):
 
 
 def scores(probability):
-    """Accuracy, AUC and log loss of the probabilities that the winners win, every duel in both orders; a tie
-    of a half is half right."""
+    """Accuracy, AUC and log loss of the probabilities that the winners win, with every duel in both
+    orders. A probability of one half counts as half right."""
     mirrored, truth = np.concatenate([probability, 1 - probability]), np.repeat([1, 0], len(probability))
     right = ((probability > 0.5) + 0.5 * (probability == 0.5)).mean()
     return np.array(
@@ -133,8 +135,8 @@ HEADER = ["set", "method", "published accuracy", "accuracy", "AUC", "log loss", 
 
 
 def animals(options, name, axis):
-    """Table 6.1; for chameleons also table 7.3's leak and the sign of the jaws, for lizards the length
-    scale."""
+    """Table 6.1; for chameleons also the leak of table 7.3 and the sign of the jaws, for lizards the
+    length scale."""
     items, duels = small(options, name)
     count = options.splits or (20 if options.full else 5)
     start = time.perf_counter()
@@ -164,8 +166,8 @@ def bars(axis, title, values):
 
 
 def jaws(options, items, duels, count):
-    """A comparison of scores by mirroring before splitting with those by pair, and the correlation of the
-    values of jl.res with its difference."""
+    """Scores with mirroring before the split and with splits by pair, and the correlation of the values of
+    jl.res with its difference."""
     rng = np.random.default_rng(0)
     rows = []
     mirrored, won = np.vstack([duels, duels[:, ::-1]]), np.repeat([1.0, 0.0], len(duels))
@@ -239,8 +241,8 @@ def profile(items, duels, count):
 
 
 def season(statistics, matches, year, before):
-    """Teams of a season, their statistics of it or of the year before, and its matches: home, away, who won.
-    Ties are left out."""
+    """Teams of a season, their statistics of this season or the one before, and the matches: home, away,
+    winner. Ties are left out."""
     teams = (
         statistics[statistics.season == (year - 1 if before else year)]
         .drop_duplicates("Team")
@@ -261,7 +263,7 @@ def football(options, axis):
         pd.read_csv(folder / "team_stats.csv").dropna(subset=["Team"]),
         pd.read_csv(folder / "matches.csv"),
     )
-    # Minutes in hours of a day, but for a few such as 33:60.
+    # Minutes are written as hours of a day, except for a few such as 33:60.
     clock = statistics["ToP/G"].astype(str).str.split(":")
     statistics["ToP/G"] = [24 * float(c[0]) if len(c) == 1 else float(c[0]) + float(c[1]) / 60 for c in clock]
     years = list(range(2000, 2019)) if options.full else [2002, 2007, 2012, 2017]
@@ -298,7 +300,7 @@ def football(options, axis):
         which = "season before (clean)" if before else "same season (contains the test)"
         for row in rows_of_table("nfl", results, evidence):
             rows.append([which, row[1], "–" if before else row[2], *row[3:]])
-        # Splits of a season share its matches, seasons share none.
+        # Splits of one season share its matches; different seasons share none.
         years_apart = results["GPGP"][:, 0].reshape(len(used), count).mean(axis=1)
         error = years_apart.std(ddof=1) / np.sqrt(len(used))
         accuracy, auc, loss = np.array(sided[before]).T
@@ -331,22 +333,15 @@ def fighters(options):
 
 
 def faster(items, duels):
-    """The probability ½ ± ½ that the faster wins."""
+    """The left items' lead in speed, and their probability to win if speed decides: 0, 1, or ½ for ties."""
     ahead = items.Speed.loc[duels[:, 0]].to_numpy() - items.Speed.loc[duels[:, 1]].to_numpy()
     return ahead, 0.5 + 0.5 * np.sign(ahead)
 
 
-def monsters(options, axes):
-    items, frame, types, duels = fighters(options)
-    train, test = next(splits(duels, 1, 0.2))
-    rng = np.random.default_rng(0)
-    sizes = (40_000, 250, 1500) if options.full else (8000, 100, 600)
-    train, test = rng.permutation(train)[: sizes[0]], test if options.full else rng.permutation(test)[:4000]
-    # Seven length scales of numbers, one of types, one of being legendary.
-    kernel = RBF([2.0] * 7, columns=NUMBERS) * RBF(2.0, columns=types) * RBF(2.0, columns=["Legendary"])
-    settings = {"landmarks": sizes[1], "n_tuning_pairs": sizes[2], "random_state": 0}
+def rivals(items, frame, train, test, kernel, settings):
+    """The rows of the table of accuracies of the ``test`` duels, and the models of the ``train`` duels."""
     rows, models = [], {}
-    ahead, probability = faster(items, duels[test])
+    ahead, probability = faster(items, test)
     known = scores(probability)
     differences = np.concatenate([ahead, -ahead])
     auc = roc_auc_score(np.repeat([1, 0], len(ahead)), differences)
@@ -355,23 +350,20 @@ def monsters(options, axes):
         start = time.perf_counter()
         if name == "boosting on pairs":
             model = PairClassifier(HistGradientBoostingClassifier(max_iter=300, random_state=0)).fit(
-                frame, duels[train]
+                frame, train
             )
         else:
-            model = fitted(name, frame, duels[train], kernel, **(settings if name in PROCESSES else {}))
-        result = scores(win_probabilities(name, model, frame, duels[test]))
+            model = fitted(name, frame, train, kernel, **(settings if name in PROCESSES else {}))
+        result = scores(win_probabilities(name, model, frame, test))
         published = {"GPGP": ".86", "PGP": ".82"}.get(name, "–")
         rows.append([name, published, *map(float, result), f"{time.perf_counter() - start:.0f}"])
         models[name] = model
-    text = (
-        f"\n\nPokémon: {len(frame)} items, {len(train)} duels learnt, {len(test)} others, split by pair, "
-        f"{sizes[1]} landmarks\n\n"
-    )
-    text += table(["method", "published (thresholded)", "accuracy", "AUC", "log loss", "seconds"], rows)
+    return rows, models
 
-    sample = rng.permutation(test)[:150]
-    first, second = (frame.loc[side] for side in duels[sample].T)
-    background = frame.iloc[rng.permutation(len(frame))[:200]]
+
+def mean_sizes(models, frame, sample, background, types, axes):
+    """Figure 7.4: mean sizes of the values of test duels."""
+    first, second = (frame.loc[side] for side in sample.T)
     groups = {"types": types}
     rows = []
     for name in ("nested", "PGP"):
@@ -397,21 +389,24 @@ def monsters(options, axes):
                 axis.barh(leading[::-1], [size[player] for player in leading[::-1]], color=COLOURS[0])
                 axis.set_title(f"mean |value|, {name}", fontsize=10)
                 axis.tick_params(axis="y", labelsize=7)
-    text += (
+    text = (
         f"\n\nFigure 7.4: {len(sample)} test duels, 200 background items, types one player; published: "
         f"speed and type first (GPM), type alone (UPM)\n\n"
     )
-    text += table(
+    return text + table(
         ["model", "game", "mean size of values", "types", "largest gap to the log odds", "seconds"], rows
     )
 
+
+def values_of_types(nested, items, frame, duels, background, types):
+    """Figure 7.5: values of types in duels between two primary types."""
     rows = []
     primary = items["Type 1"]
     for kind, other, published in (("Water", "Fire", "on top"), ("Normal", "Psychic", "neutral")):
-        kinds = np.column_stack([primary.loc[side].to_numpy() for side in duels[test].T])
+        kinds = np.column_stack([primary.loc[side].to_numpy() for side in duels.T])
         is_match = (kinds == [kind, other]).all(axis=1) | (kinds == [other, kind]).all(axis=1)
         chosen = np.flatnonzero(is_match)[:150]
-        pairs = duels[test][chosen]
+        pairs = duels[chosen]
         won = kinds[chosen, 0] == kind
         pairs = np.where(won[:, None], pairs, pairs[:, ::-1])
         sides = [frame.loc[side] for side in pairs.T]
@@ -425,7 +420,7 @@ def monsters(options, axes):
                 },
             ),
         ):
-            why = models["nested"].explain(*sides, background, groups=players)
+            why = nested.explain(*sides, background, groups=players)
             value = why.values[:, list(why.feature_names).index(label)]
             low, high = value.mean() + np.array([-1.96, 1.96]) * value.std() / np.sqrt(len(value))
             interval = f"{value.mean():.2f} ({low:.2f} … {high:.2f})"
@@ -440,11 +435,33 @@ def monsters(options, axes):
                     f"{value.std():.2f}",
                 ]
             )
-    text += (
+    text = (
         "\n\nFigure 7.5: values of types for the first side (nested, independent), by primary types; the "
         "interval is that of the mean over duels\n\n"
     )
     return text + table(["duels", "published", "number", "won", "player", "mean value", "sd"], rows) + "\n"
+
+
+def monsters(options, axes):
+    items, frame, types, duels = fighters(options)
+    train, test = next(splits(duels, 1, 0.2))
+    rng = np.random.default_rng(0)
+    sizes = (40_000, 250, 1500) if options.full else (8000, 100, 600)
+    train, test = rng.permutation(train)[: sizes[0]], test if options.full else rng.permutation(test)[:4000]
+    sample = duels[rng.permutation(test)[:150]]
+    background = frame.iloc[rng.permutation(len(frame))[:200]]
+    train, test = duels[train], duels[test]
+    # Seven length scales of numbers, one of the types, one of being legendary.
+    kernel = RBF([2.0] * 7, columns=NUMBERS) * RBF(2.0, columns=types) * RBF(2.0, columns=["Legendary"])
+    settings = {"landmarks": sizes[1], "n_tuning_pairs": sizes[2], "random_state": 0}
+    rows, models = rivals(items, frame, train, test, kernel, settings)
+    text = (
+        f"\n\nPokémon: {len(frame)} items, {len(train)} duels learnt, {len(test)} others, split by pair, "
+        f"{sizes[1]} landmarks\n\n"
+    )
+    text += table(["method", "published (thresholded)", "accuracy", "AUC", "log loss", "seconds"], rows)
+    text += mean_sizes(models, frame, sample, background, types, axes)
+    return text + values_of_types(models["nested"], items, frame, test, background, types)
 
 
 def main():
@@ -453,7 +470,7 @@ def main():
         "sets", nargs="*", metavar="set", help="chameleon, flatlizard, nfl, pokemon; by default all"
     )
     parser.add_argument("--data", type=pathlib.Path, required=True)
-    parser.add_argument("--splits", type=int, help="so many splits, of the animals and of each season")
+    parser.add_argument("--splits", type=int, help="number of splits, for the animals and for each season")
     options = arguments(__doc__, (parser,))
     warnings.simplefilter("ignore", ConvergenceWarning)
     figure, axes = panels(5)

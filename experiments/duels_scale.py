@@ -1,15 +1,15 @@
-"""A test of how far models of duels scale: many duels of many items with twenty columns, through landmarks;
-and that the number of threads changes no bit of what comes out.
+"""A scaling test of models of duels: many duels of many items with twenty columns, through landmarks; and
+a check that the number of threads changes no bit of the result.
 
     python experiments/duels_scale.py [--full] [--explained 1000] [--threads 1 2] [--priors kept tuned]
     [--landmarks 250] [--draws 64]
 
-The left item's log odds are x_0 - x'_0 + x_1 x'_2 - x_2 x'_1 of normal columns. Each measurement is a process
-of its own with so many threads: the fit with the prior kept (length scales 8, shares 2.25), or found by the
-evidence of 1,500 pairs that met (twenty length scales and two shares), the log odds and standard deviations
-of 1,000 other pairs, and duels explained in the game "paired" with 50 background items. Peak memory is that
-of the whole process. Times are of this machine, and of whatever else it does; those of cores are of the
-process alone, all its threads together.
+The left item's log odds are x_0 - x'_0 + x_1 x'_2 - x_2 x'_1 of normal columns. Each measurement is a
+process of its own with a given number of threads. It fits with a fixed prior (length scales 8, shares
+2.25), or with a prior tuned by the evidence of 1,500 pairs that met (twenty length scales and two shares).
+It predicts the log odds and standard deviations of 1,000 other pairs, and explains duels in the game
+"paired" with 50 background items. Peak memory is that of the whole process. Wall time includes the effect
+of other processes on this machine; CPU time is that of all threads of the process.
 
 Full: 100,000 duels of 10,000 items instead of 10,000 of 1,000.
 """
@@ -32,7 +32,7 @@ from riesz.kernels import RBF
 
 
 def simulated(rng, count, number):
-    """Items, pairs of them, and the true log odds that the left one wins."""
+    """Items, pairs of items, and the true log odds that the left one wins."""
     x = rng.normal(size=(count, 20))
     left, right = rng.integers(count, size=(2, number))
     left, right = left[left != right], right[left != right]
@@ -44,7 +44,7 @@ def simulated(rng, count, number):
 
 
 def digest(*arrays):
-    """Alike only for arrays alike to the last bit."""
+    """A hash that is equal only for arrays with equal bits."""
     return hashlib.sha256(b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)).hexdigest()[
         :12
     ]
@@ -89,7 +89,7 @@ def measured(options, tuned):
 
 
 def in_a_process(options, tuned, threads):
-    """The measurement in a process of its own, and the peak of the process' memory in GiB."""
+    """The measurement in a process of its own, and the peak memory of the process in GiB."""
     command = [
         sys.executable,
         __file__,
@@ -113,7 +113,7 @@ def in_a_process(options, tuned, threads):
 
 def main():
     parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--explained", type=int, default=20, help="so many duels are explained")
+    parser.add_argument("--explained", type=int, default=20, help="number of duels to explain")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--priors", nargs="+", choices=["kept", "tuned"], default=["kept", "tuned"])
     parser.add_argument("--landmarks", type=int, default=250)

@@ -1,18 +1,20 @@
-"""Stand-ins for the two data sets of Chau 2023 that are not to be had: citations (table 6.1) and tennis
-(figures 7.7 and 7.8). Their sizes are the source's or smaller, their truth is made up, so that no number is
-compared with a published one.
+"""Simulated data instead of the two data sets of Chau 2023 that are not available: citations (table 6.1)
+and tennis (figures 7.7 and 7.8). Their sizes are those of the source or smaller. Their truth is simulated,
+so no number is compared with a published one.
 
     python experiments/duels_standins.py [citations|tennis ...] [--full]
 
-citations: 1,025 papers, 1,000 citations, 128 columns x ~ N(0, Q Qᵀ) of rank 10, Q orthonormal. i cites j with
-probability proportional to exp(x_iᵀ B x_j), the entries of Qᵀ B Q normal, of such a size that scores have
-standard deviation 1.5 (it is chosen, like all else here): given that one of the two cites the other, the log
-odds which are x_iᵀ (B - Bᵀ) x_j, skew and bilinear. No difference of utilities is near them, so the
-generalised model is ahead of a utility by construction; by how much, and how near the best that can be had,
-is what is shown. Published, for the arXiv: GPGP .74, PGP .66, PAIR-GP .70, PAIR-LOGREG .62. tennis: players
-with four columns, tournaments with six columns of zeros and ones, of which one turns the sign of a column of
-the players around, and somebody at home or nobody. Utilities in contexts, through 250 landmarks of players
-and all 64 contexts.
+citations: 1,025 papers, 1,000 citations, 128 columns x ~ N(0, Q Qᵀ) of rank 10, Q orthonormal. i cites j
+with probability proportional to exp(x_iᵀ B x_j). The entries of Qᵀ B Q are normal, scaled so that scores
+have standard deviation 1.5 (an arbitrary choice, like all others here). Given that one of two papers cites
+the other, the log odds of the direction are x_iᵀ (B - Bᵀ) x_j, which is skew and bilinear. No difference
+of utilities approximates them, so the generalised model is better than a utility model by construction.
+The experiment shows by how much, and how near it is to the best possible result. Published, for the arXiv:
+GPGP .74, PGP .66, PAIR-GP .70, PAIR-LOGREG .62.
+
+tennis: players with four columns, and tournaments with six binary columns, of which one reverses the sign
+of a column of the players; in some matches one player is at home. Utilities in contexts, through 250
+landmarks of players and all 64 contexts.
 
 Full: 20 splits instead of 3 (citations); 95,000 duels of 3,000 players in 4,000 tournaments and 1,000
 explained, instead of 10,000, 600, 500 and 100 (tennis)."""
@@ -31,12 +33,12 @@ from riesz.kernels import RBF
 
 
 def cited(rng, count=1025, number=1000, width=128, rank=10, strength=1.5):
-    """Columns of papers, pairs of who is cited and who cites, and the true log odds of all pairs that the
+    """Columns of papers, pairs of cited and citing papers, and the true log odds of all pairs that the
     left one is cited."""
     base, _ = np.linalg.qr(rng.normal(size=(width, rank)))
     z = rng.normal(size=(count, rank))
     score = strength * z @ rng.normal(size=(rank, rank)) @ z.T / rank
-    # The largest sums of a log probability and a Gumbel number: a draw without replacement (Vieira 2014).
+    # The largest sums of log probabilities and Gumbel variables are a draw without replacement (Vieira 2014).
     drawn = score + rng.gumbel(size=score.shape)
     np.fill_diagonal(drawn, -np.inf)
     cites, is_cited = np.divmod(np.argpartition(drawn.ravel(), -number)[-number:], count)
@@ -66,7 +68,7 @@ def citations(options, axes):
 
 
 def tennis(options, axes):
-    """Six binary columns of contexts, of which the surface turns the sign of serve around; and who is at
+    """Six binary columns of contexts, of which the surface reverses the sign of serve, and the player at
     home."""
     count, players, tournaments, n_explained = (
         (95_000, 3000, 4000, 1000) if options.full else (10_000, 600, 500, 100)
@@ -138,7 +140,7 @@ PARTS = {f.__name__: f for f in (citations, tennis)}
 
 def main():
     parser = chosen(PARTS)
-    parser.add_argument("--splits", type=int, help="so many splits of citations")
+    parser.add_argument("--splits", type=int, help="number of splits of citations")
     options = arguments(__doc__, (parser,))
     warnings.simplefilter("ignore", ConvergenceWarning)
     run(

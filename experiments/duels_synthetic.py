@@ -1,18 +1,18 @@
-"""Duels whose truth is known (chapter 7 and appendix E of Chau 2023): clusters, naive concatenation, two
-features out of ten; and how sure riesz is.
+"""Duels with a known truth (chapter 7 and appendix E of Chau 2023): clusters, naive concatenation, two
+relevant features of ten, and the coverage of intervals.
 
     python experiments/duels_synthetic.py [clusters|naive|sparse|coverage ...] [--full]
 
-clusters (figures 7.2, 7.3, table 7.3): items of three kinds with four normal columns x0, AB, AC, BC; within a
-kind x0 decides, between two kinds the column of their names. The values of this mechanism itself, by
-enumeration, beside those of the models, in the same game with the same background. The one-hot columns of the
-kind are one player. naive (figure E.1): the model's log odds explained by 2d players, the columns of the left
-and of the right item, from a background of duels. sparse (figure E.2): a draw of the generalised prior on two
-of ten columns, x ~ N(0, .1 I), length scale .3 (the source gives none; of length 1 the draw would be nearly
-bilinear); 80 items, 400 duels without noise. coverage: log odds drawn from the prior of the nested model,
-duels drawn from them: how often 95 % intervals hold the log odds of pairs, and their values in the game
-"paired"; and by how much true probabilities exceed predicted ones; with the prior known, and found by the
-evidence.
+clusters (figures 7.2, 7.3, table 7.3): items of three kinds with four normal columns x0, AB, AC, BC.
+Within a kind x0 decides; between two kinds the column with their names decides. The exact values of this
+mechanism, by enumeration, are compared with those of the models, in the same game with the same
+background. The one-hot columns of the kind are one player. naive (figure E.1): the model's log odds
+explained by 2d players, the columns of the left and of the right item, from a background of duels. sparse
+(figure E.2): a draw of the generalised prior on two of ten columns, x ~ N(0, .1 I), length scale .3 (the
+source gives none; with length scale 1 the draw would be nearly bilinear); 80 items, 400 duels without
+noise. coverage: log odds are drawn from the prior of the nested model, and duels from the log odds. The
+table has the coverage of 95 % intervals of the log odds of pairs and of their values in the game "paired",
+and true minus predicted probabilities, with the prior known and with the prior tuned by the evidence.
 
 Full: 1,000 items and 40,000 duels through 250 landmarks in five runs, instead of 300 and 1,300 in two
 (clusters); 20 seeds instead of 5 (sparse); 200 repetitions instead of 40 (coverage)."""
@@ -33,20 +33,21 @@ from riesz.kernels import RBF
 from riesz.preference import pair_groups
 
 PLAYERS = ["x0", "AB", "AC", "BC", "kind"]
-#: The column that decides between two kinds.
+#: The index of the column that decides between two kinds.
 COLUMN = np.array([[0, 1, 2], [1, 0, 3], [2, 3, 0]])
 KINDS = {"kind": ["A", "B", "C"]}
 
 
 def wins(x, kind, other, other_kind):
-    """Whether items win, ±1, by the mechanism."""
+    """The outcome ±1 of duels by the mechanism, from the view of the first items."""
     column = COLUMN[kind, other_kind]
     rows = np.arange(len(kind))
     return np.sign(x[rows, column] - other[rows, column])
 
 
 def mechanism(left, right, background, game):
-    """Values of the mechanism for duels, by all coalitions. An item is (x, kind), of each many rows."""
+    """Shapley values of the mechanism for duels, from all coalitions. An item is (x, kind), with many rows
+    each."""
     count = len(background[1])
     indices = np.arange(count)
     first, second = (
@@ -73,6 +74,59 @@ def mechanism(left, right, background, game):
                     )
                     values[d, j] += share * (value - reduced)
     return values
+
+
+def accuracy_table(scores, agree, took):
+    """The table of accuracies and of correlations with the mechanism."""
+    published = {"nested": "–", "utility": ".71", "generalised": ".98"}
+    rows = [
+        [
+            name,
+            published[name],
+            f"{np.mean(runs_of, axis=0)[0]:.3f} ± {np.std(runs_of, axis=0)[0]:.3f}",
+            f"{np.mean(runs_of, axis=0)[1]:.3f} ± {np.std(runs_of, axis=0)[1]:.3f}",
+            f"{np.mean(agree[name]):.2f} ± {np.std(agree[name]):.2f}",
+            f"{np.mean(took[name]):.0f}",
+        ]
+        for name, runs_of in scores.items()
+    ]
+    text = table(
+        [
+            "model",
+            "published",
+            "accuracy",
+            "AUC",
+            "correlation of values with the mechanism's",
+            "seconds a fit",
+        ],
+        rows,
+    )
+    ahead = np.subtract(agree["nested"], agree["utility"])
+    return text + (
+        f"\n\nThe nested model's correlation is ahead of the utility's by {ahead.mean():.2f} ± "
+        f"{ahead.std():.2f}.\n"
+    )
+
+
+def size_table(sizes, runs, axes):
+    """The table of mean sizes of values by kind of duel; draws those of A against B."""
+    rows = []
+    for key, values in sizes.items():
+        if key == "ungrouped":
+            continue
+        size = np.abs(np.concatenate(values)).mean(axis=0)
+        first = sum(np.abs(run_values).mean(axis=0).argmax() == size.argmax() for run_values in values)
+        rows.append([*key, *map(float, size), f"{PLAYERS[size.argmax()]} in {first} of {runs}"])
+        if key in (("nested", "A against B", "independent"), ("truth (±1)", "A against B", "independent")):
+            axis = axes[0] if key[0] == "nested" else axes[1]
+            axis.bar(PLAYERS, size, color=COLOURS[:5])
+            axis.set_title(f"A against B, {key[0]}", fontsize=10)
+    text = (
+        "\n\nFigures 7.2 and 7.3: mean |value| of 60 test duels a run; the mechanism's is ±1, the models' "
+        "are log odds. Published: x0 first of all duels, AB of A against B.\n\n"
+    )
+    rows.sort(key=lambda row: (row[1], row[2]))
+    return text + table(["of", "duels", "game", *PLAYERS, "first"], rows)
 
 
 def clusters(options, axes):
@@ -135,55 +189,11 @@ def clusters(options, axes):
             agree[name].append(np.corrcoef(sizes[name, "all", "independent"][-1].ravel(), true.ravel())[0, 1])
         ungrouped = model.explain(items.iloc[ab[:, 0]], items.iloc[ab[:, 1]], items.iloc[background_rows])
         sizes.setdefault("ungrouped", []).append(np.abs(ungrouped.values).mean(axis=0))
-    published = {"nested": "–", "utility": ".71", "generalised": ".98"}
-    rows = [
-        [
-            name,
-            published[name],
-            f"{np.mean(runs_of, axis=0)[0]:.3f} ± {np.std(runs_of, axis=0)[0]:.3f}",
-            f"{np.mean(runs_of, axis=0)[1]:.3f} ± {np.std(runs_of, axis=0)[1]:.3f}",
-            f"{np.mean(agree[name]):.2f} ± {np.std(agree[name]):.2f}",
-            f"{np.mean(took[name]):.0f}",
-        ]
-        for name, runs_of in scores.items()
-    ]
     text = (
         f"\n\nTable 7.3, synthetic: {count} items, {number} duels, 80 % learnt, 10 % tested, {runs} runs, ± "
         f"standard deviation over runs\n\n"
     )
-    text += table(
-        [
-            "model",
-            "published",
-            "accuracy",
-            "AUC",
-            "correlation of values with the mechanism's",
-            "seconds a fit",
-        ],
-        rows,
-    )
-    ahead = np.subtract(agree["nested"], agree["utility"])
-    text += (
-        f"\n\nThe nested model's correlation is ahead of the utility's by {ahead.mean():.2f} ± "
-        f"{ahead.std():.2f}.\n"
-    )
-    rows = []
-    for key, values in sizes.items():
-        if key == "ungrouped":
-            continue
-        size = np.abs(np.concatenate(values)).mean(axis=0)
-        first = sum(np.abs(run_values).mean(axis=0).argmax() == size.argmax() for run_values in values)
-        rows.append([*key, *map(float, size), f"{PLAYERS[size.argmax()]} in {first} of {runs}"])
-        if key in (("nested", "A against B", "independent"), ("truth (±1)", "A against B", "independent")):
-            axis = axes[0] if key[0] == "nested" else axes[1]
-            axis.bar(PLAYERS, size, color=COLOURS[:5])
-            axis.set_title(f"A against B, {key[0]}", fontsize=10)
-    text += (
-        "\n\nFigures 7.2 and 7.3: mean |value| of 60 test duels a run; the mechanism's is ±1, the models' "
-        "are log odds. Published: x0 first of all duels, AB of A against B.\n\n"
-    )
-    rows.sort(key=lambda row: (row[1], row[2]))
-    text += table(["of", "duels", "game", *PLAYERS, "first"], rows)
+    text += accuracy_table(scores, agree, took) + size_table(sizes, runs, axes)
     sizes_text = ", ".join(
         f"{name} {size:.2f}" for name, size in zip(items.columns, np.mean(sizes["ungrouped"], axis=0))
     )
@@ -221,7 +231,7 @@ def naive(options, axes):
 
 
 def skew_draw(rng, factor):
-    """A draw of the generalised prior between all items, of unit share, from a factor of the kernel
+    """A draw of the generalised prior with unit share between all items, from a factor of the kernel
     matrix."""
     draw = factor @ rng.normal(size=factor.shape) @ factor.T
     return (draw - draw.T) / math.sqrt(2)
@@ -268,7 +278,7 @@ def sparse(options, axes):
 
 
 def coverage(options, axes):
-    """The prior is known: a draw of the nested one, shares of 2.25, length scale 1, in three columns."""
+    """Draws of the nested prior with shares of 2.25 and length scale 1, in three columns."""
     repeats = 200 if options.full else 40
     start = time.perf_counter()
     rows = []
@@ -280,8 +290,8 @@ def coverage(options, axes):
             rng = np.random.default_rng([seed, number])
             x = rng.normal(size=(items_count, 3))
             pair = rng.permutation(items_count)[:2]
-            # Rows that the game makes of the explained duel: for every coalition and every background row,
-            # both sides.
+            # Rows of the game for the explained duel: for every coalition and every background row, both
+            # sides.
             masks = list(itertools.product([False, True], repeat=3))
             made = [
                 np.where(mask, x[side], x[b]) for mask in masks for b in range(n_background) for side in pair
@@ -321,7 +331,7 @@ def coverage(options, axes):
             squares_values.append((z**2).mean())
         bins = []
         for low in np.arange(0, 1, 0.2):
-            # The standard error is that of independent repetitions: pairs of one draw are not.
+            # The standard error is over independent repetitions, because pairs of one draw are dependent.
             in_bin = [(p >= low) & (p < low + 0.2) for p in predicted]
             gaps = np.array([(y[b] - p[b]).sum() for p, y, b in zip(predicted, happened, in_bin)])
             size = sum(b.sum() for b in in_bin)
@@ -347,7 +357,7 @@ PARTS = {f.__name__: f for f in (clusters, naive, sparse, coverage)}
 
 def main():
     parser = chosen(PARTS)
-    parser.add_argument("--runs", type=int, help="so many runs of clusters")
+    parser.add_argument("--runs", type=int, help="number of runs of clusters")
     parser.add_argument(
         "--duels", type=int, help="so many duels of clusters; the source says 40,000, its code takes 5,000"
     )

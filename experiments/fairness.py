@@ -16,7 +16,7 @@ from scipy.stats import gaussian_kde
 import riesz
 from riesz.kernels import RBF
 
-# The authors' code leaves out the 1/n of the paper's penalty, so their λ is a strength of λ n here.
+# The authors' code has no factor 1/n in the penalty, so their λ is a strength of λ n here.
 STRENGTHS = {"interventional": [0.0, 1.0, 1.5, 5.0, 20.0], "observational": [0.0, 2.0, 5.0, 10.0, 20.0]}
 ETA = 1e-3
 

@@ -13,10 +13,11 @@ below it they are. By default at most 600 rows are taken of each; full: all, up 
 Published for the Shapley values: accuracy for sonar .808, Wisconsin .909, ionosphere .878; mean absolute
 percentage error for breast .850, skillcraft 1.000, sml .999, parkinson .125.
 
-What these mean: the regression targets of that collection are centred, so that a percentage error of 1.000 is
-what predicting 0, the mean, gives, and percentages of targets near 0 say little. The table adds R², which is
-0 for the mean. Two columns are identifiers of records (the first of breast and skillcraft), and the Parkinson
-target is almost a multiple of another score among its features, which any method finds."""
+Interpretation: the regression targets of that collection are centred. The prediction 0, the mean,
+therefore has a percentage error of 1.000, and percentages of targets near 0 have little meaning. The table
+adds R², which is 0 for the mean. Two columns are identifiers of records (the first of breast and
+skillcraft). The Parkinson target is almost a multiple of another score among its features, which any
+method finds."""
 
 import argparse
 import pathlib
@@ -64,7 +65,7 @@ def hsic(method, factors="orthogonal"):
     def scores(X, y, classes, count):
         selector = SelectHSIC(n_features=count, method=method, factors=factors)
         selector.fit(X, np.array([f"class {v}" for v in y]) if classes else y)
-        # Ranks as scores: the best is the largest.
+        # Ranks are converted to scores: the best feature has the largest score.
         return -np.asarray(selector.ranking_, dtype=float)
 
     return scores
@@ -138,7 +139,7 @@ def evaluate(name, folder, full):
                 results[method]["error"].append(np.mean(predicted == y[test]))
                 results[method]["r2"].append(np.nan)
             else:
-                # As scikit-learn's: |y| is at least the machine's epsilon.
+                # As in scikit-learn, |y| is at least the machine epsilon.
                 size = np.maximum(np.abs(y[test]), np.finfo(float).eps)
                 results[method]["error"].append(np.mean(np.abs(predicted - y[test]) / size))
                 results[method]["r2"].append(

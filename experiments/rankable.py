@@ -1,22 +1,22 @@
-"""Is there a ranking? SpecR on comparison graphs alike, and rock, paper and scissors on a circle (chapter 6
-and table 7.3 of Chau 2023).
+"""Existence of a ranking: SpecR on different results with the same comparison graph, and rock, paper and
+scissors on a circle (chapter 6 and table 7.3 of Chau 2023).
 
     python experiments/rankable.py [--data FOLDER] [--full]
 
-First, SpecR (Cameron, Langville and Smith 2020) and the average clustering of the comparison graph, published
-as signs of whether data sets can be ranked, beside what a perfect ranking and mere coins give on the very
-same graph; the model's own answer, which the source does not give, beside them: the log Bayes factor of
-cycles, and the cyclic share.
+First, SpecR (Cameron, Langville and Smith 2020) and the average clustering of the comparison graph were
+published as indicators of whether data sets can be ranked. They are compared with their values for a
+perfect ranking and for random winners on the same graph. The table also has the answer of the model, which
+the source does not report: the log Bayes factor of cycles, and the cyclic share.
 
-Second, the universality of the generalised model (theorem 6.3.2): items on a circle, each beats those less
-than half a turn behind it; 30 % of the pairs are duels, the others are predicted by the nested model and by a
-utility.
+Second, the universality of the generalised model (theorem 6.3.2): each item on a circle beats those less
+than half a turn behind it. 30 % of the pairs are duels; the others are predicted by the nested model and
+by a utility model.
 
-FOLDER holds chameleon/items.csv and contests.csv, flatlizard likewise (from the R package BradleyTerry2,
-https://cran.r-project.org/package=BradleyTerry2: rows of items with an id, pairs of winner and loser), and
-pokemon/items.csv and combats.csv (https://www.kaggle.com/datasets/terminus7/pokemon-challenge). What is not
-there is left out. Full: 1,000 references for SpecR instead of 40 (Pokémon: 20 instead of 3), 100 items
-instead of 60."""
+FOLDER holds chameleon/items.csv and contests.csv, and the same files in flatlizard (from the R package
+BradleyTerry2, https://cran.r-project.org/package=BradleyTerry2: rows of items with an id, pairs of winner
+and loser), and pokemon/items.csv and combats.csv
+(https://www.kaggle.com/datasets/terminus7/pokemon-challenge). Missing data sets are left out. Full: 1,000
+references for SpecR instead of 40 (Pokémon: 20 instead of 3), 100 items instead of 60."""
 
 import argparse
 import pathlib
@@ -31,7 +31,7 @@ from sklearn.exceptions import ConvergenceWarning
 import riesz
 from riesz.rankability import compare_models, rankability, spec_r
 
-#: What was published: SpecR, average clustering.
+#: Published numbers: SpecR, average clustering.
 PUBLISHED = {
     "synthetic": (0.09, None),
     "chameleon": (0.24, 0.33),
@@ -41,7 +41,8 @@ PUBLISHED = {
 
 
 def contests(folder):
-    """Covariates with means for what is missing, categories as text, and duels as (winner, loser) by rows."""
+    """Covariates with missing values replaced by means, categories as text, and duels as (winner, loser)
+    by rows."""
     items = pd.read_csv(folder / "items.csv").set_index("id")
     if (folder / "combats.csv").exists():
         fights = pd.read_csv(folder / "combats.csv")
@@ -58,7 +59,7 @@ def contests(folder):
 
 
 def simulated(rng):
-    """1,000 items in three clusters and the winners within, as table 7.3: x0 decides inside a cluster,
+    """1,000 items in three clusters with their duels, as in table 7.3: x0 decides within a cluster,
     another column between each two."""
     kind = rng.integers(3, size=1000)
     x = rng.normal(size=(1000, 4))
@@ -114,7 +115,7 @@ def index_rows(options):
 
 
 def kernel_of(items):
-    """One length scale for all columns, in units of their standard deviations, and one for categories."""
+    """One length scale for all numbers, in units of their standard deviations, and one for categories."""
     numbers = items.select_dtypes("number")
     deviations = numbers.std(ddof=0).to_numpy()
     kernel = riesz.kernels.RBF(
@@ -125,8 +126,8 @@ def kernel_of(items):
 
 
 def circle(count, seed):
-    """Accuracies on the pairs that did not meet, and the cyclic share, of the nested model and of a
-    utility."""
+    """Accuracies on the pairs that did not meet for the nested model and the utility model, and the cyclic
+    share of the nested model."""
     rng = np.random.default_rng(seed)
     angle = rng.uniform(0, 2 * np.pi, count)
     items = np.column_stack([np.cos(angle), np.sin(angle)])

@@ -68,7 +68,8 @@ def small(name, folder):
 def explain_small(name, folder):
     X, y = small(name, folder)
     X, y = standardised(X.astype(float)), (y - y.mean()) / y.std()
-    # Wide products of narrow factors know nothing: as many medians as keep neighbours alike.
+    # With narrow factors a product of many factors is almost 0 everywhere, so the length scales are several
+    # medians.
     kernel = RBF(median_scales(X.to_numpy()) * np.sqrt(X.shape[1] / 4))
     scores = {}
     for alpha in (0.01, 0.1, 1.0, 10.0):
@@ -136,7 +137,7 @@ def explain_census(folder, reference_rows):
     predicted = np.concatenate([model.predict(rows[s : s + 8192]) for s in range(0, len(rows), 8192)])
     accuracy = float(np.mean((predicted > 0.5) == (y > 0.5)))
     start = time.perf_counter()
-    # Landmarks were drawn at random, and so are the rows after them.
+    # Landmarks were drawn at random, and the rows after them are too.
     reference = rows[np.random.default_rng(0).permutation(len(rows))[:reference_rows]]
     options = {} if reference_rows <= 1000 else {"landmarks": 1000}
     explanation = riesz.Explainer(model, game=riesz.Observational(reference, **options), coalitions=2048)(

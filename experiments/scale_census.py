@@ -1,25 +1,25 @@
-"""All rows of the census: kernel machines fitted through landmarks, every row explained exactly, and what
-landmarks leave out.
+"""All rows of the census: kernel machines fitted through landmarks, exact explanations of every row, and
+the error of the landmarks.
 
     python experiments/scale_census.py --data FOLDER [--riesz COMMAND]
 
-UCI Adult, 48,842 × 14, income above 50,000, from adult_train.csv and adult_test.csv wherever they are below
-FOLDER (UCI's files with a header; missing is `?`, a category like others). Of the columns with values above
-1,000 logarithms of 1 + x are taken. The kernel is Gaussian in numbers, times a factor for each text that is 1
-for equal categories and else a similarity, chosen by the log loss of a fifth of the training rows. Commands
-are processes of their own, with wall time, CPU time of all threads and peak memory, of this machine and of
-whatever else it does.
+UCI Adult, 48,842 × 14, income above 50,000, from adult_train.csv and adult_test.csv in any folder below
+FOLDER (UCI's files with a header; missing is `?`, a category like others). Columns with values above 1,000
+are transformed to log(1 + x). The kernel is Gaussian in numbers, times a factor for each text column that
+is 1 for equal categories and a similarity otherwise. The similarity is chosen by the log loss of a fifth
+of the training rows. Commands are processes of their own, with wall time, CPU time of all threads and peak
+memory; the wall time includes the effect of other processes on this machine.
 
-Kernel logistic and ridge regression are fitted to the published training rows through 250 to 2,000 landmarks
-and scored on the published test rows, beside scikit-learn's logistic regression on one-hot columns and its
-boosted trees. Then logistic regression is fitted to all rows through 1,000 landmarks, and all are explained:
-in the functional game, in which the kernel's factors are dropped, and with 100 rows as the background, column
-by column ("marginal-product") and row by row ("interventional"). Last, for ridge regression of all rows, how
-far values may be from those with all rows as support points, by the estimate, beside how far values through
-twice as many landmarks are.
+Kernel logistic and ridge regression are fitted to the published training rows through 250 to 2,000
+landmarks and scored on the published test rows. Baselines are scikit-learn's logistic regression on
+one-hot columns and its boosted trees. Then logistic regression is fitted to all rows through 1,000
+landmarks, and all rows are explained in three games: in the functional game, where the factors of absent
+features are dropped, and with 100 rows as the background, column by column ("marginal-product") and row by
+row ("interventional"). Last, for ridge regression of all rows, the estimated difference from values with
+all rows as support points is compared with the difference from values through twice as many landmarks.
 
-Published (RKHS-SHAP, appendix E, of another model, in the observational game, without numbers): relationship,
-education and capital gain lead."""
+Published (RKHS-SHAP, appendix E, of another model, in the observational game, without numbers):
+relationship, education and capital gain lead."""
 
 import argparse
 import pathlib
@@ -40,7 +40,7 @@ import riesz
 
 
 def census(folder):
-    """Published training and test rows, and both."""
+    """Published training rows, test rows, and both together."""
     parts = []
     for part in ("train", "test"):
         files = sorted(pathlib.Path(folder).rglob(f"adult_{part}.csv"))
@@ -69,8 +69,8 @@ def rivals(train, test, text):
 
 
 def similarity(options, work, kernel, train):
-    """The similarity of two categories that has the least log loss, and the log losses of what was tried; .5
-    is riesz's default."""
+    """The similarity of two categories with the smallest log loss, and the log losses of all candidates;
+    .5 is riesz's default."""
     losses, is_held_out = {}, np.arange(len(train)) % 5 == 0
     for name, part in (("learnt", ~is_held_out), ("held", is_held_out)):
         train[part].to_parquet(work / f"{name}.parquet", index=False)
@@ -85,7 +85,7 @@ def similarity(options, work, kernel, train):
 
 
 def scored(options, work, fit_options, test, axis):
-    """Errors by landmarks."""
+    """Errors by number of landmarks."""
     for colour, kind, name in (
         (0, "klr", "kernel logistic regression"),
         (1, "krr", "kernel ridge regression"),
@@ -115,7 +115,7 @@ def scored(options, work, fit_options, test, axis):
 
 
 def all_explained(options, work, fit_options, combined, axis):
-    """All rows fitted, and all explained in three games."""
+    """The fit to all rows, and their explanations in three games."""
     model = work / "census.riesz"
     fit = command(
         options, "fit", work / "all.parquet", *fit_options, "--model", "klr", "--landmarks", 1000, "-o", model
@@ -148,7 +148,7 @@ def all_explained(options, work, fit_options, combined, axis):
 
 
 def bars(options, work, fit_options, combined, background):
-    """A comparison of the estimate of what landmarks leave out with what twice as many of them change."""
+    """The estimated error of the landmarks, compared with the change from twice as many landmarks."""
     sample, explanations, lines = combined.drop(columns="income").sample(1000, random_state=1), [], []
     for landmarks in (500, 1000, 2000):
         model = work / f"bars-{landmarks}.riesz"

@@ -1,21 +1,22 @@
-"""Very many rows explained, killed in the middle and gone on with: whether a row is lost, made twice, or
-comes out otherwise.
+"""Explanations of very many rows that are killed in the middle and resumed: a check that no row is lost,
+repeated or changed.
 
     python experiments/scale_resumed.py [--rows 1000000] [--full] [--scratch FOLDER] [--threads 2]
 
-The log odds of 18 normal columns, correlated by .3, are sin(1.5 x_0) + x_1 x_2 + .8 x_3² + .5 x_4; kernel
-ridge regression learns them with noise from 100,000 rows through 500 landmarks. So many other rows in files
-of up to ten million are explained by riesz.distributed.explain, in single precision and in the functional
-game, by a process that is killed (SIGKILL) when a third of the parts are there. Then a part is cut short, and
-the same call is made once more. Asked for:
+The log odds of 18 normal columns, correlated by .3, are sin(1.5 x_0) + x_1 x_2 + .8 x_3² + .5 x_4. Kernel
+ridge regression learns them with noise from 100,000 rows through 500 landmarks. The other rows, in files
+of up to ten million, are explained by riesz.distributed.explain, in single precision and in the functional
+game. The process is killed (SIGKILL) when a third of the parts exist. Then a part is truncated, and the
+same call is repeated. Requirements:
 
 * no _SUCCESS after the kill, _SUCCESS after the second call, and a manifest of all rows and parts with the
-  SHA-256 that the files have;
-* the parts that were there are not made again, but for the one that was cut short: files as old as before,
-  and as many made as were missing;
-* parts from before the kill and after it are the same to the last bit as those that a third process makes in
-  another folder with one thread;
-* all in 30 minutes and 0.3 GiB for 10⁸ rows of two cores that do nothing else.
+  SHA-256 of the files;
+* existing parts are not computed again, except for the truncated one: their files keep their time, and the
+  number of new files equals the number of missing ones;
+* parts from before and after the kill equal to the last bit those of a third process in another folder
+with
+  one thread;
+* at most 30 minutes and 0.3 GiB for 10⁸ rows on two idle cores.
 
 Rows need 150 bytes of disk each, their values 110. Full: 10⁸ rows.
 """
@@ -44,13 +45,13 @@ GROUP, FILE, FIRST = 1 << 17, 10_000_000, 100_000
 
 
 def simulated(rng, count):
-    """Rows, and what they say of the target."""
+    """Rows, and their true log odds."""
     x = np.sqrt(0.7) * rng.normal(size=(count, len(COLUMNS))) + np.sqrt(0.3) * rng.normal(size=(count, 1))
     return x, np.sin(1.5 * x[:, 0]) + x[:, 1] * x[:, 2] + 0.8 * x[:, 3] ** 2 + 0.5 * x[:, 4]
 
 
 def written(folder, rows):
-    """Files of rows, each row group by a seed of its own."""
+    """Files of rows, where each row group has its own seed."""
     folder.mkdir()
     schema = pa.schema([(name, pa.float64()) for name in COLUMNS])
     for k, start in enumerate(range(0, rows, FILE)):
@@ -81,7 +82,7 @@ def parts_of(out):
 
 
 def memory(process):
-    """The peak of a running process in GiB, where the system tells it."""
+    """The peak memory of a running process in GiB, if the system reports it."""
     try:
         line = re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{process}/status").read_text())
         return 0.0 if line is None else int(line[1]) / 2**20
@@ -90,8 +91,8 @@ def memory(process):
 
 
 def called(spec, threads, seen=None, stop=None):
-    """The call in a process of its own, that is killed when
-    ``stop`` parts are there: what it says, and what it took. ``seen`` gets how many parts were there when."""
+    """Runs the call in a process of its own, which is killed when ``stop`` parts exist. Returns its
+    output, time and memory. ``seen`` collects the number of parts over time."""
     start, out, peak, killed = time.perf_counter(), pathlib.Path(spec["out"]), 0.0, False
     child = subprocess.Popen(
         [sys.executable, FOLDER / "_explained.py", json.dumps(spec)],
@@ -107,7 +108,7 @@ def called(spec, threads, seen=None, stop=None):
         if finished_pid:
             break
         if stop is not None and count >= stop and not killed:
-            # In the middle of the next part.
+            # Waits until the next part is half done.
             time.sleep(1)
             child.send_signal(signal.SIGKILL)
             killed = True
@@ -129,13 +130,34 @@ def ages(out):
     return {path.name: path.stat().st_mtime_ns for path in parts_of(out)}
 
 
+def progress(before, after, pause):
+    """A figure of the parts that are there, by time; ``pause`` is the second of the kill."""
+    figure, (axis,) = panels(1)
+    for colour, name, shift, seen in (
+        (COLOURS[0], "until the kill", 0, before),
+        (COLOURS[1], "after it", pause, after),
+    ):
+        axis.plot(
+            [(shift + when) / 60 for when, _ in seen], [parts for _, parts in seen], color=colour, label=name
+        )
+    axis.set(xlabel="minutes", title="parts that are there")
+    axis.legend(fontsize=7)
+    return figure
+
+
+def size_of_rows(folder, rows):
+    """Writes rows, and returns their size in bytes."""
+    start = time.perf_counter()
+    written(folder, rows)
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    print(f"{size / 1e9:.1f} GB of rows in {time.perf_counter() - start:.0f} s", flush=True)
+    return size
+
+
 def experiment(options, work):
     rows = 10**8 if options.full else options.rows
     landmarks, score = learnt(work)
-    start = time.perf_counter()
-    written(work / "rows", rows)
-    size = sum(path.stat().st_size for path in (work / "rows").iterdir())
-    print(f"{size / 1e9:.1f} GB of rows in {time.perf_counter() - start:.0f} s", flush=True)
+    size = size_of_rows(work / "rows", rows)
     files = [pq.ParquetFile(path).metadata for path in sorted((work / "rows").iterdir())]
     count = sum(file.num_row_groups for file in files)
     out, before, after = work / "values", [], []
@@ -143,10 +165,9 @@ def experiment(options, work):
     _, first = called(spec, options.threads, before, count // 3)
     is_unfinished = not (out / "_SUCCESS").exists() and not (out / "_manifest.json").exists()
     kept, left = ages(out), [path for path in out.rglob(".riesz-*")]
-    # A part is only known when its record is there, which is written after it.
+    # A part only counts if its record exists, which is written after the part.
     known = sum((out / "_parts" / f"{name}.json").exists() for name in kept)
-    damaged = min(kept)
-    with open(out / damaged, "r+b") as file:
+    with open(out / min(kept), "r+b") as file:
         file.truncate(file.seek(0, os.SEEK_END) // 2)
     result, second = called(spec, options.threads, after)
     manifest = json.loads((out / "_manifest.json").read_text())
@@ -211,16 +232,7 @@ def experiment(options, work):
     title += (
         f"{len(left)} temporary files left by the kill, {len(list(out.rglob('.riesz-*')))} at the end.\n\n"
     )
-    figure, (axis,) = panels(1)
-    for colour, name, shift, seen in (
-        (COLOURS[0], "until the kill", 0, before),
-        (COLOURS[1], "after it", first["seconds"], after),
-    ):
-        axis.plot(
-            [(shift + when) / 60 for when, _ in seen], [parts for _, parts in seen], color=colour, label=name
-        )
-    axis.set(xlabel="minutes", title="parts that are there")
-    axis.legend(fontsize=7)
+    figure = progress(before, after, first["seconds"])
     finish(options, "scale_resumed", figure, title + table(["asked for", "found", "met"], lines))
 
 

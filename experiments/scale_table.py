@@ -1,21 +1,22 @@
-"""A table as long and wide as the sources' largest, fitted through landmarks from Parquet and explained
-exactly.
+"""A table as long and wide as the largest of the sources, fitted through landmarks from Parquet and
+explained exactly.
 
     python experiments/scale_table.py [--full] [--riesz COMMAND] [--scratch FOLDER]
 
-In the place of League of Legends (RKHS-SHAP, appendix E: 1.8 million × 71), which is not to be had: generated
-rows whose truth is made up, so nothing is compared with a published number. Columns are normal, those with
-the same last digit correlated by .5; twelve of them make the log odds of a binary outcome, six by curves of
-their own and six by products of two. Ridge and logistic regression are fitted from the command line, in units
-that are kept, and scored on fresh rows beside the true log odds and scikit-learn's logistic regression on the
-columns of 200,000 rows. The fresh rows are explained: in the functional game, in which the kernel's factors
-are dropped, and with each absent column averaged on its own over 1,000 other rows ("marginal-product"). The
-true values are those of the log odds in the latter game, in which two columns share out their product in
-halves. Commands are processes of their own, with wall time, CPU time of all threads and peak memory, of this
-machine and of whatever else it does.
+The rows are simulated, because the League of Legends data (RKHS-SHAP, appendix E: 1.8 million × 71) are
+not available; nothing is compared with a published number. Columns are normal; those with the same last
+digit are correlated by .5. Twelve of them determine the log odds of a binary outcome, six by curves and
+six by products of two. Ridge and logistic regression are fitted from the command line, in units of work
+that are kept. They are scored on new rows, next to the true log odds and scikit-learn's logistic
+regression on the columns of 200,000 rows. The new rows are explained in the functional game, where the
+factors of absent features are dropped, and with each absent column averaged separately over 1,000 other
+rows ("marginal-product"). The true values are those of the log odds in the latter game, in which two
+columns share their product equally. Commands are processes of their own, with wall time, CPU time of all
+threads and peak memory; the wall time includes the effect of other processes on this machine.
 
-Full: 1.8 million rows, of which ridge regression gets 2,000 landmarks and logistic regression, which takes a
-pass for each step, 1,000, and 100,000 fresh ones; 1.1 GB of scratch. Else 100,000, 500 and 10,000."""
+Full: 1.8 million rows and 100,000 new ones. Ridge regression has 2,000 landmarks; logistic regression,
+which takes a pass for each step, has 1,000; 1.1 GB of scratch. Otherwise 100,000 rows, 500 landmarks and
+10,000 new rows."""
 
 import pathlib
 import shutil
@@ -38,7 +39,7 @@ SCHEMA = pa.schema([(name, pa.float64()) for name in [*COLUMNS, "won"]])
 
 
 def simulated(rng, count):
-    """Rows, the true values of active columns, which add up to the log odds, and outcomes."""
+    """Rows, the true values of the active columns, which sum to the log odds, and outcomes."""
     shared = rng.normal(size=(count, 10))
     x = (rng.normal(size=(count, len(COLUMNS))) + shared[:, np.arange(len(COLUMNS)) % 10]) / np.sqrt(2)
     values = np.zeros((count, ACTIVE))
@@ -54,7 +55,7 @@ def as_table(x, won):
 
 
 def written(folder, rows):
-    """Files of up to four row groups, each file by a seed of its own."""
+    """Files of up to four row groups, where each file has its own seed."""
     folder.mkdir()
     for k, start in enumerate(range(0, rows, 4 * GROUP)):
         rng, end = np.random.default_rng([0, k]), min(rows, start + 4 * GROUP)
@@ -67,8 +68,8 @@ def written(folder, rows):
 
 
 def agreement(values, truth):
-    """Mean |value| beside the true one, which are active, and of active columns how values go with true
-    ones."""
+    """Mean |value| of each column; the correlation with the true means, the number of active columns among
+    the largest, and the mean correlation of values with true ones for curves and for products."""
     size = values.abs().mean().to_numpy()
     true_size = np.append(np.abs(truth).mean(axis=0), np.zeros(len(COLUMNS) - ACTIVE))
     top = np.argsort(-size)[:ACTIVE]

@@ -1,23 +1,23 @@
-"""Which variables make two samples differ: normal against Student t, equal distributions, diabetes by sex
-(figures 5 to 8 of Mohammadi et al. 2025).
+"""The variables that distinguish two samples: normal against Student t, equal distributions, diabetes by
+sex (figures 5 to 8 of Mohammadi et al. 2025).
 
     python experiments/two_samples.py [--full]
 
-Twenty independent variables, n = m = 1000. In the first setting both samples are standard normal in the first
-ten; in the last ten one is normal, the other Student t with three degrees of freedom, scaled as in the
-authors' code by the normal block's sample mean and deviation, so that its variance is about three times as
-large. In the second setting all twenty are normal. Each repetition gives exact Shapley values of the unbiased
-MMD², with one median length scale. Full: 1,000 repetitions. Then the diabetes data, women against men. These
-are the published factors (factors="product"); beside them stand riesz's orthogonal ones, with which no
-variable hides another.
+Twenty independent variables, n = m = 1000. In the first setting both samples are standard normal in the
+first ten variables. In the last ten one sample is normal, the other Student t with three degrees of
+freedom, scaled as in the authors' code by the normal block's sample mean and deviation, so its variance is
+about three times as large. In the second setting all twenty are normal. Each repetition computes exact
+Shapley values of the unbiased MMD², with one median length scale. Full: 1,000 repetitions. Then the
+diabetes data, women against men. The factors are the published ones (factors="product") and riesz's
+orthogonal ones, with which no variable hides another.
 
-Published: variables 1 to 10 are a little negative and 11 to 20 positive; if nothing differs all are alike
-around 0; between the sexes s3, s4, bp, s6, age, s5 and s2 raise the discrepancy, in this order, and bmi and
-s1 hide it.
+Published: variables 1 to 10 are slightly negative and 11 to 20 positive; without differences all are
+around 0; between the sexes s3, s4, bp, s6, age, s5 and s2 increase the discrepancy, in this order, and bmi
+and s1 hide it.
 
-What the signs mean: an absent variable's factor is 1. A variable that is distributed alike in both samples
-adds factors below 1 to every pair, which makes rows less alike and what the others show smaller: it hides
-some of it."""
+Interpretation of the signs: an absent variable's factor is 1. A variable with the same distribution in
+both samples adds factors below 1 to every pair. They make rows less similar and reduce the differences of
+the other variables, so the variable hides a part of the discrepancy."""
 
 import itertools
 import time
@@ -66,10 +66,8 @@ def boxes(axis, values, title):
     axis.set_ylabel("Shapley value of MMD², thousandths")
 
 
-def main():
-    options = arguments(__doc__)
-    repetitions = 1000 if options.full else 50
-    figure, axes = panels(3)
+def simulations(repetitions, axes):
+    """The table of the simulated tests; draws the values with product factors."""
     rows = []
     settings = [(axes[0], True, "11-20: Student t against normal"), (axes[1], False, "equal distributions")]
     for (axis, heavy, title), factors in itertools.product(settings, ["product", "orthogonal"]):
@@ -94,7 +92,7 @@ def main():
         f"Shapley values of the unbiased MMD², thousandths, n = m = {N}, d = {D}, {repetitions} "
         f"repetitions\n\n"
     )
-    text += table(
+    return text + table(
         [
             "setting",
             "factors",
@@ -107,6 +105,9 @@ def main():
         rows,
     )
 
+
+def diabetes(axis):
+    """The table of the test of diabetes by sex; draws its attributions."""
     X = load_diabetes(as_frame=True, scaled=True).data
     men = X["sex"] > 0
     X = X.drop(columns=["sex"])
@@ -115,7 +116,7 @@ def main():
     ours = riesz.mmd_test(X[men], X[~men])
     values = result.attributions.values[0]
     order = np.argsort(values)[::-1]
-    text += f"\n\nDiabetes by sex: MMD² = {result.statistic:.4f}, p = {result.pvalue:.3f}\n\n"
+    text = f"\n\nDiabetes by sex: MMD² = {result.statistic:.4f}, p = {result.pvalue:.3f}\n\n"
     text += table(
         [
             "feature",
@@ -141,14 +142,22 @@ def main():
     )
     names = [X.columns[j] for j in order]
     low, high = result.bands[order].T
-    axes[2].barh(names, high - low, left=low, color=COLOURS[3], alpha=0.35, height=0.9)
-    axes[2].barh(
+    axis.barh(names, high - low, left=low, color=COLOURS[3], alpha=0.35, height=0.9)
+    axis.barh(
         names, values[order], color=[COLOURS[1] if v > 0 else COLOURS[0] for v in values[order]], height=0.45
     )
-    axes[2].invert_yaxis()
-    axes[2].axvline(0, color="black", linewidth=0.6)
-    axes[2].set_title("diabetes by sex, null bands in grey", fontsize=10)
-    axes[2].set_xlabel("Shapley value of MMD²")
+    axis.invert_yaxis()
+    axis.axvline(0, color="black", linewidth=0.6)
+    axis.set_title("diabetes by sex, null bands in grey", fontsize=10)
+    axis.set_xlabel("Shapley value of MMD²")
+    return text
+
+
+def main():
+    options = arguments(__doc__)
+    figure, axes = panels(3)
+    text = simulations(1000 if options.full else 50, axes)
+    text += diabetes(axes[2])
     finish(options, "two_samples", figure, text)
 
 

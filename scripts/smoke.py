@@ -1,5 +1,5 @@
-"""Tries an installed package: fits, explains, tests, reports. `scripts/release` runs it where there is
-nothing else.
+"""Tests an installed package: fits, explains, tests and reports. `scripts/release` runs it in a clean
+environment.
 
 python smoke.py VERSION [plot]
 """
@@ -50,7 +50,7 @@ def main(version, extra=None):
             except ImportError as error:
                 assert "riesz[plot]" in str(error), error
             else:
-                raise AssertionError("matplotlib is there, which the package alone does not bring")
+                raise AssertionError("matplotlib is installed, but the package alone does not depend on it")
     print(f"riesz {version} works")
 
 

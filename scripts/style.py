@@ -25,7 +25,7 @@ COUNTS = ROOT / "scripts" / "style_counts.json"
 MAX_COLUMNS = 110
 MAX_LINES = 80
 
-#: Names that do not say what they name: function words, and words that riesz once used in a sense of its own.
+#: Names that do not describe their object: function words, and words that riesz once used in a special sense.
 BANNED = set(
     """
     all alike alone amid around arrived asked aside at bend bent beside besides beyond both by chance chances
@@ -35,11 +35,11 @@ BANNED = set(
     within without worth worths
     """.split()
 )
-#: Words with which a first sentence has no noun of its own.
+#: Words that begin a first sentence without a noun.
 NO_NOUN = re.compile(
     r"(Of|By|What|The same|As|How|Those|Whose|Whom|It|That|Such|In what|From what|To what|With what|So)\b"
 )
-#: Rust: names that are bound or declared.
+#: Bound or declared names in Rust.
 RUST_NAME = re.compile(
     r"\b(?:fn|struct|enum|trait|mod|type|const|static)\s+(\w+)|\blet\s+(?:mut\s+)?(\w+)\b(?!\s*[({])|"
     r"(?:^|[(,|]\s*)(?:mut\s+|&\s*)?([a-z_]\w*)\s*:\s*(?!:)|\|\s*&?(\w+)\s*\|"
@@ -47,7 +47,7 @@ RUST_NAME = re.compile(
 
 
 def sources() -> list[Path]:
-    """The program's and the tests' files under version control."""
+    """The source and test files under version control."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.rs", "*.py", "*.pyi"],
         cwd=ROOT,
@@ -100,7 +100,9 @@ def long_functions(path: Path, lines: list[str]) -> Iterator[str]:
             start = re.match(r"( *)(?:pub(?:\([a-z]+\))? )?(?:const |async |unsafe )*fn (\w+)", line)
             if not start:
                 continue
-            end = next((k for k in range(number, len(lines)) if lines[k].rstrip() == start[1] + "}"), number)
+            # A declaration within `dispatch!` has no body; the macro's own brace ends it.
+            ends = (start[1] + "}", "}")
+            end = next((k for k in range(number, len(lines)) if lines[k].rstrip() in ends), number)
             reason = any("Long:" in text for text in lines[max(0, number - 12) : number])
             if end - number + 1 > MAX_LINES and not reason:
                 yield f"{path.relative_to(ROOT)}:{number + 1}: {start[2]}, {end - number + 1} lines"

@@ -1,10 +1,10 @@
-"""The observational game through all reference rows, by factorisations and by conjugate gradients, and
-through landmarks.
+"""Times the observational game with all reference rows, by factorisations and by conjugate gradients, and
+with landmarks.
 
     .venv/bin/python python/benches/conjugate_gradients.py
 
 A model with as many support points as reference rows explains 100 rows from 36 coalitions of 10 features,
-some of which depend on each other. Each run is a process of its own, whose peak memory is shown."""
+some of which depend on each other. Each run has its own process, whose peak memory is shown."""
 
 from __future__ import annotations
 

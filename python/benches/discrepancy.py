@@ -1,11 +1,11 @@
-"""MMD² and HSIC attributed to features, and their permutation tests, against numpy.
+"""Compares the attribution of MMD² and HSIC to features, and their permutation tests, with numpy.
 
     .venv/bin/python python/benches/discrepancy.py
 
-The reference is the best form known of the published attribution: one array of pairs a feature,
-Gauss-Legendre quadrature with as many nodes as are exact, prefix and suffix products, in blocks of rows so
-that memory stays bounded. The permutation test's reference multiplies the whole gram matrix with all
-relabellings at once. One thread on both sides, unless the environment says otherwise."""
+The reference is the best known form of the published attribution. It has one array of pairs for each feature,
+Gauss-Legendre quadrature with the exact number of nodes, and prefix and suffix products, in blocks of rows
+that bound the memory. The reference of the permutation test multiplies the whole gram matrix with all
+relabellings at once. Both sides use one thread, unless the environment sets another number."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from riesz.kernels import RBF
 
 
 def attribute(X, W, lengthscale, block=50):
-    """Shapley values of Σ_ij W_ij k(x_i, x_j) with absent factors 1."""
+    """Shapley values of Σ_ij W_ij k(x_i, x_j) in the functional game, where absent factors are 1."""
     n, d = X.shape
     nodes, weights = np.polynomial.legendre.leggauss((d + 1) // 2)
     nodes, weights = (nodes + 1) / 2, weights / 2

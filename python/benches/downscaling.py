@@ -1,13 +1,13 @@
-"""Exact downscaling against numpy: what tuning evaluates again and again, and a map with its standard
-deviations.
+"""Compares exact downscaling with numpy: the marginal likelihood that tuning evaluates, and a map with its
+standard deviations.
 
     .venv/bin/python python/benches/downscaling.py
 
-The marginal likelihood of means over bags and its gradient beside the same formulas over the whole matrix
-between rows, with products of matrices wherever there are some; and the conditional mean process (Chau,
-Bouabid and Sejdinovic 2021) through mediators beside its published arithmetic, which inverts a matrix between
-rows. Both sides take as many threads as ``--threads`` says. With ``--large`` instead a million rows in 10,000
-bags through 1,000 inducing points, and their map, alone."""
+The marginal likelihood of means over bags and its gradient are compared with the same formulas over the whole
+gram matrix of the rows. The conditional mean process (Chau, Bouabid and Sejdinovic 2021) through mediators is
+compared with its published arithmetic, which inverts a matrix between rows. Both sides use ``--threads``
+threads. ``--large`` instead times riesz alone, on a million rows in 10,000 bags with 1,000 inducing
+points."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ parser.add_argument(
     nargs="?",
     const=10_000,
     metavar="BAGS",
-    help="of 20 to 200 rows, instead of all else",
+    help="time only this number of bags with 20 to 180 rows each",
 )
 parser.add_argument(
     "--tables",
     type=pathlib.Path,
     metavar="FOLDER",
-    help="with --large: write its tables there, for the command line, alone",
+    help="with --large: only write its tables to this folder, for the command line",
 )
 arguments = parser.parse_args()
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
@@ -51,7 +51,7 @@ NOISE, RIDGE, LENGTH = 0.05, 0.01, 0.8
 
 def data(n, bags, d=3, seed=0):
     rng = np.random.default_rng(seed)
-    # No bag without a row.
+    # Every bag has at least one row.
     bag = np.sort(np.concatenate([np.arange(bags), rng.integers(bags, size=n - bags)]))
     X = rng.normal(size=(bags, d))[bag] + 0.5 * rng.normal(size=(n, d))
     f = np.sin(X[:, 0]) + 0.5 * X[:, 1] * X[:, 2]
@@ -60,7 +60,7 @@ def data(n, bags, d=3, seed=0):
 
 
 def gram(A, B, length):
-    """All in place."""
+    """The Gaussian gram matrix of A and B, computed in place."""
     A, B = A / length, B / length
     K = A @ B.T
     K -= 0.5 * (A * A).sum(1)[:, None]
@@ -69,8 +69,8 @@ def gram(A, B, length):
 
 
 def evidence(X, bag, z, lengths):
-    """The evidence of means over bags around a constant that is learnt, and its slopes by the logarithms of
-    scale, length scales and noise."""
+    """The log marginal likelihood of means over bags around an estimated constant, and its gradient by the
+    logarithms of scale, length scales and noise."""
     size = np.bincount(bag).astype(float)
     starts = np.concatenate([[0], np.cumsum(size)[:-1].astype(int)])
     K = gram(X, X, lengths)
@@ -84,7 +84,7 @@ def evidence(X, bag, z, lengths):
     T = np.outer(a, a) - inverse
     K *= (T / np.outer(size, size))[np.ix_(bag, bag)]
     rows, S = K.sum(1), X / lengths
-    # Sums of squared differences are sums of squares less products.
+    # Sums of squared differences are sums of squares minus products.
     slopes = rows @ (S * S) - ((K @ S) * S).sum(0)
     return value, np.concatenate([[0.5 * rows.sum()], slopes, [0.5 * NOISE * np.trace(T)]])
 
@@ -126,7 +126,7 @@ def evidences(n, bags):
 
 
 def published(X, bag, z, Y, ridge):
-    """Mean and standard deviation at the rows, by matrices between rows throughout."""
+    """Mean and standard deviation at the rows, with all computations on matrices between rows."""
     n, y = len(X), Y[bag]
     A = np.linalg.solve(gram(y, y, LENGTH) + n * ridge * np.eye(n), gram(y, Y, LENGTH))
     KA = gram(X, X, LENGTH) @ A
@@ -165,8 +165,7 @@ def maps(n, bags):
 
 
 def large(bags, d=5, seed=0):
-    """Tuned from the defaults, with the noise of rows that bags of such sizes get; times with those of all
-    threads together."""
+    """Times a fit of riesz, tuned from its defaults, and its map, with the CPU seconds of all threads."""
     rng = np.random.default_rng(seed)
     size = rng.integers(20, 181, size=bags)
     bag = np.repeat(np.arange(bags), size)

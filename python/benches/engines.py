@@ -1,10 +1,10 @@
-"""The cost of an engine: the same fit from the same files by the command line and by Dask's workers, on as
-many cores.
+"""Times the overhead of an engine: the same fit from the same files by the command line and by Dask's
+workers, on the same number of cores.
 
     python python/benches/engines.py [--rows 1000000] [--landmarks 1000] [--workers 2]
 
-riesz must be on the path, or RIESZ names it. Workers are processes of one thread, which run and have imported
-what they need before the clock starts; both fits have the same kernel, ridge, correction and bits."""
+riesz must be on the path, or RIESZ must name it. Workers are processes of one thread, which have started and
+imported their modules before the clock starts. Both fits have the same kernel, ridge, correction and bits."""
 
 import argparse
 import os

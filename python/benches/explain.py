@@ -1,11 +1,12 @@
-"""Shapley values of one scikit-learn model by riesz, shapiq, shap and numpy: the same rows, one process, one
-thread.
+"""Compares Shapley values of one scikit-learn model by riesz, shapiq, shap and numpy, on the same rows with
+one process and one thread.
 
     python python/benches/explain.py [--quick]
 
-prints milliseconds a row, and the largest error of a method in the first rows relative to the largest value.
-The reference for errors is the exact Gauss-Legendre rule with ceil(d/2) nodes, in numpy and log space, the
-best published form."""
+prints milliseconds per row, and the largest error of a method in the first rows relative to the largest
+value.
+The reference for errors is the best published form, the exact Gauss-Legendre rule with ceil(d/2) nodes in log
+space, in numpy."""
 
 import os
 
@@ -38,7 +39,7 @@ N, BACKGROUND, BATCH = 1000, 100, 100
 
 
 def quadrature(model, row, background=None):
-    """Values of one row by the exact rule, in log space."""
+    """Shapley values of one row by the exact Gauss-Legendre rule, in log space."""
     points, coef = model.X_train_, model.alpha_
     d = points.shape[1]
     x, w = np.polynomial.legendre.leggauss((d + 1) // 2)
@@ -115,8 +116,8 @@ def interventional(sizes, rng):
 
 
 def polynomial(rng):
-    """A polynomial kernel, which is no product, beside all coalitions and shap's sample of them; 50
-    background rows."""
+    """Compares a polynomial kernel, which is not a product, with all coalitions and with shap's sample of
+    coalitions, for 50 background rows."""
     d = 10
     _, rows, background = fitted(d, rng)
     X = rng.normal(size=(N, d))
@@ -137,8 +138,8 @@ def polynomial(rng):
 
 
 def text(rng):
-    """A support vector machine on sparse text: 10,000 support vectors, 5,000 words, 50 of them in a
-    document."""
+    """Times a support vector machine on sparse text: 10,000 support vectors and 5,000 words, of which each
+    document has 50."""
     n, d, words = 10_000, 5_000, 50
 
     def documents(count):
@@ -177,7 +178,7 @@ def main():
         "interventional) rows, "
         f"{BACKGROUND} background rows"
     )
-    print(f"{'game':14} {'d':>4}  {'method':34} {'ms a row':>12} {'/ riesz':>9}  {'error':>9}")
+    print(f"{'game':14} {'d':>4}  {'method':34} {'ms per row':>12} {'/ riesz':>9}  {'error':>9}")
     functional([5, 20] if quick else [5, 10, 20, 50, 100, 200], rng)
     interventional([10] if quick else [10, 20, 50], rng)
     polynomial(rng)

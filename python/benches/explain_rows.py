@@ -1,10 +1,10 @@
-"""Functional explanations of many rows from files, in parts, with their manifest.
+"""Times functional explanations of many rows from files, written in parts with a manifest.
 
     python python/benches/explain_rows.py [--rows 10000000] [--landmarks 500] [--threads 2]
 
-18 correlated columns, the Gaussian kernel, a model of so many points. Files are written first, and not
-counted. CPU seconds and the peak of memory are those of a process that does nothing else; bytes are those of
-the parts."""
+The rows have 18 correlated columns, and the model has a Gaussian kernel and ``--landmarks`` support points.
+The time to write the files is not counted. CPU seconds and peak memory are measured in a separate process;
+bytes are the size of the parts."""
 
 import argparse
 import json
@@ -20,7 +20,7 @@ from landmarks import LENGTH, data
 
 
 def peak():
-    """The most memory that this process had, in GiB; what it was started from does not count."""
+    """Peak memory of this process in GiB, without that of its parent."""
     with open("/proc/self/status", encoding="utf-8") as file:
         return next(float(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024**2
 

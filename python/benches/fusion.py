@@ -1,10 +1,10 @@
-"""Effects across studies against numpy: the effect at 200 doses with its joint covariance by cause, from
-factored kernel matrices on both sides; and whole fits, alone.
+"""Compares effects across studies with numpy: the effect at 200 doses with its joint covariance by cause,
+from factored kernel matrices on both sides. Whole fits are timed for riesz alone.
 
     .venv/bin/python python/benches/fusion.py
 
-Two studies of as many rows, one covariate, best hyper-parameters (``draws=0``) where numpy stands beside.
-Both sides take as many threads as ``--threads`` says."""
+There are two studies with the same number of rows and one covariate. The comparison with numpy uses the best
+hyper-parameters (``draws=0``). Both sides use ``--threads`` threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.R
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--quick", action="store_true", help="small sizes only")
 parser.add_argument(
-    "--large", action="store_true", help="10,000 rows as well, through 500 landmarks, without numpy"
+    "--large", action="store_true", help="also time 10,000 rows with 500 landmarks, without numpy"
 )
 arguments = parser.parse_args()
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
@@ -46,8 +46,8 @@ def gram(a, b):
 
 
 class Plain:
-    """The formulas of riesz in plain numpy: the recursion of one study over a Gaussian process, with the
-    Bayesian bootstrap's part."""
+    """The formulas of riesz in plain numpy: the recursion of one study over a Gaussian process, with the part
+    of the Bayesian bootstrap."""
 
     def __init__(self, first, second):
         self.x, self.z, self.y = (first[name].to_numpy() for name in ("x", "z", "y"))

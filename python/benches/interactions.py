@@ -1,11 +1,12 @@
-"""Interactions of all pairs of features by riesz, shapiq and numpy: the same rows, one process, one thread.
+"""Compares interactions of all pairs of features by riesz, shapiq and numpy, on the same rows with one
+process and one thread.
 
     python python/benches/interactions.py [--quick]
 
-prints milliseconds a row, how many times as long the other takes, and the largest difference relative to the
-largest value. shapiq values all coalitions of a Gaussian process under the interventional game, with 50
-background rows; numpy takes the exact Gauss-Legendre rule with ceil(d/2) nodes under the functional game, as
-weighted Gram matrices of relative differences, the best published form of it."""
+prints milliseconds per row, the ratio of times, and the largest difference relative to the largest value.
+shapiq evaluates all coalitions of a Gaussian process under the interventional game, with 50 background rows.
+numpy uses the best published form under the functional game, the exact Gauss-Legendre rule with ceil(d/2)
+nodes as weighted gram matrices of relative differences."""
 
 import os
 
@@ -81,7 +82,7 @@ def main():
     arguments.add_argument("--quick", action="store_true", help="one index and small sizes only")
     quick = arguments.parse_args().quick
     versions = f"riesz {riesz.__version__}, shapiq {version('shapiq')}, numpy {np.__version__}"
-    print(f"one thread, n = {N}; {versions}; milliseconds a row\n")
+    print(f"one thread, n = {N}; {versions}; milliseconds per row\n")
     print("| pairs | riesz | other | ratio | difference |\n|---|---|---|---|---|")
     model, background, rows = fitted(8 if quick else 10)
     for index in ["k-SII"] if quick else ["SII", "k-SII", "STII", "FSII", "BII", "FBII", "Moebius"]:

@@ -1,13 +1,14 @@
-"""Conjugate gradients through many landmarks: a pass over rows beside Falkon's in numpy, and whole fits
-beside direct ones.
+"""Times conjugate gradients with many landmarks: compares a pass over rows with Falkon's in numpy, and whole
+fits with direct ones.
 
     python python/benches/landmark_gradients.py [--rows 20000] [--landmarks 20000] [--threads 1] [--tolerance
     1e-3] [--fit ROWS]
 
-18 correlated columns, the Gaussian kernel with length scale √18, ridge 0.1. A pass of riesz adds up whole
-numbers, of residuals in three slices, and has the same bits in any order; Falkon's is `Kᵀ(K v)` in blocks of
-f64. Both have distances by products; --tolerance 1e-5 has riesz take differences. With --fit the command line
-fits so many rows from Parquet by either solver (riesz must be on the path, or RIESZ names it)."""
+The rows have 18 correlated columns; the kernel is Gaussian with length scale √18, and the ridge is 0.1. A
+pass of riesz adds up integers, of residuals in three slices, and gives the same bits in any order. Falkon's
+pass is `Kᵀ(K v)` in blocks of f64. Both compute distances from products; with --tolerance 1e-5 riesz computes
+them from differences. With --fit the command line fits this number of rows from Parquet by either solver
+(riesz must be on the path, or RIESZ must name it)."""
 
 import argparse
 import json

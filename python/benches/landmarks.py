@@ -1,16 +1,18 @@
-"""Kernel ridge regression through landmarks, beside scikit-learn's Nystroem and Ridge with the same
-landmarks, each in a process of its own.
+"""Compares kernel ridge regression through landmarks with scikit-learn's Nystroem and Ridge with the same
+landmarks, each in its own process.
 
     python python/benches/landmarks.py [--rows 100000] [--landmarks 2000] [--threads 1] [--parquet ROWS]
     python python/benches/landmarks.py --adult FOLDER --landmarks 1000
 
-18 correlated columns, the Gaussian kernel with length scale √18, ridge 0.1; error is against the noiseless
-truth. CPU seconds are those of the fit alone, memory is the peak of the process with the data in it. With
---adult they are logistic regressions of the adult data (as in svm.py: 32,561 rows of 108 columns, ridge 1),
-by scikit-learn with the tolerance that it takes to reach the same objective and with its default, and the
-error is the share of wrong classes of the test rows. With --parquet the command line fits so many rows from
-files, with a correction and its certificate, beside numpy on the same files: blocks of f64 products, Cholesky
-(riesz must be on the path, or RIESZ names it)."""
+The rows have 18 correlated columns; the kernel is Gaussian with length scale √18, and the ridge is 0.1.
+Errors are against the noiseless truth. CPU seconds are those of the fit alone; memory is the peak of the
+process, including the data.
+
+With --adult, the models are logistic regressions of the adult data (as in svm.py: 32,561 rows of 108 columns,
+ridge 1). scikit-learn uses the tolerance at which it reaches the same objective, and its default. The error
+is the share of wrong classes of the test rows. With --parquet, the command line fits this number of rows from
+files, with a correction and its certificate. It is compared with numpy on the same files, by blocks of f64
+products and Cholesky (riesz must be on the path, or RIESZ must name it)."""
 
 import argparse
 import json
@@ -65,7 +67,7 @@ def report(name, cpu, wall, error, landmarks, **extras):
 
 
 def task(n, folder):
-    """Rows to learn from and others with what is right; length scale and ridge."""
+    """Training rows and targets, test rows and their truth, the length scale and the ridge."""
     if folder:
         from svm import GAMMA, adult
 
@@ -136,7 +138,7 @@ def by_sklearn(n, m, points, adult, tol=1e-8):
 
 
 def by_numpy(folder, m, points):
-    """Streamed, in blocks, as one would write it."""
+    """The fit in numpy, streamed in blocks."""
     import pyarrow.parquet as pq
     from scipy.linalg import cho_factor, cho_solve
 
@@ -170,7 +172,7 @@ def by_numpy(folder, m, points):
 
 
 def subprocess_report(name, *arguments, threads, program=None):
-    """The measurements that a run in another process reports."""
+    """The measurements of a run in another process."""
     environment = {**os.environ, "RAYON_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
     command = [sys.executable, __file__, "--only", name, *map(str, arguments)]
     out = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout

@@ -1,10 +1,10 @@
-"""Observational Shapley values (RKHS-SHAP) against the published algorithm in numpy and scipy.
+"""Compares observational Shapley values (RKHS-SHAP) with the published algorithm in numpy and scipy.
 
     .venv/bin/python python/benches/observational.py
 
-The reference computes the per-feature kernel matrices once, multiplies those of a coalition, factors
-``K_S + n ridge I`` with LAPACK once for all rows, and weighs all coalitions: no loop over rows. The same
-model, rows and threads."""
+The reference computes the kernel matrix of each feature once. For each coalition S it multiplies them to
+``K_S`` (n × n), and factors ``K_S + n ridge I`` with LAPACK once for all rows; there is no loop over rows.
+Both sides use the same model, rows and threads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import riesz
 
 
 def reference(points, coef, gamma, rows, ridge):
-    """All coalitions, as published."""
+    """Shapley values from all coalitions, by the published algorithm."""
     n, d = points.shape
     grams = [np.exp(-gamma * (points[:, None, j] - points[None, :, j]) ** 2) for j in range(d)]
     cross = [np.exp(-gamma * (points[:, None, j] - rows[None, :, j]) ** 2) for j in range(d)]
@@ -48,7 +48,7 @@ def reference(points, coef, gamma, rows, ridge):
             system[np.diag_indices(n)] += n * ridge
             factor = scipy.linalg.cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
             weights = scipy.linalg.cho_solve(factor, present, check_finite=False)
-            # As riesz does unless told otherwise: shrunk towards the mean instead of 0.
+            # The estimate is shrunk towards the mean instead of 0, the default of riesz.
             value = coef @ (present * (absent @ weights)) + mean * (1 - weights.sum(axis=0))
         s = len(inside)
         for j in range(d):

@@ -1,11 +1,12 @@
-"""Models of duels against numpy, scikit-learn and choix, if that is there.
+"""Compares models of duels with numpy, scikit-learn and choix, if it is installed.
 
     .venv/bin/python python/benches/preferences.py
 
-Bradley and Terry's model beside choix and scikit-learn on the sparse design matrix; the fit through landmarks
-beside the same Newton steps with conjugate gradients in numpy, without a preconditioner; Laplace's evidence
-and its gradient beside the plain formulas; duels explained beside tables of items in numpy, and along random
-orders beside exact values. One thread on all sides, unless the environment says otherwise."""
+The Bradley-Terry model is compared with choix and with scikit-learn on the sparse design matrix. The fit
+through landmarks is compared with the same Newton steps in numpy, by conjugate gradients without a
+preconditioner. Laplace's evidence and its gradient are compared with the plain formulas. Explanations of
+duels are compared with tables of items in numpy, and explanations along random orders with exact values. All
+sides use one thread, unless the environment sets another number."""
 
 from __future__ import annotations
 
@@ -72,7 +73,7 @@ def bradley_terry(n=40_000, N=800):
         rows.append(
             ("choix ILSR", ms, f"correlation {np.corrcoef(reference, abilities)[0, 1]:.4f} (another penalty)")
         )
-        # choix takes a penalty of alpha β².
+        # The penalty of choix is alpha β².
         ms, reference = milliseconds(
             lambda: choix.opt_pairwise(N, wins, alpha=ridge / 2, method="Newton-CG"), 1, min_runs=1
         )
@@ -81,7 +82,9 @@ def bradley_terry(n=40_000, N=800):
 
 
 def newton_cg(F, left, right, won, utility, generalised):
-    """Skew V over features with a column of ones; the prior's deviations are `scale`."""
+    """Newton steps by conjugate gradients for a skew-symmetric V (q × q) over the features and a constant,
+    whose entries have the prior standard deviations `scale`. Returns the log odds and the number of
+    products."""
     F = np.hstack([np.ones((len(F), 1)), F])
     q = F.shape[1]
     scale = np.full((q, q), np.sqrt(generalised))
@@ -205,14 +208,15 @@ def evidence(sizes=(500, 1000, 2000), N=400, d=6):
         ms, (value, gradient) = milliseconds(
             lambda: evidence_in_numpy(X, left, right, won, [2.0] * d, 2.25, 2.25), 1
         )
-        # Behind the shares comes the kernel's scale, which is fixed.
+        # The third entry of the gradient belongs to the kernel's scale, which is fixed.
         apart = max(abs(value - ours[0]), np.abs(gradient - np.delete(ours[1], 2)).max())
         rows.append((f"numpy, {n} pairs", ms, f"differs by {apart:.0e}"))
     print_table(f"Laplace's evidence and {d + 2} slopes", rows)
 
 
 def worths_in_numpy(game, model, X, left, right, lengthscale, ridge):
-    """Duels × coalitions, by tables of items (or pairs of items): the best published form, vectorised."""
+    """Values of coalitions, duels × coalitions, by tables of items (or pairs of items): the best published
+    form, vectorised."""
     points, coef, d = model.expansion_.points, model.expansion_.coef[:, 0], X.shape[1]
     items, places = np.unique(np.vstack(np.hsplit(points, 2)), axis=0, return_inverse=True)
     first, second = np.split(places.ravel(), 2)

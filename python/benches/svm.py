@@ -1,12 +1,12 @@
-"""Support vector classification of the adult data by riesz, scikit-learn (LIBSVM) and scikit-learn-intelex
-(oneDAL).
+"""Compares support vector classification of the adult data by riesz, scikit-learn (LIBSVM) and
+scikit-learn-intelex (oneDAL).
 
     .venv/bin/python python/benches/svm.py FOLDER              # --sizes 5000 for a small one only
 
-FOLDER has adult_train.csv and adult_test.csv (UCI Adult with a header). Categories are one-hot columns,
-numbers are standardised: 108 columns. Each fit is a process of its own with one thread; its CPU time is that
-of the fit alone, its peak memory is shown with what the process held before the fit. Decision values of 2,000
-test rows are compared with scikit-learn's. Without scikit-learn-intelex its lines are missing."""
+FOLDER has adult_train.csv and adult_test.csv (UCI Adult with a header). Categories are one-hot columns and
+numbers are standardised, 108 columns in all. Each fit has its own process with one thread. CPU time is that
+of the fit alone; peak memory is shown beside the memory before the fit. Decision values of 2,000 test rows
+are compared with those of scikit-learn. Without scikit-learn-intelex its lines are missing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GAMMA = 0.02
 
 
 def adult(folder: Path, n: int | None = None, tested: int | None = 2000) -> tuple[np.ndarray, ...]:
-    """The first n rows and their labels, and test rows with theirs."""
+    """The first n training rows with their labels, and test rows with their labels."""
     train, test = (
         pd.read_csv(folder / f"adult_{part}.csv", skipinitialspace=True) for part in ("train", "test")
     )

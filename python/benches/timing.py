@@ -1,4 +1,4 @@
-"""Timing of a method for the benches."""
+"""Timing for the benchmarks."""
 
 import time
 
@@ -6,8 +6,8 @@ import numpy as np
 
 
 def milliseconds(act, rows, min_runs=3):
-    """Median milliseconds a row, over at least `min_runs` runs unless they are slow, and what the last run
-    gave."""
+    """Median milliseconds per row, over at least `min_runs` runs unless they are slow, and the result of the
+    last run."""
     runs, out = [], act()
     while len(runs) < min_runs and sum(runs) < 20:
         start = time.perf_counter()

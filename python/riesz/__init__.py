@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from .fusion import CausalEstimate, CausalFusion, MediatorShares
     from .preference import PreferenceClassifier
 
-#: Names of modules that import scikit-learn, which takes longer than all the rest: loaded when they are asked
-#: for.
+#: Names from modules that import scikit-learn, which takes longer than all other imports; they are loaded at
+#: their first use.
 _LAZY = {
     "AggregateGaussianProcess": "aggregate",
     "PreferenceClusters": "clusters",
@@ -73,7 +73,7 @@ _LAZY = {
     "PreferenceClassifier": "preference",
 }
 
-#: Such modules themselves.
+#: Modules that are loaded at their first use.
 _MODULES = (
     "aggregate",
     "causal",

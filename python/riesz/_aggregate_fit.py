@@ -1,4 +1,4 @@
-"""The fit of a model of aggregates for one set of hyperparameters, and the leave-one-out predictions."""
+"""Fits of models of aggregates for one set of hyper-parameters, and leave-one-out predictions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import _core
 from ._bags import Tables
 from ._expansion import Expansion
 
-#: Targets that shares are computed of at once.
+#: Number of targets whose shares are computed at a time.
 _AT_ONCE = 256
 
 
@@ -23,37 +23,38 @@ class LeftOut:
     bags: list[str]
     #: The targets.
     target: np.ndarray
-    #: What is expected of them, and its standard deviation, noise included.
+    #: The predictive mean and standard deviation of each target, including noise.
     mean: np.ndarray
     std: np.ndarray
-    #: The logarithms of their densities, or of counts of their probabilities.
+    #: The logarithms of the targets' predictive densities, or of the counts' predictive probabilities.
     log_density: np.ndarray
-    #: By how many standard deviations targets are off; of counts, which are skew, the normal scores of their
-    #: places among those expected.
+    #: The errors in standard deviations; for counts, whose distributions are skew, the normal scores of their
+    #: predictive quantiles.
     score: np.ndarray
 
     @property
     def error(self) -> np.ndarray:
-        """Targets less what is expected of them."""
+        """Targets minus their predictive means."""
         return self.target - self.mean
 
     @property
     def rmse(self) -> float:
-        """The root of the mean squared error."""
+        """The root mean squared error."""
         return float(np.sqrt(np.mean(self.error**2)))
 
     @property
     def coverage(self) -> float:
-        """The share of targets whose :attr:`score` is within 1.96, of which .95 are expected."""
+        """The share of targets whose :attr:`score` is within ±1.96; 0.95 is expected."""
         return float(np.mean(np.abs(self.score) <= 1.96))
 
     @property
     def density(self) -> float:
-        """The mean of :attr:`log_density`: the larger, the better."""
+        """The mean of :attr:`log_density`; larger is better."""
         return float(np.mean(self.log_density))
 
     def to_frame(self) -> Any:
-        """One line a target: ``bag, target, mean, std, error, score, log_density``."""
+        """Returns a data frame with one line per target: ``bag, target, mean, std, error, score,
+        log_density``."""
         import pandas
 
         columns = {
@@ -74,7 +75,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Component:
-    """The fit for one set of hyperparameters; see ``_core.AggregatePart``."""
+    """The fit for one set of hyper-parameters; see ``_core.AggregatePart``."""
 
     weight: float
     expansion: Expansion
@@ -91,16 +92,16 @@ class Component:
 
     @property
     def mean(self) -> float:
-        """The prior mean."""
+        """The prior mean of f."""
         return float(self.expansion.intercept[0])
 
     def shares(
         self, cells: np.ndarray, row: np.ndarray, bag: np.ndarray, weights: np.ndarray, targets: np.ndarray
     ) -> np.ndarray:
-        """The parts of targets in predictions; each membership is of ``row`` in ``bag`` with one of
-        ``weights``."""
+        """Returns the contributions of targets to predictions, (rows of ``cells``, targets). Membership k
+        is row ``row[k]`` in bag ``bag[k]`` with weight ``weights[k]``."""
         if self.sensitivities is None:
-            raise ValueError("shares are those of exact fits: leave inducing out")
+            raise ValueError("shares need an exact fit: leave inducing out")
         (moved, constants), core = self.sensitivities, self.expansion._core
         rows, predictions = (core.feature_names, core.levels, core.points), []
         for start in range(0, moved.shape[1], _AT_ONCE):
@@ -114,7 +115,7 @@ class Component:
 
 
 def left_out(parts: list[Component], tables: Tables) -> LeftOut | None:
-    """The leave-one-out predictions of a mixture of sets of hyperparameters, each weighted by its likelihood
+    """Returns the leave-one-out predictions of a mixture of hyper-parameters, each weighted by its likelihood
     of the other targets."""
     predictions = [part.left_out for part in parts if part.left_out is not None]
     if not predictions:
@@ -131,9 +132,9 @@ def left_out(parts: list[Component], tables: Tables) -> LeftOut | None:
 def mixture(
     weights: list[float], means: np.ndarray, variances: np.ndarray, log: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, standard deviation and logarithm of the density of each target given the others, of sets of
-    hyper-parameters with these weights, (sets, targets), and what sets count for each."""
-    # Dividing by what each says of the target itself takes that target out of its weight.
+    """Returns the mean, standard deviation and log density of each target given the others, and the weights
+    of the sets of hyper-parameters for each target. The arrays are (sets, targets)."""
+    # Dividing by the predictive density of a target removes this target from the weight.
     log_weights = np.log(weights)[:, None] - log
     largest = log_weights.max(axis=0)
     total = np.exp(log_weights - largest).sum(axis=0)

@@ -1,4 +1,4 @@
-"""The two tables of downscaling, of rows and of the bags that they make, as the core takes them."""
+"""The two tables of downscaling, rows and bags of rows, as the core takes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .estimators import _count
 
 
 class ColumnRoles(NamedTuple):
-    """Which columns mean what: names of columns, or the cells themselves."""
+    """The roles of columns: names of columns, or their cells."""
 
     bag: Any
     weight: Any = None
@@ -30,29 +30,29 @@ class ColumnRoles(NamedTuple):
     features: Sequence[str] | None = None
     row: Any = None
     trials: Any = None
-    #: The types of columns that the user states.
+    #: The types of columns that the user gives.
     choices: ColumnTypes | None = None
 
 
 class Members(NamedTuple):
-    """Rows with the bag and the weight of each, and its name if a row may be in several bags."""
+    """Rows with their bags and weights, and with names if a row may be in several bags."""
 
     rows: Any
     bag: list[str]
     weight: np.ndarray | None
-    #: The place of each row in the table as the user gave it.
+    #: The position of each row in the user's table.
     place: list[int]
     row: list[str] | None = None
 
     def take(self, places: Sequence[int]) -> Members:
-        """Some of them."""
+        """Returns the members at these positions."""
         weight = None if self.weight is None else self.weight[list(places)]
         row = None if self.row is None else [self.row[i] for i in places]
         bag, place = [self.bag[i] for i in places], [self.place[i] for i in places]
         return Members(_taken(self.rows, places), bag, weight, place, row)
 
     def check(self) -> None:
-        """Refuses rows with a missing cell, and names its row and its bag."""
+        """Refuses rows with a missing cell; the error names the row and its bag."""
         names, columns = _columns(self.rows, "rows")
         for name, (cells, _) in zip(names or numbered(len(columns)), columns):
             missing = _missing_at(cells)
@@ -67,36 +67,36 @@ class Members(NamedTuple):
 
 @dataclass(frozen=True)
 class Tables:
-    """Rows, bags and targets, joined."""
+    """The joined tables of rows, bags and targets."""
 
     rows: Rows
-    #: Of each membership its row, and its bag, among :attr:`bags`.
+    #: For each membership its row, and its bag among :attr:`bags`.
     row: list[int]
     bag: list[int]
     weight: np.ndarray | None
-    #: Names of bags with rows, and of those with targets.
+    #: Names of bags with rows, and of bags with targets.
     bags: list[str]
     targets: list[str]
-    #: What targets are called.
+    #: The name of the target.
     name: str
     values: np.ndarray
-    #: Of each target its bag, among :attr:`bags`, if it has rows of its own.
+    #: For each target its bag among :attr:`bags`; None if it has no rows.
     bag_of_target: list[int | None]
     #: Known variances of targets.
     known: np.ndarray | None
-    #: Mediators of bags with rows and of targets, and sums of the targets' weights.
+    #: Mediators of bags with rows and of targets, and the sums of the targets' weights.
     mediators: tuple[Rows, Rows, list[float] | None] | None
-    #: Of each target its trials, if targets count successes.
+    #: The number of trials of each target, if targets are numbers of successes.
     trials: np.ndarray | None
     notes: list[str]
 
     @property
     def mediated(self) -> list[str]:
-        """Targets without rows of their own."""
+        """The targets without rows."""
         return [name for name, bag in zip(self.targets, self.bag_of_target) if bag is None]
 
     def to_core(self, sums: bool) -> _core.Aggregates:
-        """The tables as the core takes them."""
+        """Returns the tables as the core takes them."""
         listed = lambda array: None if array is None else array.tolist()
         return _core.Aggregates(
             {
@@ -115,10 +115,13 @@ class Tables:
         )
 
 
-def rows_of_bags(rows: Any, roles: ColumnRoles) -> Members:
-    """The rows, their bags and weights."""
+def rows_of_bags(rows: Any, roles: ColumnRoles, one_table: bool = False) -> Members:
+    """Returns the rows with their bags and weights. If ``one_table``, the rows are the table of bags too, and
+    its targets, trials, standard errors and totals are no features."""
     rows = collected(rows)
-    named = {column for column in (roles.bag, roles.weight, roles.row) if isinstance(column, str)}
+    of_targets = (roles.target, roles.trials, roles.se, roles.total) if one_table else ()
+    reserved = (roles.bag, roles.weight, roles.row, *of_targets)
+    named = {column for column in reserved if isinstance(column, str)}
     count = len(rows)
     bag = _cells(rows, roles.bag, "rows", "bag", count)
     for i, cell in enumerate(bag):
@@ -153,7 +156,7 @@ def rows_of_bags(rows: Any, roles: ColumnRoles) -> Members:
 
 
 def _without_zero_weights(members: Members) -> Members:
-    """Leaves out the rows whose weight is 0, with a warning that counts them."""
+    """Drops rows whose weight is 0, with a warning that gives their number."""
     if members.weight is None or members.weight.all():
         return members
     kept = np.flatnonzero(members.weight)
@@ -168,8 +171,8 @@ def _without_zero_weights(members: Members) -> Members:
 def read_tables(
     rows: Any, bags: Any, roles: ColumnRoles, operator: str, sums: bool, drop_unmatched: bool
 ) -> Tables:
-    """The two tables, joined; ``operator`` and ``sums`` are the estimator's."""
-    members, bags = rows_of_bags(rows, roles), collected(bags)
+    """Returns the joined tables; ``operator`` and ``sums`` are those of the estimator."""
+    members, bags = rows_of_bags(rows, roles, one_table=rows is bags), collected(bags)
     names, values, frame = _targets(bags, roles)
     has_target = ~np.isnan(values)
     for b in np.flatnonzero(np.isinf(values))[:1]:
@@ -228,7 +231,7 @@ def read_tables(
 def _split_choices(
     choices: ColumnTypes | None, rows: Any, mediators: list[str]
 ) -> tuple[ColumnTypes, ColumnTypes]:
-    """The stated types of columns of the rows, and those of mediators."""
+    """Returns the given types of columns of the rows, and those of mediators."""
     names = names_of(rows) or []
     check_column_types(choices, [*names, *mediators], "the tables")
     stated = dict(choices or {})
@@ -238,7 +241,7 @@ def _split_choices(
 
 
 def points_of(inducing: Any, tables: Tables) -> Any:
-    """Inducing points: how many, or these rows."""
+    """Returns the number of inducing points, or the given points as rows."""
     if np.ndim(inducing) == 0 and names_of(inducing) is None:
         return _count("inducing", inducing, 1)
     points = collected(inducing)
@@ -249,7 +252,7 @@ def points_of(inducing: Any, tables: Tables) -> Any:
 def check_choices(
     choices: Sequence[tuple[str, Any, tuple[str, ...]]], kernels: Sequence[tuple[str, Any]]
 ) -> None:
-    """Refuses values that are none of those known, and what is no kernel."""
+    """Refuses unknown values of options, and kernels of other types."""
     for name, value, known in choices:
         if value not in known:
             raise ValueError(f"{name} = {value!r}: it is one of {', '.join(map(repr, known))}")
@@ -259,14 +262,14 @@ def check_choices(
 
 
 def start_kernel(tables: Tables, kernel: rk.Kernel | None) -> str:
-    """The kernel of rows where tuning starts, for the core."""
+    """Returns the start kernel of rows as the core's JSON text."""
     names, levels, numbers = tables.rows
     start = rk.Constant(1.0) * standard_kernel(tables.rows, 1.0) if kernel is None else kernel
     return start._fitted_to(numbers, names, levels)._to_json(names, levels)
 
 
 def start_mediator_kernel(tables: Tables, kernel: rk.Kernel | None) -> str | None:
-    """The kernel of mediators where tuning starts, for the core; ``None`` without mediators."""
+    """Returns the start kernel of mediators as the core's JSON text; ``None`` without mediators."""
     if tables.mediators is None:
         return None
     of_bags, of_targets, _ = tables.mediators
@@ -276,7 +279,7 @@ def start_mediator_kernel(tables: Tables, kernel: rk.Kernel | None) -> str | Non
 
 
 def warned(model: Any, notes: list[str], doubts: list[str]) -> list[str]:
-    """Warns who called ``fit`` of what to look at, and gives all of it."""
+    """Issues warnings to the caller of ``fit``, and returns all messages."""
     for category, messages in ((UserWarning, notes), (ConvergenceWarning, doubts)):
         for message in messages:
             warnings.warn(f"{type(model).__name__}: {message}", category, stacklevel=3)
@@ -284,16 +287,16 @@ def warned(model: Any, notes: list[str], doubts: list[str]) -> list[str]:
 
 
 def standard_kernel(rows: Rows, times: float) -> rk.Kernel:
-    """A Gaussian kernel whose length scales are so many standard deviations of the columns."""
+    """Returns a Gaussian kernel whose length scales are ``times`` the columns' standard deviations."""
     numeric = rows.numbers[:, rk._numeric(rows.names, rows.levels)]
     sd = numeric.std(axis=0)
-    # A spread within rounding of the mean is a constant column.
+    # A standard deviation within rounding of the mean belongs to a constant column.
     sd = np.where(sd > 1e-12 * np.abs(numeric.mean(axis=0)), sd, 1.0)
     return rk.RBF((times * sd).tolist() if len(sd) else 1.0)
 
 
 def _once(rows: Rows, members: Members) -> tuple[Rows, list[int]]:
-    """Each row once, and of each membership its row."""
+    """Returns the distinct rows, and for each membership its row."""
     if members.row is None:
         return rows, list(range(len(rows.numbers)))
     place: dict[str, int] = {}
@@ -311,7 +314,7 @@ def _once(rows: Rows, members: Members) -> tuple[Rows, list[int]]:
 
 
 def _targets(bags: Any, roles: ColumnRoles) -> tuple[list[str], np.ndarray, Any]:
-    """Names of bags, their targets, NaN where there is none, and the data frame."""
+    """Returns the names of bags, their targets (NaN if missing), and the data frame."""
     if names_of(bags) is not None:
         if roles.target is None:
             raise ValueError(
@@ -360,7 +363,7 @@ def _mediators(
     targets: list[int],
     choices: ColumnTypes,
 ) -> tuple[Rows, Rows, None]:
-    """Mediators of bags with rows and of targets."""
+    """Returns the mediators of bags with rows and of targets."""
     known_names = names_of(frame)
     if known_names is None:
         raise ValueError("mediators are columns of bags: give these as a data frame")
@@ -392,8 +395,7 @@ def _mediators(
 def _totals(
     frame: Any, total: Any, names: list[str], targets: list[int], bag_of_target: list[int | None]
 ) -> list[float]:
-    """The sums of weights of the targets that are sums and have no rows; 1 for other targets, where the sum
-    is not read."""
+    """Returns the sum of weights of each mediated target; 1 for other targets, whose sum is not read."""
     if total is None:
         raise ValueError(
             "aggregate = 'sum': a sum that mediators predict takes total=, the column of bags with the sum "
@@ -410,7 +412,7 @@ def _totals(
 
 
 def _cells(frame: Any, column: Any, label: str, name: str, count: int) -> np.ndarray:
-    """The cells of a column by its name, also that of the index; or these cells, one each."""
+    """Returns the cells of a column, given by its name (also that of the index), or the given cells."""
     if isinstance(column, str):
         names = names_of(frame)
         if names is None:
@@ -433,7 +435,7 @@ def _cells(frame: Any, column: Any, label: str, name: str, count: int) -> np.nda
 
 
 def _numbers(cells: Any, name: str) -> np.ndarray:
-    """Numbers, NaN where they are missing."""
+    """Returns numbers, with NaN for missing cells."""
     cells = np.asarray(cells)
     if cells.dtype == object:
         cells = np.array([np.nan if is_missing(cell) else cell for cell in cells], dtype=object)
@@ -454,7 +456,7 @@ def _taken(rows: Any, places: Sequence[int]) -> Any:
 
 
 def _missing_at(cells: np.ndarray) -> int | None:
-    """The place of the first cell that holds nothing, or a number that is not finite."""
+    """Returns the position of the first cell that is missing or not finite; ``None`` if there is none."""
     if cells.dtype.kind in "fiub":
         gone = np.flatnonzero(~np.isfinite(cells))
         return int(gone[0]) if len(gone) else None

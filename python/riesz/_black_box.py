@@ -1,4 +1,4 @@
-"""Estimated values of any function: what is left where there are no exact ones."""
+"""Estimated values of any function, for models without exact values."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ._validation import as_cells
 
 
 def reference_rows(background: Any, as_numbers: bool) -> np.ndarray:
-    """The rows for absent features as the compiled half is handed them: themselves, where conditional
-    distributions are learnt from them; else, because rows are mixed and never changed, for each cell the
-    number of the row that it comes from."""
+    """Returns the background rows as the core takes them. If conditional distributions are learnt from them,
+    these are the rows themselves. Otherwise rows are only mixed, and each cell holds the number of its
+    row."""
     return _numbers(background, "the background") if as_numbers else _row_numbers(0, as_cells(background))
 
 
@@ -26,8 +26,8 @@ def _row_numbers(start: int, rows: np.ndarray) -> np.ndarray:
 def permutation_estimates(
     function: Callable[[Any], Any], X: Any, background: Any, question: _core.Question
 ) -> _core.Explanation:
-    """Values of ``function``, which is called with rows in the form of ``background`` (array or data frame,
-    with its types and names), estimated along random orders of the players."""
+    """Estimates values of ``function`` along random orders of the players. ``function`` is called with rows
+    in the form of ``background`` (array or data frame, with its types and names)."""
     pick = _picker(background, X)
     ask = lambda sources: _answer(function, pick(sources.astype(np.intp)))
     return _core.permutation(ask, _row_numbers(len(as_cells(background)), as_cells(X)), question)
@@ -42,8 +42,8 @@ def kernel_shap_values(
     budget: tuple[int, float | None] | None,
     kept: Kept | None,
 ) -> _core.Explanation:
-    """Values of ``function``, which is called with rows in the form of ``background``, from the values of
-    coalitions; those that were kept are not valued again."""
+    """Estimates values of ``function``, which is called with rows in the form of ``background``, by
+    KernelSHAP; kept coalitions are not evaluated again."""
     if game == "observational":
         rows, form = _numbers(X, "X"), _former(background)
     else:
@@ -55,7 +55,7 @@ def kernel_shap_values(
 
 
 def _answer(function: Callable[[Any], Any], rows: Any) -> np.ndarray:
-    """The answer of ``function`` for some rows, (rows, outputs)."""
+    """Returns the outputs of ``function`` for some rows, (rows, outputs)."""
     answer = function(rows)
     if hasattr(answer, "detach"):
         answer = answer.detach()
@@ -75,7 +75,7 @@ def _answer(function: Callable[[Any], Any], rows: Any) -> np.ndarray:
 
 
 def _numbers(rows: Any, label: str) -> np.ndarray:
-    """Finite doubles, which conditional distributions are made of."""
+    """Returns rows as finite doubles, for conditional distributions."""
     try:
         numbers = np.ascontiguousarray(as_cells(rows), dtype=np.float64)
     except (TypeError, ValueError):
@@ -88,7 +88,7 @@ def _numbers(rows: Any, label: str) -> np.ndarray:
 
 
 def _former(background: Any) -> Callable[[np.ndarray], Any]:
-    """From numbers to rows in the form of ``background``."""
+    """Returns a function from numbers to rows in the form of ``background``."""
     kind = type(background).__module__.split(".")[0]
     if kind == "pandas" and hasattr(background, "columns"):
         import pandas
@@ -102,8 +102,8 @@ def _former(background: Any) -> Callable[[np.ndarray], Any]:
 
 
 def _picker(background: Any, X: Any) -> Callable[[np.ndarray], Any]:
-    """From the numbers of rows (of ``background``, then of ``X``), one for each cell, to rows in the form of
-    ``background``."""
+    """Returns a function that takes for each cell the number of a row (of ``background``, then of ``X``), and
+    returns rows in the form of ``background``."""
     kind = type(background).__module__.split(".")[0]
     if kind == "pandas" and hasattr(background, "columns"):
         import pandas

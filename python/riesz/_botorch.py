@@ -1,8 +1,8 @@
-"""Models of BoTorch beyond a plain Gaussian process: transforms of inputs and outcomes, and several outputs.
+"""Models of BoTorch: transforms of inputs and outcomes, and several outputs.
 
-An input transform is undone as the steps of a pipeline are: each column that it makes is owned by the user's
-columns that it is made of. An affine outcome transform changes the units of an expansion. Attributes are read
-by name, so that nothing of BoTorch is imported."""
+An input transform is treated like a step of a pipeline: each of its columns is owned by the user's columns
+from which it is computed. An affine outcome transform changes the units of an expansion. Attributes are read
+by name, so that BoTorch is not imported."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import Any
 from ._core import UnsupportedModelError
 from ._model_loading import Owner
 
-#: What is explained of a model of logarithms.
+#: Description of the outputs of a model of logarithms.
 LOG_MEAN = (
     "posterior mean of the logarithm of the outcome (the outcome transform Log is not undone: of its "
     "exponential there are no "
     "exact values)"
 )
 
-#: The user's columns that each column is made of.
+#: The user's columns from which each column is computed.
 Owners = list[tuple[int, ...]]
 
 
 def single_outputs(model: Any) -> list[Any]:
-    """Models of one output each that are together the same as ``model``."""
+    """Returns models with one output each that together equal ``model``."""
     if hasattr(model, "models"):
         return [single for member in model.models for single in single_outputs(member)]
     count = getattr(model, "num_outputs", 1)
@@ -34,7 +34,7 @@ def single_outputs(model: Any) -> list[Any]:
     try:
         return [model.subset_output([output]) for output in range(count)]
     except Exception as error:
-        # Multi-task models have errors of BoTorch's own, and some processes cannot be copied.
+        # Multi-task models raise BoTorch's own errors, and some processes cannot be copied.
         raise UnsupportedModelError(
             f"the outputs of the {type(model).__name__} are no models of their own: {error}"
         ) from None
@@ -45,8 +45,8 @@ def single_outputs(model: Any) -> list[Any]:
 
 
 def input_owners(transform: Any, width: int) -> list[Owner]:
-    """The user's column, or columns, that each column is computed from which a transform makes of ``width``
-    columns."""
+    """Returns the user's column, or columns, from which each column of a transform of ``width`` columns is
+    computed."""
     made = _owners(transform, [(j,) for j in range(width)])
     return [owner[0] if len(owner) == 1 else owner for owner in made]
 
@@ -54,7 +54,7 @@ def input_owners(transform: Any, width: int) -> list[Owner]:
 def _owners(transform: Any, owners: Owners) -> Owners:
     if not transform.transform_on_eval:
         return owners
-    # A subclass could do anything, so only BoTorch's own classes are known.
+    # A subclass may do anything, so only BoTorch's own classes are known.
     known = type(transform).__module__.startswith("botorch.")
     transform_owners = _INPUTS.get(type(transform).__name__) if known else None
     if transform_owners is None:
@@ -108,7 +108,7 @@ def _numeric_to_categorical(transform: Any, owners: Owners) -> Owners:
     return made
 
 
-#: For each class of input transforms, the owners of the columns that it makes.
+#: For each class of input transforms, the owners of its columns.
 _INPUTS: dict[str, Callable[[Any, Owners], Owners]] = {
     "Normalize": _unchanged,
     "InputStandardize": _unchanged,
@@ -129,7 +129,7 @@ _INPUTS: dict[str, Callable[[Any, Owners], Owners]] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome as ``scale`` times what the process models, plus ``shift``; its logarithm if ``is_log``."""
+    """The outcome is ``scale`` times the process plus ``shift``; its logarithm is if ``is_log``."""
 
     scale: float = 1.0
     shift: float = 0.0
@@ -137,7 +137,7 @@ class Outcome:
 
 
 def outcome_of(model: Any) -> Outcome:
-    """The inverse of the outcome transform of a model with one output."""
+    """Returns the inverse of the outcome transform of a model with one output."""
     transform = getattr(model, "outcome_transform", None)
     if transform is None:
         return Outcome()
@@ -154,7 +154,7 @@ def outcome_of(model: Any) -> Outcome:
         mean, deviation = part.means.item(), part.stdvs.item()
         scale, shift = deviation * scale, mean + deviation * shift
     if is_log and getattr(chain[0], "_outputs", None) == []:
-        # A part of a transform of several outputs that leaves this one as it is.
+        # This part of a transform of several outputs does not change this output.
         is_log = False
     return Outcome(scale, shift, is_log)
 

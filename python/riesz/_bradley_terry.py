@@ -1,4 +1,4 @@
-"""Models of duels without a process: abilities, one an item or linear in its features."""
+"""Models of duels without a process: one ability per item, or abilities that are linear in features."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ._expansion import Expansion
 from ._outcomes import Outcomes
 from ._table_columns import ColumnTypes
 
-#: Log odds are differences of abilities, one an item, or of weighted sums of its features.
+#: Models whose log odds are differences of abilities: one per item, or weighted sums of features.
 ABILITIES = ("bradley_terry", "linear")
 
 
 def fit_abilities(
     model: str, items: Any, duels: Any, outcomes: Outcomes, ridge: Any, columns: ColumnTypes | None
 ) -> dict[str, Any]:
-    """The attributes of a fitted model, by name."""
+    """Returns the attributes of a fitted model, by name."""
     labels_only = model == "bradley_terry"
     if ridge != "evidence" and (isinstance(ridge, (str, bool)) or not ridge >= 0):
         raise ValueError(f"ridge = {ridge!r}: it is a number, 0 or more, or 'evidence'")
@@ -69,7 +69,7 @@ def fit_abilities(
 
 
 class _Labels:
-    """Items of which nothing but the labels is known."""
+    """Items that have labels and no features."""
 
     def __init__(self, duels: np.ndarray):
         self.index = list(dict.fromkeys(duels.ravel().tolist()))

@@ -1,4 +1,4 @@
-"""Causal graphs of other packages, as the text that the core reads."""
+"""Causal graphs of other packages, converted to the text that the core reads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _READABLE = (
 
 
 def graph_text(graph: Any) -> str:
-    """Give the text of a graph: itself, or node-link JSON of an object with nodes and edges."""
+    """Returns the text of a graph: the text itself, or node-link JSON of an object with nodes and edges."""
     if isinstance(graph, str):
         return graph
     if hasattr(graph, "to_csv"):
@@ -21,7 +21,7 @@ def graph_text(graph: Any) -> str:
     if _is_networkx(graph):
         return _networkx(graph)
     inner = getattr(graph, "_graph", None)
-    # DoWhy's CausalModel holds a CausalGraph, and that a graph of networkx.
+    # DoWhy's CausalModel has a CausalGraph, which has a graph of networkx.
     inner = getattr(inner, "_graph", inner)
     if _is_networkx(inner):
         return _networkx(inner)
@@ -40,7 +40,7 @@ def _is_networkx(graph: Any) -> bool:
 
 
 def _networkx(graph: Any) -> str:
-    """A directed graph of networkx; pgmpy's says in ``latents`` which of its nodes are not measured."""
+    """Returns a directed graph of networkx as JSON; pgmpy's ``latents`` are its unmeasured nodes."""
     if not graph.is_directed():
         raise ValueError("the graph's edges have no direction: give a networkx.DiGraph")
     latents = {str(node) for node in getattr(graph, "latents", ()) or ()}

@@ -1,4 +1,4 @@
-"""Queries of an effect across studies: the treatments, what they are compared with, and the population."""
+"""Queries of an effect: the treatments, the baseline, and the target population."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ._validation import _listed, collected
 
 
 class EffectQuery(NamedTuple):
-    """The effect at treatments, or a contrast or slope of it, as the core takes it."""
+    """An effect at some treatments, or its contrast or derivative, as the core takes it."""
 
     treatments: Rows
-    #: One row, with which others are compared.
+    #: One row, the baseline of a contrast.
     baseline: Rows | None = None
-    #: By which treatment the slope is, and its step; ``None`` for the usual ones.
+    #: The treatment of a derivative and its step, ``None`` for the defaults; ``None`` for no derivative.
     slope: tuple[str | None, float | None] | None = None
 
     @property
@@ -37,20 +37,20 @@ class Columns(NamedTuple):
 
     treatments: tuple[str, ...]
     outcome: str
-    #: Covariates that the effect is averaged over.
+    #: Covariates over which the effect is averaged.
     covariates: tuple[str, ...]
     #: Covariates that both studies share, and on which the outcome depends.
     passive: tuple[str, ...]
     levels: Levels
-    #: How the effect follows, in words.
+    #: The identification, in words.
     follows: str
 
     def treated(self, rows: Any, label: str) -> Rows:
-        """Rows of treatments."""
+        """Returns rows of treatments."""
         return coded(collected(rows), self.treatments, self.levels, label)
 
     def query(self, grid: Any, baseline: Any, label: str) -> EffectQuery:
-        """The effect at treatments, or what it is more than at a baseline."""
+        """Returns the query of the effect at treatments, or of its contrast with a baseline."""
         treatments = self.treated(grid, label)
         return EffectQuery(
             treatments,
@@ -59,7 +59,7 @@ class Columns(NamedTuple):
 
 
 def single_row(rows: Rows, label: str) -> Rows:
-    """A table of one row."""
+    """Returns the table if it has one row, else raises an error."""
     if len(rows.numbers) != 1:
         raise ValueError(f"{label} has {len(rows.numbers)} rows: give one")
     return rows
@@ -71,7 +71,7 @@ def estimated(
     query: EffectQuery,
     draw: Callable[[int, int], np.ndarray] | None = None,
 ) -> CausalEstimate:
-    """The estimate of the core as a :class:`CausalEstimate`."""
+    """Returns the core's estimate as a :class:`CausalEstimate`."""
     mean, cov, parts, support, supported = core_estimate
     stands = {name: np.array(values) for name, values in support}
     return CausalEstimate(
@@ -89,7 +89,7 @@ def estimated(
 def on_whom(
     fused: _core.CausalEffect, columns: Columns, *, conditions: Any, among: Any, population: Any, weights: Any
 ) -> tuple[_core.CausalEffect, str]:
-    """The effect on whom is asked for, and who they are in words."""
+    """Returns the effect on the target population of a query, and its description."""
     populations = {"given": conditions, "among": among, "population": population}
     named = [name for name, value in populations.items() if value is not None]
     if len(named) > 1:
@@ -125,7 +125,7 @@ def on_whom(
 
 
 def _like(conditions: Any, columns: Columns) -> Rows:
-    """A row of some of the covariates."""
+    """Returns one row with values of some of the covariates."""
     if not isinstance(conditions, Mapping):
         conditions = {name: cells for name, (cells, _) in columns_of(conditions, "given").items()}
     strange = [str(name) for name in conditions if name not in columns.covariates]

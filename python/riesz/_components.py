@@ -1,4 +1,4 @@
-"""The functional ANOVA of a model: its mean, and what features do alone and together, as functions."""
+"""The functional ANOVA of a model: its mean, main effects and interactions, as functions of features."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._validation import as_cells, is_whole, names_of
 
 __all__ = ["Component", "FunctionalANOVA", "functional_anova"]
 
-#: Places along a column that is drawn alone, and along each of two.
+#: Number of places along a column that is drawn alone, and along each of two columns.
 ALONG, POINTS_PER_AXIS = 101, 41
 
 
@@ -25,21 +25,20 @@ class Component:
     """The component of some features: their joint effect beyond the effects of fewer of them."""
 
     features: list[str]
-    #: For each column the places along it that make the axes of :attr:`values`; ``None`` at rows that were
-    #: given.
+    #: For each column the places along the axis of :attr:`values`; ``None`` if rows were given.
     places: list[np.ndarray] | None
-    #: The function there: an axis a column, or one of rows; and one of outputs, if there are several.
+    #: The component at these places, with one axis per column (or one of rows), and one for several outputs.
     values: np.ndarray
     #: Posterior standard deviations of a Gaussian process, in the same shape; ``None`` for other models.
     sd: np.ndarray | None
 
     def plot(self, ax: Any = None) -> Any:
-        """:func:`riesz.plots.component`."""
+        """Draws the component by :func:`riesz.plots.component`."""
         return plots.component(self, ax)
 
 
 class FunctionalANOVA:
-    """The functional ANOVA of a model, by :func:`riesz.functional_anova`.
+    """The functional ANOVA of a model, as returned by :func:`riesz.functional_anova`.
 
     Attributes
     ----------
@@ -67,15 +66,15 @@ class FunctionalANOVA:
         return _core.component(self._core, self._rows, self._explainer._weights, self._playing, places, rows)
 
     def component(self, features: str | int | Sequence[str | int], X: Any = None) -> Component:
-        """The component of a feature, or of several together.
+        """Returns the component of one feature or of several features.
 
         Parameters
         ----------
         features : str, int, or list of them
             Features (groups), by name or number.
         X : array or data frame, optional
-            Rows at which it is wanted. By default, of one or two columns, places along the background's
-            range: 101 of one column, 41 of each of two, or all levels.
+            Rows at which to evaluate the component. By default, for one or two columns, places along the
+            background's range: 101 for one column, 41 for each of two, or all levels.
         """
         several: list[Any] = [features] if isinstance(features, str) or is_whole(features) else list(features)  # type: ignore[arg-type]
         chosen = sorted({self._number(feature) for feature in several})
@@ -105,7 +104,8 @@ class FunctionalANOVA:
         )
 
     def _grid(self, columns: list[int]) -> tuple[Any, list[np.ndarray]]:
-        """Rows like the background's first in all other columns, and the places along these."""
+        """Returns rows with the background's first values in all other columns, and the places along
+        these."""
         background = self._explainer._background
         cells, count = as_cells(background), ALONG if len(columns) == 1 else POINTS_PER_AXIS
         places = [_places(cells[:, c], count) for c in columns]
@@ -143,10 +143,10 @@ def functional_anova(
 ) -> FunctionalANOVA:
     """The functional ANOVA of a model: ``f = mean + Σ_j f_j(x_j) + Σ_jl f_jl(x_j, x_l) + …``.
 
-    Each component has mean 0 over each of its features alone, where features are independent of each other
-    and distributed as in the rows of ``background``; so components are orthogonal, and their variances are
-    what :func:`riesz.sobol_indices` adds up. Exact for kernel models whose kernel is a product over features,
-    or a sum of products; with posterior standard deviations for Gaussian processes.
+    Components have mean 0 over each of their features, if features are independent with the distribution of
+    the rows of ``background``. They are then orthogonal, and their variances are the terms of
+    :func:`riesz.sobol_indices`. Exact for kernel models whose kernel is a product over features, or a sum of
+    products; Gaussian processes also have posterior standard deviations.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def functional_anova(
         As for :func:`riesz.sobol_indices`.
     background : array or data frame of shape (b, d)
     groups : dict of name to list of columns, optional
-        Columns that count as one.
+        Columns that count as one feature.
     weights : array of shape (b,), optional
 
     Notes

@@ -98,9 +98,9 @@ __all__ = [
 
 __version__: str
 
-# Names of columns, their levels, and rows.
+# Names of columns, their levels, and rows (rows × columns).
 _Rows = tuple[list[str], list[list[str] | None], NDArray[np.float64]]
-# Items on either side of duels, how they ended, and how much they count.
+# Left items, right items, outcomes and weights of duels.
 _Duels = tuple[list[int], list[int], list[float], list[float] | None]
 
 _Ranked = tuple[
@@ -109,19 +109,19 @@ _Ranked = tuple[
     tuple[float, float, float],
     list[tuple[list[int], float]],
 ]
-# The game, what absent means in it, facts about the model and about the run.
+# The game, the meaning of an absent feature, facts about the model, and facts about the run.
 _Origin = tuple[str, str, list[tuple[str, str]], list[tuple[str, str]]]
 # Factors, the statistics of features to compute, groups, interactions, permutations and their seed.
 _Options = tuple[str, str, list[tuple[str, list[int]]] | None, bool, int, int]
 
-# For a row and output: the strongest pairs and their values, bounds on their errors and on all other pairs,
-# the number of pairs computed, and whether no stronger pair can be missing.
+# For one row and output: the strongest pairs, their values, the bound on their errors, the bound on all other
+# pairs, the number of pairs computed, and whether the list is proved to be complete.
 _Top = tuple[NDArray[np.int64], NDArray[np.float64], float, float, int, bool]
 
-# A scale and factors, each by its kind, its columns and its arguments.
+# A scale, and factors by their kind, columns and arguments.
 _Term = tuple[float, list[tuple[str, list[int], list[tuple[str, list[float]]]]]]
 
-# Name, class, and arguments: name, name in the class, default there.
+# Name, Python class, and arguments: name, name in the class, default value.
 def factors() -> list[tuple[str, str, list[tuple[str, str, float]]]]: ...
 def kernel_help() -> str: ...
 def kernel(terms: list[_Term]) -> str: ...
@@ -794,8 +794,8 @@ def graph_parts(
 ) -> tuple[list[str], list[str], list[tuple[str, str]], list[tuple[str, str]]]: ...
 def open_path(graph: _Graph, a: list[str], b: list[str], conditioning: list[str]) -> str | None: ...
 
-# Treatments, the way in which a study identifies their effect, the covariates or mediators of that way, and
-# the columns shared with the next study.
+# Treatments, the identification of their effect in this study ("direct" or another), its covariates or
+# mediators, and the columns shared with the next study.
 _Leading = tuple[_Rows, str, _Rows | None, _Rows]
 
 _EstimateParts = tuple[
@@ -806,7 +806,7 @@ _EstimateParts = tuple[
     list[bool],
 ]
 
-# Treatments, a baseline, and of a slope the treatment and the step.
+# Treatments, an optional baseline, and for a derivative the treatment and the step.
 _EffectQuery = tuple[_Rows, _Rows | None, tuple[str | None, float | None] | None]
 
 @final
@@ -857,10 +857,10 @@ def effect_page(
     baseline: _Rows | None = None,
 ) -> str: ...
 
-# Treatments that were tried, outcomes, variances of these, and the name of the prior.
+# Tried treatments, their outcomes, the variances of these outcomes, and the name of the prior.
 _Tried = tuple[_Rows, list[float], list[float] | None, str]
 
-# Bounds by the names of treatments.
+# Bounds by name of the treatment.
 _Bounds = list[tuple[str, tuple[float, float]]]
 
 def update_effect(

@@ -19,46 +19,46 @@ from .kernels import Kernel, _from_json
 
 __all__ = ["Beyond", "OfKernel", "TestResult", "Witness", "hsic_test", "mmd_test"]
 
-#: Features with an adjusted p-value up to this are pointed out.
+#: Features with an adjusted p-value up to this level are named in summaries.
 LEVEL = 0.05
 
 
 @dataclass(frozen=True)
 class OfKernel:
-    """The result of a test for one kernel."""
+    """The statistic and p-value of a test for one kernel."""
 
     kernel: Kernel
     statistic: float
-    #: Adjusted for the number of kernels; ``None`` without draws.
+    #: Adjusted for the number of kernels; ``None`` without permutations.
     pvalue: float | None
 
 
 @dataclass(frozen=True)
 class Beyond:
-    """The part of the statistic that only three or more features show together, with orthogonal factors."""
+    """The part of the statistic from interactions of three or more features, with orthogonal factors."""
 
     statistic: float
-    #: ``None`` without draws.
+    #: ``None`` without permutations.
     pvalue: float | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Witness:
     """The witness function of two samples along one column: the mean of the column's kernel over the first
-    sample less that over the second (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012, §2.3). It is
-    positive where the first has more mass."""
+    sample minus that over the second (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012, §2.3). It is
+    positive where the first sample has more mass."""
 
     #: The column.
     feature: str
-    #: 101 places from the least to the largest value, or the names of all levels.
+    #: 101 points from the smallest to the largest value, or the names of all levels.
     places: np.ndarray
-    #: The function there.
+    #: The witness function at these places.
     values: np.ndarray
-    #: Its standard error.
+    #: The standard error of the witness function.
     std_error: np.ndarray
 
     def plot(self, ax: Any = None) -> Any:
-        """:func:`riesz.plots.witness`."""
+        """Draws the witness function by :func:`riesz.plots.witness`."""
         return plots.witness(self, ax=ax)
 
     def __repr__(self) -> str:
@@ -71,51 +71,51 @@ class Witness:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TestResult:
-    """The result of :func:`mmd_test` or :func:`hsic_test`; ``None`` stands for parts that were not requested.
-    There are p features.
+    """The result of :func:`mmd_test` or :func:`hsic_test` for p features; ``None`` marks parts that were not
+    requested.
 
-    The null hypothesis of :attr:`pvalues` is that of the whole test: the samples come from one distribution,
-    or X and Y are independent. :attr:`adjusted_pvalues` control the chance of naming any feature if it holds.
-    Where it does not, a feature that is itself distributed alike can have a value other than 0, because
-    Shapley values share out what features do together; :attr:`alone_pvalues` look at each feature by itself.
+    The null hypothesis of :attr:`pvalues` is that of the whole test: the samples have one distribution, or X
+    and Y are independent. Under it, :attr:`adjusted_pvalues` control the probability of naming any feature.
+    If it is false, a feature with equal distributions can still have a nonzero value, because Shapley values
+    share joint effects between features; :attr:`alone_pvalues` test each feature by itself.
     """
 
-    #: MMD² or HSIC; with several kernels that of the one whose studentised statistic is largest.
+    #: MMD² or HSIC; with several kernels that of the kernel with the largest studentised statistic.
     statistic: float
-    #: Its p-value, ``(1 + draws that are no smaller) / (1 + draws)``; it allows for a choice of kernels.
+    #: Its p-value, ``(1 + draws not smaller than the statistic) / (1 + draws)``, valid for several kernels.
     pvalue: float | None
     #: The statistic in every draw from the null distribution, (permutations,).
     null_distribution: np.ndarray
     #: Statistic and p-value of each kernel.
     by_kernel: list[OfKernel]
-    #: The kernel, as a number in :attr:`by_kernel`, that statistic and attributions belong to.
+    #: The index in :attr:`by_kernel` of the kernel of the statistic and attributions.
     chosen: int
-    #: Shapley values that add up to the statistic: an explanation with one row, whose data are means and most
-    #: frequent levels.
+    #: Shapley values that add up to the statistic, as an explanation with one row. Its data are means and
+    #: most frequent levels.
     attributions: Explanation | None = None
-    #: By feature, the chance of a value at least as large, (p,).
+    #: For each feature the p-value of its value, (p,).
     pvalues: np.ndarray | None = None
-    #: The same, adjusted for the number of features by the step-down maximum (Westfall and Young 1993), (p,).
+    #: These p-values adjusted for p features by the step-down maximum (Westfall and Young 1993), (p,).
     adjusted_pvalues: np.ndarray | None = None
-    #: By feature, the middle 95 % of its values under the null hypothesis, (p, 2).
+    #: For each feature the middle 95 % of its values under the null hypothesis, (p, 2).
     bands: np.ndarray | None = None
-    #: Shapley interaction values, (p, p): off the diagonal half of the Shapley interaction index of the pair
-    #: (Grabisch and Roubens 1999), on it what is left of the feature's value. Rows add up to the values.
+    #: Shapley interaction values, (p, p). Off the diagonal is half of the Shapley interaction index of the
+    #: pair (Grabisch and Roubens 1999), and on it the rest of the feature's value. Rows sum to the values.
     interactions: np.ndarray | None = None
     #: A proved bound on the error of each interaction value.
     interactions_bound: float | None = None
-    #: With orthogonal factors, what each feature shows by itself, whatever the others do, (p,).
+    #: With orthogonal factors, the first-order contribution of each feature, independent of the others, (p,).
     alone: np.ndarray | None = None
-    #: Their p-values, (p,).
+    #: The p-values of ``alone``, (p,).
     alone_pvalues: np.ndarray | None = None
-    #: With orthogonal factors of three features or more, what only three or more show together: no feature
-    #: has a share in it.
+    #: With orthogonal factors and three or more features, the contribution of sets of three or more features,
+    #: which is in no feature's value.
     beyond: Beyond | None = None
     _name: str = "MMD²"
-    #: Both samples and the chosen kernel in the core's forms, for witness functions.
+    #: Both samples and the chosen kernel in the core's form, for witness functions.
     _compared: tuple[Rows, Rows, str] | None = field(default=None)
 
-    # pytest is not to take the class for a test of its own.
+    # pytest must not collect this class as a test.
     __test__ = False
 
     @classmethod
@@ -142,7 +142,7 @@ class TestResult:
 
     @property
     def kernel(self) -> Kernel:
-        """The kernel that statistic and attributions belong to."""
+        """The kernel of the statistic and attributions."""
         return self.by_kernel[self.chosen].kernel
 
     @property
@@ -161,9 +161,9 @@ class TestResult:
         return self.attributions
 
     def to_frame(self, library: str = "pandas") -> Any:
-        """One line a feature: ``feature, value, pvalue, adjusted_pvalue, null_low, null_high``, the last four
-        of them if there are draws, and with orthogonal factors ``alone, alone_pvalue``. ``library`` is
-        ``"pandas"`` or ``"polars"``."""
+        """Returns a table with one line per feature: ``feature, value``, with permutations ``pvalue,
+        adjusted_pvalue, null_low, null_high``, and with orthogonal factors ``alone, alone_pvalue``.
+        ``library`` is ``"pandas"`` or ``"polars"``."""
         columns: dict[str, Any] = {"feature": self.feature_names, "value": self.values}
         if self.bands is not None:
             columns |= {
@@ -187,12 +187,12 @@ class TestResult:
         raise ValueError(f"library = '{library}': it is 'pandas' or 'polars'")
 
     def plot(self, ax: Any = None, max_display: int | None = 10) -> Any:
-        """:func:`riesz.plots.attributions`."""
+        """Draws the attributions by :func:`riesz.plots.attributions`."""
         return plots.attributions(self, ax=ax, max_display=max_display)
 
     def witness(self, feature: str | int) -> Witness:
-        """Where along a column, by name or number, the two samples of :func:`mmd_test` differ. Cost O(n + m)
-        a place."""
+        """Returns the witness function of the two samples of :func:`mmd_test` along a column, by name or
+        number. The cost is O(n + m) per place."""
         if self._compared is None:
             raise ValueError(
                 "a witness function is that of two samples: mmd_test has one, hsic_test has none"
@@ -214,7 +214,7 @@ class TestResult:
         return Witness(feature, places, np.asarray(record["values"]), np.asarray(record["std_error"]))
 
     def plot_witness(self, feature: str | int, ax: Any = None) -> Any:
-        """:meth:`witness`, drawn by :func:`riesz.plots.witness`."""
+        """Draws :meth:`witness` by :func:`riesz.plots.witness`."""
         return self.witness(feature).plot(ax)
 
     # Display
@@ -228,7 +228,7 @@ class TestResult:
         return text
 
     def _lines(self, max_display: int | None) -> list[list[str]]:
-        """Heads of a table, then a line for each feature, the largest value first."""
+        """Returns the head of a table, then a line for each feature, the largest value first."""
         order = np.argsort(-np.abs(self.values), kind="stable")[:max_display]
         lines = [["feature", "value"]]
         if self.bands is not None:
@@ -250,8 +250,8 @@ class TestResult:
         return lines
 
     def summary(self, max_display: int | None = 10) -> str:
-        """The test in words, then a line for each feature, the largest value first; ``max_display=None``
-        shows all."""
+        """Returns the test in words, then a line for each feature, the largest value first;
+        ``max_display=None`` shows all features."""
         kernel = repr(self.kernel)
         text = [self._headline(), f"kernel: {kernel if len(kernel) <= 100 else kernel[:99] + '…'}"]
         if self.attributions is None:
@@ -319,10 +319,10 @@ def mmd_test(
 ) -> TestResult:
     """Two-sample test by the maximum mean discrepancy, attributed to features.
 
-    MMD² (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012) is a sum of the kernel over pairs of rows. With
-    an absent feature's factor replaced by 1 it is a game, whose exact Shapley values say how much each
-    feature contributes (Mohammadi, Chau and Muandet 2025, §6). Permutations of the pooled rows give p-values
-    for the statistic and for each feature.
+    MMD² (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012) is a sum of the kernel over pairs of rows. If
+    the factors of absent features are replaced by 1, it is a game, and its exact Shapley values are the
+    contributions of the features (Mohammadi, Chau and Muandet 2025, §6). Permutations of the pooled rows give
+    p-values of the statistic and of each feature.
 
     Parameters
     ----------
@@ -331,43 +331,42 @@ def mmd_test(
         categories are categorical, and a level may be in one sample only. An array with one dimension is one
         column.
     kernel : riesz.kernels.Kernel or list of them, optional
-        The kernel between rows, in the samples' own units; a categorical column holds the numbers of its
-        levels. By default a Gaussian over each numeric column, whose length scale is one and a half times the
-        median distance between two values of the pooled sample, times
-        ``Categorical(0.5)`` for every categorical column; with ``factors="product"`` one length scale, the
-        median distance between two standardised rows. Several kernels make an aggregated test: the largest of
-        their studentised statistics counts, and the p-value allows for the choice.
+        The kernel between rows, in the samples' own units; a categorical column holds the codes of its
+        levels. The default is a Gaussian over each numeric column times ``Categorical(0.5)`` for each
+        categorical column. The length scale of a column is one and a half times the median distance between
+        two values of the pooled sample. With ``factors="product"`` there is one length scale, the median
+        distance between two standardised rows. Several kernels make an aggregated test: its statistic is the
+        largest studentised one, and the p-value accounts for the choice.
     factors : {"orthogonal", "product"}
-        What of the kernel is summed up. ``"orthogonal"``: its factors, one a feature, centred under the
-        pooled sample and scaled, taken one by one and in pairs. What features and pairs contribute is not
-        negative but by chance, no feature hides another, and one that is distributed alike has no value.
-        ``"product"``: the kernel as it is, as published, where a feature that differs strongly dims all
-        others.
+        The form of the kernel. ``"orthogonal"`` centres the factor of each feature under the pooled sample,
+        scales it, and sums single factors and pairs of them. Contributions of features and pairs are then
+        negative only by chance, no feature hides another, and a feature with equal distributions has no
+        value. ``"product"`` is the product of the factors, as published; a feature that differs strongly then
+        hides the others.
     lengthscales : list of float, optional
-        Takes each kernel with its length scales multiplied by each of these, as in ``[0.25, 0.5, 1, 2, 4]``:
-        an aggregated test that need not know the right length scale.
+        Multiples of each kernel's length scales, for example ``[0.25, 0.5, 1, 2, 4]``: an aggregated test
+        that does not depend on one choice of the length scale.
     estimator : {"unbiased", "biased", "linear", "block"}
-        Means over pairs of different rows (their equation 3), over all pairs (equation 5), or over pairs
-        within consecutive blocks of two (lemma 14) or of ``block_size`` rows (Zaremba, Gretton and Blaschko
-        2013), where the order of rows matters.
+        Mean over pairs of different rows (their equation 3), over all pairs (equation 5), or over pairs
+        within consecutive blocks of two (lemma 14) or ``block_size`` rows (Zaremba, Gretton and Blaschko
+        2013). With blocks the order of rows matters.
     block_size : int, optional
-        Rows of a block, at least 2.
+        Number of rows of a block, at least 2.
     permutations : int
-        Draws from the null distribution; a p-value is at least ``1 / (permutations + 1)``. 0 gives no
-        p-values.
+        Number of draws from the null distribution; a p-value is at least ``1 / (permutations + 1)``. 0 gives
+        no p-values.
     attribute : bool or "values"
-        Whether features get Shapley values and p-values; ``"values"`` for the values alone, ``False`` for the
-        statistic alone, the only choice for kernels that tie columns together.
+        Whether to compute Shapley values and p-values of features; ``"values"`` for the values alone,
+        ``False`` for the statistic alone. Kernels that combine columns in one factor need ``False``.
     groups : dict of name to list of columns, optional
-        Columns, by name or number, that stand or fall together as one feature; others are features of their
-        own.
+        Columns, by name or number, that are one feature together. Each other column is a feature.
     interactions : bool
-        Whether pairs of features get interaction values, in O((n + m)² d²).
+        Whether to compute interaction values of pairs of features, in O((n + m)² d²).
     seed : int
     threads : int, optional
-        By default one a core. Results do not depend on it.
+        Number of threads, by default one per core. Results do not depend on it.
     columns : dict of name to {"text", "number"}, optional
-        What columns are, where they look like something else.
+        Types of columns of a data frame, where the detected type is wrong.
 
     Returns
     -------
@@ -376,14 +375,14 @@ def mmd_test(
     Raises
     ------
     ValueError
-        For missing values, columns that do not match, too few rows, and kernels that tie columns of different
-        features together.
+        For missing values, columns that do not match, too few rows, and kernels that combine columns of
+        different features in one factor.
 
     Notes
     -----
-    Cost O((n + m)² d), and for each draw O((n + m)²) per feature; with blocks of q rows O((n + m) q) in place
-    of the squares. Memory does not grow with the number of pairs. The level is exact: if both samples come
-    from one distribution, the p-value is at most α with probability at most α.
+    Cost O((n + m)² d), and O((n + m)²) per feature for each draw; blocks of q rows cost O((n + m) q) instead
+    of the squares. Memory does not grow with the number of pairs. The level is exact: if both samples have
+    one distribution, the p-value is at most α with probability at most α.
 
     Examples
     --------
@@ -447,42 +446,42 @@ def hsic_test(
     """Independence test by the Hilbert–Schmidt independence criterion, attributed to features.
 
     HSIC (Gretton, Bousquet, Smola and Schölkopf 2005) is a sum of the kernel between rows of X, weighted by
-    the centred kernel between the same rows of Y. Its exact Shapley values say how much each feature
-    contributes (Mohammadi, Chau and Muandet 2025, §6), as for :func:`mmd_test`.
+    the centred kernel between the same rows of Y. Its exact Shapley values are the contributions of the
+    features (Mohammadi, Chau and Muandet 2025, §6), as for :func:`mmd_test`.
 
     Parameters
     ----------
     X : array or data frame of shape (n, d)
         As for :func:`mmd_test`.
     Y : array, series or data frame of shape (n,) or (n, k)
-        What may depend on X. Text, truth values and categories are categorical; for classes that are numbers
+        The variables that may depend on X. Text, booleans and categories are categorical; for numeric classes
         give ``target_kernel=riesz.kernels.Categorical()``.
     kernel, target_kernel : riesz.kernels.Kernel, optional
-        The kernels between rows of X and of Y, by default those of :func:`mmd_test`. That of the side which
-        is attributed can be a list: an aggregated test.
+        The kernels between rows of X and of Y, by default those of :func:`mmd_test`. The kernel of the
+        attributed side can be a list, for an aggregated test.
     lengthscales : list of float, optional
-        As for :func:`mmd_test`, for the side which is attributed.
+        As for :func:`mmd_test`, for the attributed side.
     estimator : {"biased", "unbiased"}
         ``tr(KHLH) / (n - 1)²``, or the unbiased estimator (Song, Smola, Gretton, Bedo and Borgwardt 2012,
         equation 5).
     permutations : int
-        Draws from the null distribution; 0 gives no p-values.
+        Number of draws from the null distribution; 0 gives no p-values.
     null : {"permutation", "wild_bootstrap"}
-        Permutations are exact if rows are independent of each other. The wild bootstrap is for rows that are
-        a stationary time series; it is valid as n grows, for the biased estimator (Chwialkowski, Sejdinovic
-        and Gretton 2014).
+        Permutations are exact if rows are independent. The wild bootstrap is for rows of a stationary time
+        series. It is valid asymptotically in n, for the biased estimator (Chwialkowski, Sejdinovic and
+        Gretton 2014).
     decay : float, optional
-        Wild bootstrap: the number of rows over which the correlation of its process falls to 1/e; at least
-        that over which rows depend on each other.
+        For the wild bootstrap: the number of rows over which the correlation of its process falls to 1/e, at
+        least the range of the dependence between rows.
     given : array, series or data frame, optional
-        Asks whether X and Y depend on each other beyond these columns: tests the leave-one-out residuals of
-        both in kernel ridge regressions on them, which cost O(n³). The level is only as good as the
-        regressions: what they leave of ``given`` counts as dependence (Zhang, Peters, Janzing and Schölkopf
-        2011, §3; Shah and Peters 2020). X and Y must be numbers.
+        Columns to condition on: tests whether X and Y are dependent given them. The test uses the
+        leave-one-out residuals of both in kernel ridge regressions on these columns, in O(n³). An imperfect
+        regression leaves part of ``given`` in the residuals, which counts as dependence and affects the level
+        (Zhang, Peters, Janzing and Schölkopf 2011, §3; Shah and Peters 2020). X and Y must be numeric.
     side : {"X", "Y"}
-        Whose columns are the features that HSIC is attributed to.
+        The side whose columns are the features.
     factors, attribute, groups, interactions, seed, threads, columns
-        As for :func:`mmd_test`; the target's kernel is taken as it is.
+        As for :func:`mmd_test`; the target's kernel is not transformed.
 
     Returns
     -------
@@ -495,8 +494,8 @@ def hsic_test(
 
     Notes
     -----
-    Cost O(n² d), and for each draw O(n²) per feature. Memory does not grow with the number of pairs, but for
-    8 n² bytes up to n = 4096 rows.
+    Cost O(n² d), and O(n²) per feature for each draw. Memory does not grow with the number of pairs, except
+    for 8 n² bytes up to n = 4096 rows.
 
     Examples
     --------
@@ -561,7 +560,7 @@ def hsic_test(
 
 
 def _kernels(kernel: Any, names: list[str], label: str) -> list[str]:
-    """Kernels in the core's form; none for the default."""
+    """Returns kernels in the core's form; an empty list for the default."""
     if kernel is None:
         return []
     known = list(kernel) if isinstance(kernel, (list, tuple)) else [kernel]
@@ -626,7 +625,7 @@ def _same_rows(rows: Rows, label: str, x: Rows) -> None:
 
 
 def _as_numbers(rows: Rows, label: str) -> Rows:
-    """Truth values as 0 and 1, which residuals can be taken of."""
+    """Returns booleans as 0 and 1, so that they have residuals."""
     for name, levels in zip(rows.names, rows.levels):
         if levels is not None and levels != ["False", "True"]:
             raise ValueError(

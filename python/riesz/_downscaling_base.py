@@ -1,5 +1,5 @@
-"""The common part of all models of aggregates after the fit: predictions and explanations of f, the map, and
-of its means and sums over bags."""
+"""Base class of the models of aggregates: predictions and explanations of the map f, and of its means and
+sums over bags."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from ._model_loading import Imported, Part, weighted_sum
 from ._validation import collected, is_numbered, is_whole, names_of
 from .estimators import _count
 
-#: Draws of hyper-parameters, and so many targets at most are thought to need them.
+#: Default number of draws of hyper-parameters, and the maximum number of targets for which they are used.
 _DRAWS, _FEW_TARGETS = 64, 300
 
 
 class Downscaled(BaseEstimator):
-    """A map f of single rows, by one set of hyper-parameters or averaged over several."""
+    """A map f of single rows, with one set of hyper-parameters or averaged over several."""
 
     expansion_: Expansion
     _parts: list[Component]
-    #: What f is called in explanations.
+    #: The description of f in explanations.
     _explained = "posterior mean"
 
     def _learnt(self, best: Component, parts: list[Component], tables: Tables, roles: ColumnRoles) -> None:
-        """Keeps what is known by the best hyper-parameters, and by draws of them, if there are any."""
+        """Stores the fits for the best hyper-parameters and for draws of them, if any."""
         names = tables.rows.names
         self._parts = parts or [best]
         bag, weight = (column if isinstance(column, str) else None for column in (roles.bag, roles.weight))
@@ -49,7 +49,7 @@ class Downscaled(BaseEstimator):
         self.feature_names_in_ = np.array(names, dtype=object)
 
     def _explains_means(self) -> bool:
-        """Whether explanations of bags are of means of their rows, and not of sums."""
+        """Whether explanations of bags are means over their rows, instead of sums."""
         return True
 
     def _cells(self, rows: Any) -> np.ndarray:
@@ -57,7 +57,7 @@ class Downscaled(BaseEstimator):
         return self.expansion_._rows(rows, "rows")
 
     def _own_columns(self, X: Any, label: str = "X") -> Any:
-        """The columns of rows that f is a function of, as :class:`riesz.Explainer` takes them."""
+        """Returns the columns on which f depends, as :class:`riesz.Explainer` takes them."""
         check_is_fitted(self)
         return self.expansion_._own_columns(X, label)
 
@@ -65,7 +65,7 @@ class Downscaled(BaseEstimator):
         return sum(part.weight * value for part, value in zip(self._parts, values))
 
     def _posterior(self, rows: Any, return_std: bool, return_cov: bool) -> Any:
-        """The mean of f at rows, and its standard deviations or covariances, if wanted."""
+        """Returns the mean of f at rows, and its standard deviations or covariances if requested."""
         cells = self._cells(rows)
         means = [part.expansion._core.predict(cells)[:, 0] for part in self._parts]
         mean = self._mixed(means)
@@ -83,7 +83,7 @@ class Downscaled(BaseEstimator):
         )
 
     def _drawn(self, rows: Any, n_samples: int, random_state: Any) -> np.ndarray:
-        """Joint draws of f, (rows, n_samples)."""
+        """Returns joint draws of f, (rows, n_samples)."""
         cells, random = self._cells(rows), check_random_state(random_state)
         counts = random.multinomial(_count("n_samples", n_samples, 1), [part.weight for part in self._parts])
         seeds = random.randint(2**31 - 1, size=len(counts))
@@ -98,7 +98,7 @@ class Downscaled(BaseEstimator):
         return drawn[:, random.permutation(drawn.shape[1])]
 
     def _members(self, rows: Any, bag: Any, weight: Any) -> tuple[Members, list[str]]:
-        """Rows of bags, and the bags' names."""
+        """Returns the rows of bags, and the bags' names."""
         bag, weight = (
             default if value is None else value for value, default in zip((bag, weight), self._asked[:2])
         )
@@ -112,7 +112,7 @@ class Downscaled(BaseEstimator):
         return members, list(dict.fromkeys(members.bag))
 
     def _weights_of(self, members: Members, names: list[str], means: bool) -> tuple[list[int], list[float]]:
-        """The bag of each row and its weight there, for means or sums."""
+        """Returns the bag of each row and its weight there, for means or sums."""
         number = {name: k for k, name in enumerate(names)}
         places = np.array([number[name] for name in members.bag])
         weights = np.ones(len(places)) if members.weight is None else members.weight
@@ -130,14 +130,15 @@ class Downscaled(BaseEstimator):
         weight: Any = None,
         **options: Any,
     ) -> Explanation:
-        """Why a bag's mean or sum is what it is: by linearity the weighted mean or sum of its rows' values,
-        which adds up to :meth:`predict_bags`. Counts are not linear in f: of these it is the weighted mean of
-        f over the rows of the bag. One line a bag; :attr:`Explanation.data` has the means of its rows, and
-        its name in the last column.
+        """Explains the mean or sum of f over bags: by linearity, values are weighted means or sums of the
+        values of rows, and add up to :meth:`predict_bags`. Counts are not linear in f; for them values
+        explain the weighted mean of f over the rows of the bag. There is one line per bag;
+        :attr:`Explanation.data` has the means of its rows, and its name in the last column.
 
-        ``bags`` are names of some, by default all, of ``rows``, by default those of the fit; ``bag`` and
-        ``weight`` as in :meth:`predict_bags`. ``how`` is as in :class:`riesz.Explainer`, without covariances,
-        which are not known between rows. Takes the time of explaining all rows of these bags."""
+        ``bags`` are names of bags of ``rows``, by default all; ``rows`` are by default those of the fit.
+        ``bag`` and ``weight`` are as in :meth:`predict_bags`. ``options`` are as in :class:`riesz.Explainer`,
+        without covariances, which are not known between rows. It takes the time of explaining all rows of
+        these bags."""
         check_is_fitted(self)
         if options.get("covariance"):
             raise ValueError(NO_COVARIANCE)
@@ -159,13 +160,13 @@ class Downscaled(BaseEstimator):
         return named_sums(explanation, shares.sum(axis=1), self._asked.bag or "bag", names)
 
     def _own_members(self) -> tuple[Members, list[str]]:
-        """The rows of the fit."""
+        """Returns the rows of the fit."""
         raise ValueError(
             "a fit through inducing points does not keep its rows: give rows, whose bags are to be explained"
         )
 
     def _imported(self) -> Imported:
-        """The model as :class:`riesz.Explainer` reads it."""
+        """Returns the model in the form that :class:`riesz.Explainer` reads."""
         parts = [(part.weight, Part.from_expansion(part.expansion)) for part in self._parts]
         first = parts[0][1]
         names, kind, outputs = (
@@ -183,9 +184,9 @@ class Downscaled(BaseEstimator):
         return self._posterior(rows, False, False)
 
     def save(self, path: Any, *, posterior: bool = False) -> None:
-        """Writes the map as a riesz model file, which :meth:`riesz.Expansion.load` and the command line read,
-        with ``posterior`` with how sure it is. An average over hyper-parameters is no single model:
-        ``expansion_.save`` writes that of the best ones, and ``pickle`` keeps all."""
+        """Writes the map as a riesz model file, which :meth:`riesz.Expansion.load` and the command line read;
+        with ``posterior`` it includes the posterior covariance. An average over hyper-parameters is not one
+        model: ``expansion_.save`` writes the model of the best ones, and ``pickle`` keeps all."""
         check_is_fitted(self)
         if len(self._parts) > 1:
             raise ValueError(
@@ -197,7 +198,7 @@ class Downscaled(BaseEstimator):
 
 
 def draws_of(average: Any, targets: int, optimizer: Any, why: str | None) -> int | None:
-    """The number of draws of hyperparameters, if any; ``why`` is a reason for none."""
+    """Returns the number of draws of hyper-parameters, if any; ``why`` is a reason for none."""
     if optimizer is None:
         why = "optimizer=None keeps hyper-parameters as they are"
     if isinstance(average, str) and average == "auto":
@@ -214,7 +215,7 @@ def draws_of(average: Any, targets: int, optimizer: Any, why: str | None) -> int
 
 
 def rough(effective: float | None) -> list[str]:
-    """A warning, if draws are worth so few of the posterior's own."""
+    """Returns a warning if the effective number of draws is small."""
     if effective is None or effective >= 10:
         return []
     summary = f"the draws of hyper-parameters are worth {effective:.1f} of their posterior's own"
@@ -222,7 +223,7 @@ def rough(effective: float | None) -> list[str]:
 
 
 def not_negative(name: str, value: Any, or_auto: bool = False) -> float | None:
-    """A number from 0; ``None`` for ``"auto"``, if that is allowed."""
+    """Returns a nonnegative number; ``None`` for ``"auto"``, if that is allowed."""
     if or_auto and isinstance(value, str) and value == "auto":
         return None
     if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and 0 <= value < np.inf:

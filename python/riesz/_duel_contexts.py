@@ -1,5 +1,5 @@
-"""Further columns of duels besides two items: contexts, users, the side at home, and the identity of items.
-They are read here for fits and for predictions."""
+"""Columns of duels other than the two items: contexts, users, the side at home, and the identity of items,
+for fits and predictions."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from ._validation import (
     picked,
 )
 
-#: What the core calls items and users that a model was not fitted on; on the right they are others than on
-#: the left.
+#: The core's names of items and users that are unknown to the model; an unknown item on the right differs
+#: from one on the left.
 UNSEEN, UNSEEN_RIGHT = "(unseen)", "(unseen, right)"
-#: The column of users among the contexts, and the columns of an item at home and of its name.
+#: The column of users among the contexts, and the item columns for home and for the item's name.
 USER, HOME, ID = "user", "home", "id"
 
 
 def sides(home: Any, count: int | None = None) -> np.ndarray:
-    """Who is at home: 1 for the left item, -1 for the right one, 0 for neither."""
+    """Returns the side at home: 1 for the left item, -1 for the right item, 0 for neither."""
     entries = [home] if home is None or isinstance(home, str) else list(home)
     known = {"left": 1, "right": -1, "none": 0}
     codes = []
@@ -48,7 +48,7 @@ def sides(home: Any, count: int | None = None) -> np.ndarray:
 
 
 def homes(home: Any, duels: Any) -> np.ndarray:
-    """Who is at home in duels that a model is fitted to: as :func:`sides`, or by the item's label."""
+    """Returns the side at home in training duels: as :func:`sides`, or by the item's label."""
     cells = pairs_of(duels)
     entries = [home] if isinstance(home, str) else list(home)
     if len(entries) != len(cells):
@@ -62,7 +62,7 @@ def homes(home: Any, duels: Any) -> np.ndarray:
 
 
 def labels_of(items: Any) -> list[str] | None:
-    """The index of a data frame as text, of a row of one its name; ``None`` for other rows."""
+    """Returns the index of a data frame as text, or the name of a series; ``None`` for other rows."""
     if getattr(items, "ndim", 2) == 1 and hasattr(items, "index") and hasattr(items, "name"):
         return [_text(items.name)]
     index = getattr(items, "index", None)
@@ -70,15 +70,14 @@ def labels_of(items: Any) -> list[str] | None:
 
 
 class Contexts:
-    """The contexts of the duels that a model was fitted to: their columns, which rows at prediction have
-    too."""
+    """The columns of the contexts of the training duels, which rows at prediction must have as well."""
 
     def __init__(self, names: list[str], levels: list[list[str] | None], has_users: bool):
         self.names, self.levels, self.has_users = names, levels, has_users
 
     @classmethod
     def read(cls, contexts: Any, users: Any, count: int) -> tuple[Contexts, np.ndarray]:
-        """From those of so many duels; and their rows."""
+        """Returns the columns and the rows of the contexts and users of ``count`` duels."""
         tables: list[Rows] = []
         if contexts is not None:
             width = np.shape(contexts)[1] if np.ndim(contexts) == 2 else 1
@@ -100,7 +99,7 @@ class Contexts:
         return read_contexts, np.ascontiguousarray(np.hstack([rows.numbers for rows in tables]))
 
     def rows(self, contexts: Any, users: Any) -> np.ndarray:
-        """Rows of contexts at prediction: a row each, or one for all."""
+        """Returns the rows of contexts at prediction: one row per duel, or one for all duels."""
         own_columns = len(self.names) - self.has_users
         names, blocks = self.names[:own_columns], []
         if (contexts is None) != (own_columns == 0):
@@ -136,7 +135,7 @@ def _users(users: Any) -> list:
 
 
 def places_of(ids: Any, known: Sequence[str], unseen: str) -> np.ndarray:
-    """The codes of names among the levels of a model, which calls those that it does not know ``unseen``."""
+    """Returns the codes of names among the known levels; unknown names have the code of ``unseen``."""
     code = {name: float(place) for place, name in enumerate(known)}
     entries = [ids] if np.ndim(ids) == 0 else list(ids)
     return np.array([[code.get(_text(entry), code[unseen])] for entry in entries])
@@ -145,7 +144,7 @@ def places_of(ids: Any, known: Sequence[str], unseen: str) -> np.ndarray:
 def side_by_side(
     blocks: list[np.ndarray], label: str = "left, right, contexts, users, home and ids"
 ) -> np.ndarray:
-    """Columns of several arrays, each with as many rows as the others, or with one."""
+    """Returns the columns of several arrays as one array; an array may have one row for all."""
     counts = sorted({len(block) for block in blocks})
     if len([count for count in counts if count != 1]) > 1:
         counts_text = " and ".join(map(str, counts))
@@ -157,8 +156,8 @@ def side_by_side(
 def memberships(
     members: Any, items: Any, count: int
 ) -> tuple[list, list[int], list[int], list[float] | None]:
-    """Names of bags, and of each membership the number of its bag, its item, and what it counts if that is
-    said."""
+    """Returns the names of bags, and for each membership the number of its bag, its item, and its weight if
+    there are weights."""
     cells = np.asarray(members, dtype=object)
     if cells.ndim != 2 or cells.shape[1] not in (2, 3):
         raise ValueError(
@@ -186,7 +185,7 @@ def memberships(
 
 
 def bags_of(duels: Any, called: list) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the bags on either side."""
+    """Returns the numbers of the bags on either side."""
     cells = pairs_of(duels)
     if cells.ndim != 2 or cells.shape[1] != 2:
         raise ValueError(f"duels have the shape {cells.shape}: each is a pair of bags")
@@ -199,12 +198,12 @@ def bags_of(duels: Any, called: list) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _first(names: list) -> str:
-    """The first five names, and how many there are."""
+    """Returns the first five names as text, and the number of all names if there are more."""
     return ", ".join(map(repr, names[:5])) + (f", … ({len(names)} in all)" if len(names) > 5 else "")
 
 
 def check_optimizer(optimizer: Any) -> None:
-    """Refuses optimizers that there are not."""
+    """Refuses unknown optimizers."""
     if optimizer not in (None, "fmin_l_bfgs_b"):
         raise ValueError(
             f"optimizer = {optimizer!r}: it is 'fmin_l_bfgs_b', or None to keep the kernel as it is"
@@ -212,7 +211,7 @@ def check_optimizer(optimizer: Any) -> None:
 
 
 def pairs_of(duels: Any) -> np.ndarray:
-    """Pairs of names as they are: numbers beside texts do not become texts."""
+    """Returns the pairs of names without conversion: numbers next to texts do not become texts."""
     cells = duels if isinstance(duels, np.ndarray) else np.asarray(duels, dtype=object)
     if cells.dtype.kind == "O":
         gone = next((k for k, cell in enumerate(cells.ravel()) if is_missing(cell)), None)
@@ -229,7 +228,7 @@ def pairs_of(duels: Any) -> np.ndarray:
 
 
 def rows_of(items: Any, duels: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of rows of either side."""
+    """Returns the row numbers of the items on either side."""
     cells = pairs_of(duels)
     if cells.ndim != 2 or cells.shape[1] != 2:
         raise ValueError(
@@ -265,8 +264,8 @@ def rows_of(items: Any, duels: Any, count: int) -> tuple[np.ndarray, np.ndarray]
 def read_items(
     items: Any, choices: ColumnTypes | None = None
 ) -> tuple[list[str], list[list[str] | None], np.ndarray]:
-    """Names and levels of columns, and the rows as numbers. ``choices`` are the column types that the user
-    states."""
+    """Returns names and levels of columns, and the rows as numbers. ``choices`` are the column types that the
+    user gives."""
     if items is None:
         raise ValueError(
             "items = None: where nothing is known of items but their names, take the model 'bradley_terry'"
@@ -279,7 +278,7 @@ def read_items(
 
 
 def numbers_of(items: Any, names: list[str] | None, label: str) -> np.ndarray:
-    """Items in rows; a single one may be a row without a table."""
+    """Returns items as numbers, (rows, columns); a single item may be a row instead of a table."""
     cells = collected(items)
     names_of_cells = names_of(cells)
     if names_of_cells is None:
@@ -288,7 +287,7 @@ def numbers_of(items: Any, names: list[str] | None, label: str) -> np.ndarray:
 
 
 def column_of(name: str, values: Any, count: int) -> np.ndarray:
-    """One number a duel."""
+    """Returns one number per duel."""
     numbers = np.asarray(values, dtype=float)
     if numbers.shape != (count,):
         raise ValueError(
@@ -298,7 +297,7 @@ def column_of(name: str, values: Any, count: int) -> np.ndarray:
 
 
 def kernel_and_items(items: Any, kernel: Any, choices: ColumnTypes | None = None) -> tuple[str, tuple]:
-    """The kernel of items, and their names, levels and rows."""
+    """Returns the kernel of items as JSON text, and their names, levels and rows."""
     kernel = rk.RBF("median_per_feature") if kernel is None else kernel
     if not isinstance(kernel, rk.Kernel):
         raise TypeError(f"kernel = {kernel!r}: it is a kernel of riesz.kernels, or None")

@@ -1,4 +1,4 @@
-"""Which property decided a duel: Pref-SHAP for models of duels."""
+"""Pref-SHAP: Shapley values of the properties of both items, for models of duels."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ._validation import as_cells, as_numbers, collected, is_whole, names_of
 
 GAMES = ("independent", "paired", "matches", "baseline", "functional", "observational", "contexts")
 
-#: Why means have no covariance.
+#: The error message for covariances of means.
 NO_COVARIANCE = (
-    "covariance: how the values of one duel vary with those of another is not kept, so of a mean over "
-    "several nothing is said of "
-    "how sure it is: leave it out"
+    "covariance: the covariance between explained rows is not kept, so a mean over several "
+    "rows has none: "
+    "leave it out"
 )
 
-#: Columns of items, of the model or of contexts: names, levels, rows.
+#: A table of items, wide rows or contexts: names, levels, rows.
 _Table = tuple[list[str], list[list[str] | None], np.ndarray]
 
 
@@ -44,13 +44,13 @@ def explain(
     names: tuple[Sequence[str], Sequence[str]] | None = None,
     shares: tuple[list[int], list[float]] | None = None,
 ) -> Explanation:
-    """The values of duels of a model of duels, such as ``PreferenceClassifier.expansion_`` or one that was
-    loaded from a file: how much each property of both items makes the left one win. See
-    :meth:`riesz.PreferenceClassifier.explain`, which takes the two sides apart; here
-    ``rows`` are wide, ``left_…`` beside ``right_…``, and contexts after them. ``names`` are those of the
-    items on the left and on the right, one a row or one for all, by which plots and pages call duels. With
-    ``shares`` a row is one of two members of bags: the number of the bags' duel and how much it counts there,
-    one each."""
+    """Returns the values of duels for a model of duels, such as ``PreferenceClassifier.expansion_`` or a
+    model from a file: the contribution of each property of both items to the left item's log odds.
+
+    :meth:`riesz.PreferenceClassifier.explain` takes the two sides separately; here ``rows`` are wide:
+    ``left_…``, then ``right_…``, then contexts. ``names`` are the names of the items on the left and on the
+    right for plots and pages, one per row or one for all. With ``shares``, a row is a pair of members of two
+    bags, and ``shares`` gives for each row the number of the bags' duel and its weight."""
     if not isinstance(model, Expansion):
         raise TypeError(
             f"model is a {type(model).__name__}: it is a riesz.Expansion over columns left_… and right_…"
@@ -122,7 +122,7 @@ def explain(
 
 
 def _called(names: Any, count: int, shares: Any) -> tuple[list[str], list[str], Any]:
-    """Names on either side, one a duel; without any the numbers of duels."""
+    """Returns names on either side, one per duel; by default the numbers of duels."""
     if names is None:
         names = [[f"{side} {i}" for i in range(count)] for side in ("left", "right")]
     duels = count if shares is None else max(shares[0], default=-1) + 1
@@ -138,6 +138,6 @@ def _called(names: Any, count: int, shares: Any) -> tuple[list[str], list[str], 
 
 
 def _rows(X: Any) -> Any:
-    """Rows; a single one may be a row without a table."""
+    """Returns rows; a single row may have one dimension."""
     cells = collected(X)
     return cells if names_of(cells) is not None else as_cells(np.atleast_2d(np.asarray(cells)))

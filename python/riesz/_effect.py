@@ -12,52 +12,51 @@ from sklearn.utils import check_random_state
 
 from .estimators import _count
 
-#: Rows that are shown.
+#: Maximum number of rows in a repr.
 _SHOWN = 8
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class CausalEstimate:
-    """An effect, or a contrast or slope of it, at some treatments: means with a joint covariance, by what
-    leaves them unsure."""
+    """An effect at some treatments, or its contrast or derivative: means with a joint covariance, split by
+    source of uncertainty."""
 
-    #: What it is of, in words.
+    #: Description of the estimate.
     what: str
     #: The treatments, by name.
     treatments: dict[str, np.ndarray]
-    #: (rows,)
+    #: The means, (rows,).
     mean: np.ndarray
-    #: The covariance of the rows with each other, (rows, rows).
+    #: The joint covariance, (rows, rows).
     cov: np.ndarray
-    #: By cause, ``"study 1"``, ``"study 2"``, …, ``"interaction"`` (of a study with those after it),
-    #: ``"adjustment"`` (who is in study 1) and ``"hyper-parameters"``; these add up to :attr:`cov`.
+    #: Covariances by source, which sum to :attr:`cov`: ``"study 1"``, ``"study 2"``, …, ``"interaction"`` (of
+    #: a study with the later ones), ``"adjustment"`` (the population of study 1) and ``"hyper-parameters"``.
     part_covariances: dict[str, np.ndarray]
-    #: How each row stands to the studies: ``resolved_by_first`` and ``resolved_by_rest``, from 0 to 1, are
-    #: the shares of the prior variance that study 1, and those after it, take away; ``effective_rows`` is by
-    #: how many rows of study 1 it is told, and ``mass`` the sum of their weights, 1 where all is told by
-    #: rows; ``people`` is how much is known of who is asked about (``given``, ``among``), and ``overlap`` the
-    #: share of these for whom such a treatment was near, within two standard deviations of what their
-    #: covariates lead one to expect. Of contrasts and slopes the lesser of both ends.
+    #: Support of each row by the studies. ``resolved_by_first`` and ``resolved_by_rest`` are the shares of
+    #: the prior variance, from 0 to 1, that study 1 and the later studies remove. ``effective_rows`` is the
+    #: effective number of rows of study 1, and ``mass`` the sum of their weights, 1 if rows determine the
+    #: estimate. ``people`` is the same share for the target population (``given``, ``among``), and
+    #: ``overlap`` the share of it with such a treatment within two standard deviations of the mean given
+    #: their covariates. For contrasts and derivatives the smaller number of both ends.
     standing: dict[str, np.ndarray]
-    #: Whether the studies tell it, (rows,):
-    #: ``resolved_by_first``, ``resolved_by_rest``, ``people`` and ``overlap`` are half or more. Elsewhere it
-    #: is what the model makes of rows that are far away.
+    #: Whether the studies support the row, (rows,): ``resolved_by_first``, ``resolved_by_rest``, ``people``
+    #: and ``overlap`` are at least one half. Other rows are extrapolations of the model.
     support: np.ndarray
     _draw: Callable[[int, int], np.ndarray] | None = field(default=None)
 
     @property
     def sd(self) -> np.ndarray:
-        """Standard deviations, (rows,)."""
+        """The standard deviations, (rows,)."""
         return np.sqrt(np.maximum(np.diag(self.cov), 0.0))
 
     @property
     def parts(self) -> dict[str, np.ndarray]:
-        """Variances by cause, (rows,) each; these add up to the square of :attr:`sd`."""
+        """The variances by source, (rows,) each; they sum to the square of :attr:`sd`."""
         return {cause: np.diag(covariance).copy() for cause, covariance in self.part_covariances.items()}
 
     def only(self, *causes: str) -> CausalEstimate:
-        """This estimate with the uncertainty by these causes only: ``"study 2"`` is the uncertainty of the
-        source's IMP, ``"study 1"`` that of BayesIME. It draws no samples."""
+        """Returns this estimate with the uncertainty from these sources only: ``"study 2"`` gives the
+        uncertainty of the source's IMP, ``"study 1"`` that of BayesIME. It draws no samples."""
         unknown = [cause for cause in causes if cause not in self.part_covariances]
         if unknown or not causes:
             raise ValueError(f"causes = {causes!r}: name some of {', '.join(self.part_covariances)}")
@@ -68,8 +67,8 @@ class CausalEstimate:
     def interval(
         self, level: float = 0.95, draws: int | None = None, random_state: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends of the interval of each row: :attr:`mean` and as many :attr:`sd` as of a
-        normal distribution; or, if ``draws`` is a number, quantiles of so many draws, whose tails are
+        """Returns the lower and upper ends of the interval of each row, of a normal distribution with
+        :attr:`mean` and :attr:`sd`; with ``draws`` quantiles of this number of draws, whose tails are
         heavier."""
         if not 0 < level < 1:
             raise ValueError(f"level = {level!r}: it is between 0 and 1")
@@ -77,12 +76,12 @@ class CausalEstimate:
             half_width = ndtri(0.5 + level / 2) * self.sd
             return self.mean - half_width, self.mean + half_width
         low, high = np.quantile(self.sample(draws, random_state), [0.5 - level / 2, 0.5 + level / 2], axis=1)
-        # The mean of a skew distribution may lie outside its central interval, and few draws may lie on one
-        # side of it.
+        # The mean of a skew distribution may lie outside its central interval, and few draws may all lie on
+        # one side of it.
         return np.minimum(low, self.mean), np.maximum(high, self.mean)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
-        """Joint draws, (rows, n_samples)."""
+        """Returns joint draws, (rows, n_samples)."""
         if self._draw is None:
             raise ValueError(
                 "this estimate draws no samples, as it was pickled or is of some causes or a published form: "
@@ -93,8 +92,9 @@ class CausalEstimate:
         )
 
     def to_frame(self, level: float = 0.95) -> Any:
-        """One line a row: treatments, ``mean, sd, low, high, support``, and the standard deviation by each
-        cause, ``sd_study 1`` and so on. Treatments of these names become ``treatment sd`` and the like."""
+        """Returns a data frame with one line per row: treatments, ``mean, sd, low, high, support``, and the
+        standard deviation by source, ``sd_study 1`` and so on. A treatment with one of these names becomes
+        ``treatment sd`` and the like."""
         import pandas
 
         low, high = self.interval(level)
@@ -129,11 +129,11 @@ class CausalEstimate:
 
 
 def shown(value: Any) -> str:
-    """A cell of a printed table."""
+    """Returns the text of a cell of a printed table."""
     return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
 
 
 def aligned(lines: list[list[str]]) -> list[str]:
-    """Lines of a printed table, with columns as wide as their widest cells."""
+    """Returns the lines of a printed table, with columns as wide as their widest cells."""
     widths = [max(map(len, column)) for column in zip(*lines)]
     return ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines]

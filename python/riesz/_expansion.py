@@ -1,4 +1,4 @@
-"""A fitted kernel model as the one thing that riesz explains: an expansion over support points."""
+"""Kernel expansions over support points, the form in which riesz explains every kernel model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .kernels import Kernel, described
 
 
 class Expansion:
-    """``f(x) = intercept + Σ_i coef_i k(points_i, x)``, with one column of ``coef`` an output.
+    """The function ``f(x) = intercept + Σ_i coef_i k(points_i, x)``, with one column of ``coef`` per output.
 
     Parameters
     ----------
@@ -33,13 +33,13 @@ class Expansion:
 
     Notes
     -----
-    Rows are data frames, of which the columns that are called as the model's are taken, in any order,
-    whatever others there are; or arrays, which have the model's columns and no others.
+    Rows are data frames or arrays. From a data frame the model's columns are selected by name, in any order.
+    An array must have exactly the model's columns.
 
     Raises
     ------
     ValueError
-        If sizes do not fit together, a number is not finite, or a parameter of the kernel is out of range.
+        If shapes do not match, a number is not finite, or a parameter of the kernel is out of range.
     """
 
     def __init__(
@@ -78,14 +78,12 @@ class Expansion:
             [str(o) for o in output_names],
         )
 
-    #: Whether categorical columns have a last level for cells that are none of the others.
+    #: Whether categorical columns have a last level for unknown cells.
     _takes_unseen = False
-    #: The posterior of a model of another library, which is taken over where it is asked for, as it takes n²
-    #: numbers: its Cholesky factor, weights of the points if there are some, and the outputs' scales, as the
-    #: core takes them.
+    #: The posterior of a model of another library: its Cholesky factor, weights of the points (or None), and
+    #: the outputs' scales, as the core takes them. It has n² numbers and is converted only when needed.
     _posterior: Callable[[], tuple[np.ndarray, list[float] | None, list[float]]] | None = None
-    #: Whether it was read from a LIBSVM file, which leaves zeros out, and with them columns that are zero in
-    #: all points.
+    #: Whether it comes from a LIBSVM file, which omits zeros, and so columns that are zero in all points.
     _leaves_zeros_out = False
 
     @classmethod
@@ -109,14 +107,13 @@ class Expansion:
         ----------
         path : path
         n_features : int, optional
-            How many columns rows have, for LIBSVM files, which leave zeros out: needed if the last columns
-            are zero in all support vectors.
+            Number of columns of rows, for LIBSVM files, which omit zeros: needed if the last columns are zero
+            in all support vectors.
         columns : list of str, optional
-            Names of the features 1, 2, … of a LIBSVM file, by default ``x0``, ``x1``, …: the columns of data
-            frames that they are.
+            Names of the features 1, 2, … of a LIBSVM file in data frames, by default ``x0``, ``x1``, ….
         scale : path, optional
             Range file of ``svm-scale -s``, for a LIBSVM model that was fitted on scaled data. Rows are then
-            given as they are, unscaled, and outputs are in the units of the target, if that was scaled too.
+            unscaled, and outputs are in the units of the target if the target was scaled, too.
         """
         path = pathlib.Path(path)
         content = path.read_bytes()
@@ -132,9 +129,9 @@ class Expansion:
         return expansion
 
     def with_unseen(self) -> Expansion:
-        """This model, which accepts levels that it has not seen: each differs from all known levels, as these
-        differ from each other, which is the kernel's definition (and ``handle_unknown="ignore"`` in
-        scikit-learn's one-hot encoder). All unseen levels are one level, the last in :attr:`levels`.
+        """Returns this model with unknown levels allowed. An unknown level differs from all known levels as
+        these differ from each other, by the kernel's definition (as with ``handle_unknown="ignore"`` in
+        scikit-learn's one-hot encoder). All unknown levels are one level, the last in :attr:`levels`.
 
         >>> import numpy as np, pandas as pd, riesz
         >>> frame = pd.DataFrame({"age": [31.0, 47.0, 52.0], "city": ["Bern", "Rome", "Bern"]})
@@ -150,8 +147,8 @@ class Expansion:
         return open_
 
     def save(self, path: str | os.PathLike[str], *, posterior: bool = False) -> None:
-        """Writes a riesz model file, which the command line reads too; with its posterior if ``posterior`` is
-        true, which takes 4 n² bytes for n points (16 MB for 2,000), with three classes or more for each."""
+        """Writes a riesz model file, which the command line reads too. With ``posterior`` it includes the
+        posterior, 4 n² bytes for n points (16 MB for 2,000), once per class if there are three or more."""
         if self._takes_unseen:
             raise ValueError("this model takes unseen categories: save the one that it was made of")
         if posterior and not self.has_posterior:
@@ -163,16 +160,16 @@ class Expansion:
         write(path, self._core.to_bytes(posterior))
 
     def _with_posterior(self) -> _core.Expansion:
-        """The core, with its posterior if there is one."""
+        """Returns the core, with its posterior if there is one."""
         if self._posterior is None or self._core.has_posterior:
             return self._core
         return self._core.with_posterior(*self._posterior())
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """The outputs at the rows of ``X``: shape (rows,), or (rows, m) with several outputs; of a model of
-        counts the rate of events per unit of weight, or the probability of a success. With
-        ``return_std`` or ``return_cov`` their standard deviations of the same shape, or covariances (rows,
-        rows) or (rows, rows, m), too, but for models of counts."""
+        """Returns the outputs at the rows of ``X``, of shape (rows,), or (rows, m) for several outputs. For a
+        model of counts it is the rate of events per unit of weight, or the probability of a success. With
+        ``return_std`` or ``return_cov`` it also returns standard deviations of the same shape, or covariances
+        (rows, rows) or (rows, rows, m); not for models of counts."""
         if self._core.counted is None:
             return self.predict_link(X, return_std, return_cov)
         if return_std or return_cov:
@@ -183,8 +180,8 @@ class Expansion:
         return np.concatenate([self._core.natural(self._rows(part))[:, 0] for part in row_parts(X)])
 
     def predict_link(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """The outputs that explanations are of, in the shapes of :meth:`predict`: of models of counts the
-        logarithm of the rate, or the log odds; of classifiers decision values or log odds."""
+        """Returns the outputs that are explained, in the shapes of :meth:`predict`: the log rate or log odds
+        of models of counts, and decision values or log odds of classifiers."""
         if is_sparse(X) and not return_cov:
             parts = [self.predict_link(part.toarray(), return_std) for part in row_parts(X)]
             joined = lambda k: np.concatenate([part[k] for part in parts])
@@ -195,8 +192,8 @@ class Expansion:
         return out if len(out) > 1 else out[0]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of :attr:`classes`, (rows, classes). Those of a Gaussian process are averages over
-        its posterior; those of a LIBSVM model with ``probA`` and ``probB`` are LIBSVM's."""
+        """Returns the probabilities of :attr:`classes`, (rows, classes). Those of a Gaussian process are
+        averaged over its posterior; those of a LIBSVM model with ``probA`` and ``probB`` are LIBSVM's."""
         parts = (self._core.probabilities(self._rows(part)) for part in row_parts(X))
         by_part = [part for part in parts if part is not None]
         if not by_part:
@@ -210,15 +207,15 @@ class Expansion:
         return np.concatenate(by_part)
 
     def sample(self, X: Any, n_samples: int = 1, seed: int = 0) -> np.ndarray:
-        """Joint draws of the outputs from the posterior: (rows, n_samples), or (rows, m, n_samples) with
-        several outputs. So that their covariance can be factored, up to 1e-7 of the prior's variance is added
-        where rounding asks for it."""
+        """Returns joint draws of the outputs from the posterior: (rows, n_samples), or (rows, m, n_samples)
+        for several outputs. Up to 1e-7 of the prior variance is added if the covariance cannot be factored
+        otherwise."""
         drawn = np.moveaxis(self._core.sample(self._rows(X), n_samples, seed), 0, 1)
         return drawn[:, 0] if drawn.shape[1] == 1 else drawn
 
     @property
     def has_posterior(self) -> bool:
-        """Whether the model knows how sure it is: Gaussian processes do, and their files if they were saved
+        """Whether the model has a posterior. Gaussian processes have one, and their files if they were saved
         with it."""
         return self._core.has_posterior
 
@@ -228,7 +225,7 @@ class Expansion:
         return self._core.classes
 
     def _rows(self, X: Any, label: str = "X") -> np.ndarray:
-        """The user's rows as the core's numbers."""
+        """Returns the user's rows as the core's numbers."""
         return as_numbers(
             self._own_columns(X, label),
             self.feature_names,
@@ -239,8 +236,7 @@ class Expansion:
         )
 
     def _own_columns(self, X: Any, label: str = "X") -> Any:
-        """The model's columns of the user's rows: as on the command line those of the same names, if they
-        have names."""
+        """Returns the model's columns of the user's rows, selected by name if they have names."""
         X, names = collected(X), self.feature_names
         if self._leaves_zeros_out:
             names_of_rows = names_of(X) or numbered(np.shape(X)[1] if np.ndim(X) == 2 else 0)
@@ -255,14 +251,14 @@ class Expansion:
 
     @property
     def levels(self) -> dict[str, list[str]]:
-        """The levels of each categorical column. Rows hold the levels themselves, text or numbers."""
+        """The levels of each categorical column. Rows contain the levels themselves, text or numbers."""
         return {
             name: known for name, known in zip(self.feature_names, self._core.levels) if known is not None
         }
 
     @property
     def points(self) -> np.ndarray:
-        """Support points, (n, d); in categorical columns the places of the levels in :attr:`levels`."""
+        """The support points, (n, d); categorical columns hold positions of levels in :attr:`levels`."""
         return self._core.points
 
     @property
@@ -272,7 +268,7 @@ class Expansion:
 
     @property
     def intercept(self) -> np.ndarray:
-        """One number an output."""
+        """The intercepts, one per output."""
         return np.asarray(self._core.intercept)
 
     @property
@@ -297,7 +293,7 @@ class Expansion:
 def deviations_of(
     expansion: Expansion, rows: np.ndarray, return_std: bool, return_cov: bool
 ) -> tuple[np.ndarray, ...]:
-    """Standard deviations, (rows, outputs), or covariances, (rows, rows, outputs), if wanted."""
+    """Returns standard deviations, (rows, outputs), or covariances, (rows, rows, outputs), if requested."""
     if return_std and return_cov:
         raise ValueError("return_std and return_cov: choose one")
     if return_std:
@@ -312,14 +308,14 @@ def _unpickle(content: bytes, takes_unseen: bool = False) -> Expansion:
 
 
 def write(path: str | os.PathLike[str], content: bytes) -> None:
-    """Writes a file under another name first, so that a failure leaves what was there."""
+    """Writes a file under a temporary name first, so that a failure keeps the old file."""
     path = pathlib.Path(path)
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         partial.write_bytes(content)
         partial.replace(path)
     except OSError as error:
-        # The other name would be news to the user.
+        # The error names the user's path, not the temporary one.
         raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
         with contextlib.suppress(OSError):

@@ -1,4 +1,5 @@
-"""Experiments that start from an effect: which treatments to try next, and what is believed after some."""
+"""Experiments after the estimate of an effect: suggested treatments, and the posterior given their
+outcomes."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Experiments:
-    """The methods of :class:`riesz.CausalEffect` about experiments."""
+    """Mixin of :class:`riesz.CausalEffect` with the methods for experiments."""
 
     if TYPE_CHECKING:
         outcome: str
@@ -45,21 +46,22 @@ class Experiments:
         supported: bool = False,
         random_state: int = 0,
     ) -> Suggestions:
-        """The ``n`` treatments to try next, where the outcome is to be small (``minimize``) or large:
-        Bayesian optimisation that starts from the effect, and from the experiments of :meth:`observe`.
+        """Returns the ``n`` treatments to try next for a small (``minimize``) or large outcome, by Bayesian
+        optimisation. Its prior is the effect, and its data are the experiments of :meth:`observe`.
 
-        It looks among ``candidates``, which are as ``grid`` in :meth:`effect`; or between ``bounds``, a pair
-        of numbers if there is one treatment or a dictionary of pairs, by default the ranges of study 1, and
-        at all levels of categorical ones. ``costs`` of an experiment are a number, one a candidate, or a
-        function of a dictionary of treatments. ``acquisition`` is what a trial is worth: ``"log-ei"``, the
-        logarithm of the expected improvement on the best so far, ``"ei"``, or ``"ucb"``, two standard
-        deviations better than the mean. The second and later ones are chosen as if those before turned out as
-        expected. ``supported`` leaves out treatments that the studies do not tell.
+        Treatments are chosen among ``candidates``, which are as ``grid`` in :meth:`effect`, or within
+        ``bounds``: a pair of numbers if there is one treatment, or a dictionary of pairs, by default the
+        ranges of study 1; categorical treatments have all their levels. ``costs`` of an experiment are a
+        number, one per candidate, or a function of a dictionary of treatments. ``acquisition`` is the
+        acquisition function: ``"log-ei"``, the logarithm of the expected improvement on the best so far,
+        ``"ei"``, or ``"ucb"``, two standard deviations better than the mean. The second and later treatments
+        are chosen as if the earlier ones had their expected outcomes. ``supported`` excludes treatments for
+        which the studies have no data.
 
-        ``prior`` is what is believed before any experiment: the ``"effect"`` with its covariance and a
-        discrepancy of 5 % of its variance (more if experiments say so), or to be compared with it ``"imp"``
-        or ``"bayesime"`` (the last or first study's part of the covariance alone), ``"cbo"`` (Aglietti et al.
-        2020), ``"rank-one"`` (with our variance) or ``"none"``.
+        ``prior`` is the prior before any experiment. ``"effect"`` is the effect with its covariance and a
+        discrepancy of 5 % of its variance (more if experiments require it). For comparison there are
+        ``"imp"`` or ``"bayesime"`` (the last or first study's part of the covariance alone), ``"cbo"``
+        (Aglietti et al. 2020), ``"rank-one"`` (with the variance of ``"effect"``) and ``"none"``.
 
         >>> import numpy as np
         >>> import riesz
@@ -78,30 +80,29 @@ class Experiments:
         return suggested([choice], n, minimize, acquisition, prior, supported, random_state)
 
     def observe(self, doses: Any, outcomes: Any, *, sd: Any = None) -> Self:
-        """Keeps experiments:
-        ``doses`` that were set, as ``grid`` in :meth:`effect`, and the outcomes, one number each. ``sd`` is
-        how far these are from the effect, one number or one each, 0 if they are exact; by default it is
-        estimated, from the fourth on. :meth:`suggest` and :meth:`posterior` count them; :meth:`effect` stays
-        what the studies tell."""
+        """Adds experiments: ``doses`` that were set, as ``grid`` in :meth:`effect`, and their outcomes, one
+        number each. ``sd`` is the standard deviation of outcomes around the effect, one number or one each, 0
+        if they are exact; by default it is estimated if there are at least four experiments. :meth:`suggest`
+        and :meth:`posterior` use the experiments; :meth:`effect` uses the studies alone."""
         self._trials = with_trials(
             self._trials_so_far(), self._columns().treated(doses, "doses"), outcomes, sd
         )
         return self
 
     def reset(self) -> Self:
-        """Forgets all experiments."""
+        """Removes all experiments."""
         self._trials = no_trials(self._treatment_rows())
         return self
 
     @property
     def experiments_(self) -> dict[str, np.ndarray]:
-        """Treatments and outcomes that were observed, by name."""
+        """The observed treatments and outcomes, by name."""
         trials = self._trials_so_far()
         return {**cells_of(trials.rows), self.outcome: trials.outcomes}
 
     def posterior(self, grid: Any, *, baseline: Any = None, prior: str = "effect") -> CausalEstimate:
-        """The posterior of the effect at ``grid`` after the experiments of :meth:`observe`, in the form of
-        :meth:`effect`, with a discrepancy between studies and experiments. It draws no samples."""
+        """Returns the posterior of the effect at ``grid`` given the experiments of :meth:`observe`, in the
+        form of :meth:`effect`, with a discrepancy between studies and experiments. It draws no samples."""
         query = self._columns().query(grid, baseline, "grid")
         (mean, cov, _, *support), _ = _core.update_effect(
             self._core_effect(), self._trials_so_far().to_core(prior), query
@@ -132,9 +133,9 @@ def suggest_among(
     supported: bool = False,
     random_state: int = 0,
 ) -> Suggestions:
-    """Which of several sets of treatments to try next, and at what: each model has the effect of one set on
-    the same outcome, and the best worth for its cost wins.
-    ``costs`` are one a model; the rest is as in :meth:`riesz.CausalEffect.suggest`."""
+    """Returns the set of treatments to try next, and their values. Each model has the effect of one set on
+    the same outcome, and the best acquisition for its cost is chosen. ``costs`` are one per model; the other
+    arguments are as in :meth:`riesz.CausalEffect.suggest`."""
     models = list(models)
     outcomes = sorted({str(model.outcome) for model in models})
     if len(outcomes) != 1:

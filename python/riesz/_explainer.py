@@ -1,4 +1,4 @@
-"""From a model and a question to an :class:`~riesz.Explanation`."""
+"""The explainer: computes an :class:`~riesz.Explanation` from a model, rows and a game."""
 
 from __future__ import annotations
 
@@ -37,123 +37,134 @@ from ._validation import (
 )
 from .games import Game, game_of, settings_of
 
-#: Coalitions, and the standard error to reach, if there is one.
+#: Number of coalitions, and the standard error at which to stop, if any.
 Budget = tuple[int, float | None]
 
 
-#: More pairs than there are.
+#: Limit for numbers of pairs that are passed to the core.
 MAX_PAIRS = 2**62
 
 
 class Explainer:
-    """Shapley values: exact for kernel models, estimated for any other function.
+    """Shapley values: exact for kernel models, estimated for other functions.
 
     Parameters
     ----------
     model
-        A fitted support vector machine, KernelRidge, Gaussian process or linear model of scikit-learn; a
-        Pipeline that ends in one and whose other steps compute each of their columns from one column; a
-        search for one, or a sum of them (bagging, voting, stacking with a linear final estimator, a scaled
-        target, one-vs-rest, several outputs); a Gaussian process of GPyTorch or BoTorch; a
-        :class:`riesz.Expansion`; the path of a riesz or LIBSVM model file; any other fitted model, which is
-        explained by its ``predict_proba``, or its ``predict`` if it has none; a module of PyTorch; or any
-        function from rows to numbers, (n,) or (n, m). Classifiers among kernel models are explained by their
-        decision function (Gaussian process classifiers by their latent function): support vector machines of
-        several classes by those of all pairs, and beside them each class's sum of those that it is in, by
-        which scikit-learn's one-vs-rest scores rank classes that win as many pairs (the scores themselves add
-        votes to the squashed sum, which is no expansion); ``decision_function_shape="ovo"`` leaves these out.
-        Calibrated classifiers are explained by the mean of the decision functions before they are calibrated.
+        One of these:
 
-        Multiplicative models are explained as what they say: generalised linear models with a log link (also
-        of statsmodels) by their mean, naive Bayes by its odds, lifelines' CoxPHFitter by its hazard ratio;
-        see also :func:`riesz.odds`.
+        - a fitted support vector machine, KernelRidge, Gaussian process or linear model of scikit-learn;
+        - a Pipeline that ends in one of them and whose other steps compute each column from one column;
+        - a search for one of them, or a sum of them (bagging, voting, stacking with a linear final estimator,
+          a scaled target, one-vs-rest, several outputs);
+        - a Gaussian process of GPyTorch or BoTorch;
+        - a :class:`riesz.Expansion`, or the path of a riesz or LIBSVM model file;
+        - any other fitted model, which is explained by its ``predict_proba``, or else its ``predict``;
+        - a module of PyTorch, or any function from rows to numbers, (n,) or (n, m).
 
-        Models of BoTorch are explained in the columns and units of the user: by the mean of their posterior,
-        or of the logarithm of an outcome that they transform by ``Log``.
+        Classifiers among kernel models are explained by their decision function, and Gaussian process
+        classifiers by their latent function. A support vector machine of several classes has one output for
+        each pair of classes, and for each class the sum of the outputs of its pairs. By this sum
+        scikit-learn's one-vs-rest scores rank classes that win equally many pairs. (The scores add votes to
+        the squashed sum, which is no expansion.) ``decision_function_shape="ovo"`` omits the sums. Calibrated
+        classifiers are explained by the mean of the decision functions before calibration.
 
-        Values are exact unless :attr:`exactness` says ``"estimated"``: for functions, for models that riesz
-        does not read, and for kernel models that have no exact values (a sigmoid kernel, a pipeline with a
-        PCA), where :attr:`reason` says why. Polynomial kernels, to degree 20, are exact with a background or
-        a baseline. Estimates need a background and the interventional or baseline game, and come with a
-        standard error: a value ± 1.96 of it holds the truth about 95 times in 100 or more, at few draws too.
+        Multiplicative models are explained on their multiplicative scale: generalised linear models with a
+        log link (also of statsmodels) by their mean, naive Bayes by its odds, lifelines' CoxPHFitter by its
+        hazard ratio; see also :func:`riesz.odds`.
 
-        Pipelines that begin with a text vectoriser take texts: features are the words (or n-grams) of the
-        text at hand, and an absent word is left out of the text, so that they need no background; ``groups``
-        has words. Values are exact of linear models behind ``TfidfVectorizer``, and of kernel models behind
+        Models of BoTorch are explained in the columns and units of the user, by the mean of their posterior.
+        If they transform an outcome by ``Log``, it is the mean of its logarithm.
+
+        Values are exact unless :attr:`exactness` is ``"estimated"``, and then :attr:`reason` says why. They
+        are estimated for functions, for models that riesz does not read, and for kernel models without exact
+        values (a sigmoid kernel, a pipeline with a PCA). Polynomial kernels up to degree 20 are exact with a
+        background or a baseline. Estimates need a background and the interventional or baseline game. Each
+        has a standard error: the interval value ± 1.96 standard errors covers the true value with probability
+        about 0.95 or more, also with few draws.
+
+        Pipelines that begin with a text vectoriser take texts. The features are the words (or n-grams) of
+        each text, an absent word is removed from the text, and no background is needed; ``groups`` are groups
+        of words. Values are exact for linear models after ``TfidfVectorizer``, and for kernel models after
+        ``CountVectorizer`` or with ``norm=None``.
         ``CountVectorizer`` or ``norm=None``.
     background : array or data frame of shape (b, d), optional
-        Rows that say what features could have been otherwise. Functions are called with rows in this form.
+        Rows from which absent features take their values. Functions are called with rows in this form.
     game : {"auto", "functional", "baseline", "interventional", "marginal_product", "observational"} or game
-        What it means that a feature is absent; see :mod:`riesz.games`, whose classes carry a game's settings,
-        for example ``riesz.Observational(background, ridge=0.01)``. ``"auto"`` is interventional with a
-        background, functional without.
+        The meaning of an absent feature; see :mod:`riesz.games`, whose classes carry a game's settings, for
+        example ``riesz.Observational(background, ridge=0.01)``. ``"auto"`` is interventional with a
+        background and functional without one.
     index : str, default "shapley"
-        Which value a feature gets, in exact games. ``"shapley"``: what it adds on average over all orders in
-        which features can come; of these values alone, those of all features add up to the prediction.
-        ``"banzhaf"``: what it adds where each of the others is present with chance .5, ``"banzhaf(0.3)"``
-        with another; ``"leave-one-out"`` is chance 1, what is lost without it, and ``"first-order"`` chance
-        0, what it adds to the base value alone. ``"beta-shapley(4, 1)"`` (Kwon and Zou 2022): chances are
-        Beta distributed, and small coalitions count the more the larger the first number is. A
-        :class:`Semivalue` takes any chances, with weights.
+        The kind of value, in exact games. ``"shapley"`` is the contribution of a feature, averaged over all
+        orders of the features; only these values add up to the prediction. ``"banzhaf"`` averages the
+        contribution over random coalitions that contain each other feature with probability 0.5, and
+        ``"banzhaf(0.3)"`` with probability 0.3. ``"leave-one-out"`` has probability 1 (the loss without the
+        feature), and ``"first-order"`` probability 0 (its contribution to the base value alone).
+        ``"beta-shapley(4, 1)"`` (Kwon and Zou 2022) draws the probability from a Beta distribution; a larger
+        first number gives small coalitions more weight. A :class:`Semivalue` takes any probabilities with
+        weights.
 
-        For each feature and each pair of them, as :attr:`Explanation.interactions`: ``"k-SII"``, Shapley
-        interaction values, which add up to the prediction, as do ``"STII"`` (Shapley–Taylor) and ``"FSII"``
-        (faithful: the nearest sum over features and pairs); ``"SII"`` and ``"BII"``, the Shapley and Banzhaf
+        Other indices have a value for each feature and each pair, as :attr:`Explanation.interactions`.
+        ``"k-SII"`` (Shapley interaction values), ``"STII"`` (Shapley–Taylor) and ``"FSII"`` (faithful: the
+        nearest sum over features and pairs) add up to the prediction. ``"SII"`` and ``"BII"`` are the Shapley
+        and Banzhaf interaction indices, ``"FBII"`` is the faithful Banzhaf index, and ``"Moebius"`` gives the
+        dividends.
         interaction indices; ``"FBII"``; and ``"Moebius"``, dividends.
     order : int, default 2
-        For an index of interactions: how many features the largest sets have that get a value, from 2 (pairs)
-        to 8. ``index="k-SII", order=3`` is ``index="k-SII(3)"``.
+        For an index of interactions: the maximum size of the sets that get a value, from 2 (pairs) to 8.
+        ``index="k-SII", order=3`` is the same as ``index="k-SII(3)"``.
     unions : list, optional
-        Owen values (Owen 1977): features that stand together, as lists of names and of such lists,
-        ``[["s1", "s2"], ["age", "sex"]]``; others stand alone. Orders in which features come keep each union
-        together, so that its members share out what it is worth: what ``shap.PartitionExplainer`` estimates,
-        exactly. Groups count as features.
+        Unions of features for Owen values (Owen 1977), as lists of names and of such lists, for example
+        ``[["s1", "s2"], ["age", "sex"]]``. Other features are unions of one. The average is over the orders
+        that keep each union together, so that its members share the value of the union. These are exactly the
+        values that ``shap.PartitionExplainer`` estimates. A group counts as a feature.
     probabilities : bool, default False
-        Explain a classifier's probabilities and not the outputs that they are made of, such as log-odds. Of
-        riesz's models with up to 13 features all coalitions are valued exactly, and every ``index`` is exact
-        with its bound, if no factor of the kernel is larger than 1; else Shapley values are, up to 12
-        features. With more features as many coalitions are valued as ``coalitions`` says, and values are
-        estimated. Of other models it is their ``predict_proba`` that is explained.
+        Whether to explain a classifier's probabilities instead of its latent outputs, such as log odds. For
+        riesz's models with up to 13 features all coalitions are evaluated exactly, and every ``index`` is
+        exact within its bound if no factor of the kernel exceeds 1; otherwise Shapley values are exact for up
+        to 12 features. With more features, values are estimated from ``coalitions`` coalitions. Other models
+        are explained by their ``predict_proba``.
     link : {"identity", "logit"}, default "identity"
-        ``"logit"`` explains the log-odds of each class, by the ``predict_proba`` of a classifier of any kind,
-        and needs a background.
+        ``"logit"`` explains the log odds of each class, from the ``predict_proba`` of any classifier, and
+        needs a background.
     groups : dict of name to list of columns, optional
-        Columns, by name or number, that stand or fall together as one player; others are players of their
-        own.
+        Columns, by name or number, that are present or absent together as one player. Each other column is a
+        player.
     weights : array of shape (b,), optional
         Weights of the background rows.
     threads : int, optional
-        By default one a core. Results do not depend on it.
+        Number of threads, by default one per core. Results do not depend on it.
     estimator : {"permutation", "kernel_shap"}, optional
-        How the values of a function are found, by default by permutations under the interventional game, and
-        by KernelSHAP (values of ``coalitions`` coalitions, the same for all rows; all of them if they fit)
-        under the observational one. Naming one for a kernel model asks the model for its answers instead of
-        reading its kernel.
+        How values of a function are computed. The default is permutations for the interventional game and
+        KernelSHAP for the observational one. KernelSHAP evaluates ``coalitions`` coalitions, the same for all
+        rows, or all coalitions if there are fewer. With an estimator, a kernel model is explained by its
+        predictions and not by its kernel.
     coalitions : int, default 4096
-        Observational game and KernelSHAP: values at most so many coalitions of features. Up to 12 features
-        the default holds all of them, and values are exact; beyond, they are estimated with standard errors,
-        and :meth:`extend` goes on from them.
+        For the observational game and KernelSHAP: the maximum number of coalitions. Up to 12 features the
+        default includes all coalitions, and values are exact. With more features they are estimated with
+        standard errors, and :meth:`extend` adds coalitions.
     std_error : float, optional
-        Observational game and KernelSHAP: stops as soon as no standard error is larger.
+        For the observational game and KernelSHAP: stops when no standard error exceeds this number.
     permutations : int, default 2
-        For permutations: random orders of the features for each background row, at least 2, and at least 16
-        of all background rows together. Standard errors shrink with its square root, and a row takes about
-        ``2 * permutations * b * d`` calls of the model. Where all coalitions of the features take no more
-        than 5/4 of that, they are valued instead, and values are exact.
+        Number of random orders of the features for each background row, at least 2, and at least 16 over all
+        background rows. Standard errors decrease with its square root. A row takes about
+        ``2 * permutations * b * d`` calls of the model. If evaluating all coalitions takes at most 5/4 of
+        that, they are evaluated instead, and values are exact.
     seed : int, default 0
-        For what is drawn: estimates, and the observational game.
+        Seed of the draws for estimates and for the observational game.
 
-        ``coalitions``, ``std_error``, ``permutations`` and ``seed`` are refused where they have no use, as
-        for exact values.
+        ``coalitions``, ``std_error``, ``permutations`` and ``seed`` are refused if they have no effect, for
+        example when values are exact.
     covariance : bool, default False
-        For Gaussian processes, riesz's and scikit-learn's, and files that hold a posterior: whether
-        explanations say how sure their values are, by the posterior :attr:`~Explanation.covariance` of their
-        Shapley values, and with it :meth:`~Explanation.interval`, exactly; in the functional game where all
-        factors are :class:`~riesz.kernels.ANOVA`, in the observational one for up to 12 features. It is that
-        of the latent function, without the noise, and without what is not known of the distribution of the
-        features. For riesz's other estimators with ``bootstrap`` (or ``jackknife``) how values vary over
-        refits, and for kernel ridge and logistic regression through landmarks how far they may be from those
-        of the model with all rows as support points. Files, tables, plots and pages show it.
+        Whether explanations include the posterior :attr:`~Explanation.covariance` of the Shapley values, and
+        with it :meth:`~Explanation.interval`. For Gaussian processes of riesz and scikit-learn, and model
+        files with a posterior, it is exact; in the functional game all factors must be
+        :class:`~riesz.kernels.ANOVA`, and the observational game takes up to 12 features. It is the
+        covariance under the posterior of the latent function, without the noise and without the uncertainty
+        about the distribution of the features. For riesz's other estimators with ``bootstrap`` or
+        ``jackknife`` it is the variation over refits. For kernel ridge and logistic regression with landmarks
+        it estimates the distance to the values of the model with all rows as support points. Files, tables,
+        plots and pages include it.
     output_names : list of str, optional
         Names for the model's outputs.
 
@@ -162,23 +173,25 @@ class Explainer:
     exactness : str
         ``"exact"`` or ``"estimated"``.
     reason : str or None
-        Why values are estimated.
+        Why values are estimated; ``None`` if they are exact.
 
     Raises
     ------
     UnsupportedModelError
-        For a model or a part of it that has no exact values, where it cannot be estimated either; the message
-        names it. Also for a model of another library that does not predict what was read of it, at some rows
-        of the background (or, without one, near its own points), to a millionth of the largest prediction.
+        For a model, or a part of one, that has no exact values and cannot be estimated either; the message
+        names it. Also for a model of another library whose predictions differ from those of the expansion
+        that riesz read, by more than a millionth of the largest prediction. They are compared at some rows of
+        the background or, without one, near the model's support points.
     sklearn.exceptions.NotFittedError
-        For a model that was not fitted.
+        For a model that is not fitted.
     ValueError
-        For a kernel that ties columns of different players together, and for rows that do not fit the model.
+        For a kernel that combines columns of different players in one factor, and for rows that do not fit
+        the model.
 
     Notes
     -----
-    Exact values of a row cost O(background rows · support points · players · nodes), with 5 to 30 nodes as a
-    rule: the number of coalitions never enters.
+    Exact values of a row cost O(background rows · support points · players · nodes), usually with 5 to 30
+    nodes. The cost does not depend on the number of coalitions.
 
     Examples
     --------
@@ -215,9 +228,7 @@ class Explainer:
             model = Expansion.load(model)
         if order is not None:
             if index is None:
-                raise ValueError(
-                    f"order = {order!r} goes with an index of interactions, such as index='k-SII'"
-                )
+                raise ValueError(f"order = {order!r} needs an index of interactions, such as index='k-SII'")
             index = f"{index}({order})"
         budget = {
             "index": index,
@@ -228,7 +239,7 @@ class Explainer:
             "seed": seed,
             "covariance": covariance or None,
         }
-        # What pickles and copies are made of.
+        # Pickles and copies are made from these arguments.
         self._arguments = {
             "model": model,
             "background": background,
@@ -257,9 +268,8 @@ class Explainer:
             (background, weights) if chosen_game is None else (chosen_game.background, chosen_game.weights)
         )
         if self._weights is not None and self._background is None:
-            raise ValueError("weights are those of a background: give one")
-        # A riesz model takes the columns that are called as its own; scikit-learn's want the data frame as it
-        # was.
+            raise ValueError("weights are weights of background rows: give a background")
+        # A model of riesz selects its columns by name; models of scikit-learn need the data frame unchanged.
         self._own_columns = getattr(model, "_own_columns", lambda rows, label: collected(rows, label))
         if self._background is not None:
             self._background = self._own_columns(self._background, "the background")
@@ -272,7 +282,7 @@ class Explainer:
             )
         else:
             self._imported = _read(model, self._background, output_names)
-        # How sure a mixture is, its parts say one by one.
+        # For the covariance of a mixture, each part of the mixture is explained on its own.
         self._mixture: list[float] | None = None
         if covariance and self._imported.mixture is not None:
             self._mixture = [weight for weight, _ in self._imported.mixture]
@@ -286,7 +296,7 @@ class Explainer:
             classes = self._imported.parts[0].expansion.classes
             two = len(classes) == 2
             shown = classes[1:] if two else classes
-            # Where there are no exact values, they are estimated from the model's own probabilities.
+            # If there are no exact values, they are estimated from the model's predict_proba.
             predict_proba = getattr(model, "predict_proba", None)
             function = (
                 None
@@ -318,20 +328,20 @@ class Explainer:
             self._compare(self._background)
         try:
             if self._settings.asks_for_answers:
-                raise UnsupportedModelError("its answers were asked for")
+                raise UnsupportedModelError("an estimator was chosen, so its predictions are explained")
             self._prepare_cores()
         except UnsupportedModelError as error:
             self._prepare_estimates(error, chosen_game is not None and chosen_game.takes_a_kernel)
 
     def _prepare_texts(self, texts: Texts, budget: dict[str, Any]) -> None:
-        """An explainer of texts: each is a model of its own, over the words that it has."""
+        """Prepares an explainer of texts: each text is explained by its own model over its words."""
         arguments = self._arguments
         for name in ("weights", "unions", "covariance"):
             if arguments[name] is not None and arguments[name] is not False:
                 raise ValueError(f"{name} has no use for texts, whose features are their words: leave it out")
         if not isinstance(arguments["game"], str) or arguments["game"] not in ("auto", "baseline"):
             raise ValueError(
-                "of texts there is the baseline game alone, in which an absent word is left out of the text"
+                "texts have only the baseline game, in which an absent word is left out of the text"
             )
         if arguments["background"] is not None:
             message = (
@@ -348,7 +358,7 @@ class Explainer:
         self.exactness, self.reason = "exact" if texts.reason is None else "estimated", texts.reason
 
     def _explain_text(self, imported: Imported, groups: dict[str, list[str]] | None) -> Explanation:
-        """One text, by which of its words are there."""
+        """Explains one text as a function of which of its words are present."""
         d = len(imported.feature_names)
         explainer = Explainer(
             imported, np.zeros((1, d)), game="baseline", groups=groups, threads=self._threads, **self._budget
@@ -356,7 +366,7 @@ class Explainer:
         return explainer(np.ones((1, d)))
 
     def _check_background(self) -> None:
-        """Every game and way needs a background of the right width, and its weights."""
+        """Checks the background's number of rows and columns, and the shape of its weights."""
         background = self._background
         if background is None:
             return
@@ -372,8 +382,8 @@ class Explainer:
                 )
 
     def _compare(self, X: Any) -> None:
-        """Compares another library's model with its expansions, once: at rows of ``X``, or else at the
-        model's own."""
+        """Compares another library's model with its expansions once, at rows of ``X`` or else at the model's
+        own rows."""
         imported = self._imported
         rows = imported.rows if X is None else some_rows(X)
         if (
@@ -388,7 +398,7 @@ class Explainer:
         try:
             model_rows = self._model_rows(rows, label)
         except ValueError:
-            # Cells are named by their places among all rows.
+            # Error messages number cells among all rows, not among the selected ones.
             if X is not None:
                 self._model_rows(X, label)
             raise
@@ -403,8 +413,7 @@ class Explainer:
     def _prepare_cores(self) -> None:
         imported, background = self._imported, self._background
         imported.readable()
-        # What tells how to draw is for estimates, which it takes where a core says that it has no exact
-        # values.
+        # Settings of the sampling are for estimates; they apply where a core has no exact values.
         settings = self._settings.without_estimates()
         game = settings.game(False, background is not None).replace("-", "_")
         if game == "observational":
@@ -421,10 +430,10 @@ class Explainer:
         for part, part_background in zip(
             imported.parts, [None] * len(imported.parts) if rows is None else rows
         ):
-            # Players none of whose columns reach a part have no share in it: their values are 0.
+            # A player without a column in a part has value 0 there.
             playing = [player for player in model_players(self._players, part.owners) if player[1]]
             if self._unions is not None and len(imported.parts) > 1:
-                # A feature alone is a union that changes nothing.
+                # A union of a single feature changes nothing.
                 among = unions_among(self._unions, {name for name, _ in playing}) or [
                     name for name, _ in playing[:1]
                 ]
@@ -443,7 +452,7 @@ class Explainer:
         self.exactness = "exact" if self.reason is None else "estimated"
 
     def _check_observational(self) -> None:
-        """Refuses games that condition on rows which the added models do not share, or have none of."""
+        """Refuses the observational game if the summed models differ in their rows, or have no rows."""
         imported = self._imported
         if self._background is None and (
             imported.is_sum or not all(part.has_rows for part in imported.parts)
@@ -458,7 +467,7 @@ class Explainer:
             )
 
     def _sampled_because(self, budget: Budget | None) -> str | None:
-        """Why values of a kernel model are estimated, if they are."""
+        """Returns why values of a kernel model are estimated; ``None`` if they are exact."""
         reasons = (core.sampled_because(budget) for core in self._cores)
         return next((reason for reason in reasons if reason is not None), None)
 
@@ -472,7 +481,7 @@ class Explainer:
                 "interventional or "
                 "observational game"
             ) from None
-        # A function answers with probabilities where these are asked for.
+        # A function that returns probabilities needs no setting for them.
         self._settings = settings_of(
             {name: value for name, value in self._given.items() if name != "probabilities"}
         )
@@ -483,8 +492,8 @@ class Explainer:
             self.exactness, self.reason = "estimated", str(refusal)
 
     def __call__(self, X: Any) -> Explanation:
-        """Explains the rows of ``X``, in the columns that the model was fitted on; of a model of texts a list
-        of texts."""
+        """Explains the rows of ``X``, which have the columns of the training rows; for a model of texts,
+        ``X`` is a list of texts."""
         if self._texts is not None:
             arguments = self._arguments
             return explain_texts(
@@ -495,12 +504,13 @@ class Explainer:
     def extend(
         self, explanation: Explanation, coalitions: int, *, std_error: float | None = None
     ) -> Explanation:
-        """Explains the rows of ``explanation`` anew from ``coalitions`` coalitions of features, or until no
-        standard error is larger than ``std_error``. Those that have been valued are not valued again, and the
-        result is that of an explainer with ``coalitions`` in the first place.
+        """Explains the rows of ``explanation`` again with ``coalitions`` coalitions of features, or until no
+        standard error exceeds ``std_error``. Coalitions that were evaluated are not evaluated again. The
+        result equals that of an explainer with ``coalitions`` from the start.
 
-        For estimates by coalitions: the observational game, and KernelSHAP. Each such explanation keeps what
-        it takes, 4 bytes a coalition, row and output, up to 1 GB; selections, files and pickles of it do not.
+        This applies to estimates by coalitions: the observational game and KernelSHAP. Such an explanation
+        keeps its evaluations, 4 bytes per coalition, row and output, up to 1 GB. Selections, files and
+        pickles do not keep them.
         """
         kept = explanation._kept
         if kept is None:
@@ -566,28 +576,28 @@ class Explainer:
         )
         samples = [part.sample for part in parts if part.sample is not None]
         if len(samples) == len(parts):
-            # The user may change X.
+            # The user may change X later.
             explanation._kept = Kept(self, copy.deepcopy(X) if kept is None else kept.X, samples)
         return explanation
 
     def _output_names(self, m: int) -> list[str]:
-        """The names of so many outputs."""
+        """Returns the names of the ``m`` outputs."""
         names = self._imported.output_names or (["y"] if m == 1 else [f"y{o}" for o in range(m)])
         if len(names) != m:
             raise ValueError(f"there are {len(names)} output_names, but the model has {m} outputs")
         return names
 
     def top_interactions(self, X: Any, k: int = 10, *, max_pairs: int | None = None) -> TopInteractions:
-        """The ``k`` strongest pairs of features of each row of ``X``, by the size of their values, for an
+        """Returns the ``k`` strongest pairs of features of each row of ``X``, by the absolute value of an
         ``index`` of pairs (``"k-SII"``, ``"STII"``, ``"FSII"``, ``"SII"``, ``"BII"``, ``"FBII"``,
-        ``"Moebius"``): exactly, with a proved bound on what is left out, for any number of features, where
-        ``explainer(X)`` would list all pairs.
+        ``"Moebius"``). The result is exact for any number of features, with a proved bound on the pairs that
+        are left out, where ``explainer(X)`` would list all pairs.
 
-        The search goes from the most promising pairs on until no other can be among the strongest: it ends
-        soon where some features matter more than others, or the row is sparse, and goes through all where
-        each matters as much. With ``max_pairs`` it looks at so many of a row at most, and
-        :attr:`TopInteractions.left_out` says how strong a pair may have been missed. Of polynomials that tie
-        columns together, and of probabilities, it looks at all pairs.
+        The search starts with the most promising pairs and ends when no other pair can be among the
+        strongest. It ends early if some features matter more than others or if the row is sparse, and takes
+        all pairs if all features matter equally. ``max_pairs`` limits the number of pairs that are evaluated
+        for a row; :attr:`TopInteractions.left_out` is then a bound on the strength of a missed pair. All
+        pairs are evaluated for polynomial kernels of several columns, and for probabilities.
 
         >>> import numpy as np, riesz
         >>> from riesz.kernels import RBF
@@ -606,13 +616,13 @@ class Explainer:
         imported = self._imported
         if not self._cores:
             raise UnsupportedModelError(
-                "the strongest interactions take a kernel that is known; "
-                f"{self.reason or 'a function tells none'}"
+                "the strongest interactions need a model with a known kernel; "
+                f"{self.reason or 'a function has none'}"
             )
         if imported.is_sum:
             raise UnsupportedModelError(
-                f"a {imported.kind} adds up several models, whose strongest pairs are not those of the sum: "
-                "ask for all pairs"
+                f"a {imported.kind} adds up several models, whose strongest pairs differ from those of the "
+                "sum: compute all pairs"
             )
         X = self._own_columns(X, "X")
         players = self._names(X)[1]
@@ -628,7 +638,7 @@ class Explainer:
         n, m = len(as_cells(X)), [len(part.expansion.output_names) for part in imported.parts]
         if n:
             m = [len(games) // n for games in games_of_cores]
-        # By row: those of each core, one output after the other; features in the user's order.
+        # For each row, the pairs of each core, one output after the other; features in the user's order.
         games_of_row = lambda games, i, m: games[i * m : (i + 1) * m]
         placed = lambda used, pairs: np.sort(np.array(used, dtype=np.int64)[pairs], axis=1)
         of_row = lambda i: [
@@ -652,8 +662,8 @@ class Explainer:
         )
 
     def _names(self, X: Any) -> tuple[list[str], list[tuple[str, list[int]]]]:
-        """The names of the columns of ``X`` and the players, once it is known that these columns are
-        meant."""
+        """Returns the column names of ``X`` and the players, after checking that the columns are the
+        model's."""
         names_are_own = names_of(self._background) == self.feature_names and is_numbered(
             self._imported.feature_names
         )
@@ -661,7 +671,7 @@ class Explainer:
         given_names = names_of(X)
         if given_names is None or not is_numbered(self.feature_names):
             return self.feature_names, self._players
-        # Neither model nor background had names.
+        # Neither the model nor the background has names.
         is_single = lambda name, columns: columns == [columns[0]] and name == self.feature_names[columns[0]]
         players = [
             (given_names[columns[0]] if is_single(name, columns) else name, columns)
@@ -673,15 +683,16 @@ class Explainer:
         return given_names, players
 
     def robustness(self, delta: Any) -> np.ndarray:
-        """A bound on the change of any Shapley value, for any row, if no column of the row changes by more
-        than ``delta``: one number for each output, proved from the norm of the model (Chau et al. 2022,
-        Theorem 6), and often far larger than the actual change.
+        """Returns a bound on the change of any Shapley value of any row, for each output, if no column of the
+        row changes by more than ``delta``. It is proved from the norm of the model (Chau et al. 2022, Theorem
+        6) and is often far larger than the actual change.
 
-        ``delta`` is a number, or one number a column; a categorical column moves if it changes at all. For
-        kernels that are bounded, under the baseline, interventional and observational games."""
+        ``delta`` is one number, or one number per column; a categorical column counts as changed if its level
+        differs. The bound exists for bounded kernels, in the baseline, interventional and observational
+        games."""
         if not self._cores:
             raise UnsupportedModelError(
-                f"the bound takes a kernel that is known; {self.reason or 'a function tells none'}"
+                f"the bound needs a model with a known kernel; {self.reason or 'a function has none'}"
             )
         if any(part.transform is not None for part in self._imported.parts):
             raise UnsupportedModelError(
@@ -696,26 +707,25 @@ class Explainer:
         )
 
     def variance_shares(self, X: Any) -> Explanation:
-        """Which features make the model's predictions for the rows of ``X`` sure or unsure: an explanation of
-        the posterior variance of the (latent) function, from that of the base value, in squared units of the
-        output.
+        """Explains the posterior variance of the (latent) function at the rows of ``X``, in squared units of
+        the output.
 
-        A coalition of features is worth the variance of what the game makes of it, ``Var(E_b f(x_S, b_-S))``,
-        and ``values`` are the Shapley values of that game: ``base_values + values.sum(axis=1)`` is the
-        variance at the row (``predict(X, return_std=True)`` gives its root). A negative value makes the model
-        surer: a feature that moves the row to where there were data. Exact to rounding.
+        The value of a coalition S is ``Var(E_b f(x_S, b_-S))``, the posterior variance of the game's value,
+        and ``values`` are the Shapley values of that game. ``base_values + values.sum(axis=1)`` is the
+        posterior variance at the row (``predict(X, return_std=True)`` gives its square root). A negative
+        value reduces the variance: the feature moves the row towards training rows. Exact up to rounding.
 
         For Gaussian processes and ``Explainer(..., covariance=True)``, in the interventional, baseline and
-        marginal-product game. A row costs O((n · b)² · d²) for n training and b background rows: take few of
-        these, or a baseline."""
+        marginal-product games. A row costs O((n · b)² · d²) for n training rows and b background rows, so use
+        a small background or a baseline."""
         if not self._cores or not self._arguments["covariance"]:
             raise ValueError(
-                "variance_shares takes a posterior: ask a Gaussian process, riesz.Explainer(model, "
+                "variance_shares needs a posterior: explain a Gaussian process, riesz.Explainer(model, "
                 "background, covariance=True)"
             )
         if self._mixture is not None:
             raise ValueError(
-                "variance_shares takes one posterior, and this is an average of several: explain "
+                "variance_shares needs one posterior, and this is an average of several: explain "
                 "model.expansion_"
             )
         X = self._own_columns(X, "X")
@@ -761,7 +771,7 @@ class Explainer:
         return kernel_shap_values(function, X, self._background, self._question, self.game, budget, kept)
 
     def _model_rows(self, X: Any, label: str) -> list[np.ndarray]:
-        """The user's rows in the columns of each part."""
+        """Returns the user's rows in the columns of each part."""
         made: dict[Any, np.ndarray] = {}
         for part in self._imported.parts:
             if part.transform not in made:
@@ -772,7 +782,7 @@ class Explainer:
         if part.transform is None:
             return part.expansion._rows(X, label)
         if not len(as_cells(X)):
-            # Transformers want at least one row.
+            # Transformers need at least one row.
             return np.empty((0, len(part.owners)))
         rows = np.ascontiguousarray(part.transform(X), dtype=np.float64)
         if not np.isfinite(rows).all():
@@ -798,8 +808,8 @@ class Explainer:
 
 
 def _unseen(rows: _core.Explanation) -> dict[str, str]:
-    """The number of cells with none of the levels that the model knows; they have the last level of their
-    columns."""
+    """Returns a fact about the number of cells whose level is unknown to the model; their code is the last
+    level of their column."""
     names, levels, numbers = rows.data
     counts = {
         name: np.sum(cells == len(known) - 1)
@@ -843,7 +853,7 @@ def _read(model: Any, background: Any, output_names: Sequence[str] | None) -> Im
     if imported.refusal is not None and imported.function is None:
         raise imported.refusal
     if not imported.feature_names and background is not None:
-        # Functions, and models that do not know their columns.
+        # Functions, and models without column names.
         width = as_cells(background, "background").shape[1]
         imported = replace(imported, feature_names=numbered(width))
     if output_names is None:
@@ -852,7 +862,7 @@ def _read(model: Any, background: Any, output_names: Sequence[str] | None) -> Im
 
 
 def _logit(model: Any, probabilities: bool) -> Any:
-    """The log-odds of a classifier, as a function of rows."""
+    """Returns the log odds of a classifier as a function of rows."""
     if probabilities:
         raise ValueError("link='logit' explains log-odds, and probabilities=True probabilities: choose one")
     if not hasattr(model, "predict_proba"):
@@ -863,13 +873,13 @@ def _logit(model: Any, probabilities: bool) -> Any:
 
 
 def _classes_of(function: Any) -> list[str]:
-    """The names of the classes that a ``predict_proba`` has probabilities of; none for other functions."""
+    """Returns the class names of a bound ``predict_proba``; an empty list for other functions."""
     probable = getattr(function, "__name__", None) in ("predict_proba", "predict_log_proba")
     return class_names(getattr(function, "__self__", None)) if probable else []
 
 
 def _of_expansions(expansions: list[Expansion], explained: str, kind: str, function: Any) -> Imported:
-    """Expansions in the user's own columns."""
+    """Returns expansions in the user's columns as an imported model."""
     outputs = [name for expansion in expansions for name in expansion.output_names]
     blocks = [[Part.from_expansion(expansion)] for expansion in expansions]
     return Imported(blocks, explained, expansions[0].feature_names, kind, outputs, function)

@@ -1,4 +1,4 @@
-"""Explanations: values, their sum, their exactness and their provenance."""
+"""Explanations: values, base values, their exactness and their provenance."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from . import _core
 from ._expansion import write
 from ._validation import as_numbers, is_missing, is_whole
 
-#: How the name of a column of :attr:`Explanation.data` ends whose numbers are those of a duel's left item
-#: less the right one's.
+#: Suffix of a column name of :attr:`Explanation.data` that holds the left item's numbers minus the right
+#: one's.
 LESS = ", left − right"
 
 
@@ -27,7 +27,8 @@ LESS = ", left − right"
 class Sampling:
     """The evaluations by which values were estimated."""
 
-    #: Rows that the model was asked about; for kernel models, coalitions valued for all rows together.
+    #: Number of rows evaluated by the model; for kernel models, of coalitions evaluated for all rows
+    #: together.
     evaluations: int
     #: Seed of the sampler.
     seed: int
@@ -56,31 +57,31 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Duel:
-    """A duel that was explained, or a mean of some."""
+    """An explained duel, or a mean of several."""
 
-    #: Who stands on the left; values say what makes this one win.
+    #: The item on the left; values explain why it wins.
     left: str
-    #: Who stands on the right.
+    #: The item on the right.
     right: str
-    #: That the left one wins, averaged over the posterior; ``None`` without one, and of a mean over several
-    #: duels.
+    #: Probability that the left item wins, averaged over the posterior; ``None`` without a posterior, and for
+    #: a mean over several duels.
     probability: float | None = None
-    #: A 95 % interval of the probability that the left one wins: that at either end of the interval of the
-    #: log odds, and reaching to ``probability``, which is a mean, where that lies outside.
+    #: A 95 % interval of this probability, from the ends of the interval of the log odds. It is extended to
+    #: ``probability``, which is a mean, if that lies outside.
     interval: tuple[float, float] | None = None
-    #: That neither wins, of a model with ``ties="model"``; else ``None``.
+    #: Probability of a tie, for a model with ``ties="model"``; else ``None``.
     tie: float | None = None
-    #: How sure it is that the left one is the better one.
+    #: Posterior probability that the left item is better.
     superiority: float | None = None
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where an explanation comes from."""
+    """The game, model and run from which an explanation was computed."""
 
-    #: The game: what was asked.
+    #: Name of the game.
     game: str
-    #: What an absent feature means in this game.
+    #: Meaning of an absent feature in this game.
     absent: str
     #: Facts about the model, by name.
     model: dict[str, str] = field(default_factory=dict)
@@ -89,32 +90,32 @@ class Provenance:
 
 
 class Explanation:
-    """Shapley values, or other values of :attr:`index`, of ``n`` rows, ``d`` features (players) and ``m``
+    """Shapley values, or other values of :attr:`index`, for ``n`` rows, ``d`` features (players) and ``m``
     outputs.
 
-    Index it by row, feature and output, with numbers, names, slices, lists or masks, as in
-    ``explanation[0]``, ``explanation[:, "bmi"]``, ``explanation[10:20, :, "virginica"]``. Values of some of
-    the features do not add up to the predictions: such a selection has no certificate, and is not saved,
-    reported or drawn as a waterfall.
+    Select rows, features and outputs by numbers, names, slices, lists or masks, as in ``explanation[0]``,
+    ``explanation[:, "bmi"]``, ``explanation[10:20, :, "virginica"]``. The values of a selection of features
+    do not add up to the predictions. Such a selection has no certificate and cannot be saved, reported or
+    drawn as a waterfall.
 
     Attributes
     ----------
     index : str
-        Which values they are, as an :class:`~riesz.Explainer` is asked for them: ``"shapley"``, ``"banzhaf"``
-        or another. Those of ``"shapley"``, ``"k-sii"``, ``"stii"`` and ``"fsii"`` add up to the prediction
-        less the base value.
+        The kind of values, as given to :class:`~riesz.Explainer`: ``"shapley"``, ``"banzhaf"`` or another.
+        Values of ``"shapley"``, ``"k-sii"``, ``"stii"`` and ``"fsii"`` add up to the prediction minus the
+        base value.
     feature_names : list of str
-        The players: columns, or groups of columns. For an :attr:`index` of pairs, these and then all pairs of
-        them, as in ``"age × bmi"``.
+        The players: columns, or groups of columns. For an :attr:`index` of pairs, all pairs follow, as in
+        ``"age × bmi"``.
     output_names : list of str
     row_numbers : array of int
-        The number of each row in what was explained.
+        The number of each row among the explained rows.
     column_names : list of str
-        The columns of :attr:`data`; of duels, ``"price, left − right"`` holds differences.
+        The columns of :attr:`data`. For duels, ``"price, left − right"`` holds differences.
     provenance : Provenance
     sampling : Sampling or None
-        For estimated values, how often the model was asked (``evaluations``) and the ``seed``; a table of
-        values does not say.
+        For estimated values, the number of model ``evaluations`` and the ``seed``; None for values from a
+        table.
     """
 
     def __init__(
@@ -125,12 +126,12 @@ class Explanation:
         kept: Kept | None = None,
     ) -> None:
         self._core = core
-        # The users' own cells, which the core knows as numbers and levels.
+        # The user's cells; the core has them as numbers and levels.
         self._data = _cells(core) if data is None else data
-        # Arrays are always rows × players × outputs, and rows × outputs; `squeezed` says which of the three
-        # were picked by a number or name and do not show.
+        # Arrays are always rows × players × outputs, and rows × outputs. `squeezed` marks axes that were
+        # selected by a number or name and are not shown.
         self._squeezed = squeezed
-        # What Explainer.extend goes on from; selections, files and pickles do without.
+        # Data for Explainer.extend; selections, files and pickles have none.
         self._kept = kept
         self._players, self.column_names = core.sets, core.data[0]
         self.feature_names = [name for name, _ in self._players]
@@ -154,11 +155,11 @@ class Explanation:
     # ------------------------------------------------------------------------------------------------------
 
     def _shown(self, array: np.ndarray, axes: Sequence[int]) -> Any:
-        """``array``, whose axes are rows (0), players (1) and outputs (2), without those picked by a
-        number."""
+        """Returns ``array``, whose axes are rows (0), players (1) and outputs (2), without the axes that were
+        selected by a number."""
         drop = []
         for position, axis in enumerate(axes):
-            # A single output never has an axis of its own.
+            # A single output never has its own axis.
             if self._squeezed[axis] or (axis == 2 and len(self.output_names) == 1):
                 drop.append(position)
         shown = array.squeeze(axis=tuple(drop))
@@ -176,21 +177,21 @@ class Explanation:
 
     @property
     def predictions(self) -> Any:
-        """The model's output, (n,), or (n, m). Base value and values add up to it, if :attr:`index` is one
-        that adds up."""
+        """The model's output, (n,), or (n, m). The base value and the values add up to it, if values of
+        this :attr:`index` do."""
         return self._shown(self._predictions, (0, 2))
 
     @property
     def residual(self) -> Any:
-        """``predictions - base_values - sum of values``, where the prediction is computed on another path;
-        (n,), or (n, m). For some of the features, what the others are worth; for an :attr:`index` that does
-        not add up, what is not shared out."""
+        """``predictions - base_values - sum of values``, (n,) or (n, m), with predictions computed
+        independently of the values. For a selection of features it is the sum of the other values; for an
+        :attr:`index` that does not add up, the part of the prediction that is not distributed."""
         return self._shown(self._residual, (0, 2))
 
     @property
     def bound(self) -> Any:
-        """A proved bound on the error of each exact value of a row, quadrature and rounding; (n,), or (n, m).
-        ``None`` for others."""
+        """A proved bound on the error of each exact value of a row, from quadrature and rounding; (n,), or
+        (n, m). ``None`` for values that are not exact."""
         return None if self._bound is None else self._shown(self._bound, (0, 2))
 
     @property
@@ -200,30 +201,30 @@ class Explanation:
 
     @property
     def exactness(self) -> str:
-        """``"exact"``, that is up to rounding, within :attr:`bound`; ``"estimated"``, with :attr:`std_error`;
-        or ``"unstated"``, for exact values that come from a table, which has no place for the bound."""
+        """``"exact"`` (up to rounding, within :attr:`bound`), ``"estimated"`` (with :attr:`std_error`), or
+        ``"unstated"`` for exact values from a table, which does not contain the bound."""
         return "exact" if self._bound is not None else "unstated" if self._std_error is None else "estimated"
 
     @property
     def std_error(self) -> Any:
-        """The standard error of each estimated value, in the shape of :attr:`values`; ``None`` for others. It
-        is large enough for the value ± 1.96 of it to hold the truth about 95 times in 100 or more, at few
-        draws too; it is 0 only where nothing was drawn."""
+        """The standard error of each estimated value, in the shape of :attr:`values`; ``None`` for other
+        values. The interval value ± 1.96 standard errors covers the true value with probability about 0.95 or
+        more, also with few draws. It is 0 only if nothing was drawn."""
         return None if self._std_error is None else self._shown(self._std_error, (0, 1, 2))
 
     @property
     def certificate(self) -> Certificate | None:
-        """Largest residual, largest bound, and whether each residual is within its bound; ``None`` for values
-        that are not exact, and for values that need not add up: of some of the features, or of an
-        :attr:`index` that does not add up."""
+        """The largest residual, the largest bound, and whether each residual is within its bound. ``None``
+        for values that are not exact, for a selection of features, and for an :attr:`index` that does not add
+        up."""
         core_certificate = self._core.certificate
         return None if core_certificate is None else Certificate(*core_certificate)
 
     @property
     def covariance(self) -> Any:
-        """The covariance of the values in a row under the posterior of a Gaussian process, (n, d, d), or (n,
-        d, d, m); of a single feature its variance. ``None`` unless the explainer was asked for it,
-        ``Explainer(..., covariance=True)``, and for tables, which hold :attr:`sd` alone."""
+        """The posterior covariance of the values of a row, (n, d, d), or (n, d, d, m); for a single feature
+        its variance. ``None`` without ``Explainer(..., covariance=True)``, and for tables, which contain
+        :attr:`sd` alone."""
         if self._covariance is None:
             return None
         if self._squeezed[1]:
@@ -232,21 +233,21 @@ class Explanation:
 
     @property
     def sd(self) -> Any:
-        """The posterior standard deviation of each value, in the shape of :attr:`values`: how sure the model
-        is of it, as against :attr:`std_error`, how exactly it is computed. ``None`` unless the explainer was
-        asked for covariances."""
+        """The posterior standard deviation of each value, in the shape of :attr:`values`. It measures the
+        uncertainty of the model, whereas :attr:`std_error` measures the error of the computation. ``None``
+        without ``Explainer(..., covariance=True)``."""
         return None if self._sd is None else self._shown(self._sd, (0, 1, 2))
 
     @property
     def sure_by(self) -> dict[str, Any] | None:
-        """Where :attr:`sd` and :attr:`covariance` come from, ``{"kind": "posterior"}`` say; ``None`` where
-        there are none."""
+        """The source of :attr:`sd` and :attr:`covariance`, for example ``{"kind": "posterior"}``; ``None``
+        without them."""
         source = self._core.sure_by
         return None if source is None else json.loads(source)
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """The ends of each value's credible interval, central, of this probability, in the shape of
-        :attr:`values`."""
+        """Returns the ends of the central credible interval of each value with probability ``level``, in the
+        shape of :attr:`values`."""
         self._check_sure(joint=False)
         if not 0 < level < 1:
             raise ValueError(f"level = {level!r}: it is a probability between 0 and 1")
@@ -254,15 +255,15 @@ class Explanation:
         return self.values - reach, self.values + reach
 
     def importance(self, level: float = 0.95) -> dict[str, np.ndarray]:
-        """The importance of features over rows, with its uncertainty: a dict of arrays, one number for each
-        feature, from the most to the least important, from which data frames can be made.
+        """Returns the importance of features over rows, with its uncertainty: a dict of arrays, which can be
+        made into a data frame, with features sorted from the most to the least important.
 
         ``mean_abs`` is the mean of ``|value|``, ``std_error`` its standard error over rows, and ``low`` to
-        ``high`` the interval of this level, by Student's distribution. Rows count as a random sample of those
-        that could have been explained; estimated values bring their own errors along, which make ``|value|``
-        larger on average. ``mean`` is the mean value; ``q05``, ``median`` and ``q95`` are quantiles of
-        ``|value|``. ``in_order`` is the probability that the feature matters more than the one below it, by a
-        normal approximation of their paired differences. Of a single row, what is not known is NaN."""
+        ``high`` its interval at ``level``, by Student's distribution. The rows count as a random sample of a
+        population of rows. Estimated values add their own errors, which increase ``|value|`` on average.
+        ``mean`` is the mean value; ``q05``, ``median`` and ``q95`` are quantiles of ``|value|``. ``in_order``
+        is the probability that the feature matters more than the next one, by a normal approximation of their
+        paired differences. For a single row, unknown numbers are NaN."""
         if len(self.output_names) > 1:
             raise ValueError(
                 f"importance is that of one of {len(self.output_names)} outputs: pick it, as in "
@@ -286,9 +287,9 @@ class Explanation:
         }
 
     def probability(self, a: str | int, b: str | int, *, by_size: bool = True) -> Any:
-        """The probability that feature ``a``, by name or number, matters more than ``b`` in each row: that
-        its value is larger in size; without ``by_size`` that it is larger; (n,), or (n, m). To rounding:
-        values are jointly normal."""
+        """Returns the probability that the absolute value of feature ``a``, a name or number, is larger than
+        that of ``b``, for each row; without ``by_size`` the value itself; (n,), or (n, m). Exact up to
+        rounding, because values are jointly normal."""
         self._check_sure(joint=True)
         places = [
             _positions(feature, self.feature_names, "feature", len(self.feature_names)) for feature in (a, b)
@@ -299,15 +300,15 @@ class Explanation:
         return self._shown(self._core.probability(int(places[0]), int(places[1]), bool(by_size)), (0, 2))
 
     def probability_of_top(self, k: int, *, n_samples: int = 10_000, seed: int = 0) -> tuple[Any, Any]:
-        """The probability that the ``k`` features whose values are largest in size in a row are the true top
-        ``k``, estimated from draws, and its standard error; each (n,), or (n, m)."""
+        """Returns the probability that the ``k`` features with the largest absolute values in a row are the
+        true top ``k``, and its standard error, estimated from draws; each (n,), or (n, m)."""
         self._check_sure(joint=True)
         estimates = self._core.probability_of_top(_count(k, "k"), _count(n_samples, "n_samples"), seed)
         return self._shown(estimates[0], (0, 2)), self._shown(estimates[1], (0, 2))
 
     def sample(self, n_samples: int, *, seed: int = 0) -> Any:
-        """Draws of all values of a row from their posterior, (n_samples, n, d), or (n_samples, n, d, m).
-        Features vary together by the row's :attr:`covariance`; rows are drawn independently of each other."""
+        """Returns draws of all values of a row from their posterior, (n_samples, n, d), or (n_samples, n, d,
+        m). Features have the row's :attr:`covariance`; rows are drawn independently of each other."""
         self._check_sure(joint=True)
         drawn = self._core.draws(_count(n_samples, "n_samples"), seed)
         return np.stack([self._shown(draw, (0, 1, 2)) for draw in drawn])
@@ -315,22 +316,21 @@ class Explanation:
     def _check_sure(self, joint: bool) -> None:
         if self._sd is None:
             raise ValueError(
-                "the explanation has no posterior: ask a Gaussian process, Explainer(model, background, "
+                "the explanation has no posterior: explain a Gaussian process, Explainer(model, background, "
                 "covariance=True)"
             )
         if joint and self._covariance is None:
             raise ValueError(
-                "the explanation comes from a table, which does not hold how values vary together: JSON "
-                "files do"
+                "the explanation comes from a table, which has no covariance of its values: load a JSON file"
             )
 
     @property
     def interactions(self) -> Any:
-        """For an :attr:`index` of interactions, values of d features as symmetric matrices, (n, d, d), or (n,
-        d, d, m): features' own on the diagonal, half of each pair's on either side, so that a row's matrix
-        sums to all of its values. Where sets have up to k features, likewise (n, d, …, d) with k axes of
-        features: a set's value is shared out among all places whose features are that set. ``None``
-        otherwise."""
+        """For an :attr:`index` of pairs, the values as symmetric matrices, (n, d, d), or (n, d, d, m).
+        Features' own values are on the diagonal, and half of each pair's value is on either side, so that a
+        row's matrix sums to all of its values. For sets of up to k features the shape is (n, d, …, d) with k
+        axes of features, and a set's value is divided equally among all entries whose indices are that set.
+        ``None`` for an index of single features."""
         subsets = self._core.subsets
         if subsets is None:
             return None
@@ -354,7 +354,7 @@ class Explanation:
 
     @property
     def duels(self) -> list[Duel] | None:
-        """Which duels the rows are, one each; ``None`` where they are none."""
+        """The duel of each row; ``None`` if the rows are not duels."""
         if self._core.duels is None:
             return None
         duels = []
@@ -366,15 +366,15 @@ class Explanation:
         return duels
 
     def average(self, weights: Any = None) -> Explanation:
-        """The mean of rows, of which the values add up to the mean prediction: values are linear in the
-        model's output. Of duels these are the values of an item against many, of a set of matches, or of a
-        context; those of a duel the other way round have the opposite sign, so orient duels first, by who won
-        for example: over both orders of two items a mean is 0.
+        """Returns means over rows. Their values add up to the mean prediction, because values are linear in
+        the model's output. For duels, these are the values of an item against many opponents, of a set of
+        matches, or of a context. Values of a duel change sign if its sides are exchanged, so orient duels
+        first, for example by the winner; a mean over both orders of two items is 0.
 
-        ``weights`` are one a row, not negative, by default equal, for one mean; or (k, n), for k of them.
-        Bounds are means of bounds, with what rounding adds; standard errors are means of theirs, no less than
-        those of the means. How values of one row vary with those of another is not kept, so of a mean over
-        several there is neither :attr:`sd` nor :attr:`covariance`."""
+        ``weights``, not negative and by default equal, are (n,) for one mean, or (k, n) for k means. Bounds
+        are means of bounds plus a rounding term. Standard errors are means of standard errors, which are
+        upper bounds of those of the means. The covariance between rows is not kept, so a mean over several
+        rows has neither :attr:`sd` nor :attr:`covariance`."""
         if self._squeezed[0]:
             raise ValueError("this is the explanation of a single row, which is its own mean")
         count = len(self.row_numbers)
@@ -429,8 +429,8 @@ class Explanation:
     # ----------------------------------------------------------------------------------------------
 
     def to_shap(self) -> Any:
-        """This explanation as a ``shap.Explanation``, for shap's plots. Groups of columns have no single
-        value: their data are NaN."""
+        """Returns this explanation as a ``shap.Explanation``, for shap's plots. The data of a group of
+        columns are NaN."""
         import shap
 
         single = [
@@ -448,8 +448,8 @@ class Explanation:
         )
 
     def to_shapiq(self) -> Any:
-        """The values of one row and output as ``shapiq.InteractionValues``, for shapiq's plots: of
-        ``explanation[0]``, say."""
+        """Returns the values of one row and output, for example of ``explanation[0]``, as
+        ``shapiq.InteractionValues``, for shapiq's plots."""
         import shapiq
 
         if not self._squeezed[0] or len(self.output_names) > 1:
@@ -474,10 +474,10 @@ class Explanation:
         )
 
     def to_frame(self, library: str = "pandas") -> Any:
-        """One line a row and output: ``row, output, base_value, prediction, residual``, then one column a
-        feature and, for estimated values, its standard error in ``std_error:feature``, and its :attr:`sd` in
-        ``sd:feature``: the table that the command line writes, and :meth:`from_frame` reads. ``library`` is
-        ``"pandas"`` or ``"polars"``."""
+        """Returns a table with one line per row and output: ``row, output, base_value, prediction,
+        residual``, then one column per feature. Estimated values have their standard errors in
+        ``std_error:feature``, and :attr:`sd` is in ``sd:feature``. The command line writes the same table,
+        and :meth:`from_frame` reads it. ``library`` is ``"pandas"`` or ``"polars"``."""
         n, m = len(self.row_numbers), len(self.output_names)
         columns = {
             "row": np.repeat(self.row_numbers, m),
@@ -496,8 +496,8 @@ class Explanation:
 
     @classmethod
     def from_frame(cls, frame: Any) -> Explanation:
-        """Reads a table that :meth:`to_frame` or ``riesz explain`` made, or some of its rows, as a pandas or
-        polars frame. It holds neither the explained rows nor the bound of exact values, nor does it name the
+        """Reads a table of :meth:`to_frame` or ``riesz explain``, or some of its rows, from a pandas or
+        polars frame. The table contains neither the explained rows, nor the bound of exact values, nor the
         game."""
         numbers = [name for name in frame.columns if name != "output"]
         header = [str(name) for name in numbers]
@@ -510,14 +510,14 @@ class Explanation:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the explanation as JSON, which ``riesz plot``, ``report`` and ``inspect`` read too."""
+        """Writes the explanation as JSON, which ``riesz plot``, ``report`` and ``inspect`` also read."""
         check_ending(path, (".json",), "save writes JSON (for a table use .to_frame())")
         self._check_whole()
         write(path, self._core.to_json())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Explanation:
-        """Reads what :meth:`save` or ``riesz explain -o FILE.json`` wrote."""
+        """Reads a JSON file of :meth:`save` or ``riesz explain -o FILE.json``."""
         content = pathlib.Path(path).read_bytes()
         if not content.lstrip().startswith(b"{"):
             raise ValueError(
@@ -532,7 +532,7 @@ class Explanation:
             raise ValueError(f"{path}: {error}") from None
 
     def report(self, path: str | os.PathLike[str], title: str = "Explanation") -> None:
-        """Writes a self-contained HTML page: importance, beeswarm, dependence, each row, exactness,
+        """Writes a self-contained HTML page with importance, beeswarm, dependence, each row, exactness and
         provenance."""
         if not isinstance(title, str):
             raise TypeError(f"title = {title!r}: it is a text")
@@ -557,7 +557,7 @@ class Explanation:
         if self._std_error is not None:
             state = f"estimated, standard errors up to {self._std_error.max(initial=0.0):.1e}"
         elif self._bound is None:
-            state = "not said how exact"
+            state = "exactness unknown"
         elif not self._core.is_efficient:
             state = f"each value exact within {self._bound.max(initial=0.0):.1e}"
         elif certificate is None:
@@ -579,15 +579,15 @@ class Explanation:
         return _unpickle, (3, {"core": self._core, "data": self._data, "squeezed": self._squeezed})
 
 
-#: What a core says of some players, by their places.
+#: The core's values of some players, with the positions of these players.
 PartValues = tuple[_core.Explanation, Sequence[int]]
 
 
 def joined(
     blocks: Sequence[Sequence[PartValues]], players: Sequence[tuple[str, list[int]]], **parts_of_result: Any
 ) -> Explanation:
-    """The outputs of ``blocks`` beside each other, each the sum of its parts. Where no column of a player
-    reaches a part, its value there is 0. See :func:`_of` for the rest."""
+    """Joins the outputs of ``blocks``; each output is the sum of its parts. A player without a column in a
+    part has value 0 there. See :func:`_explanation_from` for the other arguments."""
     parts = [part for block in blocks for part, _ in block]
     subsets = None
     if parts[0].subsets is not None:
@@ -599,7 +599,7 @@ def joined(
         ]
         blocks = [[(part, places_of(part, used)) for part, used in block] for block in blocks]
     sets = len(players if subsets is None else subsets)
-    # One estimate makes the sum one; what is exact has no standard error.
+    # A sum with an estimated part is estimated; exact parts have standard error 0.
     exact, stated = all(part.bound is not None for part in parts), all(_is_stated(part) for part in parts)
     samplings = [part.sampling for part in parts if part.sampling is not None]
     has_covariance = all(part.covariance is not None for part in parts)
@@ -625,8 +625,8 @@ def joined(
 
 
 def mixed(parts: Sequence[_core.Explanation], weights: Sequence[float]) -> _core.Explanation:
-    """The mixture of explanations by models of which each is the right one with a probability: values are
-    means, and their covariance is the mean of covariances and that of the means."""
+    """Returns the explanation of a mixture of models with these weights. Values are means; their covariance
+    is the mean covariance plus the covariance of the means (law of total covariance)."""
     mean: Any = lambda arrays: sum(weight * array for weight, array in zip(weights, arrays))
     values, fields = mean(part.values for part in parts), _parts_of(parts[0])
     if all(part.covariance is not None for part in parts):
@@ -645,7 +645,7 @@ def mixed(parts: Sequence[_core.Explanation], weights: Sequence[float]) -> _core
 def named_sums(
     explanation: Explanation, weights: np.ndarray, column: str, names: Sequence[str]
 ) -> Explanation:
-    """Means of rows as sums of so much weight each, with their names in a last column of the data."""
+    """Multiplies row means by their total weights, which gives sums, and adds a last data column of names."""
     core, times = explanation._core, np.asarray(weights, dtype=float)[:, None]
     fields, (columns, levels, cells) = _parts_of(core), core.data
     for name in ("values", "std_error"):
@@ -665,7 +665,7 @@ def _parts_of(core: _core.Explanation) -> dict[str, Any]:
 
 
 def _size(part: _core.Explanation) -> np.ndarray:
-    """The sum of the absolute values that add up, for each row and output."""
+    """Returns the sum of the absolute values of all terms, (rows, outputs)."""
     return np.abs(part.predictions) + np.abs(part.base_values) + np.abs(part.values).sum(axis=1)
 
 
@@ -678,8 +678,8 @@ def _concatenated(arrays: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def _cube(block: Sequence[PartValues], name: str, players: int) -> np.ndarray:
-    """The sum over parts of numbers of players, rows × players × outputs. Standard errors add up too: the
-    draws of the parts are the same."""
+    """Returns a field summed over parts, rows × players × outputs. Standard errors add up as well, because
+    the parts share their draws."""
     first = block[0][0]
     total = np.zeros((len(first.row_numbers), players, len(first.output_names)))
     for part, used in block:
@@ -690,8 +690,8 @@ def _cube(block: Sequence[PartValues], name: str, players: int) -> np.ndarray:
 
 
 def _joint(block: Sequence[PartValues], players: int) -> np.ndarray:
-    """The covariance of the values of all players, rows × players × players × outputs, of a block of one
-    part."""
+    """Returns the covariance of the values of all players, rows × players × players × outputs, for a block
+    with one part."""
     ((part, used),) = block
     covariance = part.covariance
     assert covariance is not None
@@ -701,7 +701,7 @@ def _joint(block: Sequence[PartValues], players: int) -> np.ndarray:
 
 
 def _pair(block: Sequence[PartValues], name: str) -> np.ndarray:
-    """The sum over parts of numbers of rows and outputs."""
+    """Returns a field of shape (rows, outputs), summed over parts."""
     return (
         np.sum([getattr(part, name) for part, _ in block], axis=0)
         if len(block) > 1
@@ -710,7 +710,7 @@ def _pair(block: Sequence[PartValues], name: str) -> np.ndarray:
 
 
 def _bound(block: Sequence[PartValues], players: int) -> np.ndarray:
-    """The bounds of parts, and what rounding adds to their sum."""
+    """Returns the sum of the parts' bounds, plus the rounding error of the sum."""
     bound = _pair(block, "bound")
     if len(block) == 1:
         return bound
@@ -729,7 +729,7 @@ def _explanation_from(
     sampling: dict[str, int] | None = None,
     **parts: Any,
 ) -> Explanation:
-    """An explanation of its parts, under the names that pickles of version 2 have for them."""
+    """Builds an explanation from fields, with the names that pickles of version 2 use."""
     columns = [_column(cells) for cells in data.T]
     numbers = np.stack([numbers for _, numbers in columns], axis=1) if columns else np.empty((len(data), 0))
     model, run = (list(provenance[facts].items()) for facts in ("model", "run"))
@@ -762,7 +762,7 @@ def _count(value: Any, label: str) -> int:
 
 
 def _positions(key: Any, names: Sequence[str] | None, label: str, count: int) -> Any:
-    """Names as numbers; a mask as numbers; numbers and slices as they are."""
+    """Returns names and masks as numbers; numbers and slices are returned unchanged."""
     if hasattr(key, "to_numpy"):
         key = key.to_numpy()
     if isinstance(key, np.ndarray) and key.ndim == 0:
@@ -791,13 +791,13 @@ def _positions(key: Any, names: Sequence[str] | None, label: str, count: int) ->
     raise IndexError(f"a {label} is picked by a whole number, a name, a slice or a list, not by {key!r}")
 
 
-#: What stands for a number that is missing, among the levels that stand for the others.
+#: The level of a missing number, in a column whose numbers are kept as levels.
 MISSING = "missing"
 
 
 def _column(cells: np.ndarray) -> tuple[list[str] | None, np.ndarray]:
-    """A column's levels (``None`` for numbers) and its numbers in the core's form, which has no missing
-    numbers: a column with some is one of levels."""
+    """Returns a column's levels (``None`` for numbers) and its numbers in the core's form. The core has no
+    missing numbers, so a column with missing numbers becomes one of levels."""
     known = cells
     if cells.dtype == object:
         known = np.array([np.nan if is_missing(cell) else cell for cell in cells], dtype=object)
@@ -811,14 +811,14 @@ def _column(cells: np.ndarray) -> tuple[list[str] | None, np.ndarray]:
             return None, numbers
         spelled = lambda value: MISSING if np.isnan(value) else repr(float(value)).removesuffix(".0")
         texts = [spelled(value) for value in numbers]
-        # In the order of the numbers, NaN last.
+        # Sorted by number, NaN last.
         levels = [spelled(value) for value in np.unique(numbers)]
     code = {level: float(k) for k, level in enumerate(levels)}
     return levels, np.array([code[text] for text in texts])
 
 
 def _cells(core: _core.Explanation) -> np.ndarray:
-    """The explained rows with levels by name, and the numbers of a column of which some are missing."""
+    """Returns the explained rows, with levels by name and columns with missing numbers as numbers."""
     _, levels, numbers = core.data
     if all(level is None for level in levels):
         return numbers
@@ -831,8 +831,7 @@ def _cells(core: _core.Explanation) -> np.ndarray:
 
 
 def _numbers_of(levels: Sequence[str]) -> list[float] | None:
-    """The numbers that the levels stand for, if they are those of a column of numbers in which some are
-    missing."""
+    """Returns the numbers of the levels of a numeric column with missing cells; ``None`` for other levels."""
     try:
         numbers = [float("nan") if level == MISSING else float(level) for level in levels]
     except ValueError:
@@ -841,7 +840,7 @@ def _numbers_of(levels: Sequence[str]) -> list[float] | None:
 
 
 def check_ending(path: str | os.PathLike[str], known: Sequence[str], why: str) -> None:
-    """Refuses a name whose ending promises another format; one without ending promises nothing."""
+    """Refuses a path whose suffix belongs to another format; a path without suffix is accepted."""
     ending = pathlib.Path(path).suffix
     if ending and ending.lower() not in known:
         raise ValueError(f"{path} ends in {ending}, but {why}: give a name that ends in {known[0]}")

@@ -1,4 +1,4 @@
-"""Which features matter overall: to what a model says, and to how right it is."""
+"""Global importance of features: for a model's output (Sobol indices) and for its loss (SAGE values)."""
 
 from __future__ import annotations
 
@@ -20,35 +20,33 @@ __all__ = ["SageValues", "SobolIndices", "sage_values", "sobol_indices"]
 
 @dataclass(frozen=True, eq=False)
 class SobolIndices:
-    """Shares of the variance of a model's output, of shape (d,), or (d, m) for m outputs; NaN for one that
-    does not vary."""
+    """Shares of the variance of a model's output, of shape (d,), or (d, m) for m outputs; NaN for a constant
+    output."""
 
     feature_names: list[str]
-    #: What each feature explains alone, ``Var E[f | X_j] / Var f``.
+    #: The first-order indices, ``Var E[f | X_j] / Var f``.
     first_order: np.ndarray
-    #: Its Shapley effect, which lies between the other two; Shapley effects add up to 1.
+    #: The Shapley effects, between first-order and total indices; they sum to 1.
     shapley_effects: np.ndarray
-    #: What is left unexplained without it, ``E Var[f | all others] / Var f``.
+    #: The total indices, ``E Var[f | all others] / Var f``.
     total_order: np.ndarray
     #: The variance of each output.
     variance: Any
     #: A proved bound on the error of each share.
     bound: Any
-    #: The values of the ``index`` that was asked for, not divided by the variance, as an explanation of one
-    #: row.
+    #: The values of the requested ``index``, not divided by the variance, as an explanation of one row.
     explanation: Explanation
-    #: The same of functions drawn from the posterior, if ``draws`` were asked for: ``first_order``,
-    #: ``shapley_effects`` and ``total_order``, of shape (draws, d) or (draws, d, m), and ``variance``,
-    #: (draws,) or (draws, m).
+    #: With ``draws``, the indices of functions drawn from the posterior: ``first_order``, ``shapley_effects``
+    #: and ``total_order``, of shape (draws, d) or (draws, d, m), and ``variance``, (draws,) or (draws, m).
     draws: dict[str, np.ndarray] | None = None
 
     def interval(self, level: float = 0.95) -> dict[str, tuple[Any, Any]]:
-        """Credible intervals of this probability, by the draws' quantiles, of each of what :attr:`draws`
-        holds. They are central, and reach to the estimate where that lies outside: draws vary less than is
-        expected far from the support points."""
+        """Returns credible intervals with probability ``level`` for each entry of :attr:`draws`, from
+        quantiles of the draws. They are central, but are extended to the estimate if it lies outside. Far
+        from the support points draws vary less than the posterior."""
         if self.draws is None:
             raise ValueError(
-                "there are no draws: ask a Gaussian process, sobol_indices(model, background, "
+                "there are no draws: take a Gaussian process, sobol_indices(model, background, "
                 "posterior=True, draws=200)"
             )
         if not 0 < level < 1:
@@ -61,8 +59,8 @@ class SobolIndices:
         return intervals
 
     def to_frame(self) -> Any:
-        """A ``pandas.DataFrame`` of the three, a line a feature, the largest Shapley effect first; of a
-        single output."""
+        """Returns a ``pandas.DataFrame`` of the three indices of a single output, one line per feature, the
+        largest Shapley effect first."""
         import pandas as pd
 
         if np.ndim(self.first_order) > 1:
@@ -76,7 +74,7 @@ class SobolIndices:
         return frame.sort_values("shapley_effect", ascending=False)
 
     def plot(self, ax: Any = None, max_display: int | None = 10) -> Any:
-        """:func:`riesz.plots.bar` of the parts of the variance, of a single output."""
+        """Draws the parts of the variance of a single output by :func:`riesz.plots.bar`."""
         return plots.bar(self.explanation, ax, max_display)
 
 
@@ -85,26 +83,25 @@ class SageValues:
     """The contribution of each feature to reducing a model's loss (SAGE)."""
 
     feature_names: list[str]
-    #: They add up to ``base_loss - loss``.
+    #: The values, (d,); they sum to ``base_loss - loss``.
     values: np.ndarray
-    #: Standard errors over rows: how far other labelled rows could have led. ``None`` of a single row.
+    #: Standard errors from the sampling of labelled rows. ``None`` for a single row.
     std_error: np.ndarray | None
-    #: Standard errors over orders of features; ``None`` where all coalitions of features were valued, which
-    #: is exact.
+    #: Standard errors from the sampling of orders of features; ``None`` if all coalitions were evaluated.
     sampling_error: np.ndarray | None
-    #: The mean loss of the mean prediction.
+    #: The mean loss of the constant mean prediction.
     base_loss: float
     #: The mean loss of the model.
     loss: float
     #: ``"squared error"`` or ``"log loss"``.
     measure: str
-    #: How many coalitions of features were valued.
+    #: The number of evaluated coalitions.
     coalitions: int
-    #: The same as an explanation of one row.
+    #: The values as an explanation of one row.
     explanation: Explanation
 
     def to_frame(self) -> Any:
-        """A ``pandas.DataFrame``, a line a feature, the largest value first."""
+        """Returns a ``pandas.DataFrame``, one line per feature, the largest value first."""
         import pandas as pd
 
         columns = {"value": self.values, "std_error": self.std_error, "sampling_error": self.sampling_error}
@@ -113,32 +110,31 @@ class SageValues:
         return frame.sort_values("value", ascending=False)
 
     def plot(self, ax: Any = None, max_display: int | None = 10) -> Any:
-        """:func:`riesz.plots.bar`."""
+        """Draws the values by :func:`riesz.plots.bar`."""
         return plots.bar(self.explanation, ax, max_display)
 
 
 def single_expansion(
     model: Any, background: Any, groups: Groups | None, weights: Any, game: str
 ) -> tuple[Explainer, Part, list[Any]]:
-    """A model's one expansion, and the players that have a share in it, by an explainer that knows how to
-    read both."""
+    """Returns an explainer of the model, its only expansion, and the players with a column in it."""
     explainer = Explainer(model, background, game=game, groups=groups, weights=weights)
     parts = explainer._imported.parts
     if not explainer._cores or explainer.exactness != "exact":
         raise UnsupportedModelError(
-            f"it takes a model whose kernel is known: {explainer.reason or 'this one is not'}"
+            f"this needs a model with a known kernel: {explainer.reason or 'this one is not'}"
         )
     if len(parts) != 1:
         raise UnsupportedModelError(
-            f"it takes one kernel machine, and a {explainer._imported.kind} is {len(parts)}"
+            f"this needs one kernel machine, and a {explainer._imported.kind} has {len(parts)}"
         )
     playing = [player for player in model_players(explainer._players, parts[0].owners) if player[1]]
     return explainer, parts[0], playing
 
 
 def _placed(numbers: np.ndarray, explainer: Explainer) -> np.ndarray:
-    """Numbers by player of the user; players without a share in the model have 0. Players are in the last
-    axis."""
+    """Returns numbers in the order of the user's players, which are the last axis; players without a column
+    in the model have 0."""
     out = np.zeros((*numbers.shape[:-1], len(explainer._players)))
     out[..., explainer._used[0]] = numbers
     return out
@@ -156,42 +152,41 @@ def sobol_indices(
     seed: int = 0,
     threads: int | None = None,
 ) -> SobolIndices:
-    """Sobol indices and Shapley effects of a model's output: which features it varies with.
+    """Sobol indices and Shapley effects: each feature's share of the variance of a model's output.
 
-    Exact, with a proved bound, where features are independent of each other and each is distributed as in the
-    rows of ``background`` (groups of columns: jointly so): the variance given some features is a product game
-    over pairs of support points.
+    They are exact, with a proved bound, if features are independent and each feature (each group of columns
+    jointly) has the distribution of the rows of ``background``. The variance given some features is then a
+    product game over pairs of support points.
 
     Parameters
     ----------
     model
-        A kernel model, as for :class:`riesz.Explainer`: one whose kernel is a product over features, or a sum
-        of products.
+        A kernel model, as for :class:`riesz.Explainer`, whose kernel is a product over features or a sum of
+        products.
     background : array or data frame of shape (b, d)
     groups : dict of name to list of columns, optional
-        Columns that count as one. Columns that depend on each other belong together.
+        Columns that count as one feature. Dependent columns belong together.
     index : str, default "shapley"
-        Which parts :attr:`SobolIndices.explanation` holds, as for :class:`riesz.Explainer`; ``"moebius"`` are
-        first-order and second-order Sobol indices, times the variance.
+        The values in :attr:`SobolIndices.explanation`, as for :class:`riesz.Explainer`; ``"moebius"`` gives
+        first-order and second-order Sobol indices times the variance.
     weights : array of shape (b,), optional
     posterior : bool, default False
-        For Gaussian processes with a posterior: the mean over the functions that it thinks possible, exactly,
-        in place of that of their mean. What is not known of the function varies, too, so variances are
-        larger.
+        For Gaussian processes with a posterior: whether to return the exact posterior mean of the indices'
+        numerators and of the variance, instead of those of the mean function. They include the posterior
+        variance, so variances are larger.
     draws : int, default 0
-        With ``posterior``: how many functions to draw from it, for :attr:`SobolIndices.draws` and its
-        :meth:`~SobolIndices.interval`. A draw is exact at the support points, and between them the mean of
-        the process given what it is there; so draws vary less than is expected, where inputs are far from
-        support points. Directions in which the prior hardly varies (less than 1e-9 of the largest) are left
-        out.
+        With ``posterior``: number of functions drawn from the posterior, for :attr:`SobolIndices.draws` and
+        :meth:`~SobolIndices.interval`. A draw is exact at the support points; elsewhere it is the conditional
+        mean given its values there, so draws vary too little at inputs far from support points. Directions
+        with a prior variance below 1e-9 of the largest are omitted.
     seed : int, default 0
-        For the draws.
+        Seed of the draws.
     threads : int, optional
 
     Notes
     -----
-    Cost O(n² d b), with n support points (times products of the kernel). Sources: Sobol 1993; Homma and
-    Saltelli 1996; Owen 2014; Song, Nelson and Staum 2016.
+    Cost O(n² d b) for n support points (times the number of products of the kernel). Sources: Sobol 1993;
+    Homma and Saltelli 1996; Owen 2014; Song, Nelson and Staum 2016.
 
     Examples
     --------
@@ -212,7 +207,7 @@ def sobol_indices(
     rows = explainer._model_rows(explainer._background, "background")[0]
 
     def find(draws: tuple[int, int] | None) -> tuple[_core.Explanation, dict[str, np.ndarray], np.ndarray]:
-        """The shares of players, the variance, and the bound on shares, for each output."""
+        """Returns the shares of players, the variance, and the bound on shares, for each output."""
         core, first, effects, total, bound = _core.sobol_indices(
             part.expansion._with_posterior() if posterior else part.expansion._core,
             rows,
@@ -236,7 +231,7 @@ def sobol_indices(
     drawn = None
     if draws:
         _, raw, _ = find((int(draws), int(seed)))
-        # Outputs × draws × players, and outputs × draws.
+        # Shapes (outputs, draws, players) and (outputs, draws).
         several = {
             name: draws_of_output.reshape(len(bounds), draws, *draws_of_output.shape[1:])
             for name, draws_of_output in raw.items()
@@ -268,29 +263,29 @@ def sage_values(
     seed: int = 0,
     threads: int | None = None,
 ) -> SageValues:
-    """SAGE values: how much each feature takes off a model's loss (Covert, Lundberg and Lee 2020).
+    """SAGE values: the contribution of each feature to reducing a model's loss (Covert, Lundberg and Lee
+    2020).
 
-    A coalition of features is worth the loss of the mean prediction less that of predictions whose absent
-    features are averaged over the background. What coalitions are worth is computed for all rows with all of
-    the background; only where all coalitions of features are more than ``2 * permutations * d``, random
-    orders of features are drawn.
+    The value of a coalition is the loss of the mean prediction minus the loss of the predictions in which
+    absent features are averaged over the background. It is computed for all rows with the whole background.
+    Orders of features are drawn at random only if there are more than ``2 * permutations * d`` coalitions.
 
     Parameters
     ----------
     model
-        A kernel model, as for :class:`riesz.Explainer`. For classifiers, one with class probabilities of its
-        own, such as :class:`riesz.KernelLogisticRegression`: the loss is the log loss. For others it is the
-        squared error, summed up over outputs.
+        A kernel model, as for :class:`riesz.Explainer`. Classifiers need their own class probabilities, such
+        as :class:`riesz.KernelLogisticRegression`, and have the log loss. Other models have the squared
+        error, summed over outputs.
     X : array or data frame of shape (n, d)
-        Labelled rows, best those that the model was not fitted on.
+        Labelled rows, preferably not the training rows.
     y : array of shape (n,) or (n, m)
         Numbers, or classes.
     background : array or data frame of shape (b, d), optional
-        What absent features are taken from; by default ``X``. Cost grows with n · b.
+        Rows from which absent features take their values, by default ``X``. The cost grows with n · b.
     groups : dict of name to list of columns, optional
     weights : array of shape (b,), optional
     permutations : int, default 256
-        Random orders, each of which is taken backwards too.
+        Number of random orders; each is also used in reverse.
     seed : int, default 0
     threads : int, optional
 

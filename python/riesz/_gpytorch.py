@@ -1,8 +1,7 @@
-"""Gaussian processes of GPyTorch and BoTorch as expansions.
+"""Reads Gaussian processes of GPyTorch and BoTorch as expansions.
 
-A model's ``forward`` is code that can do anything, so its kernel and mean are read and the expansion is then
-compared with what the model itself predicts. A model that cannot be read is explained by the mean of its
-posterior."""
+A model's ``forward`` is arbitrary code. So its kernel and mean are read, and the expansion is compared with
+the model's own predictions. A model that cannot be read is explained by its posterior mean."""
 
 from __future__ import annotations
 
@@ -39,13 +38,13 @@ class Output:
     """One output of a model as an expansion."""
 
     block: Block
-    #: The mean that the block is, by the model itself.
+    #: The posterior mean of this output, computed by the model itself.
     function: Callable[[Any], np.ndarray]
     is_log: bool
 
 
 def read(model: Any, function: Callable[[Any], np.ndarray]) -> Imported:
-    """The posterior mean of a model in the user's columns and units, which is ``function`` of rows."""
+    """Reads a model; ``function`` returns its posterior mean in the user's columns and units."""
     blocks: list[Block] = []
     refusal, explained, prediction = None, "posterior mean", function
     rows = _training_rows(model)
@@ -57,11 +56,10 @@ def read(model: Any, function: Callable[[Any], np.ndarray]) -> Imported:
         if any(output.is_log for output in outputs):
             explained = _botorch.LOG_MEAN
         if explained == _botorch.LOG_MEAN or _error_of(function, rows) is not None:
-            # BoTorch has no posterior where some outputs alone are transformed.
+            # BoTorch has no posterior if only some outputs are transformed.
             prediction = lambda X: np.column_stack([output.function(X) for output in outputs])
     except Exception as error:
-        # Kernels and means are code of people's own, such as networks before a kernel, which fails on rows as
-        # they are.
+        # Kernels and means are user code, such as networks before a kernel, which may fail on these rows.
         refusal = error if isinstance(error, UnsupportedModelError) else _not_read(model, error)
         without_mean = _error_of(function, rows)
         if without_mean is not None:
@@ -69,7 +67,7 @@ def read(model: Any, function: Callable[[Any], np.ndarray]) -> Imported:
     return Imported(
         blocks,
         explained,
-        # A multi-task model takes rows with and without the task.
+        # A multi-task model takes rows with or without the task column.
         [] if rows is None or hasattr(model, "num_non_task_features") else numbered(rows.shape[1]),
         type(model).__name__,
         [f"y{o}" for o in range(len(members))] if len(members) > 1 else [],
@@ -91,8 +89,8 @@ def _not_read(model: Any, error: Exception) -> UnsupportedModelError:
 
 
 def _error_of(function: Callable[[Any], np.ndarray], rows: np.ndarray | None) -> UnsupportedModelError | None:
-    """Why a model has no mean a row; ``None`` if it has one. What else goes wrong is said where values are
-    asked for."""
+    """Returns an error if the model has no mean for each row, else ``None``. Other errors are raised when
+    values are computed."""
     if rows is None:
         return None
     try:
@@ -109,7 +107,7 @@ def _is_single(model: Any) -> bool:
 
 
 def _training_rows(model: Any) -> np.ndarray | None:
-    """The training rows of a model in the user's columns; ``None`` if it keeps none, or not as a table."""
+    """Returns the training rows in the user's columns; ``None`` if the model has none, or not as a table."""
     while hasattr(model, "models") and len(model.models):
         model = model.models[0]
     inputs = getattr(model, "train_inputs", None)
@@ -118,14 +116,14 @@ def _training_rows(model: Any) -> np.ndarray | None:
     if not inputs:
         return None
     rows = inputs[0]
-    # Models of several outputs repeat their rows.
+    # Models with several outputs repeat their rows.
     while rows.ndim > 2:
         rows = rows[0]
     return rows.detach().cpu().double().numpy() if rows.ndim == 2 else None
 
 
 def _output(model: Any, name: str) -> Output:
-    """A model of one output."""
+    """Reads a model with one output."""
     import gpytorch
     import torch
 
@@ -155,7 +153,7 @@ def _output(model: Any, name: str) -> Output:
         model, model.train_inputs[0].shape[1] if known is None else known.shape[1]
     )
     with evaluated(model):
-        # A model of BoTorch that predicts holds its training rows as its kernel takes them.
+        # In prediction mode, a BoTorch model holds its training rows as its kernel takes them.
         points = model.train_inputs[0].detach().cpu().double()
         targets = model.train_targets.detach().cpu().double().numpy()
     width = points.shape[1]
@@ -189,7 +187,7 @@ def _output(model: Any, name: str) -> Output:
 
 
 def _input_transform(model: Any, width: int) -> tuple[list[Owner], Transform]:
-    """The owners of the columns of the kernel, and how they are made of the user's."""
+    """Returns the owners of the kernel's columns, and the transform of the user's columns."""
     if getattr(model, "input_transform", None) is None:
         return list(range(width)), None
     names = numbered(width)
@@ -202,7 +200,7 @@ def _input_transform(model: Any, width: int) -> tuple[list[Owner], Transform]:
 
 
 def _mean(module: Any, kind: str, width: int) -> tuple[float, np.ndarray | None]:
-    """A mean as a constant and slopes, (columns,); ``None`` for no slopes."""
+    """Returns a mean as a constant and slopes, (columns,); ``None`` for no slopes."""
     from gpytorch import means
 
     if type(module) is means.ConstantMean:
@@ -220,8 +218,8 @@ def _mean(module: Any, kind: str, width: int) -> tuple[float, np.ndarray | None]
 
 
 def _kernel(kernel: Any, columns: list[int], chosen: bool = False) -> rk.Kernel:
-    """``kernel`` over those of the model's columns that it is given; ``chosen`` says that it does not choose
-    among them."""
+    """Returns ``kernel`` over some of the model's columns; with ``chosen`` its ``active_dims`` have already
+    been applied."""
     from gpytorch import kernels as gk
 
     if len(kernel.batch_shape):
@@ -233,7 +231,7 @@ def _kernel(kernel: Any, columns: list[int], chosen: bool = False) -> rk.Kernel:
     number = lambda tensor: float(tensor.detach())
     scales = lambda: np.asarray(kernel.lengthscale.detach().cpu().double()).ravel().tolist()
     if type(kernel) is gk.ScaleKernel:
-        # It takes over its base's active_dims and calls its forward, which does not choose again.
+        # It copies its base's active_dims and calls its forward, which does not select columns again.
         return number(kernel.outputscale) * _kernel(kernel.base_kernel, columns, chosen=True)
     if type(kernel) in (gk.AdditiveKernel, gk.ProductKernel):
         parts = [_kernel(part, columns) for part in kernel.kernels]

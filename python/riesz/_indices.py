@@ -1,4 +1,4 @@
-"""Indices that are more than a name."""
+"""Indices with parameters."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import numpy as np
 
 
 class Semivalue(str):
-    """The semivalue of a measure on [0, 1] that is given by some chances and their weights, as an ``index``.
+    """A semivalue given by probabilities of inclusion and their weights, as an ``index``.
 
-    A feature's value is what it adds on average, where each of the others is present with a chance that is
-    drawn from ``chances`` by ``weights``: ``sum_q weights[q] * E[v(S + j) - v(S)]`` with S of the others,
-    each with chance ``chances[q]`` (Dubey, Neyman and Weber 1981). Exact, as Banzhaf values are, whose mean
-    these are. As text, which it is, ``"semivalue(0.2: 0.5, 0.8: 0.5)"``.
+    A feature's value is its mean contribution to a random coalition: q is drawn by ``weights``, and each
+    other feature is present with probability ``chances[q]`` (Dubey, Neyman and Weber 1981). With S the random
+    coalition it is ``sum_q weights[q] * E[v(S + j) - v(S)]``. It is exact, as a weighted mean of Banzhaf
+    values. The object is the text ``"semivalue(0.2: 0.5, 0.8: 0.5)"``.
 
     Parameters
     ----------
     chances : array of shape (q,)
-        From 0 to 1; at most 1000.
+        Probabilities of inclusion, from 0 to 1; at most 1000 of them.
     weights : array of shape (q,)
-        Not negative, and 1 together. They are taken as they are.
+        Nonnegative weights with sum 1. They are not normalised.
 
     Examples
     --------
@@ -52,5 +52,5 @@ class Semivalue(str):
         return super().__new__(cls, f"semivalue({listed})")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Copies and pickles are made of the text.
+        # Copies and pickles are made from the text.
         return str, (str(self),)

@@ -1,4 +1,4 @@
-"""Through which mediators an effect goes."""
+"""The shares of an effect that pass through each mediator."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ from ._table_columns import Rows
 class MediatorShares:
     """The share of an effect, or of a contrast of effects, that passes through each mediator."""
 
-    #: What it is of, in words.
+    #: Description of the effect.
     what: str
     #: The treatments, by name.
     treatments: dict[str, np.ndarray]
-    #: Names of the mediators, one a column of :attr:`values`.
+    #: Names of the mediators, the columns of :attr:`values`.
     mediators: tuple[str, ...]
-    #: Shapley values, (rows, mediators): with :attr:`base_values` they add up to :attr:`mean`.
+    #: Shapley values, (rows, mediators); with :attr:`base_values` they sum to :attr:`mean`.
     values: np.ndarray
-    #: What is there whatever the treatment, (rows,): the outcome where mediators are as in the background; 0
-    #: of contrasts, but for what studies do not tell.
+    #: The part that does not depend on the treatment, (rows,): the outcome with background mediators. For
+    #: contrasts it is 0, except for parts that the studies do not support.
     base_values: np.ndarray
     #: The effect, (rows,).
     mean: np.ndarray
 
     def to_frame(self) -> Any:
-        """One line a row: treatments, the value of each mediator, base value and mean."""
+        """Returns a data frame with one line per row: treatments, the value of each mediator, base value and
+        mean."""
         import pandas
 
         values = {f"through {name}": column for name, column in zip(self.mediators, self.values.T)}
@@ -49,8 +50,8 @@ class MediatorShares:
 def values_through(
     parts: list[_Part], levels: Levels, background: Any, options: Mapping[str, Any]
 ) -> np.ndarray:
-    """The values of mediators, (rows, mediators): those of the outcome at the rows of study 1 by the weights
-    that these have, averaged over hyper-parameters."""
+    """Returns the values of mediators, (rows, mediators): weighted sums of the outcome's values at the rows
+    of study 1, averaged over hyper-parameters."""
     total: Any = 0.0
     for weight, of_rows, outcome, rows in parts:
         model = Expansion._wrap(outcome)
@@ -62,5 +63,6 @@ def values_through(
     return total
 
 
-#: A weight, weights of rows of study 1, the outcome at mediators, and the mediators of these rows.
+#: A weight, the weights of rows of study 1, the outcome as a function of mediators, and these rows'
+#: mediators.
 _Part = tuple[float, np.ndarray, _core.Expansion, np.ndarray]

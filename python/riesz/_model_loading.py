@@ -1,5 +1,5 @@
-"""Models as they are read: expansions, how the user's columns become theirs, how they add up, and whether
-they are the model."""
+"""Imported models: expansions, the transforms of the user's columns, their sums, and the comparison with the
+model's own predictions."""
 
 from __future__ import annotations
 
@@ -17,106 +17,104 @@ from ._expansion import Expansion
 from ._validation import as_cells, names_of, numbered
 from .kernels import Kernel
 
-#: Rows at which expansions are compared with their model.
+#: Number of rows at which expansions are compared with their model.
 CHECKED = 16
 
-#: Numbers that sparse support vectors are written out to.
+#: Maximum size of sparse support vectors that are converted to dense ones, in numbers.
 MOST_NUMBERS = 100_000_000
 
 #: The largest difference between a model's prediction and that of its expansions, relative to their size: see
 #: :func:`compare`.
 TOLERANCE = 1e-6
 
-#: The same where rows or parameters are in single precision.
+#: The same tolerance for rows or parameters in single precision.
 SINGLE_TOLERANCE = 5e-3
 
-#: The user's column that a column of an expansion is made of, or the columns.
+#: The user's column, or columns, from which a column of an expansion is computed.
 Owner = int | tuple[int, ...]
 
-#: From the user's rows to an expansion's; ``None`` if they are the same.
+#: A function from the user's rows to an expansion's rows; ``None`` if they are the same.
 Transform = Callable[[Any], np.ndarray] | None
 
 
 @dataclass(frozen=True)
 class Part:
-    """An expansion over columns that are made of the user's."""
+    """An expansion over columns that are computed from the user's columns."""
 
     expansion: Expansion
-    #: The user's column, or columns, that each of the expansion's columns comes from.
+    #: The user's column, or columns, from which each of the expansion's columns is computed.
     owners: Sequence[Owner]
     transform: Transform = None
-    #: Whether its points are rows, which a game may take for a background.
+    #: Whether its support points are rows, which a game may use as background.
     has_rows: bool = True
-    #: Facts about the expansion as it was read.
+    #: Facts from the model card.
     card: list[tuple[str, str]] = field(default_factory=list)
 
     @classmethod
     def from_expansion(cls, expansion: Expansion, has_rows: bool = True) -> Part:
-        """An expansion over the user's own columns."""
+        """Returns a part for an expansion over the user's columns."""
         return cls(expansion, list(range(len(expansion.feature_names))), None, has_rows, expansion._core.card)
 
 
-#: Parts that add up.
+#: Parts that are added up.
 Block = list[Part]
 
 
 @dataclass
 class Imported:
-    """A model as blocks of outputs beside each other, each a sum of expansions."""
+    """A model as a list of blocks of outputs; each block is a sum of expansions."""
 
-    #: Empty if the model cannot be read.
+    #: The blocks; empty if the model cannot be read.
     blocks: list[Block]
-    #: What the outputs are, for people.
+    #: Description of the outputs, for display.
     explained: str
-    #: The user's columns.
+    #: Names of the user's columns.
     feature_names: list[str]
     #: Kind of model.
     kind: str
     #: The names of the outputs.
     output_names: list[str]
     #: The model's own outputs at rows in the user's columns, (n,) or (n, outputs), for estimates; ``None`` if
-    #: it has none.
+    #: there is no such function.
     function: Callable[[Any], Any] | None = None
-    #: Why the model cannot be read as expansions.
+    #: The reason why the model cannot be read as expansions.
     refusal: UnsupportedModelError | None = None
     #: Whether the blocks still have to be compared with ``function``.
     unchecked: bool = False
-    #: Rows in the user's columns at which they are compared where there is no background; ``None`` if there
-    #: are none.
+    #: Rows in the user's columns for this comparison if there is no background; ``None`` if there are none.
     rows: np.ndarray | None = None
-    #: The largest relative difference.
+    #: Tolerance of the relative difference.
     tolerance: float = TOLERANCE
-    #: Whether differences are relative to each prediction alone, as those of products are, and not to the
-    #: largest one.
+    #: Whether differences are relative to each prediction, as for products, instead of the largest one.
     is_product: bool = False
-    #: How far the model's own kernel values may be off by rounding.
+    #: Bound on the rounding error of the model's own kernel values.
     rounding: float = 0.0
-    #: Whether the model's prediction is its user's code, which may do more than what was read. Then the model
-    #: is estimated, and otherwise a model that differs from its expansions is refused.
+    #: Whether the model's prediction is user code, which may do more than riesz read. If it differs from the
+    #: expansions, such a model is estimated, and other models are refused.
     may_do_more: bool = False
-    #: How far values may be from the model's by what its expansions leave out, one number an output; ``None``
-    #: if nothing is.
+    #: Bound on the error of values from what the expansions leave out, one number per output; ``None`` if
+    #: nothing is left out.
     left_out: np.ndarray | None = None
-    #: Models of which each is the right one with a probability, if the only block is their mean.
+    #: The weights and parts of a mixture of models, if the only block is their mean.
     mixture: list[tuple[float, Part]] | None = None
 
     @property
     def parts(self) -> list[Part]:
-        """All parts of all blocks."""
+        """The parts of all blocks."""
         return [part for block in self.blocks for part in block]
 
     @property
     def is_sum(self) -> bool:
-        """Whether some output is a sum of several expansions."""
+        """Whether some output is a sum of several expansions, or a mixture."""
         return self.mixture is not None or any(len(block) > 1 for block in self.blocks)
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether the outputs are those of one expansion that makes probabilities of them."""
+        """Whether the model is one expansion with class probabilities."""
         return len(self.parts) == 1 and self.parts[0].expansion._core.has_probabilities
 
     def readable(self) -> list[Block]:
-        """The blocks; raises :class:`UnsupportedModelError` if the model cannot be read."""
+        """Returns the blocks; raises :class:`UnsupportedModelError` if the model cannot be read."""
         if self.refusal is not None:
             raise self.refusal
         return self.blocks
@@ -124,32 +122,32 @@ class Imported:
 
 @dataclass
 class Read:
-    """The quantity that a fitted model computes."""
+    """The outputs of a fitted model, as a function and as expansions."""
 
-    #: What the outputs are, for people.
+    #: Description of the outputs, for display.
     explained: str
     output_names: list[str]
     #: The outputs at rows, (n,) or (n, outputs).
     function: Callable[[Any], Any]
-    #: The same as expansions; raises :class:`UnsupportedModelError` where there are none.
+    #: Returns the outputs as expansions; raises :class:`UnsupportedModelError` if there are none.
     expansions: Callable[[], list[Expansion]]
-    #: Whether the expansions' points are rows.
+    #: Whether the expansions' support points are rows.
     has_rows: bool = True
-    #: The outputs as sums of those of one expansion, (its outputs, outputs); ``None`` if they are the same.
+    #: The outputs as sums of those of one expansion, (its outputs, outputs); ``None`` for the identity.
     weights: np.ndarray | None = None
-    #: The user's column that each of the expansions' columns comes from, and how; ``None`` if they are the
-    #: same.
+    #: The user's column from which each of the expansions' columns is computed, and the transform; ``None``
+    #: if the columns are the same.
     made: tuple[list[int], Transform] | None = None
-    #: Rows in the user's columns at which the two are compared without a background; ``None`` for moved
-    #: support points.
+    #: Rows in the user's columns for the comparison without a background; ``None`` uses shifted support
+    #: points.
     rows: np.ndarray | None = None
-    #: Whether differences are relative to each output alone.
+    #: Whether differences are relative to each output.
     is_product: bool = False
-    #: How far the model's own kernel values may be off by rounding.
+    #: Bound on the rounding error of the model's own kernel values.
     rounding: float = 0.0
 
     def blocks(self) -> list[Block]:
-        """The expansions, over the user's own columns."""
+        """Returns the expansions over the user's columns."""
         parts = [Part.from_expansion(expansion, self.has_rows) for expansion in self.expansions()]
         if self.made is not None:
             parts = [replace(part, owners=self.made[0], transform=self.made[1]) for part in parts]
@@ -162,7 +160,7 @@ class Read:
 
 
 def imported_of(model: Any, read: Read, names: list[str]) -> Imported:
-    """A model over columns with these names, as expansions or with the reason why there are none."""
+    """Returns a model over columns with these names, as expansions or with the reason why it has none."""
     blocks, refusal, rows = [], None, read.rows
     try:
         blocks = read.blocks()
@@ -186,9 +184,9 @@ def imported_of(model: Any, read: Read, names: list[str]) -> Imported:
 
 
 def with_class_sums(pairs: Read, classes: Sequence[str]) -> Read:
-    """The decision functions of all pairs of three classes or more (positive for the first), and beside them
-    each class's sum of those that it is in. scikit-learn's one-vs-rest decision function is votes and a
-    squashed sum, and so it is no expansion."""
+    """Returns the one-vs-one decision functions of three or more classes (positive for the first class of a
+    pair), and for each class the signed sum of those of its pairs. scikit-learn's one-vs-rest decision
+    function is the votes plus a squashed sum, which is no expansion."""
     sums = np.zeros((len(pairs.output_names), len(classes)))
     for pair, (i, j) in enumerate(combinations(range(len(classes)), 2)):
         sums[pair, i], sums[pair, j] = 1.0, -1.0
@@ -202,7 +200,7 @@ def with_class_sums(pairs: Read, classes: Sequence[str]) -> Read:
 
 
 def names_in(model: Any, width: int) -> list[str]:
-    """The names of so many columns that a model of scikit-learn was fitted on."""
+    """Returns the column names of a fitted scikit-learn model with ``width`` columns."""
     names = getattr(model, "feature_names_in_", None)
     return numbered(width) if names is None else [str(name) for name in names]
 
@@ -216,7 +214,7 @@ def expansion_of(
     outputs: list[str],
     names: list[str] | None = None,
 ) -> Expansion:
-    """An expansion whose columns are the user's, or have these names."""
+    """Returns an expansion whose columns are the user's, or have these names."""
     size = int(np.prod(points.shape)) if hasattr(points, "toarray") else 0
     if size > MOST_NUMBERS:
         raise UnsupportedModelError(
@@ -233,47 +231,47 @@ def expansion_of(
 
 
 def moved_rows(points: np.ndarray) -> np.ndarray:
-    """Some of the points, each a tenth of a standard deviation away: at the points themselves a model may
-    only remember."""
+    """Returns some of the points, shifted by a tenth of a standard deviation. At the points themselves a
+    model may only reproduce the training targets."""
     if not len(points):
         return np.zeros((1, points.shape[1]))
     return some_rows(points) + 0.1 * points.std(axis=0)
 
 
 def some_rows(X: Any) -> Any:
-    """Up to :data:`CHECKED` rows, spread over those of ``X``, in the same form."""
+    """Returns at most :data:`CHECKED` rows, evenly spaced over ``X``, in the same form."""
     count = X.shape[0] if hasattr(X, "shape") else len(X)
     places = slice(0, count, max(1, -(-count // CHECKED)))
     if hasattr(X, "iloc"):
-        # Rows by their places, whatever their labels.
+        # Select rows by position, whatever their labels.
         return X.iloc[places]
     return X.tocsr()[places] if hasattr(X, "tocsr") else X[places]
 
 
 def compare(imported: Imported, X: Any, rows: Sequence[np.ndarray]) -> UnsupportedModelError | None:
-    """Compares what the model itself says of the rows of ``X`` with the sums of its expansions.
+    """Compares the model's own outputs at the rows of ``X`` with the sums of its expansions.
 
     Parameters
     ----------
     X
         Rows in the user's form.
     rows
-        The same in the columns of each part.
+        The rows of ``X`` in the columns of each part.
 
     Returns
     -------
     UnsupportedModelError or None
-        The error to raise where a prediction differs by more than
-        ``imported.tolerance`` (:data:`SINGLE_TOLERANCE` for rows in single precision) of the largest
-        prediction. As sums of large terms lose digits, 1e-4 of the sum of the absolute dual coefficients is
-        added to it, and 1e-7 of their sum times the kernel; and to the difference ``imported.rounding`` of
-        the sum of the absolute coefficients.
+        The error to raise if a prediction differs by more than ``imported.tolerance``
+        (:data:`SINGLE_TOLERANCE` for rows in single precision) times the size of the largest prediction. Sums
+        of large terms lose digits, so these are added to this size: 1e-4 of the sum of the absolute dual
+        coefficients, and 1e-7 of their sum times the kernel. ``imported.rounding`` times the sum of the
+        absolute coefficients is added to the allowed difference.
     """
     assert imported.function is not None
-    # The model's own sums may lose digits in single precision, where rows are.
+    # The model's own sums may lose digits for rows in single precision.
     plain = np.asarray(X, dtype=np.float64) if isinstance(X, np.ndarray) and X.dtype.kind == "f" else X
     with warnings.catch_warnings(), np.errstate(over="ignore"):
-        # A model may have been fitted with the names of columns or without, whatever the user's rows are.
+        # The model may have been fitted with or without column names.
         warnings.filterwarnings("ignore", "X (does not have|has) (valid )?feature names")
         expected = np.asarray(imported.function(plain), dtype=np.float64)
     expected = expected.reshape(len(expected), -1)
@@ -281,7 +279,7 @@ def compare(imported: Imported, X: Any, rows: Sequence[np.ndarray]) -> Unsupport
         [part.expansion._core.predict(part_rows) for part, part_rows in zip(imported.parts, rows)]
     )
     actual = np.hstack([sum(next(predictions) for _ in block) for block in imported.blocks])
-    # Below the smallest normal number digits are lost.
+    # Numbers below the smallest normal number lose digits.
     size: Any = np.abs(expected) + 1e-290
     if not imported.is_product:
         coefficients = sum(np.abs(part.expansion.coef).sum() for part in imported.parts)
@@ -294,7 +292,7 @@ def compare(imported: Imported, X: Any, rows: Sequence[np.ndarray]) -> Unsupport
     is_single = any(str(kind) in ("float32", "Float32") for kind in getattr(plain, "dtypes", []))
     tolerance = max(imported.tolerance, SINGLE_TOLERANCE) if is_single else imported.tolerance
     with np.errstate(invalid="ignore"):
-        # What overflows on both sides is the same.
+        # Equal infinities count as equal.
         agrees = actual.shape == expected.shape and np.all(
             (actual == expected) | (np.abs(actual - expected) <= tolerance * size)
         )
@@ -310,18 +308,18 @@ def compare(imported: Imported, X: Any, rows: Sequence[np.ndarray]) -> Unsupport
 
 
 def _absolute_sum(core: _core.Expansion, rows: np.ndarray) -> np.ndarray:
-    """The sums of an expansion with the absolute values of its coefficients, without the intercept."""
+    """Returns an expansion's sums with absolute coefficients, without the intercept, at ``rows``."""
     points, coef = (core.feature_names, core.levels, core.points), np.abs(core.coef)
     return _core.Expansion(core.kernel, points, coef, [0.0] * coef.shape[1], core.output_names).predict(rows)
 
 
 def outputs_of(blocks: Sequence[Block]) -> int:
-    """The number of outputs of some blocks."""
+    """Returns the number of outputs of some blocks."""
     return sum(len(block[0].expansion.output_names) for block in blocks)
 
 
 def mapped(part: Part, weights: np.ndarray, shift: np.ndarray, names: Sequence[str]) -> Part:
-    """The outputs of ``part`` times ``weights`` (its outputs × names) plus ``shift``."""
+    """Returns ``part`` with its outputs times ``weights`` (its outputs × names) plus ``shift``."""
     core = part.expansion._core
     coef, intercept = np.ascontiguousarray(core.coef @ weights), np.asarray(core.intercept) @ weights + shift
     points = core.feature_names, core.levels, core.points
@@ -342,8 +340,8 @@ def mapped(part: Part, weights: np.ndarray, shift: np.ndarray, names: Sequence[s
 def weighted_sum(
     members: Sequence[tuple[list[Block], np.ndarray]], shift: Any, names: Sequence[str]
 ) -> Block:
-    """The sum of members, each its outputs times weights (its outputs × names), plus ``shift``, as one
-    block."""
+    """Returns as one block the sum of members, each its outputs times its weights (its outputs × names), plus
+    ``shift``."""
     zero, parts = np.zeros(len(names)), []
     for blocks, weights in members:
         if outputs_of(blocks) != len(weights):
@@ -365,12 +363,12 @@ def weighted_sum(
 
 
 def _joined(parts: list[Part], names: Sequence[str]) -> Part:
-    """The sum of parts that have one kernel over the same columns, as one: sums of kernel machines are kernel
-    machines."""
+    """Returns the sum of parts with one kernel over the same columns as one part: a sum of kernel machines
+    with the same kernel is a kernel machine."""
     if len(parts) == 1:
         return parts[0]
     cores = [part.expansion._core for part in parts]
-    # Members often share rows.
+    # Members often have the same support points.
     points, place = np.unique(np.concatenate([core.points for core in cores]), axis=0, return_inverse=True)
     coef = np.zeros((len(points), len(names)))
     np.add.at(coef, place.ravel(), np.concatenate([core.coef for core in cores]))
@@ -381,7 +379,7 @@ def _joined(parts: list[Part], names: Sequence[str]) -> Part:
 
 
 def card_of(parts: Sequence[Part]) -> dict[str, str]:
-    """Facts about a model of these parts; where they differ, the first one's and how many there are."""
+    """Returns the facts of these parts; if they differ, the first one and their number."""
     values_of_fact: dict[str, dict[str, None]] = {}
     for part in parts:
         for name, value in part.card:
@@ -393,8 +391,7 @@ def card_of(parts: Sequence[Part]) -> dict[str, str]:
 
 
 def user_names(X: Any, imported: Imported) -> list[str]:
-    """The names of the user's columns: the model's, or the data frame's if the model was fitted without
-    names."""
+    """Returns the names of the user's columns: the model's, or the data frame's if the model has no names."""
     given_names = names_of(X)
     unnamed = imported.feature_names == numbered(len(imported.feature_names))
     return (

@@ -1,8 +1,8 @@
-"""Multiplicative models as expansions: ``e^b Π_j e^{β_j x_j}`` is one support point β of an exponential dot
-product kernel.
+"""Multiplicative models as expansions: ``e^b Π_j e^{β_j x_j}`` is an exponential dot product kernel with one
+support point β.
 
-Generalised linear models with a log link, proportional hazards, and the odds of naive Bayes and logistic
-regression."""
+These are generalised linear models with a log link, proportional hazards, and the odds of naive Bayes and
+logistic regression."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from .kernels import ExponentialDotProduct
 
 
 def _small_rows(points: np.ndarray) -> np.ndarray:
-    """Rows to compare models at: zeros, and one column after the other that moves the exponent by one at
-    most."""
+    """Returns rows for the comparison of models: zeros, and rows with one nonzero column that changes the
+    exponent by at most one."""
     width = points.shape[1]
     rows = np.zeros((min(16, 1 + width), width))
     positions = np.arange(1, len(rows))
@@ -35,7 +35,7 @@ def _small_rows(points: np.ndarray) -> np.ndarray:
 def _log_linear(
     model: Any, coef: np.ndarray, intercept: np.ndarray, explained: str, outputs: list[str], function: Any
 ) -> Read:
-    """``e^{X coef' + intercept}`` in the user's own columns."""
+    """Returns ``e^{X coef' + intercept}`` in the user's columns."""
 
     expansions = lambda: [_exponential(model, coef, intercept, outputs)]
     return Read(
@@ -48,7 +48,7 @@ def _exponential(model, coef, intercept, outputs, names=None, center=None):
         weights = np.diag(np.exp(intercept))
     if center is None:
         return expansion_of(model, ExponentialDotProduct(), coef, weights, 0.0, outputs, names)
-    # A support point as far from the centre as this is off, if at all, by a rounding of its distance.
+        # With this scale, a shifted support point loses at most the rounding of its distance to the centre.
     scale = np.sqrt((1.0 + np.abs(center)) / np.maximum(np.abs(coef).max(axis=0), 1e-100))
     kernel = ExponentialDotProduct(center=center.tolist(), scale=scale.tolist())
     return expansion_of(model, kernel, coef * scale**2 + center, weights, 0.0, outputs, names)
@@ -59,7 +59,7 @@ def _exponential(model, coef, intercept, outputs, names=None, center=None):
 
 
 def log_linear_regressor(model: Any) -> Read | None:
-    """A generalised linear model; ``None`` if its link is the identity."""
+    """Reads a generalised linear model with a log link; ``None`` for other links."""
     if type(model._base_loss.link).__name__ != "LogLink":
         return None
     coef, intercept = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64)), np.ravel(model.intercept_)
@@ -68,18 +68,18 @@ def log_linear_regressor(model: Any) -> Read | None:
 
 @dataclass(frozen=True)
 class Made:
-    """Columns that are made of the user's."""
+    """Columns that are computed from the user's columns."""
 
     names: list[str]
-    #: The user's column that each is made of, and how.
+    #: For each column the user's column that it comes from, and the transform of all columns.
     owners: list[int]
     transform: Callable[[Any], np.ndarray]
-    #: Rows of the user's columns, to compare models at.
+    #: Rows in the user's columns for the comparison of models.
     rows: np.ndarray
 
 
 def _pairs(classes: list[str]) -> tuple[list[tuple[int, int]], list[str], str]:
-    """The pairs of classes of the odds; the names of the outputs, and their description."""
+    """Returns the pairs of classes of the odds, the names of the outputs, and their description."""
     if len(classes) == 2:
         return [(1, 0)], [classes[1]], f"odds of class '{classes[1]}' against '{classes[0]}'"
     pairs = list(combinations(range(len(classes)), 2))
@@ -91,7 +91,7 @@ def _pairs(classes: list[str]) -> tuple[list[tuple[int, int]], list[str], str]:
 
 
 def _odds(model: Any, pairs: list[tuple[int, int]]) -> Callable[[Any], np.ndarray]:
-    """The odds of the model as a function of rows."""
+    """Returns the model's odds as a function of rows."""
 
     def odds(rows):
         logs = np.asarray(model.predict_log_proba(rows))
@@ -101,8 +101,8 @@ def _odds(model: Any, pairs: list[tuple[int, int]]) -> Callable[[Any], np.ndarra
 
 
 def _linear_odds(model: Any, coef: np.ndarray, intercept: np.ndarray, made: Made | None = None) -> Read:
-    """The odds of a model whose log-probabilities are, up to what all classes share, linear in columns made
-    of the user's."""
+    """Reads the odds of a model whose log-probabilities are linear in columns computed from the user's, up to
+    a term that all classes share."""
     pairs, outputs, explained = _pairs([str(name) for name in model.classes_])
     odds = _odds(model, pairs)
     first, second = ([pair[k] for pair in pairs] for k in (0, 1))
@@ -118,7 +118,7 @@ def _linear_odds(model: Any, coef: np.ndarray, intercept: np.ndarray, made: Made
 
 
 def gaussian_nb(model: Any) -> Read:
-    """Gaussian naive Bayes, over each column and its square, both centred in the middle of the classes'
+    """Reads Gaussian naive Bayes, over each column and its square, both centred at the mean of the classes'
     means."""
     theta, var = np.asarray(model.theta_), np.asarray(model.var_)
     middle, width = theta.mean(axis=0), theta.shape[1]
@@ -139,7 +139,7 @@ def gaussian_nb(model: Any) -> Read:
 
 
 def bernoulli_nb(model: Any) -> Read:
-    """Bernoulli naive Bayes, over each column, or over whether it is above the threshold."""
+    """Reads Bernoulli naive Bayes, over each column, or its indicator of values above the threshold."""
     log_present = np.asarray(model.feature_log_prob_)
     absent = np.log1p(-np.exp(log_present))
     intercept = np.asarray(model.class_log_prior_) + absent.sum(axis=1)
@@ -154,7 +154,7 @@ def bernoulli_nb(model: Any) -> Read:
 
 
 def counting_nb(model: Any) -> Read:
-    """Multinomial or complement naive Bayes, over counts."""
+    """Reads multinomial or complement naive Bayes, over counts."""
     coef = np.asarray(model.feature_log_prob_)
     prior = (
         np.zeros(len(coef)) if type(model).__name__ == "ComplementNB" else np.asarray(model.class_log_prior_)
@@ -163,7 +163,7 @@ def counting_nb(model: Any) -> Read:
 
 
 def categorical_nb(model: Any) -> Read:
-    """Categorical naive Bayes, over the levels of each column."""
+    """Reads categorical naive Bayes, over indicators of the levels of each column."""
     tables = [np.asarray(table) for table in model.feature_log_prob_]
     names = names_in(model, len(tables))
     owners = [j for j, table in enumerate(tables) for _ in range(table.shape[1])]
@@ -187,16 +187,17 @@ def categorical_nb(model: Any) -> Read:
 
 
 def odds(model: Any) -> Expansion:
-    """The odds of a fitted logistic regression of scikit-learn as a model to explain.
+    """Returns the odds of a fitted logistic regression of scikit-learn, as a model to explain.
 
-    ``Explainer(model)`` explains its decision function, the logarithm of the odds, to which features add; to
-    odds they multiply, and Shapley values share out the difference from the odds against the background.
+    ``Explainer(model)`` explains its decision function, the log odds, in which features are additive. In the
+    odds they are multiplicative, and Shapley values explain the difference from the mean odds of the
+    background.
 
     Parameters
     ----------
     model
-        A fitted ``LogisticRegression`` or ``LogisticRegressionCV``: of two classes the odds of the second, of
-        more (multinomial) those of each pair.
+        A fitted ``LogisticRegression`` or ``LogisticRegressionCV``. With two classes the result has the odds
+        of the second class; with more (multinomial) those of each pair.
 
     Returns
     -------
@@ -205,7 +206,7 @@ def odds(model: Any) -> Expansion:
     Raises
     ------
     UnsupportedModelError
-        For other models, and for those of several classes that are not multinomial.
+        For other models, and for models of several classes that are not multinomial.
 
     Examples
     --------
@@ -245,12 +246,12 @@ def _package(model: Any) -> str:
 
 
 def is_multiplicative(model: Any) -> bool:
-    """Whether it is a result of statsmodels or a fitter of lifelines."""
+    """Whether the model is a result of statsmodels or a fitter of lifelines."""
     return not isinstance(model, type) and _package(model) in ("statsmodels", "lifelines")
 
 
 def read_multiplicative(model: Any) -> Imported:
-    """A generalised linear model with a log link, or a model of proportional hazards."""
+    """Reads a generalised linear model with a log link, or a model of proportional hazards."""
     reader = {"GLMResultsWrapper": _glm, "GLMResults": _glm, "CoxPHFitter": _cox}.get(type(model).__name__)
     try:
         if reader is None:

@@ -1,4 +1,4 @@
-"""Who won: outcomes of duels as tables record them, read by the core, which knows the words."""
+"""Outcomes of duels in the usual notations of tables, which the core parses."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ from ._validation import is_missing
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The duels that have an outcome."""
+    """The duels with an outcome."""
 
-    #: The row of the table that each is of, ascending; a row of counts is up to three duels.
+    #: The table row of each duel, ascending; a row of counts is up to three duels.
     rows: np.ndarray
-    #: 1 where the left item won, 0 where the right one did, 0.5 for a tie, or the share that the left one
-    #: won.
+    #: 1 if the left item won, 0 if the right item won, 0.5 for a tie, or the left item's share of a win.
     outcome: np.ndarray
-    #: How much each counts; ``None`` where all count 1.
+    #: The weight of each duel; ``None`` if all weights are 1.
     weight: np.ndarray | None
 
     def to_core(
         self, left: np.ndarray, right: np.ndarray
     ) -> tuple[list[int], list[int], list[float], list[float] | None]:
-        """Duels as the core takes them, where ``left`` and ``right`` have a number a row of the table."""
+        """Returns duels as the core takes them; ``left`` and ``right`` have one number per table row."""
         weight = None if self.weight is None else self.weight.tolist()
         return left[self.rows].tolist(), right[self.rows].tolist(), self.outcome.tolist(), weight
 
@@ -42,7 +41,7 @@ def read_outcomes(
     wins: Any = None,
     missing: str = "error",
 ) -> Outcomes:
-    """Reads who won ``duels``, as :meth:`riesz.PreferenceClassifier.fit` describes it."""
+    """Reads the outcomes of ``duels`` in the forms of :meth:`riesz.PreferenceClassifier.fit`."""
     sources = [
         name
         for name, value in (("outcome", outcome), ("scores", scores), ("wins", wins))
@@ -75,7 +74,7 @@ def read_outcomes(
 
 
 def _words(outcome: Any, count: int) -> tuple[list[str | None], bool]:
-    """The cells as text, and whether all of them are numbers, which name no item."""
+    """Returns the cells as text, and whether all of them are numbers, which cannot be labels of items."""
     cells = np.asarray(outcome)
     if cells.shape != (count,):
         raise ValueError(
@@ -90,7 +89,7 @@ def _words(outcome: Any, count: int) -> tuple[list[str | None], bool]:
 
 
 def _columns(name: str, values: Any, count: int, widths: tuple[int, ...]) -> list[list[float]]:
-    """Columns of numbers, NaN where they are missing."""
+    """Returns columns of numbers, with NaN for missing ones."""
     cells = np.asarray(values, dtype=float)
     if cells.ndim != 2 or len(cells) != count or cells.shape[1] not in widths:
         columns = " or ".join(map(str, widths))

@@ -1,4 +1,4 @@
-"""Any classifier on pairs of items, and splits that keep pairs together."""
+"""Any classifier on pairs of items, and groups for splits that keep pairs together."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ._outcomes import read_outcomes
 
 
 class PairClassifier(BaseEstimator):
-    """Any classifier of scikit-learn on pairs of items,
-    ``(x_left, x_right)``: a baseline for :class:`PreferenceClassifier`.
+    """Any classifier of scikit-learn on pairs of items ``(x_left, x_right)``: a baseline for
+    :class:`PreferenceClassifier`.
 
-    Each duel is learnt in both orders, and predictions are averages over both, ``½ (p(l, r) + 1 - p(r, l))``,
-    so that who stands left means nothing. Split duels before fitting, never after: a mirrored duel tells its
-    twin. With logistic regression it is the baseline PAIR-LOGREG of Chau (2023), with a Gaussian process
-    PAIR-GP; boosted trees are often the one to beat.
+    Each duel is learnt in both orders, and predictions are averaged over both, ``½ (p(l, r) + 1 - p(r, l))``,
+    so they do not depend on the sides. Split duels before fitting, never afterwards: a mirrored duel contains
+    the outcome of the original. With logistic regression it is the baseline PAIR-LOGREG of Chau (2023), with
+    a Gaussian process PAIR-GP; boosted trees are often the strongest baseline.
 
     >>> from sklearn.ensemble import HistGradientBoostingClassifier
     >>> import numpy as np
@@ -32,8 +32,8 @@ class PairClassifier(BaseEstimator):
     Parameters
     ----------
     estimator : classifier
-        Fitted to a clone, which is
-        ``estimator_``. Ties and weights take one whose ``fit`` has ``sample_weight``.
+        The classifier, of which a clone is fitted (``estimator_``). Ties and weights need ``sample_weight``
+        in its ``fit``.
     """
 
     def __init__(self, estimator):
@@ -58,7 +58,7 @@ class PairClassifier(BaseEstimator):
         weight = np.ones(len(won)) if outcomes.weight is None else outcomes.weight
         if not ((weight > 0) & np.isfinite(weight)).all():
             raise ValueError("sample_weight: weights are positive numbers")
-        # Each duel in both orders; ties, which are half a win for either, as a win and a loss.
+        # Each duel in both orders; a tie, half a win for either side, as a win and a loss.
         places = np.concatenate([left, right]), np.concatenate([right, left])
         share, weight = np.concatenate([won, 1 - won]), np.concatenate([weight, weight])
         parts = [(share > 0, 1, weight * share), (share < 1, 0, weight * (1 - share))]
@@ -72,7 +72,7 @@ class PairClassifier(BaseEstimator):
         return self
 
     def predict_proba(self, left: Any, right: Any) -> np.ndarray:
-        """The probabilities that the right and that the left item wins: (duels, 2)."""
+        """Returns the probabilities that the right and that the left item wins: (duels, 2)."""
         check_is_fitted(self)
         straight, other = (
             self.estimator_.predict_proba(_wide(*sides))[:, 1] for sides in ((left, right), (right, left))
@@ -81,21 +81,21 @@ class PairClassifier(BaseEstimator):
         return np.column_stack([0.5 - ahead, 0.5 + ahead])
 
     def decision_function(self, left: Any, right: Any) -> np.ndarray:
-        """The log odds that the left item wins."""
+        """Returns the log odds that the left item wins."""
         probabilities = self.predict_proba(left, right)
         with np.errstate(divide="ignore"):
             return np.log(probabilities[:, 1]) - np.log(probabilities[:, 0])
 
     def predict(self, left: Any, right: Any) -> np.ndarray:
-        """Who is more likely to win, ``"left"`` or ``"right"``."""
+        """Returns the more likely winner, ``"left"`` or ``"right"``."""
         probabilities = self.predict_proba(left, right)
         return self.classes_[(probabilities[:, 1] > probabilities[:, 0]).astype(int)]
 
 
 def pair_groups(duels: Any) -> np.ndarray:
-    """The number of each duel's pair of items, the same for both orders: the
-    ``groups`` of scikit-learn's ``GroupKFold`` and its kin. A split that tears a pair's duels apart tells a
-    model what it is tested on.
+    """Returns the number of each duel's pair of items, the same for both orders, as ``groups`` of
+    scikit-learn's ``GroupKFold`` and similar splitters. If the duels of a pair are split, the training duels
+    contain information about the test duels.
 
     >>> pair_groups([(0, 1), (2, 1), (1, 0)]).tolist()
     [0, 1, 0]
@@ -112,7 +112,7 @@ def _picked(items: Any, places: np.ndarray) -> Any:
 
 
 def _wide(left: Any, right: Any) -> Any:
-    """Sides beside one another, as data frames if they are."""
+    """Returns both sides next to each other, as a data frame if they are data frames."""
     left, right = (
         side.to_frame().T.infer_objects()
         if getattr(side, "ndim", 2) == 1 and hasattr(side, "to_frame")

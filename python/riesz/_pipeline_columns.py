@@ -1,4 +1,4 @@
-"""Which of the user's columns each column that scikit-learn's transformers make is computed from."""
+"""The user's column from which each column of scikit-learn's transformers is computed (its owner)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ._validation import numbered
 
 
 def owners(step: Any, width: int, name: str, made: int | None = None) -> list[int]:
-    """For each column that a fitted transformer makes of ``width`` columns, the one that it is computed from.
-    ``made`` is how many it makes, if that is known."""
+    """Returns the owner of each column that a fitted transformer computes from ``width`` columns. ``made`` is
+    the number of its columns, if known."""
     if step is None or isinstance(step, str):
         return [] if step == "drop" else list(range(width))
-    # A subclass could do anything, so only scikit-learn's own classes are known, and riesz's.
+    # A subclass may do anything, so only classes of scikit-learn and riesz are known.
     is_known = type(step).__module__.startswith(("sklearn.", "riesz."))
     find_owners = _OWNERS.get(type(step).__name__) if is_known else None
     known = find_owners(step, width) if find_owners is not None else _selected(step) if is_known else None
@@ -25,7 +25,7 @@ def owners(step: Any, width: int, name: str, made: int | None = None) -> list[in
     if type(step).__name__ == "Pipeline" and is_known:
         return _pipeline(step, width, made)
     if width == 1:
-        # Whatever is made of one column is that column's.
+        # All columns computed from a single column are owned by it.
         return [0] * (_count(step, name) if made is None else made)
     raise UnsupportedModelError(
         f"the step '{name}' ({type(step).__name__}) is not known to compute each of its columns from one "
@@ -107,8 +107,8 @@ def _column_transformer(step: Any, width: int) -> list[int]:
     return owners_of_columns
 
 
-#: For each class of scikit-learn's, the owners of the columns that it makes; ``None`` if they have none, set
-#: as it is.
+#: For each class of scikit-learn, the owners of its columns; ``None`` if they have no single owner with these
+#: settings.
 _OWNERS: dict[str, Callable[[Any, int], list[int] | None]] = {
     "StandardScaler": _one_to_one,
     "MinMaxScaler": _one_to_one,
@@ -133,7 +133,7 @@ _OWNERS: dict[str, Callable[[Any, int], list[int] | None]] = {
 
 
 def _columns(columns: Any, names: list[str]) -> list[int]:
-    """Column numbers of what a ColumnTransformer calls columns."""
+    """Returns the column numbers for a column selection of a ColumnTransformer."""
     if isinstance(columns, str):
         return [names.index(columns)]
     if isinstance(columns, (int, np.integer)):

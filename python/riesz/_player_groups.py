@@ -1,4 +1,4 @@
-"""Players: which columns stand or fall together."""
+"""Players: columns, or groups of columns that are present or absent together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Groups = Mapping[str, Sequence[str | int]]
 
 
 def players_of(groups: Groups | None, imported: Any, names: list[str]) -> list[tuple[str, list[int]]]:
-    """Players over the user's columns."""
+    """Returns the players over the user's columns."""
     if groups is None:
         parts = imported.parts
         stored = parts[0].expansion._core.groups if parts and parts[0].transform is None else []
@@ -56,8 +56,9 @@ def players_of(groups: Groups | None, imported: Any, names: list[str]) -> list[t
 def model_players(
     players: list[tuple[str, list[int]]], owners: Sequence[int | tuple[int, ...]]
 ) -> list[tuple[str, list[int]]]:
-    """The players over the model's columns. One that is made of several of the user's columns belongs to the
-    player who has them all; where there is none, :class:`UnsupportedModelError` is raised."""
+    """Returns the players over the model's columns. A column that is computed from several of the user's
+    columns belongs to the player that has all of them; if there is none, :class:`UnsupportedModelError` is
+    raised."""
     player_of = {column: name for name, members in players for column in members}
     made: dict[int, list[int]] = {}
     for column, owner in enumerate(owners):
@@ -74,7 +75,7 @@ def model_players(
 
 
 def named_unions(unions: Any, names: list[str]) -> list[Any]:
-    """Unions of players, and of unions, by name."""
+    """Returns unions of players, and unions of unions, by name."""
     if isinstance(unions, str) or not isinstance(unions, Iterable):
         raise TypeError(
             f"unions is {unions!r}: it is a list of features and of lists of them, [['a', 'b'], ['c', 'd']]"
@@ -95,6 +96,6 @@ def named_unions(unions: Any, names: list[str]) -> list[Any]:
 
 
 def unions_among(unions: list[Any], names: set[str]) -> list[Any]:
-    """The unions of some of the players."""
+    """Returns the unions restricted to some of the players."""
     structure = [member if isinstance(member, str) else unions_among(member, set(names)) for member in unions]
     return [member for member in structure if member and (not isinstance(member, str) or member in names)]

@@ -1,4 +1,4 @@
-"""The style that all plots share: axes, colours, and the sentences below a plot."""
+"""The common style of all plots: axes, colours, and the notes below a plot."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 UP, DOWN, NEUTRAL, MUTED = "#d55e00", "#1f6fb2", "#868d96", "#5b6470"
 
-#: Colours of levels, which have no order: none lies between others.
+#: Colours of levels, which have no order: no colour is between two others.
 LEVELS = ["#4a6fd0", "#b07d00", "#00856f", "#c2416b", "#8a5fbf", "#5b7f1c"]
 
 
@@ -26,7 +26,7 @@ def _axes(ax: Axes | None, height: float, width: float = 7.2) -> Axes:
             ) from None
 
         ax = plt.figure(figsize=(width, height), layout="constrained").add_subplot()
-    # Bars are to have room on both sides.
+    # Bars need space on both sides.
     ax.use_sticky_edges = False
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)

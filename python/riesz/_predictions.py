@@ -1,4 +1,4 @@
-"""Fitted models that have no expansion, as functions: what they predict is asked for."""
+"""Fitted models without an expansion, as functions that return their predictions."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ._core import UnsupportedModelError
 from ._model_loading import Imported
 from ._validation import names_of, numbered
 
-#: The outputs of a model: what they are, their names (empty if they have none), and the function of rows.
+#: The outputs of a model: their description, their names (empty if there are none), and the function of rows.
 Outputs = tuple[str, list[str], Callable[[Any], Any]]
 
 
 def read_predictions(model: Any, reason: UnsupportedModelError, prefer_scores: bool = False) -> Imported:
-    """Any fitted model with a ``predict``, explained by its probabilities if it is a classifier, else by its
-    predictions.
+    """Reads any fitted model with a ``predict``, explained by its probabilities if it is a classifier, and
+    else by its predictions.
 
     Parameters
     ----------
     reason
-        Why its values are not exact; raised for a model without ``predict``.
+        The reason why values are not exact; raised for a model without ``predict``.
     prefer_scores
-        Whether a decision function is explained rather than probabilities.
+        Whether a decision function is preferred to probabilities.
     """
     output_function = _outputs(model, prefer_scores)
     if output_function is None:
@@ -37,7 +37,7 @@ def read_predictions(model: Any, reason: UnsupportedModelError, prefer_scores: b
 
 def _outputs(model: Any, prefer_scores: bool) -> Outputs | None:
     classes = getattr(model, "classes_", None)
-    # CatBoost's regressors have none of them.
+    # CatBoost's regressors have an empty list of classes.
     classes = None if classes is not None and not len(classes) else classes
     scores, probabilities = getattr(model, "decision_function", None), getattr(model, "predict_proba", None)
     if scores is not None and (prefer_scores or probabilities is None):
@@ -50,7 +50,7 @@ def _outputs(model: Any, prefer_scores: bool) -> Outputs | None:
             lambda rows: _side_by_side(probabilities(rows)),
         )
     if _is_booster(model):
-        # It takes arrays and data frames where predict takes XGBoost's own matrices.
+        # inplace_predict takes arrays and data frames; predict takes XGBoost's own matrices.
         return "prediction", [], model.inplace_predict
     predict = getattr(model, "predict", None)
     if predict is None:
@@ -58,15 +58,15 @@ def _outputs(model: Any, prefer_scores: bool) -> Outputs | None:
     labels = getattr(model, "labels_", None) if classes is None else classes
     if labels is None or np.ndim(labels) != 1:
         return "prediction", [], predict
-    # Labels are no quantities, whether they are numbers or not.
+    # Labels are not quantities, even if they are numbers.
     distinct = np.unique(labels)
     indicator = lambda rows: (np.asarray(predict(rows))[:, None] == distinct).astype(np.float64)
     return "predicted class (1 where it is predicted, else 0)", [str(name) for name in distinct], indicator
 
 
 def class_names(model: Any) -> list[str]:
-    """The names of the classes of a classifier, in the order of its probabilities; of several targets one
-    after the other."""
+    """Returns the class names of a classifier, in the order of its probabilities; for several targets one
+    target after the other."""
     classes = getattr(model, "classes_", None)
     if classes is None:
         return []
@@ -78,7 +78,7 @@ def class_names(model: Any) -> list[str]:
 
 
 def log_odds(model: Any) -> Callable[[Any], np.ndarray]:
-    """The log-odds of each class against all others, by the probabilities of the model."""
+    """Returns the log odds of each class against all others as a function of rows."""
 
     def function(rows: Any) -> np.ndarray:
         shares = np.asarray(_side_by_side(model.predict_proba(rows)), dtype=np.float64)
@@ -94,7 +94,7 @@ def log_odds(model: Any) -> Callable[[Any], np.ndarray]:
 
 
 def _side_by_side(answer: Any) -> Any:
-    """Classifiers of several targets answer with a list of arrays, one a target."""
+    """Returns one array of outputs; classifiers with several targets return a list of arrays."""
     return np.hstack(answer) if isinstance(answer, list) and np.ndim(answer[0]) == 2 else answer
 
 
@@ -103,11 +103,11 @@ def _is_booster(model: Any) -> bool:
 
 
 def _names(model: Any) -> list[str]:
-    """The names of the columns that a model was fitted on, numbered where it knows how many alone; empty
-    where not even that."""
+    """Returns the column names of a fitted model; numbered names if only their number is known, and an empty
+    list otherwise."""
     names = getattr(model, "feature_names_in_", None)
     names = [] if names is None else [str(name) for name in names]
-    # LightGBM makes names for the columns of arrays.
+    # LightGBM generates these names for the columns of arrays.
     if names and names != [f"Column_{j}" for j in range(len(names))]:
         return names
     width = len(names) or getattr(model, "n_features_in_", None)
@@ -115,8 +115,8 @@ def _names(model: Any) -> list[str]:
 
 
 def _with_names(function: Callable[[Any], Any], names: Sequence[str]) -> Callable[[Any], Any]:
-    """``function`` of data frames where the model was fitted on one and pandas is there; its warnings of
-    names are not shown."""
+    """Returns ``function`` for data frames if the model was fitted on one and pandas is installed, without
+    warnings about names."""
 
     def named(rows: Any) -> Any:
         if names and names != numbered(len(names)) and names_of(rows) is None and np.ndim(rows) == 2:

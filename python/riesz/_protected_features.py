@@ -1,5 +1,4 @@
-"""Training that is told not to lean on some features: a penalty on their Shapley values at the training
-rows."""
+"""Protected features: a penalty on their Shapley values at the training rows."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from . import _core
 from ._validation import as_numbers
 from .games import Game, Interventional, game_of, settings_of
 
-#: What says how features are protected, and is refused where none are.
+#: Settings of the protection with their defaults; other values are refused if no feature is protected.
 DEFAULTS = {
     "protect_strength": 1.0,
     "protect_game": "interventional",
@@ -21,16 +20,15 @@ DEFAULTS = {
     "protect_seed": 0,
 }
 
-#: Functionals of the coefficients, (n, players * n), and of how many coalitions they are estimates, if they
-#: are.
+#: Functionals of the coefficients, (n, players * n), and the number of coalitions if they are estimates.
 Functionals = tuple[np.ndarray, int | None]
 
 
 def penalty(
     estimator: Any, kernel: str, names: list[str], X: np.ndarray, known: Functionals | None
 ) -> tuple[np.ndarray, float, int | None] | None:
-    """The functionals of the coefficients that the estimator's ``protect`` requests (or those that are known
-    already), the strength of their penalty, and the number of coalitions that they are estimated from."""
+    """Returns the functionals of the coefficients for the estimator's ``protect`` (or the ``known`` ones),
+    the strength of their penalty, and the number of coalitions if they are estimates."""
     if estimator.protect is None:
         for name, default in DEFAULTS.items():
             if getattr(estimator, name) != default:
@@ -44,10 +42,10 @@ def penalty(
 
 
 def functionals(estimator: Any, kernel: str, names: list[str], X: np.ndarray) -> Functionals:
-    """The protected players' Shapley values at the rows of ``X``."""
+    """Returns the protected players' Shapley values at the rows of ``X``, as functionals of coefficients."""
     game = protected_game(estimator, X)
     levels = estimator._levels
-    # The training rows are codes already.
+    # The training rows already hold codes.
     rows = (
         X if game.background is X else as_numbers(game.background, names, "protect_game's background", levels)
     )
@@ -65,7 +63,7 @@ def budget(estimator: Any) -> dict[str, Any]:
 
 
 def protected_game(estimator: Any, X: Any) -> Game:
-    """The game whose values are penalised, by default against the training rows."""
+    """Returns the game of the penalised values, by default with the training rows as background."""
     game = game_of(estimator.protect_game, None, None, "protect_game")
     if game is None:
         game = Interventional()
@@ -73,7 +71,7 @@ def protected_game(estimator: Any, X: Any) -> Game:
 
 
 def players(protect: Any, names: list[str]) -> list[tuple[str, list[int]]]:
-    """The protected players: columns by name or number, or groups of them in a dict."""
+    """Returns the protected players: columns by name or number, or groups of columns in a dict."""
     if isinstance(protect, (str, int, np.integer)):
         protect = [protect]
     if not isinstance(protect, (Mapping, Sequence, np.ndarray)) or not len(protect):

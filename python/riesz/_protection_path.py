@@ -1,4 +1,4 @@
-"""The change of a model as features are protected more strongly."""
+"""Fits of a model with increasing strengths of protection."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .games import Observational
 
 @dataclass(frozen=True)
 class ProtectionPath:
-    """The change of a model as features are protected more strongly, one entry for each strength."""
+    """The scores and importances of a model, for each strength of protection."""
 
-    #: (s,)
+    #: The strengths of the penalty, (s,).
     strengths: np.ndarray
     #: The estimator's ``score`` at each strength, (s,).
     scores: np.ndarray
@@ -30,19 +30,19 @@ class ProtectionPath:
     estimators: list[Any]
 
     def plot(self, ax: Any = None) -> Any:
-        """:func:`riesz.plots.protection_path`."""
+        """Draws the path by :func:`riesz.plots.protection_path`."""
         return plots.protection_path(self, ax=ax)
 
 
 def protection_path(
     estimator: Any, X: Any, y: Any, strengths: Sequence[float], *, X_test: Any = None, y_test: Any = None
 ) -> ProtectionPath:
-    """Fits ``estimator``, whose ``protect`` names features, at each strength; scores it, and explains it
+    """Fits ``estimator``, whose ``protect`` names features, at each strength, scores it, and explains it
     under ``protect_game``.
 
-    Scores and Shapley values are those of the test rows, or of the training rows if there are none. What is
-    penalised is computed once: a further strength costs a fit, which for a logistic regression starts where
-    the previous one ended."""
+    Scores and Shapley values are computed at the test rows, or at the training rows if there are none. The
+    functionals of the penalty are computed once. A further strength costs one fit; logistic regression starts
+    from the previous solution."""
     from sklearn.base import clone
 
     if estimator.protect is None:
@@ -53,7 +53,7 @@ def protection_path(
     names: list[str] = []
     for strength in strengths:
         model = clone(estimator).set_params(protect_strength=strength)
-        # What the fits leave for one another.
+        # Values that the fits share.
         model._path = path
         model.fit(X, y)
         del model._path

@@ -1,4 +1,4 @@
-"""Plots of rankings and of who beats whom."""
+"""Plots of rankings and preferences."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ._validation import collected, is_whole, names_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Lines that lead the eye, and what is not known.
+#: Colours of guide lines and of unknown cells.
 FAINT, UNKNOWN = "#e6e8ec", "#c3c8cf"
-#: Points from one circle of a ladder to the next, and how far its arrows bend.
+#: Distance in points between the circles of a ladder, and the curvature of their arrows.
 LANE, BULGE = 30.0, 9.0
-#: Probabilities nearer to 0 and 1 count as these in mean log odds.
+#: Probabilities are clipped to [CLIP, 1 - CLIP] for mean log odds.
 CLIP = 1e-9
 
 
@@ -30,14 +30,14 @@ def ladder(
     max_triangles: int = 4,
     best: bool = True,
 ) -> Axes:
-    """Items by utility, a rung each, the best on top, with the credible intervals of
+    """Draws items by utility, one per line and the best on top, with the credible intervals of
     :func:`riesz.rankability.rankability`.
 
-    Beside the rungs stand places with their intervals and, with ``best``, how probable each item is to be the
-    best. The ``max_triangles`` most probable circles among the items shown have a lane each, in which arrows
-    lead from an item to the one that it beats, below the circle's probability. ``max_items`` is how many of
-    the best items are shown, or ``None`` for all. What stands beside the rungs is right of ``ax``, which
-    needs room there, as a figure with ``layout="constrained"`` makes it."""
+    Columns beside the lines show ranks with their intervals and, with ``best``, the probability that an item
+    is the best. Each of the ``max_triangles`` most probable circles among the shown items has a lane. Its
+    arrows lead from an item to the one that it beats, and the circle's probability is above them.
+    ``max_items`` is the number of items shown, the best ones, or ``None`` for all. The columns are right of
+    ``ax``, which needs room there; a figure with ``layout="constrained"`` makes it."""
     from .rankability import Rankability
 
     if not isinstance(rankability, Rankability):
@@ -94,11 +94,11 @@ def ladder(
         offset += 10.0
     below, missing = len(r.items) - count, len(r.triangles) - len(complete)
     remarks = [
-        "Arrows: circles of three, each of whom beats the next, and how probable they are." if drawn else "",
+        "Arrows: cycles of three items, each beating the next, with probabilities." if drawn else "",
         f"Not drawn: {_number(below, 'item')} below." if below else "",
         f"{'All' if not complete else f'{missing} of the'} "
-        f"{_number(len(r.triangles), 'most probable circle')} "
-        "need one of them."
+        f"{_number(len(r.triangles), 'most probable cycle')} "
+        "contain an item that is not drawn."
         if missing and max_triangles
         else "",
     ]
@@ -119,27 +119,27 @@ def preference_matrix(
     ax: Axes | None = None,
     **where: Any,
 ) -> Axes:
-    """The probability that the row's item beats the column's, as colours, and as numbers for up to 12 items.
-    Names that would be too small to read are left out.
+    """Draws the probability that the row's item beats the column's item as colours, and as numbers for up to
+    12 items. Names that would be too small to read are omitted.
 
     Parameters
     ----------
     model : fitted model of duels, or array (items, items)
         A :class:`riesz.PreferenceClassifier` or :class:`riesz.preference.PairClassifier`; a tie counts as
-        half a win. Or the probabilities themselves, or shares of duels won; NaN where nothing is known, and
-        whatever on the diagonal.
+        half a win. Or a matrix of probabilities, or of shares of duels won, with NaN for unknown pairs; its
+        diagonal is ignored.
     items : array, data frame or list
-        For a model its items, named by the data frame's index or by number; of a "bradley_terry" model their
-        labels do, too. For probabilities names, by default the index of a data frame of them.
+        For a model its items, named by the data frame's index or by number; for a "bradley_terry" model their
+        labels are enough. For probabilities the names, by default the index of their data frame.
     clusters : array (items,) or PreferenceClusters, optional
-        The cluster of each item. Clusters stand together, with lines between them.
+        The cluster of each item. Items of a cluster are adjacent, and lines separate the clusters.
     order : list of int, optional
-        Numbers of the items to be shown, from the top, as
-        ``np.argsort(-found.utility)`` of a :class:`riesz.rankability.Rankability`. By default all, by mean
-        log odds against the others, in clusters against the cluster's own.
+        Numbers of the shown items, from the top, for example ``np.argsort(-found.utility)`` of a
+        :class:`riesz.rankability.Rankability`. By default all items are sorted by mean log odds against the
+        others, within clusters against the items of the cluster.
     where
-        The contexts, users, home and names of the duels, as :meth:`riesz.PreferenceClassifier.predict_proba`
-        has them.
+        The contexts, users, home and names of the duels, as in
+        :meth:`riesz.PreferenceClassifier.predict_proba`.
     """
     probabilities, names = _probabilities(model, items, where)
     count = len(probabilities)
@@ -233,7 +233,7 @@ def preference_matrix(
 
 
 def _margin_transform(ax: Any) -> Any:
-    """Places right of the axes: points from their edge, and heights as in the axes."""
+    """Returns the transform for the right margin: points from the right edge, and heights of the axes."""
     from matplotlib.transforms import Affine2D, ScaledTranslation, blended_transform_factory
 
     points = Affine2D().scale(1 / 72) + ax.figure.dpi_scale_trans + ScaledTranslation(1, 0, ax.transAxes)
@@ -258,13 +258,13 @@ def _beside_text(
 
 
 def _circle(ax: Axes, heights: list[float], lane: float, colour: str, probability: float) -> None:
-    """Three rungs and the arrows between them, in a lane right of the axes."""
+    """Draws three items and the arrows between them, in a lane right of the axes."""
     from matplotlib.patches import FancyArrowPatch
     from matplotlib.path import Path
 
     middle, margin = sorted(heights)[1], _margin_transform(ax)
     for start, end in zip(heights, [*heights[1:], heights[0]]):
-        # Steps bend to the left, the way over both to the right.
+        # Arrows between neighbours curve to the left, the arrow over both to the right.
         bulge = BULGE * (-1 if middle in (start, end) else 1) * 4 / 3
         path = Path([(lane, start), (lane + bulge, start), (lane + bulge, end), (lane, end)], [1, 4, 4, 4])
         arrow = FancyArrowPatch(
@@ -285,7 +285,7 @@ def _circle(ax: Axes, heights: list[float], lane: float, colour: str, probabilit
 
 
 def _probability_text(probability: float) -> str:
-    """Two digits, which never make sure what is not."""
+    """Returns a probability with two digits; only exact 0 and 1 are written as 0 and 1."""
     if probability in (0.0, 1.0):
         return f"{probability:g}"
     if probability < 0.005:
@@ -294,7 +294,7 @@ def _probability_text(probability: float) -> str:
 
 
 def _short(name: Any, limit: int = 30) -> str:
-    """A name without its middle, if it is long: beginnings are often alike."""
+    """Returns a long name without its middle, because beginnings are often alike."""
     text = textwrap.shorten(str(name), 10_000)
     return (
         text if len(text) <= limit else f"{text[: limit // 2]}…{text[len(text) - (limit - limit // 2 - 1) :]}"
@@ -310,14 +310,14 @@ def _number(count: int, noun: str) -> str:
 
 
 def _probabilities(model: Any, items: Any, circumstances: dict[str, Any]) -> tuple[np.ndarray, list]:
-    """Probabilities of all ordered pairs, and the names of items."""
+    """Returns the probabilities of all ordered pairs, and the names of items."""
     if hasattr(model, "predict_proba"):
         return _predicted(model, items, circumstances)
     if circumstances:
         raise TypeError(
-            f"{', '.join(circumstances)}: probabilities that are given are those of one place: give a "
-            f"model to say "
-            "where"
+            f"{', '.join(circumstances)}: a matrix of probabilities has no contexts, users, home or ids: "
+            f"give a "
+            "model"
         )
     try:
         probabilities = np.array(model, dtype=float)
@@ -345,7 +345,7 @@ def _probabilities(model: Any, items: Any, circumstances: dict[str, Any]) -> tup
 
 def _predicted(model: Any, items: Any, circumstances: dict[str, Any]) -> tuple[np.ndarray, list]:
     if items is None:
-        raise ValueError("items: a model is asked about items, so give them")
+        raise ValueError("items: a model predicts duels between items, so give them")
     items = collected(items)
     count = len(items)
     if count < 2:
@@ -367,7 +367,7 @@ def _predicted(model: Any, items: Any, circumstances: dict[str, Any]) -> tuple[n
 
 
 def _names(items: Any, count: int, are_names: bool) -> list:
-    """The names in an index, the items themselves if they are names, or numbers."""
+    """Returns the names in an index, the items themselves if they are names, or numbers."""
     index = getattr(items, "index", None)
     if index is not None and not callable(index):
         return list(index)
@@ -381,7 +381,7 @@ def _picked(items: Any, places: np.ndarray) -> Any:
 
 
 def _log_odds(probabilities: np.ndarray) -> np.ndarray:
-    """With nothing where nothing is known."""
+    """Returns the log odds, with NaN for unknown pairs and on the diagonal."""
     clipped = np.clip(probabilities, CLIP, 1 - CLIP)
     log_odds = np.log(clipped) - np.log1p(-clipped)
     np.fill_diagonal(log_odds, np.nan)

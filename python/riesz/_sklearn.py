@@ -1,8 +1,7 @@
-"""scikit-learn's fitted kernel models and what is made of them (pipelines, searches, ensembles) as
-expansions.
+"""Reads fitted models of scikit-learn (kernel models, pipelines, searches, ensembles) as expansions.
 
-Nothing is guessed: a part that is not known raises :class:`~riesz.UnsupportedModelError` naming it, and the
-model is explained by what it predicts."""
+An unknown part raises an :class:`~riesz.UnsupportedModelError` that names it, and the model is then explained
+by its predictions."""
 
 from __future__ import annotations
 
@@ -39,14 +38,14 @@ from ._validation import as_cells, numbered
 
 
 def import_model(model: Any) -> Imported:
-    """``model`` as sums of expansions, or else as a function and the reason why."""
+    """Returns ``model`` as sums of expansions, or else as a function with the reason."""
     from sklearn.utils.validation import check_is_fitted
 
     if isinstance(model, type):
         raise TypeError(f"{model.__name__} is a class: give a fitted model, {model.__name__}(...).fit(X, y)")
     reader, composer = _registered(model, READERS), _registered(model, COMPOSERS)
     if composer is None and hasattr(model, "best_estimator_"):
-        # Searches of other libraries.
+        # Searches of other libraries have this attribute, too.
         composer = _best
     if type(model).__module__.startswith(("sklearn.", "riesz.")) and hasattr(model, "fit"):
         check_is_fitted(model)
@@ -57,7 +56,7 @@ def import_model(model: Any) -> Imported:
             return read_predictions(model, error, prefer_scores=True)
     if reader is None:
         return read_predictions(model, _unknown(model))
-    # Rows of objects are kept without the number of their columns.
+    # Models that were fitted on objects have no n_features_in_.
     is_of_objects = hasattr(model, "X_train_") or hasattr(model, "base_estimator_")
     is_of_objects = is_of_objects and not hasattr(model, "n_features_in_")
     if is_of_objects or getattr(model, "kernel", None) == "precomputed":
@@ -66,13 +65,13 @@ def import_model(model: Any) -> Imported:
     # Support vector machines with a callable for a kernel have no n_features_in_.
     width = model.n_features_in_ if hasattr(model, "n_features_in_") else model.shape_fit_[1]
     imported = imported_of(model, read, names_in(model, width))
-    # What riesz fits, and what it makes rows of, is not another library's.
+    # Models that riesz fitted need no comparison.
     return replace(imported, unchecked=False) if reader is _riesz_estimator else imported
 
 
 def _registered(model: Any, registry: dict[str, Callable]) -> Any:
-    """The entry for the class of ``model``, or for the first of its bases that has one, among scikit-learn's
-    and riesz's own classes."""
+    """Returns the entry for the class of ``model``, or for its first base class with an entry, among the
+    classes of scikit-learn and riesz."""
     names = (f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(model).__mro__)
     return next((registry[name] for name in names if name in registry), None)
 
@@ -90,7 +89,7 @@ def _unknown(model: Any) -> UnsupportedModelError:
 
 
 def _without_columns(model: Any) -> UnsupportedModelError:
-    """Why a model of objects, or of a matrix of kernel values, has no features."""
+    """Returns an error that says why a model of objects, or of a kernel matrix, has no features."""
     kind = type(model).__name__
     if getattr(model, "kernel", None) == "precomputed":
         rows = "X_train[model.support_], coef=model.dual_coef_[0], intercept=model.intercept_[0]"
@@ -112,7 +111,7 @@ def _without_columns(model: Any) -> UnsupportedModelError:
 
 
 def _class_names(classes: Any) -> list[str]:
-    """The names of the outputs of a decision function: the classes, or the second of two."""
+    """Returns the output names of a decision function: all classes, or the second of two."""
     names = [str(name) for name in classes]
     return names[1:] if len(names) == 2 else names
 
@@ -136,8 +135,8 @@ def _kernel_ridge(model):
 
 
 def _lost_by_distances(model: Any) -> float:
-    """The error of a Gaussian kernel whose squared distances are differences of squared norms, as
-    scikit-learn's are."""
+    """Returns the rounding error of scikit-learn's Gaussian kernel, which computes squared distances as
+    differences of squared norms."""
     if model.kernel != "rbf":
         return 0.0
     points = (
@@ -156,7 +155,7 @@ def _svm_kernel(model):
 
 
 def _as_fitted(model, function):
-    """``function`` of rows in the form, dense or sparse, that the model was fitted on."""
+    """Returns ``function`` for rows in the form, dense or sparse, of the training rows."""
     if not model._sparse:
         return function
     from scipy.sparse import csr_matrix
@@ -213,7 +212,7 @@ def _svc(model):
 
 def _gp_regressor(model):
     if not hasattr(model, "X_train_"):
-        # scikit-learn lets one predict from the prior.
+        # scikit-learn's process predicts from the prior before it is fitted.
         from sklearn.exceptions import NotFittedError
 
         raise NotFittedError("this GaussianProcessRegressor is not fitted yet: call fit first")
@@ -241,7 +240,7 @@ def _gp_classifier(model):
         outputs, fitted = classes, list(model.base_estimator_.estimators_)
         explained = "posterior means of the latent functions, one a class against the rest"
     else:
-        # scikit-learn's one-vs-one models are of their second class.
+        # scikit-learn's one-vs-one models predict their second class.
         outputs, fitted = (
             [f"{b} vs {a}" for a, b in combinations(classes, 2)],
             list(model.base_estimator_.estimators_),
@@ -266,7 +265,7 @@ def _gp_classifier(model):
 
 
 def _linear_map(model: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients (outputs × columns) and intercepts of a linear model."""
+    """Returns coefficients (outputs × columns) and intercepts of a linear model."""
     coef = (
         model.coef_.toarray()
         if hasattr(model.coef_, "toarray")
@@ -277,7 +276,7 @@ def _linear_map(model: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _linear(model, explained, outputs, function):
-    """A linear model: the linear kernel with its coefficients for support points."""
+    """Returns a linear model as an expansion: the linear kernel, with the coefficients as support points."""
     coef, intercept = _linear_map(model)
     rows = np.zeros((min(CHECKED, 1 + coef.shape[1]), coef.shape[1]))
     rows[np.arange(1, len(rows)), np.arange(len(rows) - 1)] = 1.0
@@ -294,7 +293,7 @@ def _linear_regressor(model):
 
 
 def _linear_classifier(model):
-    # Some know several classes of several targets.
+    # Some classifiers have several targets with several classes each.
     count = len(_linear_map(model)[0])
     outputs = _class_names(model.classes_)
     explained = (
@@ -317,7 +316,7 @@ def _riesz_estimator(model):
 
 
 def _names_of(model: Any, members: Sequence[Imported]) -> list[str]:
-    """The user's columns, of which the model or else its members know the names."""
+    """Returns the user's column names, which the model or one of its members has."""
     names = members[0].feature_names
     width = getattr(model, "n_features_in_", len(names))
     return (
@@ -326,14 +325,14 @@ def _names_of(model: Any, members: Sequence[Imported]) -> list[str]:
 
 
 def _side_by_side_outputs(model, members, explained, outputs, function):
-    """The outputs of members beside each other."""
+    """Returns a model whose outputs are the outputs of all members."""
     blocks = [block for member in members for block in member.readable()]
     kind = f"{type(model).__name__} of {members[0].kind}"
     return Imported(blocks, explained, _names_of(model, members), kind, outputs, function, unchecked=True)
 
 
 def _added(model, members, shift, explained, outputs, function):
-    """The sum of members, each with its weights."""
+    """Returns the sum of members, each times its weights."""
     block = weighted_sum([(member.readable(), weights) for member, weights in members], shift, outputs)
     kinds = ", ".join(dict.fromkeys(member.kind for member, _ in members))
     names = _names_of(model, [member for member, _ in members])
@@ -343,7 +342,7 @@ def _added(model, members, shift, explained, outputs, function):
 
 
 def _mean(model, members, weights, function=None):
-    """The mean of members with weights."""
+    """Returns the weighted mean of members."""
     for member in members:
         member.readable()
     first, weights = members[0], np.asarray(weights, dtype=np.float64) / np.sum(weights)
@@ -360,7 +359,7 @@ def _mean(model, members, weights, function=None):
 
 
 def _outputs(member: Imported, X: Any) -> np.ndarray:
-    """The outputs of a member at the user's rows, (n, outputs)."""
+    """Returns the outputs of a member at the user's rows, (n, outputs)."""
     if member.function is None:
         raise UnsupportedModelError(f"the {member.kind} has no function of rows")
     outputs = np.asarray(member.function(X), dtype=np.float64)
@@ -372,20 +371,20 @@ def _side_by_side(members):
 
 
 def _inside(attribute):
-    """A model that has another in one of its attributes, which it does not change."""
+    """Returns a composer for a model that wraps the model in ``attribute`` without changing its outputs."""
     return lambda model: import_model(getattr(model, attribute))
 
 
 def _best(model):
     if not hasattr(model, "best_estimator_"):
         raise UnsupportedModelError(
-            f"the {type(model).__name__} has no best_estimator_: it was told not to refit it"
+            f"the {type(model).__name__} has no best_estimator_: fit it with refit=True"
         )
     return import_model(model.best_estimator_)
 
 
 def _of_columns(member: Imported, columns: np.ndarray, width: int) -> Imported:
-    """A member that is given some of ``width`` columns, as a model of all."""
+    """Returns a member that takes some of ``width`` columns as a model of all columns."""
     if np.array_equal(columns, np.arange(width)):
         return member
     pick = lambda X: as_cells(X)[:, columns]
@@ -401,8 +400,9 @@ def _after(first: Callable[[Any], Any], then: Callable[[Any], Any]) -> Callable[
 
 
 def _moved(blocks: list[Block], made: Callable[[Any], Any], place: list[int]) -> list[Block]:
-    """Blocks over columns that ``made`` makes of the user's, each of the one at its place."""
-    # Parts that had the same rows have them still.
+    """Returns blocks over the user's columns, from which ``made`` computes the columns of the blocks; column
+    j comes from the user's column ``place[j]``."""
+    # Parts with equal rows keep one shared transform.
     transforms: dict[Transform, Transform] = {None: lambda X: as_cells(made(X))}
 
     def moved(part: Part) -> Part:
@@ -425,7 +425,7 @@ def _bagging(model):
             f"the {type(model).__name__} averages its members' probabilities, which are no expansion"
         )
     average = _mean(model, members, np.ones(len(members)))
-    # The members know classes by their numbers.
+    # The members use class numbers.
     named = lambda output: " vs ".join(str(model.classes_[int(number)]) for number in output.split(" vs "))
     outputs = [named(output) for output in average.output_names]
     return replace(
@@ -503,7 +503,7 @@ def _stacking(model):
     return _added(model, members, intercept, "prediction", outputs, model.predict)
 
 
-#: Scale and shift of the inverse of scalers, each a number a column, or ``None`` for none.
+#: Scale and shift of the inverse of scalers, one number per column, or ``None`` for none.
 _INVERSES: dict[str, Callable[[Any], tuple[Any, Any]]] = {
     "StandardScaler": lambda scaler: (scaler.scale_, scaler.mean_ if scaler.with_mean else None),
     "RobustScaler": lambda scaler: (scaler.scale_, scaler.center_),
@@ -561,7 +561,7 @@ def _one_vs_rest(model):
 
 def _one_vs_one(model):
     members = [import_model(member) for member in model.estimators_]
-    # scikit-learn's are of the second class.
+    # scikit-learn's decision functions are positive for the second class.
     outputs = [f"{b} vs {a}" for a, b in combinations(map(str, model.classes_), 2)]
     explained = "decision functions, one a pair of classes (positive for the first)"
     return _side_by_side_outputs(model, members, explained, outputs, _side_by_side(members))
@@ -575,7 +575,7 @@ def _pipeline(model):
     last_step, before = import_model(model[-1]), model[:-1]
     if not len(before.steps):
         return last_step
-    # Steps that pass everything through know nothing of columns and change nothing.
+    # Steps that pass everything through have no columns.
     name, first = next(step for step in model.steps if step[1] not in (None, "passthrough"))
     names, width = getattr(first, "feature_names_in_", None), getattr(first, "n_features_in_", None)
     if names is None and width is None:
@@ -601,7 +601,7 @@ def _pipeline(model):
             blocks = _moved(last_step.blocks, before.transform, owners_of_columns)
         except UnsupportedModelError as error:
             refusal = error
-    # Rows of the model are not the user's.
+    # The model's rows are not in the user's columns.
     return replace(
         last_step,
         blocks=blocks,
@@ -613,7 +613,7 @@ def _pipeline(model):
     )
 
 
-#: For each class, or base of classes, by its package and name, how its models are read.
+#: The reader of each model class, or base class, by package and name.
 READERS: dict[str, Callable[[Any], Read]] = {
     "sklearn.KernelRidge": _kernel_ridge,
     "sklearn.SVR": _one_output_svm,
@@ -637,7 +637,7 @@ READERS: dict[str, Callable[[Any], Read]] = {
     "riesz._KernelMachine": _riesz_estimator,
 }
 
-#: For each class, or base of classes, by its package and name, how its models are made of others.
+#: The reader of each class, or base class, whose models are composed of others, by package and name.
 COMPOSERS: dict[str, Callable[[Any], Imported]] = {
     "sklearn.Pipeline": _pipeline,
     "sklearn.BaseSearchCV": _best,

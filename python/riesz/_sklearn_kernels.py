@@ -1,5 +1,5 @@
-"""scikit-learn's kernels as riesz's: those of ``sklearn.metrics.pairwise`` by name, and those of its Gaussian
-processes."""
+"""Conversion of scikit-learn's kernels: those of ``sklearn.metrics.pairwise``, by name, and those of its
+Gaussian processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._core import UnsupportedModelError
 def pairwise_kernel(
     name: Any, width: int, gamma: float | None, degree: Any, coef0: Any, owner: str
 ) -> rk.Kernel:
-    """The kernel that ``owner`` names as in ``sklearn.metrics.pairwise``, over ``width`` columns."""
+    """Returns the kernel of ``owner``, a name of ``sklearn.metrics.pairwise``, over ``width`` columns."""
     if type(name).__module__ == "sklearn.gaussian_process.kernels":
         return gp_kernel(name, width)
     if gamma is None:
@@ -40,8 +40,9 @@ def pairwise_kernel(
 
 
 def gp_kernel(kernel: Any, width: int) -> rk.Kernel:
-    """A kernel of ``sklearn.gaussian_process.kernels`` between different points, where white noise is 0."""
-    # A subclass could do anything.
+    """Returns a kernel of ``sklearn.gaussian_process.kernels`` between different points, so without white
+    noise."""
+    # A subclass may do anything.
     known = type(kernel).__module__ == "sklearn.gaussian_process.kernels"
     convert = _GP_KERNELS.get(type(kernel).__name__) if known else None
     if convert is None:
@@ -62,7 +63,7 @@ def _unknown(kernel: Any) -> UnsupportedModelError:
 
 
 def _periodic(kernel: Any, width: int) -> rk.Kernel:
-    # scikit-learn's is a function of the Euclidean distance.
+    # scikit-learn's kernel is a function of the Euclidean distance.
     if width != 1:
         raise _unknown(kernel)
     return rk.Periodic(length_scale=kernel.length_scale, periodicity=kernel.periodicity)
@@ -70,7 +71,7 @@ def _periodic(kernel: Any, width: int) -> rk.Kernel:
 
 def _pairwise(kernel: Any, width: int) -> rk.Kernel:
     arguments = {"degree": 3, "coef0": 1, **(kernel.pairwise_kernels_kwargs or {})}
-    # Only these kernels take a gamma from a PairwiseKernel, which has no None for it.
+    # A PairwiseKernel passes gamma to these kernels only, and its gamma is never None.
     return pairwise_kernel(
         kernel.metric, width, kernel.gamma, arguments["degree"], arguments["coef0"], "PairwiseKernel"
     )
@@ -106,7 +107,7 @@ _GP_KERNELS: dict[str, Callable[[Any, int], rk.Kernel]] = {
 
 
 def _power(kernel: rk.Kernel, power: float) -> rk.Kernel | None:
-    """A kernel to a positive power; ``None`` if that is no kernel that riesz has."""
+    """Returns a kernel to a positive power; ``None`` if riesz has no such kernel."""
     if isinstance(kernel, rk.Product):
         left, right = _power(kernel.left, power), _power(kernel.right, power)
         return None if left is None or right is None else left * right

@@ -1,4 +1,4 @@
-"""Studies that measured different columns, and what is asked of them, as the core takes them."""
+"""Tables of studies that measured different columns, as the core takes them."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from ._table_columns import (
 )
 from ._validation import _listed, _missing, as_cells, is_missing, names_of
 
-#: The cells of a column, and whether its type says that they are categories.
+#: The cells of a column, and whether its type is categorical.
 Column = tuple[np.ndarray, bool]
 
 #: Columns by name.
 Columns = dict[str, Column]
 
-#: Levels by name; ``None`` for columns of numbers.
+#: Levels by column name; ``None`` for numeric columns.
 Levels = dict[str, list[str] | None]
 
 
 class Read(NamedTuple):
-    """Studies as the core takes them: all but the last, points and outcome of the last."""
+    """Studies as the core takes them: all but the last, then points and outcome of the last."""
 
     leading: list[Any]
     points: Rows
     outcome: list[float]
     levels: Levels
-    #: Covariates of the first study that the last has, too, and on which the outcome depends beside the
-    #: mediators.
+    #: Covariates of the first study that the last study also has, and on which the outcome depends besides
+    #: the mediators.
     shared: Rows | None
-    #: Of each mediator the share of rows of a study whose values the next study has not.
+    #: For each mediator the share of a study's rows with values that the next study does not have.
     unmatched: dict[str, float]
     notes: list[str]
 
 
 def columns_of(table: Any, label: str) -> Columns:
-    """The columns of a data frame of pandas, polars or pyarrow, or of a dictionary."""
+    """Returns the columns of a data frame of pandas, polars or pyarrow, or of a dictionary."""
     if isinstance(table, Mapping):
         cells = {str(name): np.atleast_1d(np.asarray(column)) for name, column in table.items()}
         sizes = {len(column) for column in cells.values()} - {1}
@@ -75,8 +75,8 @@ def _plain(values: list[Any]) -> np.ndarray:
 def read_studies(
     studies: Sequence[Columns], graph: Any, query: str, choices: ColumnTypes | None = None
 ) -> Read:
-    """The columns that the effect in question needs of the studies, of rows that have all of them.
-    ``choices`` are the column types that the user states."""
+    """Reads the columns that the effect needs from the studies, from rows that have all of them. ``choices``
+    are the column types that the user gives."""
     check_column_types(choices, sorted({name for study in studies for name in study}), "the data")
     needed = _core.needed_columns(graph, query)
     outcome = json.loads(query)["outcome"]
@@ -112,8 +112,8 @@ def read_studies(
 def _measured(
     column: Column, name: str, label: str, outcome: bool, choice: str | None
 ) -> tuple[str, list[str] | None, list[float]]:
-    """A column by its name, its levels if it is no column of numbers, and its numbers or codes, NaN where
-    there are none."""
+    """Returns the name of a column, its levels (``None`` if numeric), and its numbers or codes, with NaN for
+    missing cells."""
     cells, category = column
     kind = cells.dtype.kind
     if kind == "f":
@@ -131,8 +131,8 @@ def _measured(
 
 
 def coded(table: Any, names: Sequence[str], levels: Levels, label: str) -> Rows:
-    """Rows that are asked about: a data frame or dictionary of these columns; an array of them, in this
-    order; of a single column numbers, too."""
+    """Returns the rows of a query: a data frame or dictionary with these columns, an array with the columns
+    in this order, or numbers for a single column."""
     names = list(names)
     if isinstance(table, Mapping) or hasattr(table, "columns") or hasattr(table, "column_names"):
         columns = columns_of(table, label)
@@ -176,13 +176,13 @@ def _code(cells: np.ndarray, name: str, levels: list[str] | None, label: str) ->
 
 
 def _level(cell: Any, levels: list[str]) -> str:
-    """A cell as the name of a level; 0 and 1 name truth values, too."""
+    """Returns the level of a cell; 0 and 1 are also levels of booleans."""
     text = _text(cell)
     return {"0": "False", "1": "True"}.get(text, text) if levels == ["False", "True"] else text
 
 
 def cells_of(rows: Rows) -> dict[str, np.ndarray]:
-    """Rows by column, with levels by their names."""
+    """Returns rows as a dictionary by column, with levels by name."""
     columns = {}
     for name, levels, codes in zip(rows.names, rows.levels, rows.numbers.T):
         columns[name] = codes.copy() if levels is None else np.array([levels[int(code)] for code in codes])
@@ -190,7 +190,7 @@ def cells_of(rows: Rows) -> dict[str, np.ndarray]:
 
 
 def cells(rows: Rows) -> np.ndarray:
-    """Rows as an array, with levels by their names."""
+    """Returns rows as an array, with levels by name."""
     columns = list(cells_of(rows).values())
     if all(levels is None for levels in rows.levels):
         return np.stack(columns, axis=1)

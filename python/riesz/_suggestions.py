@@ -1,4 +1,4 @@
-"""Which treatments to try next, and what is believed of their effect after some were tried."""
+"""Suggestions of treatments to try next, given the effect and earlier experiments."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from ._validation import _listed, is_whole
 
 
 class Trials(NamedTuple):
-    """Treatments that were tried."""
+    """Experiments: tried treatments and their outcomes."""
 
     rows: Rows
     outcomes: np.ndarray
-    #: Standard deviations of outcomes about the effect, one each; ``None`` where they are to be estimated.
+    #: Standard deviations of the outcomes around the effect, one each; ``None`` to estimate them.
     sds: np.ndarray | None
 
     def to_core(self, prior: str) -> tuple[Rows, list[float], list[float] | None, str]:
-        """The experiments as the core takes them."""
+        """Returns the experiments as the core takes them."""
         return self.rows, self.outcomes.tolist(), None if self.sds is None else (self.sds**2).tolist(), prior
 
 
 class Choice(NamedTuple):
-    """An effect whose treatments may be tried."""
+    """An effect, and the treatments that may be tried."""
 
     effect: _core.CausalEffect
     #: Treatments of study 1.
     studied: Rows
     trials: Trials
-    #: What may be tried; ``None`` for what is between bounds.
+    #: Treatments that may be tried; ``None`` for all within the bounds.
     candidates: Rows | None
-    #: By treatment; the range of study 1 by default.
+    #: Bounds by treatment, by default the range of study 1.
     bounds: dict[str, tuple[float, float]]
-    #: One number, one a candidate, or a function of treatments by name.
+    #: Costs: one number, one per candidate, or a function of treatments by name.
     costs: Any
 
 
@@ -47,24 +47,24 @@ class Choice(NamedTuple):
 class Suggestions:
     """Treatments to try next, the best first."""
 
-    #: By name, (n,); where several models were asked, NaN or ``None`` for those of the others, which are left
-    #: as they are.
+    #: Treatments by name, (n,). With several models, NaN or ``None`` for the treatments of the other models,
+    #: which are not set.
     treatments: dict[str, np.ndarray]
-    #: What a trial is worth, (n,): for ``"log-ei"`` the logarithm of the expected improvement, less that of
-    #: the cost.
+    #: The acquisition function, (n,): for ``"log-ei"`` the logarithm of the expected improvement minus the
+    #: logarithm of the cost.
     acquisition: np.ndarray
-    #: By how much a trial is expected to be better than the best so far, (n,), whatever it costs.
+    #: The expected improvement on the best outcome so far, (n,), regardless of cost.
     expected_improvement: np.ndarray
-    #: The effect as believed, and its standard deviation, (n,).
+    #: The posterior mean of the effect and its standard deviation, (n,).
     mean: np.ndarray
     sd: np.ndarray
-    #: Whether the studies tell it, (n,).
+    #: Whether the studies have data there, (n,).
     support: np.ndarray
-    #: The number of the model of each, from 0.
+    #: The number of each suggestion's model, from 0.
     model: np.ndarray
 
     def to_frame(self) -> Any:
-        """One line a treatment."""
+        """Returns a data frame with one line per suggestion."""
         import pandas
 
         columns = {
@@ -97,7 +97,7 @@ def no_trials(studied: Rows) -> Trials:
 
 
 def with_trials(before: Trials, rows: Rows, outcomes: Any, sds: Any) -> Trials:
-    """More of them."""
+    """Returns the experiments with further ones added."""
     count = len(rows.numbers)
     outcomes = _numbers("outcomes", outcomes, count)
     if len(before.outcomes) and (before.sds is None) != (sds is None):
@@ -122,15 +122,14 @@ def _numbers(label: str, values: Any, count: int) -> np.ndarray:
         )
     if not np.isfinite(numbers).all():
         raise ValueError(
-            f"{label}: {numbers[~np.isfinite(numbers)][0]} is not a number that counts: leave out "
-            f"experiments "
-            "without one"
+            f"{label}: {numbers[~np.isfinite(numbers)][0]} is not finite: leave out experiments without one"
         )
     return numbers
 
 
 def by_treatment(bounds: Any, names: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Bounds by treatment: a pair of numbers if there is one, a dictionary of pairs."""
+    """Returns bounds by treatment, from a pair of numbers if there is one treatment, or a dictionary of
+    pairs."""
     if bounds is None:
         return {}
     if not isinstance(bounds, Mapping):
@@ -159,7 +158,7 @@ def suggested(
     supported: bool,
     seed: Any,
 ) -> Suggestions:
-    """Treatments to try next, of all models."""
+    """Returns the treatments to try next, among those of all models."""
     if not is_whole(n) or n < 1:
         raise ValueError(f"n = {n!r}: it is a whole number from 1 on")
     if not is_whole(seed) or seed < 0:
@@ -203,7 +202,7 @@ def _nothing(name: str, choices: Sequence[Choice]) -> Any:
 
 
 def _core_choice(choice: Choice, prior: str, seed: int) -> Any:
-    """A choice as the core takes it."""
+    """Returns a choice as the core takes it."""
     studied, bounds, rows = choice.studied, list(choice.bounds.items()), choice.candidates
     costs = choice.costs
     if callable(costs):

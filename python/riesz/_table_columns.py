@@ -1,5 +1,4 @@
-"""Samples that tests compare, as columns of numbers and levels: the samples themselves say which levels there
-are."""
+"""Tables with numeric and categorical columns, in the core's form; levels come from the data."""
 
 from __future__ import annotations
 
@@ -22,10 +21,10 @@ from ._validation import (
     numbers_of_text,
 )
 
-#: The column types that the user states, ``"text"`` or ``"number"`` by column name.
+#: Column types that the user gives, ``"text"`` or ``"number"`` by column name.
 ColumnTypes = Mapping[str, str]
 
-#: Rows below which a column of different texts is not taken for labels.
+#: Minimum number of rows for the check that texts are labels of rows.
 _FEW_ROWS = 10
 
 
@@ -33,16 +32,16 @@ class Rows(NamedTuple):
     """Rows in the core's form."""
 
     names: list[str]
-    #: For each column the names of its levels, in the order of their codes; ``None`` for numbers.
+    #: For each column the names of its levels, in the order of their codes; ``None`` for numeric columns.
     levels: list[list[str] | None]
-    #: (rows, columns), in categorical columns the codes of the levels.
+    #: (rows, columns); categorical columns hold codes of levels.
     numbers: np.ndarray
 
 
 def read(
     X: Any, label: str = "X", names: list[str] | None = None, choices: ColumnTypes | None = None
 ) -> Rows:
-    """One sample. Columns without names get those given, or x0, x1, …; an array with one dimension is one
+    """Reads one sample. Columns without names get ``names``, or x0, x1, …; an array with one dimension is one
     column."""
     return X if isinstance(X, Rows) else read_both(X, None, label, names=names, choices=choices)[0]
 
@@ -55,8 +54,8 @@ def read_both(
     names: list[str] | None = None,
     choices: ColumnTypes | None = None,
 ) -> list[Rows]:
-    """Two samples of the same columns, matched by name where both have names. A level of one is a level of
-    both. ``choices`` is what the user says that columns are."""
+    """Reads two samples with the same columns, matched by name if both have names. They share their levels.
+    ``choices`` are the column types that the user gives."""
     given_names, columns = _columns(X, label)
     known = given_names or (
         names if names is not None and len(names) == len(columns) else numbered(len(columns))
@@ -80,10 +79,10 @@ def read_both(
 
 
 def read_categories(X: Any, choices: ColumnTypes | None = None, label: str = "X") -> Rows | None:
-    """A data frame with columns of text, or of a type that says that they are categories;
-    ``None`` for other rows. ``choices`` are the types that the user states, and ``what`` is the name of the
-    rows in messages."""
-    # Types that hold no text are known by their names, and most frames hold no others.
+    """Reads a data frame with columns of text or of a categorical type; returns ``None`` for other rows.
+    ``choices`` are the column types that the user gives, and ``label`` is the name of the rows in
+    messages."""
+    # Only these types can hold text; most frames have none of them.
     kinds = ("cat", "enum", "obj", "str", "large_str", "utf")
     types = [] if names_of(X) is None else list(getattr(X, "dtypes", []))
     if choices and names_of(X) is None:
@@ -118,7 +117,7 @@ def read_categories(X: Any, choices: ColumnTypes | None = None, label: str = "X"
 
 
 def column_units(X: Any, rows: Rows, label: str) -> list[tuple[str, str]]:
-    """The columns of numbers whose cells are texts with one and the same unit, and the unit."""
+    """Returns the numeric columns whose cells are texts with one common unit, and this unit."""
     units = []
     for name, levels, (cells, _) in zip(rows.names, rows.levels, _columns(X, label)[1]):
         if levels is None and _is_text(cells):
@@ -129,7 +128,7 @@ def column_units(X: Any, rows: Rows, label: str) -> list[tuple[str, str]]:
 
 
 def check_column_types(choices: ColumnTypes | None, names: list[str], label: str) -> None:
-    """Refuses stated types that are unknown, and names of columns that do not exist."""
+    """Refuses unknown column types, and names of columns that do not exist."""
     if choices is None:
         return
     if not isinstance(choices, Mapping):
@@ -146,8 +145,7 @@ def check_column_types(choices: ColumnTypes | None, names: list[str], label: str
 def refuse_labels(
     names: list[str], levels: list[list[str] | None], rows: int, stated: set[str], label: str = "X"
 ) -> None:
-    """Refuses columns with nearly as many texts as rows, unless the user has stated that they are
-    categories."""
+    """Refuses columns with nearly as many distinct texts as rows, unless the user gave their type."""
     if rows < _FEW_ROWS:
         return
     labels = [
@@ -166,14 +164,14 @@ def refuse_labels(
 
 
 def warn_of_numbers(names: list[str], numbers: np.ndarray, stacklevel: int) -> None:
-    """Warns of columns of numbers that are probably no measurements."""
+    """Warns of numeric columns that are probably not measurements."""
     for name, column in zip(names, numbers.T):
         for sentence in _core.column_suspicions(name, column.tolist()):
             warnings.warn(sentence, UserWarning, stacklevel=stacklevel)
 
 
 def _columns(X: Any, label: str) -> tuple[list[str] | None, list[tuple[np.ndarray, bool]]]:
-    """Names, and the cells of each column beside whether their type says that they are categories."""
+    """Returns the names, and for each column its cells and whether its type is categorical."""
     X = collected(X, label)
     names = names_of(X)
     if names is not None:
@@ -182,7 +180,7 @@ def _columns(X: Any, label: str) -> tuple[list[str] | None, list[tuple[np.ndarra
             raise ValueError(f"the name '{twice}' is used twice in {label}: rename one of the columns")
         columns = [X[name] for name in X.columns]
     elif hasattr(X, "to_numpy") and len(getattr(X, "shape", ())) == 1:
-        # A series.
+        # A pandas or polars series.
         name, columns = getattr(X, "name", None), [X]
         names = [str(name)] if name not in (None, "") else None
     else:
@@ -205,7 +203,7 @@ def _columns(X: Any, label: str) -> tuple[list[str] | None, list[tuple[np.ndarra
 def _matched(
     columns: list, names: list[str] | None, known: list[str], named: bool, label: str, other: str
 ) -> list:
-    """The columns of the second sample in the order of the first."""
+    """Returns the columns of the second sample in the order of the first."""
     if names is None or not named:
         if len(columns) != len(known):
             raise ValueError(
@@ -226,7 +224,8 @@ def _matched(
 def _levels(
     cells: list[tuple[str, tuple[np.ndarray, bool]]], name: str, choice: str | None = None
 ) -> list[str] | None:
-    """All levels of a column that is not one of numbers; ``choice`` is what the user says that it is."""
+    """Returns the levels of a column, ``None`` if it is numeric; ``choice`` is the type that the user
+    gives."""
     if choice != "text" and not any(category or _is_text(column) for _, (column, category) in cells):
         return None
     if not any(category for _, (_, category) in cells):

@@ -1,4 +1,4 @@
-"""Rows as tensors of PyTorch, and models of PyTorch while they predict."""
+"""Rows as tensors of PyTorch, and the evaluation mode of its models."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 
 from ._validation import as_cells, as_numbers, numbered
 
-#: Rows that a model is asked about at once: GPyTorch makes a square matrix of them.
+#: Number of rows per call of a model; GPyTorch computes a square matrix of them.
 AT_ONCE = 512
 
-#: Training rows beyond which GPyTorch takes approximate solutions, and keeps them, unless told not to.
+#: Number of training rows above which GPyTorch uses and caches approximate solutions by default.
 EXACT_SIZE = 800
 
 
 def posterior_mean(model: Any) -> Callable[[Any], np.ndarray]:
-    """The posterior mean of a process of one output in the units of its targets, (n,), at rows in the user's
-    columns."""
+    """Returns the posterior mean of a process with one output, (n,), in the units of its targets, as a
+    function of rows in the user's columns."""
 
     def function(rows: Any) -> np.ndarray:
         numbers = as_numbers(rows, numbered(as_cells(rows).shape[1]), "X")
@@ -35,7 +35,7 @@ def posterior_mean(model: Any) -> Callable[[Any], np.ndarray]:
 
 
 def tensor_of(rows: np.ndarray, model: Any) -> Any:
-    """Rows in the model's precision, where it is."""
+    """Returns rows as a tensor with the model's precision and device."""
     import torch
 
     known = next(
@@ -50,8 +50,8 @@ def tensor_of(rows: np.ndarray, model: Any) -> Any:
 
 @contextmanager
 def evaluated(model: Any) -> Iterator[None]:
-    """Within it the model predicts, without gradients and without approximate solutions; afterwards it is as
-    before."""
+    """Puts the model into prediction mode, without gradients and approximate solutions, and restores it
+    afterwards."""
     import torch
 
     modes = [(module, module.training) for module in model.modules()]
@@ -62,7 +62,7 @@ def evaluated(model: Any) -> Iterator[None]:
         with torch.no_grad(), _exact():
             yield
     finally:
-        # Models of BoTorch change their training rows with the mode.
+        # Models of BoTorch transform their training rows when the mode changes.
         model.train(was_training)
         for module, mode in modes:
             module.training = mode
@@ -71,7 +71,7 @@ def evaluated(model: Any) -> Iterator[None]:
 
 
 def _set_aside(model: Any) -> list[tuple[Any, Any]]:
-    """The caches of approximate solutions that large processes keep, removed from them."""
+    """Removes and returns the cached approximate solutions of large processes."""
     caches = []
     for module in model.modules():
         strategy = getattr(module, "prediction_strategy", None)

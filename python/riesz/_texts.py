@@ -1,23 +1,21 @@
-"""Texts: the players are the words of the text at hand, and an absent word is left out of the text.
+"""Explanations of text models: the players are the words of a text, and an absent word is removed from it.
 
-A pipeline that begins with a text vectoriser of scikit-learn is, of one text, a function of which of its
-words (or n-grams, where the vectoriser counts these) are there: of rows of zeros and ones, a column a word,
-under the baseline game whose baseline is the empty text. Each text has columns of its own, so each is a model
-of its own to be explained, and the explanations are then put together.
+For one text, a pipeline that begins with a text vectoriser of scikit-learn is a function of the set of
+present words (or n-grams, if the vectoriser counts these). Its input is a row of zeros and ones with one
+column per word, and the game is the baseline game with the empty text as baseline. Each text has its own
+columns, so it is explained by its own model; the explanations are then joined.
 
-Values are exact where each column behind the vectoriser is made of one word: the model is then an expansion
-over these rows. Where rows are scaled to length 1, as those of ``TfidfVectorizer`` are, words scale each
-other. Of a linear model with coefficients w and a row z of length 1 the value of the words S is
-``b + Σ_{j∈S} w_j z_j / sqrt(s)`` with ``s = Σ_{j∈S} z_j²``, and
+Values are exact if each column after the vectoriser comes from one word; the model is then an expansion over
+these rows. If rows are scaled to length 1, as by ``TfidfVectorizer``, the words scale each other. For a
+linear model with intercept b, coefficients w and a row z of length 1, the value of a set S of words is ``b +
+Σ_{j∈S} w_j z_j / sqrt(s)`` with ``s = Σ_{j∈S} z_j²``. The trapezoidal rule for
 
     1 / sqrt(s) = 2 / sqrt(π) ∫ exp(x - exp(2x) s) dx
 
-by the trapezoidal rule is a sum of exponentials of s, which are products over words. The integrand is
-analytic in the strip
-|Im x| < a for each a < π/4, where the integral of its size along a line is at most
-``1 / sqrt(s cos 2a)``, so that with a step h
-the relative error of the rule is at most ``2 / (sqrt(cos 2a) (exp(2πa/h) - 1))`` (Trefethen and Weideman
-2014, Theorem 5.1)."""
+is a sum of exponentials of s, which are products over words. The integrand is analytic in the strip
+|Im x| < a for each a < π/4. The integral of its modulus along a line in the strip is at most
+``1 / sqrt(s cos 2a)``. With step h, the relative error of the rule is therefore at most
+``2 / (sqrt(cos 2a) (exp(2πa/h) - 1))`` (Trefethen and Weideman 2014, Theorem 5.1)."""
 
 from __future__ import annotations
 
@@ -43,11 +41,11 @@ from ._validation import as_cells, collected, names_of, numbered
 #: Vectorisers of scikit-learn.
 VECTORIZERS = ("CountVectorizer", "TfidfVectorizer", "HashingVectorizer")
 
-#: Coalitions that a model is asked about at once.
+#: Number of coalitions per call of a model.
 AT_ONCE = 512
 
-#: The strip, step and relative error of the rule for 1/sqrt(s): the error of the rule, what its ends leave
-#: out, and roundings.
+#: The strip a, the step h and the relative error of the rule for 1/sqrt(s). The error is the sum of the
+#: rule's error, the truncation error at the ends, and rounding.
 STRIP = 0.72
 STEP = 2.0 * math.pi * STRIP / 34.0
 LOWEST = -11.5
@@ -62,14 +60,13 @@ class Texts:
     Parameters
     ----------
     words
-        The words of a text, in order and as often as they come.
+        The words of a text in order, with repetitions.
     known
-        Whether the model knows a word; the others change nothing.
+        Whether the model knows a word; unknown words change nothing.
     imported
-        The model as one of rows that say which of the distinct words of a text are there, given the text and
-        these.
+        The model as a function of which words are present, given the text and its distinct words.
     kind, explained
-        What kind of model it is and what its outputs are, for people.
+        The kind of the model and a description of its outputs, for display.
     reason
         Why values are estimated; ``None`` if they are exact.
     """
@@ -88,7 +85,7 @@ class Texts:
 
 
 def texts_of(model: Any, probabilities: bool, link: str) -> Texts | None:
-    """``model`` as one of texts; ``None`` if it is one of rows."""
+    """Returns ``model`` as a model of texts; ``None`` if it takes rows."""
     if isinstance(model, type):
         return None
     model = getattr(model, "best_estimator_", model)
@@ -106,14 +103,14 @@ def _is_vectorizer(step: Any) -> bool:
 
 
 def _takes_texts(model: Any) -> bool:
-    """Whether a model of scikit-learn, or each of those that it is made of, has a text vectoriser for all of
-    its input."""
+    """Whether a model of scikit-learn applies a text vectoriser to all of its input, or each of its members
+    does."""
     if not type(model).__module__.startswith("sklearn."):
         return False
     if hasattr(model, "steps"):
         first = next((step for _, step in model.steps if step not in (None, "passthrough")), None)
         named = [step for _, step in model.steps]
-        # Texts may be cleaned before they are counted.
+        # A FunctionTransformer may preprocess texts before the vectoriser.
         cleaned = type(first).__name__ == "FunctionTransformer" and any(map(_is_vectorizer, named))
         return first is not None and (_is_vectorizer(first) or cleaned or _takes_texts(first))
     if hasattr(model, "transformer_list"):
@@ -127,7 +124,7 @@ def _takes_texts(model: Any) -> bool:
 
 
 def texts_in(X: Any) -> list[str]:
-    """A list, array or column of texts."""
+    """Returns a list, array or column of texts as a list."""
     if isinstance(X, str):
         raise TypeError("X is one text: give a list of texts, [text]")
     X = collected(X)
@@ -149,9 +146,9 @@ def explain_texts(
     groups: Mapping[str, Sequence[str]] | None,
     output_names: Sequence[str] | None,
 ) -> Explanation:
-    """Explains each text by ``explain_one`` and puts the explanations together: a feature for each word of
-    any of the texts, whose value is 0 where the text does not have it. Data hold how often, and the text in a
-    last column."""
+    """Explains each text by ``explain_one`` and joins the explanations. There is a feature for each word of
+    any text; its value is 0 for texts without the word. The data are the counts of the words, and the texts
+    in a last column."""
     documents = texts_in(X)
     counts = [Counter(word for word in texts.words(text) if texts.known(word)) for text in documents]
     columns = list(dict.fromkeys(word for counted in counts for word in counted))
@@ -169,7 +166,7 @@ def explain_texts(
 
 
 def _players(columns: list[str], groups: Mapping[str, Sequence[str]] | None) -> list[tuple[str, list[int]]]:
-    """Words, and groups of them, over the columns."""
+    """Returns the players: words, and groups of words, with their columns."""
     group_of: dict[str, str] = {}
     for group, words in (groups or {}).items():
         if isinstance(words, str) or not all(isinstance(word, str) for word in words):
@@ -195,7 +192,7 @@ def _put_together(texts, documents, counts, columns, players, place, explained, 
         raise ValueError(
             "of texts each word has a value, and sets of words have none: ask for an index of features alone"
         )
-    # A text without known words is worth what the empty one is.
+    # The prediction for a text without known words is that for the empty text.
     empty = [
         None if core is not None else _outputs(imported) for (imported, _), core in zip(explained, cores)
     ]
@@ -253,7 +250,7 @@ def _put_together(texts, documents, counts, columns, players, place, explained, 
 
 
 def _outputs(imported: Imported) -> np.ndarray:
-    """The answer of the model for a text without words."""
+    """Returns the model's prediction for the empty text."""
     assert imported.function is not None
     return np.asarray(imported.function(np.zeros((1, 0))), dtype=np.float64).ravel()
 
@@ -277,7 +274,7 @@ class _Vectorized:
         self.analyze = vectorizer.build_analyzer()
         self.vocabulary: Mapping[str, int] | None = getattr(vectorizer, "vocabulary_", None)
         self.length = getattr(vectorizer, "norm", None)
-        # The same, of lists of terms.
+        # The same vectoriser for lists of terms.
         self.vectorizer = copy.copy(vectorizer)
         self.vectorizer.set_params(
             analyzer=_as_it_is,
@@ -317,7 +314,7 @@ class _Vectorized:
         return Texts(self.analyze, known, self._imported, self.kind, self.read.explained, reason)
 
     def _column_owners(self) -> list[int]:
-        """The column of the vectoriser that each column of the model is made of."""
+        """Returns the vectoriser's column from which each column of the model is computed."""
         middle, width = list(self.middle), self._width()
         final_step: Any = middle[-1] if middle else None
         if type(final_step).__name__ in ("TfidfTransformer", "Normalizer") and final_step.norm is not None:
@@ -395,16 +392,16 @@ class _Vectorized:
         )
 
     def _left_out(self) -> np.ndarray:
-        """The largest error of a value by the rule for 1/sqrt(s), of each output: no coalition's sum is
-        larger than the slopes' Euclidean norm, by the inequality of Cauchy and Schwarz, and a value is a mean
-        of differences of two."""
+        """Returns the largest error of a value from the rule for 1/sqrt(s), for each output. By the
+        Cauchy-Schwarz inequality, the sum of a coalition is at most the Euclidean norm of the slopes, and a
+        value is a mean of differences of two such sums."""
         slopes = np.hstack(
             [block[0].expansion._core.points.T @ block[0].expansion._core.coef for block in self.read.blocks]
         )
         return 2.0 * ROOT_ERROR * np.linalg.norm(slopes, axis=0)
 
     def _blocks(self, terms: list[str], words: list[str]) -> list[Block]:
-        """The model of the text as expansions over which words are there."""
+        """Returns the model of the text as expansions over the presence of its words."""
         full, empty = (
             as_cells(self._rows([words_of_text])).ravel().astype(np.float64) for words_of_text in (terms, [])
         )
@@ -430,7 +427,7 @@ class _Vectorized:
 
 
 def _factors(part: Part) -> list[tuple[str, list[int], dict[str, list[float]]]]:
-    """The factors of an expansion whose kernel is one product."""
+    """Returns the factors of an expansion whose kernel is a single product."""
     terms = _core.kernel_terms(part.expansion._core.kernel)
     if len(terms) > 1 or terms[0][0] != 1.0:
         raise UnsupportedModelError(
@@ -442,8 +439,8 @@ def _factors(part: Part) -> list[tuple[str, list[int], dict[str, list[float]]]]:
 def _restricted(
     part: Part, full: np.ndarray, empty: np.ndarray, varying: np.ndarray, word_of_column: list[int]
 ) -> Part:
-    """An expansion over the columns that words of the text change, where all others are as in the empty
-    text."""
+    """Returns an expansion over the columns that the words of the text change; all other columns are fixed at
+    their values for the empty text."""
     if part.transform is not None:
         raise UnsupportedModelError("the model behind the vectoriser makes columns of its own")
     core = part.expansion._core
@@ -457,7 +454,7 @@ def _restricted(
         factor, weights, shift = _restricted_factor(kind, values, points, empty, varying, fixed)
         coef = coef * weights[:, None]
         if shift is not None:
-            # A linear kernel is a sum over columns.
+            # A linear kernel is a sum over columns, so fixed columns shift the intercept.
             intercept = intercept + shift @ core.coef
         kernel = factor if kernel is None else kernel * factor
     assert kernel is not None
@@ -478,8 +475,8 @@ def _restricted_factor(
     varying: np.ndarray,
     fixed: np.ndarray,
 ) -> tuple[rk.Kernel, np.ndarray, np.ndarray | None]:
-    """A factor over some columns, what the others multiply each point by, and for a linear one what they
-    add."""
+    """Returns a factor over the varying columns, the multiplier of each point from the fixed columns, and for
+    a linear factor their additive term."""
     unit_factors = np.ones(len(points))
     by_column = lambda name: np.broadcast_to(np.asarray(values[name], dtype=float), (points.shape[1],))
     if kind in ("rbf", "laplacian"):
@@ -506,12 +503,12 @@ def _restricted_factor(
 
 
 def _scaled_linear(part: Part, row: np.ndarray, varying: np.ndarray, word_of_column: list[int]) -> list[Part]:
-    """A linear model of rows that are scaled to length 1, one part an output, where the text's row has these
+    """Returns a linear model of rows that are scaled to length 1, one part per output; ``row`` has the text's
     cells."""
     core = part.expansion._core
     slopes = (core.points.T @ core.coef)[varying]
     grid = np.arange(LOWEST, 0.5 * math.log(42.0 / (row**2).min()) + STEP, STEP)
-    # Below the grid exponentials of s are 1, and their weights a geometric series.
+    # Below the grid, exponentials of s are 1 and their weights are a geometric series.
     rates = np.concatenate([[0.0], np.exp(2.0 * grid)])
     weights = (
         np.concatenate([[math.exp(LOWEST - STEP) / (1.0 - math.exp(-STEP))], np.exp(grid)])
@@ -539,7 +536,7 @@ def _scaled_linear(part: Part, row: np.ndarray, varying: np.ndarray, word_of_col
 
 
 def _is_over_texts(model: Any) -> bool:
-    """Whether a Gaussian process of scikit-learn was fitted on texts, with a kernel of one's own."""
+    """Whether a Gaussian process of scikit-learn was fitted on texts with a user-defined kernel."""
     if not type(model).__module__.startswith("sklearn.gaussian_process"):
         return False
     process = getattr(model, "base_estimator_", model)
@@ -549,7 +546,7 @@ def _is_over_texts(model: Any) -> bool:
 
 
 def _whole_texts(model: Any, probabilities: bool, link: str) -> Texts:
-    """A model of texts that are taken apart into words here."""
+    """Returns a model of whole texts, which are split into words here."""
     pattern = re.compile(r"\w+")
     kind = type(model).__name__
     reason = UnsupportedModelError(

@@ -1,4 +1,4 @@
-"""The strongest interactions of each row, where there are too many pairs to list."""
+"""The strongest interactions of each row, for many features."""
 
 from __future__ import annotations
 
@@ -12,37 +12,36 @@ __all__ = ["TopInteractions"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TopInteractions:
-    """The strongest pairs of features of each of n rows (and m outputs), the strongest first: what
-    :meth:`riesz.Explainer.top_interactions` finds. ``len`` counts rows; a row may have fewer pairs than were
-    asked for, where all others are 0."""
+    """The strongest pairs of features for each of n rows (and m outputs), in order of absolute value, as
+    returned by :meth:`riesz.Explainer.top_interactions`. ``len`` is the number of rows. A row has fewer pairs
+    than requested if all other pairs are 0."""
 
-    #: Which value a pair has: ``"k-sii"`` and so on.
+    #: The index of the values: ``"k-sii"`` and so on.
     index: str
     feature_names: list[str]
     output_names: list[str]
-    #: By row and output: numbers of features, (pairs, 2), ascending.
+    #: By row and output: numbers of the features of each pair, (pairs, 2), ascending.
     features: list[list[np.ndarray]]
-    #: By row and output: their values, (pairs,).
+    #: By row and output: the values of the pairs, (pairs,).
     values: list[list[np.ndarray]]
     #: A proved bound on the error of each value, (n,), or (n, m) for m outputs.
     bound: np.ndarray
-    #: A proved bound on the size of every pair that is not listed, (n,) or (n, m).
+    #: A proved bound on the absolute value of every pair that is not listed, (n,) or (n, m).
     left_out: np.ndarray
-    #: How many pairs the search looked at, (n,) or (n, m).
+    #: Number of pairs that the search evaluated, (n,) or (n, m).
     searched: np.ndarray
-    #: Whether no pair that is not listed is larger than one that is, but for
-    #: ``bound``; so it is without ``max_pairs``.
+    #: Whether no unlisted pair exceeds a listed one, up to ``bound``; always True without ``max_pairs``.
     complete: np.ndarray
 
     def pairs(self, row: int = 0, output: int = 0) -> list[tuple[str, str, float]]:
-        """Names and value of each pair of a row and output."""
+        """Returns the names and the value of each pair of a row and output."""
         names = self.feature_names
         listed = zip(self.features[row][output], self.values[row][output])
         return [(names[j], names[k], float(value)) for (j, k), value in listed]
 
     def to_frame(self) -> Any:
-        """A ``pandas.DataFrame`` of a line a pair: ``row``, ``output``, ``rank`` from 1, ``feature_1``,
-        ``feature_2``, ``value``, ``bound`` and ``left_out``."""
+        """Returns a ``pandas.DataFrame`` with one line per pair: ``row``, ``output``, ``rank`` from 1,
+        ``feature_1``, ``feature_2``, ``value``, ``bound`` and ``left_out``."""
         import pandas as pd
 
         m = len(self.output_names)

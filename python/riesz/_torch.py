@@ -1,4 +1,4 @@
-"""Models of PyTorch as functions of rows: modules, GPyTorch's Gaussian processes, BoTorch's models."""
+"""Models of PyTorch as functions of rows: modules, GPyTorch's Gaussian processes and BoTorch's models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._validation import as_cells, as_numbers, numbered
 
 
 def is_torch(model: Any) -> bool:
-    """Whether ``model`` is a module of PyTorch, without importing it."""
+    """Whether ``model`` is a module of PyTorch, without importing PyTorch."""
     return _is_from(model, "torch.nn.")
 
 
@@ -24,8 +24,8 @@ def _is_from(model: Any, package: str) -> bool:
 
 
 def read_torch(model: Any) -> Imported:
-    """A module: a Gaussian process as expansions if its kernel is known, and any other as a function of
-    rows."""
+    """Reads a module: a Gaussian process as expansions if its kernel is known, and any other module as a
+    function of rows."""
     kind = type(model).__name__
     is_model = _is_from(model, "gpytorch.models.") or _is_from(model, "botorch.models.model")
     if is_model:
@@ -35,13 +35,14 @@ def read_torch(model: Any) -> Imported:
             f"a {kind} of GPyTorch is not an ExactGP or another model: its predictions are not known"
         )
     refusal = UnsupportedModelError(
-        f"the kernel of a {kind} of PyTorch is not known: its outputs are asked for"
+        f"the kernel of a {kind} of PyTorch is not known, so its outputs are explained"
     )
     return Imported([], "output", [], kind, [], function_of(model), refusal)
 
 
 def function_of(model: Any) -> Callable[[Any], np.ndarray]:
-    """The outputs of a module at rows, (n,) or (n, outputs); of a model with a posterior, its mean."""
+    """Returns the outputs of a module, (n,) or (n, outputs), as a function of rows; for a model with a
+    posterior its mean."""
 
     def function(rows: Any) -> np.ndarray:
         numbers = as_numbers(rows, numbered(as_cells(rows).shape[1]), "X")
@@ -76,7 +77,7 @@ def _answer(model: Any, rows: Any) -> np.ndarray:
         output = model(rows)
         mean = output if isinstance(output, torch.Tensor) else output.mean
         if mean.ndim == 2 and _is_from(model, "gpytorch.models.") and len(output.event_shape) == 1:
-            # A batch of processes, one an output.
+            # A batch of processes has one process per output.
             mean = mean.mT
     answer = mean.detach().cpu().double().numpy()
     if answer.ndim not in (1, 2) or len(answer) != len(rows):

@@ -1,4 +1,4 @@
-"""The rows that users pass, as a plain array with names."""
+"""Validation of the user's rows, which become plain arrays with names."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from . import _core
 
 
 def collected(X: Any, label: str = "X") -> Any:
-    """The rows of a query that has not run yet (polars' ``LazyFrame``); anything else as it is, but for
-    masked arrays, whose masks numpy's functions forget."""
+    """Returns the rows of a polars ``LazyFrame``, and other rows unchanged. Masked arrays are refused,
+    because numpy's functions ignore their masks."""
     if np.ma.is_masked(X):
         raise ValueError(
             f"{label} has masked cells, which would be taken for numbers: fill them in, or leave their rows "
@@ -22,19 +22,19 @@ def collected(X: Any, label: str = "X") -> Any:
     return X.collect() if type(X).__name__ == "LazyFrame" else X
 
 
-#: Bytes of a sparse matrix as an array above which it is refused.
+#: Maximum size in bytes of a sparse matrix that is converted to an array.
 MAX_DENSE_BYTES = 8_000_000_000
-#: Bytes of the parts in which sparse rows are predicted.
+#: Maximum size in bytes of the parts in which sparse rows are predicted.
 PART_BYTES = 1 << 28
 
 
 def is_sparse(X: Any) -> bool:
-    """Whether these are rows of a sparse matrix of SciPy."""
+    """Whether the rows are a sparse matrix of SciPy."""
     return hasattr(X, "tocsr") and hasattr(X, "toarray")
 
 
 def dense(X: Any, label: str = "X") -> Any:
-    """A sparse matrix as an array, unless that takes too much memory; anything else as it is."""
+    """Returns a sparse matrix as an array, unless it is too large; other rows are returned unchanged."""
     if not hasattr(X, "toarray"):
         return X
     rows, columns = X.shape
@@ -49,7 +49,7 @@ def dense(X: Any, label: str = "X") -> Any:
 
 
 def row_parts(X: Any) -> list[Any]:
-    """The rows of a sparse matrix in parts that are small as arrays; anything else as one part."""
+    """Returns the rows of a sparse matrix in parts that are small as arrays; other rows are one part."""
     if not is_sparse(X):
         return [X]
     rows = X.tocsr()
@@ -58,14 +58,14 @@ def row_parts(X: Any) -> list[Any]:
 
 
 def names_of(X: Any) -> list[str] | None:
-    """The column names of a data frame (pandas, polars, …); ``None`` for arrays."""
+    """Returns the column names of a data frame (pandas, polars, …); ``None`` for arrays."""
     columns = getattr(X, "columns", None)
     return None if columns is None else [str(c) for c in columns]
 
 
 def picked(X: Any, names: Sequence[str]) -> Any:
-    """The columns of a data frame that are called ``names``, in this order, whatever others it has; arrays,
-    and frames that lack some of them, as they are."""
+    """Returns the columns ``names`` of a data frame in this order. Arrays, and frames that do not have all of
+    them, are returned unchanged."""
     names_of_rows = names_of(X)
     if (
         names_of_rows is None
@@ -78,7 +78,7 @@ def picked(X: Any, names: Sequence[str]) -> Any:
 
 
 def as_cells(X: Any, label: str = "X") -> np.ndarray:
-    """Rows as they are, of any type, as an array with two dimensions."""
+    """Returns rows of any type as an array with two dimensions."""
     if hasattr(X, "toarray"):
         X = dense(X, label)
     elif _is_nullable(X):
@@ -99,15 +99,15 @@ def as_cells(X: Any, label: str = "X") -> np.ndarray:
 
 
 def _is_nullable(X: Any) -> bool:
-    """Whether all columns are numbers and some pandas' nullable or Arrow's, which go through Python objects
-    unless told not."""
+    """Whether all columns are numeric and some have pandas' nullable or Arrow types, which become Python
+    objects without an explicit dtype."""
     types = [] if names_of(X) is None else list(getattr(X, "dtypes", []))
     return any(hasattr(t, "na_value") for t in types) and all(t.kind in "iuf" for t in types)
 
 
 def check_columns(X: Any, names: Sequence[str], label: str = "X", owner: str = "model") -> None:
-    """Refuses rows that have not as many columns as ``names``, or others where they and ``names`` are
-    named."""
+    """Refuses rows whose number of columns differs from ``names``, or whose names differ if both have
+    names."""
     shape, names_of_rows = np.shape(X), names_of(X)
     width = shape[1] if len(shape) == 2 else as_cells(X, label).shape[1]
     if width != len(names):
@@ -128,9 +128,8 @@ def as_numbers(
     takes_unseen: bool = False,
     units: Sequence[str | None] | None = None,
 ) -> np.ndarray:
-    """Rows as finite doubles with ``len(names)`` columns; columns that have ``levels`` as the codes of these,
-    of which the last is that of all cells that are none of the others if the model ``takes_unseen``
-    levels."""
+    """Returns rows as finite doubles with ``len(names)`` columns. Columns with ``levels`` become codes; if
+    the model ``takes_unseen`` levels, unknown cells have the code of the last level."""
     check_columns(X, names, label)
     names_of_rows, cells = names_of(X), as_cells(X, label)
     if units is not None and names_of_rows is not None:
@@ -173,8 +172,8 @@ def check_units(
     levels: Sequence[Sequence[str] | None],
     label: str,
 ) -> None:
-    """Refuses numbers whose unit is not the one of a model's training data, and warns of numbers without
-    it."""
+    """Refuses numbers whose unit differs from that of the training data, and warns of numbers without that
+    unit."""
     for j, (name, expected) in enumerate(zip(names, units)):
         column = cells[:, j]
         is_text = cells.dtype.kind == "O" and any(isinstance(cell, (str, bytes)) for cell in column)
@@ -197,13 +196,13 @@ def check_units(
 
 
 def as_core_cells(cells: Any) -> list[str | float | None]:
-    """Cells as the core takes them: texts, numbers, and ``None`` for missing ones."""
+    """Returns cells as the core takes them: texts, numbers, and ``None`` for missing cells."""
     converted: list[str | float | None] = []
     for cell in cells:
         if is_missing(cell):
             converted.append(None)
         elif isinstance(cell, (int, float, np.number)) and not isinstance(cell, (bool, np.bool_)):
-            # A whole number that doubles do not hold keeps its digits.
+            # A whole number beyond the precision of doubles keeps its digits as text.
             is_long = isinstance(cell, (int, np.integer)) and abs(int(cell)) > 2**53
             converted.append(str(cell) if is_long else float(cell))
         else:
@@ -212,8 +211,7 @@ def as_core_cells(cells: Any) -> list[str | float | None]:
 
 
 def numbers_of_text(cells: np.ndarray) -> np.ndarray:
-    """Cells of which those that are texts are read as numbers, as people write them; others, and texts that
-    are none, as they are."""
+    """Returns cells in which texts that are numbers, in usual notations, are replaced by these numbers."""
     if not any(isinstance(cell, (str, bytes)) for cell in cells):
         return cells
     numbers = _core.read_numbers(as_core_cells(cells))
@@ -223,10 +221,10 @@ def numbers_of_text(cells: np.ndarray) -> np.ndarray:
 
 
 def is_missing(cell: Any) -> bool:
-    """Whether a cell stands for a value that is not there: ``None``, NaN, pandas' ``NA`` and ``NaT``."""
+    """Whether a cell is missing: ``None``, NaN, or pandas' ``NA`` or ``NaT``."""
     if isinstance(cell, (float, np.floating)):
         return bool(np.isnan(cell))
-    # pandas need not be there to be asked.
+    # Compared by name, so that pandas need not be installed.
     return cell is None or type(cell).__name__ in ("NAType", "NaTType")
 
 
@@ -237,13 +235,13 @@ def _missing(label: str, cell: Any, row: int, name: str) -> ValueError:
 
 
 def _codes(cells: np.ndarray, levels: Sequence[str], name: str, label: str, takes_unseen: bool) -> np.ndarray:
-    """Cells as codes of levels, which texts name and numbers equal, as on the command line."""
+    """Returns cells as codes of levels; texts match by name and numbers by value, as on the command line."""
     for i, cell in enumerate(cells):
         if is_missing(cell):
             raise _missing(label, cell, i, name)
     spelled = [_spelled(cell, levels) for cell in cells]
     distinct = list(dict.fromkeys(spelled))
-    # The last one is nobody's own.
+    # The last level is for unknown cells only.
     known = list(levels)[:-1] if takes_unseen else list(levels)
     codes = dict(zip(distinct, _core.codes(known, distinct)))
     for i, text in enumerate(spelled):
@@ -259,9 +257,9 @@ def _codes(cells: np.ndarray, levels: Sequence[str], name: str, label: str, take
 
 
 def _spelled(cell: Any, levels: Sequence[str]) -> str | float:
-    """A cell as the number or the text that a table would hold."""
+    """Returns a cell as the number or text that a table would contain."""
     if isinstance(cell, (bool, np.bool_)):
-        # Tables spell truth with or without a capital.
+        # Tables write booleans with or without a capital letter.
         return str(cell) if str(cell) in levels else str(cell).lower()
     if isinstance(cell, (int, float, np.number)):
         return float(cell)
@@ -269,16 +267,16 @@ def _spelled(cell: Any, levels: Sequence[str]) -> str | float:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether a value is a whole number, which truth values and floats are not."""
+    """Whether a value is a whole number; booleans and floats are not."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-#: More threads than any machine has cores for are a slip, and could bring it down.
+#: A larger number of threads is probably a mistake, and could exhaust the machine.
 MAX_THREADS = 1024
 
 
 def threads_of(threads: Any) -> int | None:
-    """A number of threads; ``None`` for one a core."""
+    """Returns the checked number of threads; ``None`` for one per core."""
     if threads is not None and (not is_whole(threads) or not 1 <= threads <= MAX_THREADS):
         raise ValueError(
             f"threads = {threads!r}: it is a whole number from 1 to {MAX_THREADS}, or None for one a core"
@@ -287,12 +285,12 @@ def threads_of(threads: Any) -> int | None:
 
 
 def is_numbered(names: Sequence[str]) -> bool:
-    """Whether the names are those that columns without names get."""
+    """Whether these are the default names of columns without names."""
     return all(name == f"x{j}" for j, name in enumerate(names))
 
 
 def numbered(count: int) -> list[str]:
-    """Names for columns without names, as scikit-learn's: x0, x1, …"""
+    """Returns names for columns without names, as scikit-learn's: x0, x1, …"""
     return [f"x{j}" for j in range(count)]
 
 

@@ -1,8 +1,6 @@
-"""Downscaling: a map of single rows (pixels, villages, persons) learnt from averages or totals over bags of
-them.
+"""Downscaling: a map of single rows (pixels, villages, persons) learnt from means or sums over bags of rows.
 
-An :class:`AggregateGaussianProcess` takes a table of rows, which say the bag that they are in, and a table of
-bags:
+An :class:`AggregateGaussianProcess` takes a table of rows with the name of their bag, and a table of bags:
 
 >>> import numpy as np
 >>> import pandas as pd
@@ -51,114 +49,119 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-#: Operators that regress targets on mediators, and not rows.
+#: Operators that regress targets, not rows, on mediators.
 _REGRESSIONS = ("pseudo", "two-sided")
 
 
 class AggregateGaussianProcess(Downscaled):
-    """A Gaussian process f of single rows that is learnt from means or sums over bags of them:
+    """A Gaussian process f of single rows, learnt from means or sums over bags:
     ``z_b = Σ_i w_i f(x_i) + noise``.
 
     Parameters
     ----------
-    kernel : riesz.kernels.Kernel, default ``Constant(1) * RBF`` with the columns' standard deviations as
-    length scales
-        Prior covariance of f; where tuning starts.
+    kernel : riesz.kernels.Kernel, optional
+        Prior covariance of f; tuning starts from its parameters. The default is ``Constant(1) * RBF`` with
+        the columns' standard deviations as length scales.
     alpha : float, default 0.03
-        Variance of the noise of a target, where tuning starts. As the kernel, with ``normalize_y`` in units
+        Variance of the noise of a target, where tuning starts. Like the kernel, with ``normalize_y`` in units
         of the targets' variance. Targets that are regressed on mediators have ``mediator_ridge`` instead.
     aggregate : {"mean", "sum"}, default "mean"
-        What a target is of its rows: their weighted mean (temperatures, rates), or their weighted sum
-        (totals), with weights in the unit of the total. The map is of f either way: of sums it is per unit of
-        weight.
+        Whether a target is the weighted mean of f over its rows (temperatures, rates) or the weighted sum
+        (totals), with weights in the unit of the total. In both cases the map shows f; for sums f is per unit
+        of weight.
     operator : {"auto", "matched", "mediated", "pseudo", "two-sided"}, default "auto"
-        Targets whose bags have rows are matched. Others are mediated: columns that all bags have, the
-        ``mediators`` of :meth:`fit`, say which bags with rows they are like. ``"auto"`` takes each target as
-        it comes; ``"mediated"`` takes all through mediators (the conditional mean process of Chau, Bouabid
-        and Sejdinovic 2021), ``"matched"`` none.
+        How targets depend on rows. Targets whose bags have rows are matched. Other targets are mediated: the
+        ``mediators`` of :meth:`fit`, columns that all bags have, relate them to bags with rows. ``"auto"``
+        decides for each target; ``"mediated"`` takes all targets through mediators (the conditional mean
+        process of Chau, Bouabid and Sejdinovic 2021), and ``"matched"`` takes none.
 
-        For comparison, for means: ``"pseudo"`` regresses targets without rows on mediators, with a Gaussian
-        process of its own, and learns from what this predicts for bags with rows, with the covariance of
-        that. ``"two-sided"`` ties the means of these bags to the regression by a variance that is tuned, and
-        all hyper-parameters at once. Where mediators by themselves predict targets well, these may do better;
-        where they say which bags are alike, not.
-    mediator_kernel : riesz.kernels.Kernel, default ``RBF`` with half the mediators' standard deviations as
-    length scales mediator_ridge : float, optional
-        The ridge of the regression on mediators, by default 0.001 (published: 0.01); where tuning starts.
-        Where targets are regressed, the variance of their noise around that, by default 0.1.
+        Two operators for means are for comparison. ``"pseudo"`` regresses targets without rows on mediators
+        with another Gaussian process, and uses its predictions for the bags with rows, with their covariance.
+        ``"two-sided"`` ties the means of these bags to the regression with a tuned variance, and tunes all
+        hyper-parameters together. They may be better if mediators predict targets well by themselves, but not
+        if mediators only show which bags are similar.
+    mediator_kernel : riesz.kernels.Kernel, optional
+        Kernel between mediators. The default is ``RBF`` with half the mediators' standard deviations as
+        length scales.
+    mediator_ridge : float, optional
+        The ridge of the regression on mediators, where tuning starts, by default 0.001 (published: 0.01). If
+        targets are regressed, it is the variance of their noise around the regression, by default 0.1.
     mediator_examples : {"bags", "rows"}, default "bags"
-        What the regression on mediators counts once: every bag (S-CMP), or every row, so that large bags say
-        more (CMP).
+        The examples of the regression on mediators, which have weight one each: bags (S-CMP), or rows, so
+        that large bags have more weight (CMP).
     centred : bool, optional
-        Whether the regression on mediators keeps constants, by default True; published it does not.
+        Whether the regression on mediators preserves constants, by default True; the published one does not.
     row_noise : float or "auto"
-        Variance of noise of single rows, which bags average; where tuning starts, and 0 for none. ``"auto"``
-        has some where the largest bag has more than four times the rows of the smallest.
+        Variance of the noise of single rows, which bags average, where tuning starts; 0 for none. ``"auto"``
+        includes it if the largest bag has more than four times as many rows as the smallest.
     mediation_noise : float or "auto"
-        By how much the regression on mediators counts as uncertain; where tuning starts, and 0 for certain.
-        ``"auto"`` has some where targets are mediated. If ``"two-sided"``, the variance of ties; of
-        pseudo-targets it is 0.
+        Variance for the uncertainty of the regression on mediators, where tuning starts; 0 for none.
+        ``"auto"`` includes it if targets are mediated. For ``"two-sided"`` it is the variance of the ties;
+        for ``"pseudo"`` it is 0.
     prior_mean : float, optional
-        The mean of f far from all rows, by default the constant that fits best.
+        The mean of f far from all rows, by default the constant with the best fit.
     normalize_y : bool, default True
+        Whether to standardise the targets before the fit.
     optimizer : "fmin_l_bfgs_b" or None
-        ``None`` keeps all hyper-parameters as they are. Tuning maximises the marginal likelihood times weak
-        priors around the start, from two starts; ridge and kernel of mediators are those that predict bags
-        best that they have not seen.
+        ``None`` keeps all hyper-parameters fixed. Tuning maximises the marginal likelihood times weakly
+        informative priors around the start values, from two starts. Ridge and kernel of mediators are chosen
+        to predict held-out bags best.
     average : "auto", bool or int
-        Averages over so many draws of the hyper-parameters from their posterior (``True``: 64), as the best
-        ones alone are too sure where targets are few. ``"auto"`` does so up to 300 targets, but not for
-        pseudo-targets.
+        Number of draws of the hyper-parameters from their posterior over which predictions are averaged
+        (``True``: 64), because the best hyper-parameters alone are overconfident with few targets.
+        ``"auto"`` averages for up to 300 targets, but not with ``"pseudo"``.
     inducing : None, int or array
-        Learns through so many inducing points, or these rows. ``None`` learns exactly up to 10,000 rows and
-        4,000 bags, with mediators up to 50,000 rows, and beyond through up to 1,000 points. With mediators
-        their uncertainty counts for each target by itself, and rows have no noise of their own.
+        Number of inducing points, or the points themselves. ``None`` is exact up to 10,000 rows and 4,000
+        bags (50,000 rows with mediators), and otherwise uses up to 1,000 points. With inducing points, the
+        uncertainty of mediators is independent between targets, and rows have no noise.
     approximation : {"fitc", "vfe"}, default "fitc"
-        What inducing points leave unexplained of a target counts as its noise (``"fitc"``, as Snelson and
-        Ghahramani 2006 have it of rows), or lowers a bound of the evidence, which is what is published
-        (``"vfe"``; Titsias 2009): of many targets maps come out too smooth by it, and intervals too narrow,
-        unless there are so many points that it makes no difference.
+        The treatment of the variance of a target that inducing points do not explain. ``"fitc"`` adds it to
+        the target's noise (Snelson and Ghahramani 2006, for rows). ``"vfe"`` subtracts it in a lower bound of
+        the evidence, as published (Titsias 2009). With many targets, ``"vfe"`` gives maps that are too smooth
+        and intervals that are too narrow, unless there are enough points for both to agree.
     exact_totals : bool, default False
-        Takes targets for accounts and not for measurements: neither they nor rows have noise, and the map
-        adds up to them but for rounding. Where targets do have errors, a map that has to meet these, too, is
-        far off and too sure.
+        Whether targets are exact accounts instead of measurements. Neither targets nor rows then have noise,
+        and the map adds up to the targets up to rounding. If targets do have errors, such a map is inaccurate
+        and overconfident.
     published : bool, default False
-        The conventions of the published experiments: not centred, ridge 0.01 as it is, all else by the
-        marginal likelihood alone (which tells a larger ridge and a larger scale hardly apart), and through
-        inducing points ``approximation="vfe"``.
+        Whether to use the conventions of the published experiments: not centred, ridge fixed at 0.01, all
+        other hyper-parameters by the marginal likelihood alone (which hardly distinguishes a larger ridge
+        from a larger scale), and ``approximation="vfe"`` with inducing points.
     random_state : int, RandomState or None
     columns : dict of name to {"text", "number"}, optional
-        The types of columns of a data frame, where they look like something else.
+        Types of columns of a data frame, where the detected type is wrong.
 
     Attributes
     ----------
     expansion_ : Expansion
-        The map by the best hyper-parameters. Without ``average`` it is what :meth:`predict` says.
+        The map with the best hyper-parameters. Without ``average``, :meth:`predict` returns it.
     kernel_ : riesz.kernels.Kernel
-        Its kernel, in the units of the columns and the target.
+        The kernel of ``expansion_``, in the units of the columns and the target.
     noise_, row_noise_, mediation_noise_ : float
         Variances, in squared units of the target.
     mediator_kernel_, mediator_ridge_ : riesz.kernels.Kernel, float, or None
-        Where targets are regressed on mediators, in squared units of the target.
+        Of the regression on mediators, None without one; if targets are regressed, in squared units of the
+        target.
     prior_mean_ : float
     log_marginal_likelihood_value_ : float
-        At the best hyper-parameters; through inducing points as the approximation has it.
+        At the best hyper-parameters; with inducing points of the approximate model.
     effective_draws_ : float or None
-        As many draws of hyper-parameters from their posterior itself would say as much as the average.
+        Effective number of posterior draws of hyper-parameters behind the average.
     bags_, targets_ : list of str
-        Names of the bags that have rows, and of those that have targets.
+        Names of the bags with rows, and of the bags with targets.
     residual_ : array
-        Targets less what the map adds up to: what is taken for noise.
+        Targets minus their fitted aggregates, which count as noise.
     left_out_ : LeftOut or None
-        What all other targets say of each, by the same hyper-parameters; None of a single target. It ranks
-        kernels; mediators it does not rank by what single rows are like.
+        Leave-one-out predictions of the targets with the same hyper-parameters; None for a single target.
+        They rank kernels; they do not rank mediators by the accuracy for single rows.
     warnings_ : list of str
-        What to look at; also issued as warnings.
+        Texts of the issued warnings.
 
     Notes
     -----
-    Exact: cost n²/2 kernels an evaluation for n rows, and the third power of the numbers of bags and targets;
-    no n × n matrix. Through m inducing points n m kernels."""
+    The exact fit takes n²/2 kernel evaluations per evaluation of the likelihood for n rows, and the third
+    power of the numbers of bags and targets; it stores no n × n matrix. With m inducing points it takes n m
+    kernel evaluations."""
 
     def __init__(
         self,
@@ -220,36 +223,35 @@ class AggregateGaussianProcess(Downscaled):
         row: Any = None,
         drop_unmatched: bool = False,
     ) -> AggregateGaussianProcess:
-        """Fits to the targets of bags.
+        """Fits the model to the targets of bags.
 
         Parameters
         ----------
         rows : data frame, or array of shape (n, d)
-            A line a row.
+            One line per row.
         bags : data frame, or targets, (bags,)
-            A line a bag, in any order. Without columns these are the targets themselves, of bags that are
-            called as the index of the series, or 0, 1, … .
+            One line per bag, in any order. Without columns it has the targets themselves, and bags are named
+            by the index of the series, or 0, 1, ….
         bag : str, or array of shape (n,)
-            The column that both tables have with the bags' names, texts or whole numbers; or of each row its
-            bag, and then bags are called as their index.
+            The column of both tables with the bags' names, texts or whole numbers; or the bag of each row,
+            and then bags are named by the index of ``bags``.
         target : str
-            The column of ``bags`` that is learnt from. Bags where it is missing have no target.
+            The column of ``bags`` with the targets. Bags with a missing value have no target.
         weight : str, or array of shape (n,), optional
             The column of ``rows`` with their positive weights (area, people), by default 1.
         mediators : list of str
-            The columns of ``bags`` by which those without rows are like others.
+            The columns of ``bags`` that relate bags without rows to bags with rows.
         se : str, optional
-            The column of ``bags`` with the targets' known standard errors, on top of the noise.
+            The column of ``bags`` with known standard errors of targets, which are added to the noise.
         total : str, optional
-            Of mediated sums, the column of ``bags`` with the sum of their weights.
+            For mediated sums, the column of ``bags`` with the sum of their weights.
         features : list of str, optional
-            The columns of ``rows`` that f is a function of, by default all but those with bag, weight and
-            name.
+            The columns of ``rows`` on which f depends, by default all but bag, weight and name.
         row : str, or array of shape (n,), optional
-            The column of ``rows`` with their names, for bags that overlap: a row has a line for each bag that
-            it is in, and these share its noise.
+            The column of ``rows`` with their names, for bags that overlap: a row has one line for each of its
+            bags, and these lines share the row's noise.
         drop_unmatched : bool, default False
-            Leaves out targets of bags without rows where there are no mediators, instead of an error.
+            Whether to drop targets of bags without rows if there are no mediators, instead of an error.
         """
         self._check()
         if self.exact_totals and (se is not None or len(mediators)):
@@ -351,7 +353,7 @@ class AggregateGaussianProcess(Downscaled):
         check_optimizer(self.optimizer)
 
     def _check_met(self, aggregates: _core.Aggregates) -> None:
-        """Refuses totals that are not met but for rounding."""
+        """Raises an error if the map does not add up to the totals, up to rounding."""
         unmet = aggregates.unmet((self._targets - self.residual_).tolist())
         if unmet is not None:
             raise ValueError(
@@ -362,7 +364,7 @@ class AggregateGaussianProcess(Downscaled):
             )
 
     def _draws(self, targets: int) -> int | None:
-        """The number of draws of hyperparameters, if any."""
+        """Returns the number of draws of hyper-parameters, if any."""
         why = None
         if self.published or self.operator == "pseudo":
             why = (
@@ -371,7 +373,7 @@ class AggregateGaussianProcess(Downscaled):
         return draws_of(self.average, targets, self.optimizer, why)
 
     def _points(self, tables: Tables, aggregates: _core.Aggregates) -> Any:
-        """Inducing points, or how many; ``None`` for none."""
+        """Returns inducing points, or their number; ``None`` for an exact fit."""
         if self.operator in _REGRESSIONS:
             if self.inducing is not None:
                 raise ValueError(f"operator = {self.operator!r} learns exactly: leave inducing out")
@@ -387,7 +389,7 @@ class AggregateGaussianProcess(Downscaled):
         return points_of(self.inducing, tables)
 
     def _start(self, tables: Tables) -> dict[str, Any]:
-        """The process that tuning starts from."""
+        """Returns the start values of tuning, as the core takes them."""
         return {
             "kernel": start_kernel(tables, self.kernel),
             "noise": _positive("alpha", self.alpha),
@@ -403,8 +405,8 @@ class AggregateGaussianProcess(Downscaled):
         }
 
     def _mediation(self, tables: Tables) -> tuple[str, float | None, bool | None, bool] | None:
-        """The regression on mediators: its kernel, ridge and whether it is centred if these are given, and
-        what it counts."""
+        """Returns the regression on mediators: its kernel, ridge and centring (None to choose), and whether
+        its examples are rows."""
         text = start_mediator_kernel(tables, self.mediator_kernel)
         if text is None:
             return None
@@ -434,24 +436,24 @@ class AggregateGaussianProcess(Downscaled):
         return self.aggregate == "mean"
 
     def predict(self, rows: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """The map: the posterior mean of f at rows, (rows,), and with ``return_std`` or ``return_cov`` the
-        standard deviations or covariances of f, too, noise of rows not included. Data frames may have further
-        columns."""
+        """Returns the map: the posterior mean of f at rows, (rows,), and with ``return_std`` or
+        ``return_cov`` the standard deviations or covariances of f, without the noise of rows. Data frames may
+        have further columns."""
         return self._posterior(rows, return_std, return_cov)
 
     def sample(self, rows: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
-        """Joint draws of f at rows from its posterior, (rows, n_samples): maps that the targets allow."""
+        """Returns joint draws of f at rows from its posterior, (rows, n_samples)."""
         return self._drawn(rows, n_samples, random_state)
 
     def predict_bags(
         self, rows: Any = None, return_std: bool = False, *, bag: Any = None, weight: Any = None
     ) -> Any:
-        """Means or sums over bags, as ``aggregate`` says, and with ``return_std`` their standard deviations,
-        noise not included.
+        """Returns means or sums over bags, as ``aggregate`` says, and with ``return_std`` their standard
+        deviations, without noise.
 
-        Without ``rows`` of the bags of the fit, in the order of ``bags_``. Else of those that rows are in, in
-        the order in which these name them first; ``bag`` and ``weight`` are as in :meth:`fit`, by default the
-        columns that they were there."""
+        Without ``rows`` the bags are those of the fit, in the order of ``bags_``. Otherwise they are the bags
+        of ``rows``, in the order of their first rows; ``bag`` and ``weight`` are as in :meth:`fit`, by
+        default the same columns."""
         check_is_fitted(self)
         if rows is None:
             means, variances = self._own_bags(return_std)
@@ -479,15 +481,15 @@ class AggregateGaussianProcess(Downscaled):
             return [mean for mean, _ in moments], [variance for _, variance in moments]
         if return_std:
             raise ValueError(
-                "a fit through inducing points does not keep its rows: give rows, of whose bags std is wanted"
+                "a fit through inducing points does not keep its rows: give rows for the std of their bags"
             )
-        # All bags have targets, in this order.
+        # All bags have targets in this order.
         return [part.fitted for part in self._parts], []
 
     def shares(self, rows: Any) -> np.ndarray:
-        """Which targets decided: the part of each, in the order of ``targets_``, in the prediction at each
-        row, (rows, targets). Parts add up to :meth:`predict` less ``prior_mean_``; sum them over columns for
-        regions. For exact fits."""
+        """Returns the contribution of each target, in the order of ``targets_``, to the prediction at each
+        row, (rows, targets). Contributions add up to :meth:`predict` minus ``prior_mean_``; sums over rows
+        give those of regions. For exact fits."""
         cells = self._cells(rows)
         weights = np.ones(len(self._bag)) if self._weight is None else self._weight
         if self._explains_means():

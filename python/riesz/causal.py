@@ -1,4 +1,5 @@
-"""Causal graphs: whether, how and under which assumptions an effect follows from what studies measured.
+"""Causal graphs: whether and how an effect is identified from the measured variables, and by which
+assumptions.
 
 >>> from riesz.causal import identify
 >>> graph = "age -> statin; age -> psa; bmi -> statin; bmi -> psa; statin -> psa; psa -> volume"
@@ -9,15 +10,14 @@ Identification(back-door, adjusting for age and bmi; volume depends on statin on
 >>> found.adjust
 ('age', 'bmi')
 
-An effect that another formula than an adjustment gives is answered with the formula, which riesz does not
-estimate:
+If an effect is identified by a formula other than an adjustment, the result has this formula, which riesz
+does not estimate:
 
 >>> napkin = "W1 -> W2 -> X -> Y; W1 <-> X; W1 <-> Y"
 >>> identify(napkin, treatment="X", outcome="Y", studies=[["W1", "W2", "X", "Y"]]).formula
 'P(Y | do(X)) = [Σ_W1 P(W1) P(X, Y | W1, W2)] / [Σ_W1 P(W1) P(X | W1, W2)], for any value of W2'
 
-What is not identified is refused with a `NotIdentifiedError`, with a path that stays open and what would
-help."""
+An effect that is not identified raises a `NotIdentifiedError` with an open path and with what would help."""
 
 from __future__ import annotations
 
@@ -48,34 +48,34 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Hedge:
-    """Why no formula gives an effect: two sets of measured variables, each connected by hidden common
-    causes."""
+    """The proof that no formula gives an effect: two sets of measured variables, each connected by hidden
+    common causes."""
 
-    #: The set that holds treatments, and the part of it without treatments, which all its members cause.
+    #: The set with treatments, and its subset without treatments, which all its members cause.
     larger: tuple[str, ...]
     smaller: tuple[str, ...]
     #: The treatments in the larger set.
     treatments: tuple[str, ...]
-    #: Its pairs with a hidden common cause.
+    #: The pairs of the larger set with a hidden common cause.
     confounded: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
 class Instrument:
-    """A variable that moves a treatment and affects the outcome through it alone, given some covariates."""
+    """A variable that affects a treatment, and the outcome only through it, given some covariates."""
 
     variable: str
     given: tuple[str, ...]
 
 
 class NotIdentifiedError(ValueError):
-    """An effect that no formula of what was measured gives."""
+    """Raised for an effect that no formula of the measured variables gives."""
 
     def __init__(self, message: str, hedge: Hedge, instrument: Instrument | None = None) -> None:
         super().__init__(message)
         #: The proof that there is no formula.
         self.hedge = hedge
-        #: An instrument, which would give the effect under further assumptions.
+        #: An instrument, which identifies the effect under further assumptions.
         self.instrument = instrument
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -90,16 +90,17 @@ def __dir__() -> list[str]:
 class Bridge:
     """The shared columns between a study and the next."""
 
-    #: Shared columns that the treatments affect, and that carry their effect.
+    #: Shared columns that the treatments affect and that transmit their effect.
     mediators: tuple[str, ...]
-    #: Shared columns that the treatments do not affect, and that the outcome depends on beside the mediators.
+    #: Shared columns that the treatments do not affect, and on which the outcome depends besides the
+    #: mediators.
     passive: tuple[str, ...]
-    #: Shared columns of no use: given the others, they say nothing more of the outcome.
+    #: Shared columns without use: given the others, the outcome does not depend on them.
     unused: tuple[str, ...]
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All columns of use, mediators first."""
+        """The mediators and the passive columns."""
         return self.mediators + self.passive
 
 
@@ -107,35 +108,35 @@ class Bridge:
 class Identification:
     """The identification of an effect across studies from the measured variables."""
 
-    #: The treatments that affect the outcome when all are set, and those that then do not.
+    #: The treatments that affect the outcome if all treatments are set, and those that do not.
     treatments: tuple[str, ...]
     without_effect: tuple[str, ...]
     outcome: str
     #: "back_door", "front_door", "sequential", "randomized" or "constant"; or "formula", which riesz does not
     #: estimate.
     how: str
-    #: Columns of the first study that are adjusted for; with a front door those within each value of which it
-    #: holds.
+    #: Columns of the first study to adjust for; with a front door the covariates given which it holds.
     adjust: tuple[str, ...]
-    #: Columns of the first study through which all of the effect passes, with a front door.
+    #: Columns of the first study that transmit the whole effect, with a front door.
     front_door: tuple[str, ...]
-    #: Other minimal sets that serve as well as ``adjust`` or ``front_door``, and whether these are all.
+    #: Other minimal sets that could replace ``adjust`` or ``front_door``, and whether the list is complete.
     others: tuple[tuple[str, ...], ...]
     listed: bool
-    #: Who says so: "graph", "confirmed" (given, and the graph agrees) or "user" (given, without a graph).
+    #: The source: "graph", "confirmed" (given, and the graph agrees) or "user" (given, without a graph).
     source: str
-    #: Between each study and the next.
+    #: The bridge between each study and the next.
     bridges: tuple[Bridge, ...]
-    #: What must hold, in words.
+    #: The assumptions, in words.
     assumptions: tuple[str, ...]
-    #: Columns that are in no use because the graph does not know them.
+    #: Columns that are not used because the graph does not have them.
     unknown: tuple[str, ...]
     _text: str = field(compare=False)
-    #: With "sequential" the treatments in causal order, each with the covariates that are added before it.
+    #: With "sequential" the treatments in causal order, each with the covariates that are added for it.
     steps: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    #: With "formula" the effect by what was measured, such as ``"P(Y | do(X)) = …"``; else empty.
+    #: With "formula" the effect in terms of the measured variables, such as ``"P(Y | do(X)) = …"``; else
+    #: empty.
     formula: str = ""
-    #: With "formula" lists of variables each of which, measured too, would give an adjustment.
+    #: With "formula" lists of variables; measuring any one of them would give an adjustment.
     would_help: tuple[tuple[str, ...], ...] = ()
 
     def __str__(self) -> str:
@@ -156,21 +157,21 @@ def identify(
     randomized: bool = False,
     differs: Mapping[int | str, str | Iterable[str]] | None = None,
 ) -> Identification:
-    """Says how the effect of ``treatment`` on ``outcome`` follows from studies that measured different
-    columns.
+    """Returns how the effect of ``treatment`` on ``outcome`` is identified from studies that measured
+    different columns.
 
     ``graph`` is text (``"age -> dose; dose -> psa <-> bmi"``, DOT, DAGitty's, GML, JSON, BIF, bnlearn's,
-    lavaan's or Tetrad's), a directed graph of networkx, pgmpy, DoWhy, y0 or ananke, an adjacency matrix as a
-    data frame (rows are causes), or ``None`` to take ``adjust``, ``front_door`` or ``randomized`` on trust.
-    ``studies`` are lists of columns, or tables: the first has the treatments, the last the outcome, and each
-    shares columns with the next. ``adjust`` and ``front_door`` name columns of the first study, which a graph
-    checks; ``randomized`` says that treatments were assigned by chance there. ``differs`` names, by a study's
-    number from 1 or as ``"study 2"``, variables that come about differently in it.
+    lavaan's or Tetrad's), a directed graph of networkx, pgmpy, DoWhy, y0 or ananke, or an adjacency matrix as
+    a data frame (rows are causes). With ``None``, ``adjust``, ``front_door`` or ``randomized`` is assumed to
+    hold. ``studies`` are lists of columns, or tables: the first has the treatments, the last the outcome, and
+    each shares columns with the next. ``adjust`` and ``front_door`` name columns of the first study, and are
+    checked against the graph; ``randomized`` means that treatments were assigned at random there.
+    ``differs`` gives, by a study's number from 1 or as ``"study 2"``, variables whose mechanism differs in
+    it.
 
-    With one study, several treatments are also adjusted for one after the other (sequential back-door): see
-    ``steps``. An effect that no adjustment gives, but another formula does, has
-    ``how="formula"``. Raises `NotIdentifiedError`, a ``ValueError``, with a path that stays open and what
-    would help, if no formula gives it."""
+    With one study, several treatments may also be adjusted for one after the other (sequential back-door):
+    see ``steps``. An effect that only another formula gives has ``how="formula"``. If no formula gives it,
+    raises `NotIdentifiedError`, a ``ValueError``, with an open path and with what would help."""
     return answered(*core_query(graph, treatment, outcome, studies, adjust, front_door, randomized, differs))
 
 
@@ -184,7 +185,7 @@ def core_query(
     randomized: bool,
     differs: Mapping[int | str, str | Iterable[str]] | None,
 ) -> tuple[Any, str]:
-    """The graph and the question as the core takes them."""
+    """Returns the graph and the query as the core takes them."""
     ways = {"adjust": adjust is not None, "front_door": front_door is not None, "randomized": randomized}
     if sum(ways.values()) > 1:
         raise ValueError(
@@ -210,7 +211,7 @@ def core_query(
 
 
 def answered(graph: Any, query: str) -> Identification:
-    """The answer to what was :func:`asked`."""
+    """Returns the core's answer to a query of :func:`core_query`."""
     text, text_of_answer = _core.identify_effect(graph, query)
     answer = json.loads(text)
     if answer.get("identified", True):
@@ -227,10 +228,11 @@ def effect_formula(
     outcome: str | Iterable[str],
     measured: Iterable[str] | None = None,
 ) -> str:
-    """Give the distribution of ``outcome`` where ``treatment`` is set, as a formula of what was measured.
+    """Returns the distribution of ``outcome`` under an intervention on ``treatment``, as a formula of the
+    measured variables.
 
     ``measured`` are all variables of the graph by default. The algorithm is complete (Shpitser and Pearl
-    2006): raises `NotIdentifiedError` with a hedge if no formula gives the distribution.
+    2006): it raises `NotIdentifiedError` with a hedge if no formula gives the distribution.
 
     >>> from riesz.causal import effect_formula
     >>> effect_formula("Z -> X -> Y; Z -> Y", treatment="X", outcome="Y")
@@ -253,7 +255,7 @@ def effect_formula(
 def instrument(
     graph: Any, *, treatment: str, outcome: str, measured: Iterable[str] | None = None
 ) -> Instrument | None:
-    """Give an instrument for the effect of ``treatment`` on ``outcome`` with its covariates; ``None`` if
+    """Returns an instrument for the effect of ``treatment`` on ``outcome`` with its covariates; ``None`` if
     there is none.
 
     >>> from riesz.causal import instrument
@@ -268,12 +270,12 @@ def instrument(
 def sequential_adjustment(
     graph: Any, *, treatment: Iterable[str], outcome: str, measured: Iterable[str] | None = None
 ) -> tuple[tuple[str, tuple[str, ...]], ...] | None:
-    """Give covariates for treatments in time, by the sequential back-door criterion of Pearl and Robins
+    """Returns covariates for treatments in time, by the sequential back-door criterion of Pearl and Robins
     (1995).
 
-    The answer has each treatment that affects the outcome, in causal order, with the covariates that are
-    added for it; ``None`` if no sequence of covariates identifies the joint effect. The effect is then the
-    g-formula.
+    The result has each treatment that affects the outcome, in causal order, with the covariates that are
+    added for it; ``None`` if no sequence of covariates identifies the joint effect. The effect is then given
+    by the g-formula.
 
     >>> from riesz.causal import sequential_adjustment
     >>> graph = "L0 -> A0, L1, Y; A0 -> L1, Y; L1 -> A1, Y; A1 -> Y"
@@ -288,9 +290,9 @@ def sequential_adjustment(
 class GraphParts(NamedTuple):
     """The variables and edges of a graph."""
 
-    #: In the order in which they are first named.
+    #: The variables, in the order in which they are first named.
     variables: tuple[str, ...]
-    #: Variables that it declares unmeasured.
+    #: Variables that the graph declares unmeasured.
     latent: tuple[str, ...]
     #: Causes and their direct effects.
     arrows: tuple[tuple[str, str], ...]
@@ -299,7 +301,7 @@ class GraphParts(NamedTuple):
 
 
 def read_graph(graph: Any) -> GraphParts:
-    """Give the variables and edges of a graph in any of the formats that `identify` takes.
+    """Returns the variables and edges of a graph in any of the formats that `identify` takes.
 
     >>> from riesz.causal import read_graph
     >>> read_graph("[Z][X|Z][Y|X:Z]").arrows
@@ -312,15 +314,15 @@ def read_graph(graph: Any) -> GraphParts:
 def d_separated(
     graph: Any, a: str | Iterable[str], b: str | Iterable[str], given: str | Iterable[str] = ()
 ) -> bool:
-    """Whether ``graph`` says that ``a`` and ``b`` are independent given ``given``; what is given counts on
-    neither side."""
+    """Whether ``graph`` implies that ``a`` and ``b`` are independent given ``given``; variables in ``given``
+    are removed from both sides."""
     return open_path(graph, a, b, given) is None
 
 
 def open_path(
     graph: Any, a: str | Iterable[str], b: str | Iterable[str], given: str | Iterable[str] = ()
 ) -> str | None:
-    """Give a shortest path that leaves ``a`` and ``b`` dependent given ``given``; ``None`` if they are
+    """Returns a shortest path that leaves ``a`` and ``b`` dependent given ``given``; ``None`` if they are
     d-separated."""
     return _core.open_path(graph_text(graph), _names(a), _names(b), _names(given))
 

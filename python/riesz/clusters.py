@@ -1,4 +1,4 @@
-"""Clusters of comparable items: within each a ranking holds, and between them a duel is a coin.
+"""Clusters of comparable items: within a cluster there is a ranking; a duel between clusters is a fair coin.
 
 >>> import numpy as np
 >>> import riesz
@@ -39,53 +39,57 @@ _METHODS = ("mixture", "generalised", "comparisons", "abstaining", "spectral", "
 
 
 class PreferenceClusters(BaseEstimator):
-    """Finds clusters of items that can be compared.
+    """Finds clusters of items that can be compared with each other.
 
     Parameters
     ----------
     n_clusters : int, optional
-        By default the mixture chooses the number with the largest bound of its evidence, up to
-        ``max_clusters``; other methods have to be told.
+        Number of clusters. By default the mixture chooses the number with the largest lower bound of its
+        evidence, up to ``max_clusters``; other methods need a number.
     method : str
-        ``"mixture"``: every item belongs to one of some clusters, each with a utility of its own, a Gaussian
-        process; a duel between clusters is a coin. Variational inference. The others are published, for
-        comparison (Chau 2023, section 6.3): ``"generalised"`` (GPGP-CLUS: k-means of the top singular
-        vectors, two a cluster, of the generalised model's log odds),
-        ``"comparisons"`` (SVD-CLUS: of the comparisons themselves), ``"abstaining"`` (PR-CLUS: of the winners
-        that a utility predicts, where it is sure), ``"spectral"`` (spectral clustering by the sizes of the
-        generalised model's log odds), ``"covariates"`` (k-means of the standardised covariates, without
-        duels).
+        ``"mixture"`` is a mixture model, fitted by variational inference: every item belongs to a cluster,
+        each cluster has its own utility, a Gaussian process, and a duel between clusters is a fair coin. The
+        other methods are published, for comparison (Chau 2023, section 6.3):
+
+        - ``"generalised"`` (GPGP-CLUS): k-means of the top singular vectors, two per cluster, of the
+          generalised model's log odds;
+        - ``"comparisons"`` (SVD-CLUS): the same for the matrix of comparisons;
+        - ``"abstaining"`` (PR-CLUS): the same for the winners that a utility model predicts with certainty;
+        - ``"spectral"``: spectral clustering by the absolute log odds of the generalised model;
+        - ``"covariates"``: k-means of the standardised covariates, without duels.
     max_clusters : int, default 5
     covariates : bool, default True
-        Whether covariates of a cluster lie around a mean of their own. Without, the mixture learns from duels
-        alone.
+        Whether the covariates of a cluster have their own mean. If False, the mixture uses duels alone.
     kernel : riesz.kernels.Kernel, default ``RBF("median_per_feature")``
-        Between items.
+        Kernel between items.
     optimizer : "fmin_l_bfgs_b" or None
-        ``None`` keeps the kernel as it is. By default the generalised and the utility model are tuned, and
-        the mixture looks for the scales of utilities and length scales with the largest bound.
+        ``None`` keeps the kernel fixed. By default the generalised and the utility model are tuned, and the
+        mixture chooses the scales of utilities and length scales with the largest bound.
     n_init : int, default 12
-        Random starts of the mixture, besides those from covariates and from the generalised model.
+        Number of random starts of the mixture, besides those from covariates and the generalised model.
     threshold : float, default 0.1
-        For ``"abstaining"``: pairs are left out whose probability is nearer to one half.
+        For ``"abstaining"``: pairs whose probability is within this distance of one half are left out.
     n_subsamples : int, default 0
-        How many subsamples of 80 % of the pairs ``stability_`` is found from.
+        Number of subsamples of 80 % of the pairs for ``stability_``.
     random_state : int, RandomState or None
     columns : dict of name to {"text", "number"}, optional
-        The types of columns of a data frame, where they look like something else.
+        Types of columns of a data frame, where the detected type is wrong.
 
     Attributes
     ----------
     labels_ : array (items,)
-    probabilities_ : array (items, clusters), of each membership; 1 or 0 for other methods than the mixture.
+    probabilities_ : array (items, clusters)
+        Probabilities of membership; 0 or 1 for methods other than the mixture.
     n_clusters_ : int
     bound_ : float or None
-        Of the mixture: the bound of the log evidence, less half the logarithm of the number of items for each
-        fitted mean and share.
-    bounds_ : dict of the bound by number of clusters.
-    sweeps_ : array of the bound after each sweep of the run that won, which never falls.
+        For the mixture: the lower bound of the log evidence, minus half the logarithm of the number of items
+        for each fitted mean and share.
+    bounds_ : dict
+        This bound by number of clusters.
+    sweeps_ : array
+        The bound after each sweep of the best run; it never decreases.
     covariates_labels_ : array (items,)
-        As many clusters by k-means of the covariates alone. A method that does not do better has learnt
+        The same number of clusters by k-means of the covariates alone. A method that is not better has learnt
         nothing from duels.
     stability_ : float or None
         Mean adjusted Rand index between these clusters and those of subsamples.
@@ -129,7 +133,7 @@ class PreferenceClusters(BaseEstimator):
         missing: str = "error",
         sample_weight: Any = None,
     ) -> PreferenceClusters:
-        """Clusters the rows of ``items``; duels are given as to :meth:`riesz.PreferenceClassifier.fit`."""
+        """Clusters the rows of ``items``; duels are given as in :meth:`riesz.PreferenceClassifier.fit`."""
         if self.method not in _METHODS:
             raise ValueError(f"method = {self.method!r}: it is one of {', '.join(map(repr, _METHODS))}")
         check_optimizer(self.optimizer)
@@ -163,5 +167,5 @@ class PreferenceClusters(BaseEstimator):
         return self
 
     def fit_predict(self, items: Any, duels: Any, **fit_arguments: Any) -> np.ndarray:
-        """``labels_`` of :meth:`fit`, which takes the same."""
+        """Returns ``labels_`` of :meth:`fit`, with the same arguments."""
         return self.fit(items, duels, **fit_arguments).labels_

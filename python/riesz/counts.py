@@ -1,5 +1,5 @@
-"""Counts of bags: a map of the rate of single rows learnt from cases among the people of districts, or
-successes among trials.
+"""Downscaling of counts: a map of the rate of single rows learnt from cases in the population of districts,
+or from successes among trials.
 
 >>> import numpy as np
 >>> import pandas as pd
@@ -52,85 +52,87 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-#: What f is, by family.
+#: Meaning of f, by family.
 _LINKS = {"poisson": "log rate", "binomial": "log odds"}
 
 
 class AggregateCountProcess(Downscaled):
-    """A Gaussian process f of single rows whose exponential is a rate, learnt from counts of bags.
+    """A Gaussian process f of single rows, learnt from counts of bags; its exponential is a rate.
 
-    With ``family="poisson"`` counts are of events among weights (people, person-years),
-    ``z_b ~ Poisson(Σ_i w_i exp(f(x_i)))``; with ``"binomial"`` of successes among trials,
-    ``z_b ~ Binomial(n_b, Σ_i w_i σ(f(x_i)))`` with weights that are divided by their sum. The posterior is
-    Laplace's approximation.
+    With ``family="poisson"`` the counts are events, and the weights are exposures (people, person-years):
+    ``z_b ~ Poisson(Σ_i w_i exp(f(x_i)))``. With ``"binomial"`` they are successes among n_b trials:
+    ``z_b ~ Binomial(n_b, Σ_i w_i σ(f(x_i)))``, with weights divided by their sum. The posterior is Laplace's
+    approximation.
 
     Parameters
     ----------
-    kernel : riesz.kernels.Kernel, default ``Constant(1) * RBF`` with the columns' standard deviations as
-    length scales
-        Prior covariance of f; where tuning starts.
+    kernel : riesz.kernels.Kernel, optional
+        Prior covariance of f; tuning starts from its parameters. The default is ``Constant(1) * RBF`` with
+        the columns' standard deviations as length scales.
     family : {"poisson", "binomial"}, default "poisson"
     operator : {"auto", "matched", "mediated"}, default "auto"
-        Counts whose bags have rows are matched. Others are mediated: columns that all bags have, the
-        ``mediators`` of :meth:`fit`, say which bags with rows they are like. As rates have no negative parts,
-        these are averaged with weights that are not negative (a kernel smoother), and not by the regression
-        of :class:`AggregateGaussianProcess`.
-    mediator_kernel : riesz.kernels.Kernel, default ``RBF`` with half the mediators' standard deviations as
-    length scales
-        Where its tuning starts: it is the one that predicts bags best that are left out.
+        How counts depend on rows. Counts whose bags have rows are matched. Other counts are mediated: the
+        ``mediators`` of :meth:`fit`, columns that all bags have, relate them to bags with rows. Rates cannot
+        be negative, so they are averaged with nonnegative weights (a kernel smoother) instead of by the
+        regression of :class:`AggregateGaussianProcess`.
+    mediator_kernel : riesz.kernels.Kernel, optional
+        Kernel of the smoother, where tuning starts; it is chosen to predict held-out bags best. The default
+        is ``RBF`` with half the mediators' standard deviations as length scales.
     mediator_examples : {"bags", "rows"}, default "bags"
-        What the smoother counts once: every bag, or every row, so that large bags say more.
+        The examples of the smoother, which have weight one each: bags, or rows, so that large bags have more
+        weight.
     dispersion : float, default 0
-        By how much counts vary more than their family, where tuning starts, and 0 for not at all: the
-        variance of a gamma factor of rates, so that counts are negative binomial; of successes φ, of which
-        ``φ/(1 + φ)`` is the correlation of two trials of a target, so that they are beta-binomial.
+        Overdispersion of counts, where tuning starts; 0 for none. For Poisson counts it is the variance of a
+        gamma factor of rates, so that counts are negative binomial. For binomial counts it is φ, with
+        correlation ``φ/(1 + φ)`` between two trials of a target, so that counts are beta-binomial.
     mediation_dispersion : float or "auto"
-        The same of mediated counts: by how much their rates vary around what the smoother says. ``"auto"``
-        starts from 0.1; 0 takes the smoother's word for certain.
+        Overdispersion of mediated counts: the variation of their rates around the smoother. ``"auto"`` starts
+        from 0.1; 0 takes the smoother as exact.
     prior_mean : float, optional
-        The mean of f far from all rows, by default the constant that fits best.
+        The mean of f far from all rows, by default the constant with the best fit.
     optimizer : "fmin_l_bfgs_b" or None
-        ``None`` keeps all hyper-parameters as they are. Tuning maximises Laplace's approximation of the
-        marginal likelihood times weak priors around the start, from two starts.
+        ``None`` keeps all hyper-parameters fixed. Tuning maximises Laplace's approximation of the marginal
+        likelihood times weakly informative priors around the start values, from two starts.
     average : "auto", bool or int
-        Averages over so many draws of the hyper-parameters from their posterior (``True``: 64), as the best
-        ones alone are too sure where counts are few. ``"auto"`` does so up to 300 counts.
+        Number of draws of the hyper-parameters from their posterior over which predictions are averaged
+        (``True``: 64), because the best hyper-parameters alone are overconfident with few counts. ``"auto"``
+        averages for up to 300 counts.
     inducing : None, int or array
-        f is known through its values at so many inducing points, or at these rows. ``None`` takes all rows up
-        to 1,000, and beyond twice as many as counts, from 200 to 1,000.
+        Number of inducing points, or the points themselves; the values of f there determine it. ``None`` uses
+        all rows up to 1,000, and otherwise twice the number of counts, between 200 and 1,000.
     published : bool, default False
-        Tunes by the marginal likelihood alone, without priors.
+        Whether to tune by the marginal likelihood alone, without priors.
     random_state : int, RandomState or None
     columns : dict of name to {"text", "number"}, optional
-        The types of columns of a data frame, where they look like something else.
+        Types of columns of a data frame, where the detected type is wrong.
 
     Attributes
     ----------
     expansion_ : Expansion
-        f by the best hyper-parameters.
+        f with the best hyper-parameters.
     kernel_ : riesz.kernels.Kernel
     dispersion_, mediation_dispersion_ : float
-        By the best hyper-parameters; 0 for none.
+        At the best hyper-parameters; 0 for none.
     mediator_kernel_ : riesz.kernels.Kernel or None
     prior_mean_ : float
     log_marginal_likelihood_value_ : float
-        Laplace's approximation by the best hyper-parameters, at the best prior mean if it is learnt.
+        Laplace's approximation at the best hyper-parameters, and at the best prior mean if it is learnt.
     effective_draws_ : float or None
-        As many draws of hyper-parameters from their posterior itself would say as much as the average.
+        Effective number of posterior draws of hyper-parameters behind the average.
     bags_, targets_ : list of str
-        Names of the bags that have rows, and of those that have counts.
+        Names of the bags with rows, and of the bags with counts.
     fitted_ : array
-        The mean of each count, as f at its mode has it. With a prior mean that is learnt these add up to what
-        counts do, if all are matched Poisson counts without dispersion.
+        The mean of each count at the mode of f. If the prior mean is learnt and all counts are matched
+        Poisson counts without dispersion, these means have the same sum as the counts.
     left_out_ : LeftOut or None
-        What all other counts say of each, by the same hyper-parameters; None of a single one.
+        Leave-one-out predictions of the counts with the same hyper-parameters; None for a single count.
     warnings_ : list of str
-        What to look at; also issued as warnings.
+        Texts of the issued warnings.
 
     Notes
     -----
-    The smoother of mediated counts stays as it was tuned. Cost of a step to the mode, of which an evaluation
-    of the marginal likelihood takes some: a few passes over n rows times m points, and m³."""
+    The smoother of mediated counts stays fixed after it is tuned. A Newton step takes a few passes over n
+    rows times m points, and m³; an evaluation of the marginal likelihood takes several steps."""
 
     def __init__(
         self,
@@ -180,19 +182,19 @@ class AggregateCountProcess(Downscaled):
         row: Any = None,
         drop_unmatched: bool = False,
     ) -> AggregateCountProcess:
-        """Fits to the counts of bags.
+        """Fits the model to the counts of bags.
 
         Parameters
         ----------
         rows, bags, bag, target, mediators, features, row, drop_unmatched
-            As :meth:`AggregateGaussianProcess.fit`; ``target`` is the column of ``bags`` with the counts.
+            As in :meth:`AggregateGaussianProcess.fit`; ``target`` is the column of ``bags`` with the counts.
         trials : str
-            Of binomial counts, the column of ``bags`` with the trials among which these are successes.
+            For binomial counts, the column of ``bags`` with the numbers of trials.
         weight : str, or array of shape (n,), optional
-            The column of ``rows`` with how many there are to have an event (people, person-years), by default
-            1; of binomial counts how much a row counts in its bag.
+            The column of ``rows`` with their exposure (people, person-years), by default 1; for binomial
+            counts the weight of a row in its bag.
         total : str, optional
-            Of mediated Poisson counts, the column of ``bags`` with the sum of their weights.
+            For mediated Poisson counts, the column of ``bags`` with the sum of their weights.
         """
         self._check(trials)
         roles = ColumnRoles(bag, weight, target, None, total, mediators, features, row, trials, self.columns)
@@ -227,8 +229,8 @@ class AggregateCountProcess(Downscaled):
         check_choices(choices, [("kernel", self.kernel), ("mediator_kernel", self.mediator_kernel)])
         if self.family == "binomial" and trials is None:
             raise ValueError(
-                "family = 'binomial' takes trials: the column of bags that says among how many counts are "
-                "successes"
+                "family = 'binomial' needs trials: the column of bags with the numbers of trials of their "
+                "counts"
             )
         if self.family == "poisson" and trials is not None:
             raise ValueError(
@@ -237,7 +239,7 @@ class AggregateCountProcess(Downscaled):
         check_optimizer(self.optimizer)
 
     def _start(self, tables: Tables) -> dict[str, Any]:
-        """The process that tuning starts from."""
+        """Returns the start values of tuning, as the core takes them."""
         mediators = start_mediator_kernel(tables, self.mediator_kernel)
         return {
             "kernel": start_kernel(tables, self.kernel),
@@ -265,20 +267,20 @@ class AggregateCountProcess(Downscaled):
         self.left_out_ = _left_out([(part.weight, part.left_out) for part in parts], tables)
 
     def _rates_of_parts(self, cells: np.ndarray, sds: float = 0.0) -> list[np.ndarray]:
-        """The rates by part: mean, median and the ends of intervals."""
+        """Returns the rates of each part: the mean, the median and the ends of intervals."""
         return [np.asarray(part.expansion._core.rates(cells, sds)) for part in self._parts]
 
     def predict(self, rows: Any) -> np.ndarray:
-        """The map: the posterior mean of the rate per unit of weight, or of the probability of a success, at
-        rows, (rows,)."""
+        """Returns the map: the posterior mean of the rate per unit of weight, or of the probability of a
+        success, at rows, (rows,)."""
         return self._mixed([part_rates[0] for part_rates in self._rates_of_parts(self._cells(rows))])
 
     def predict_quantiles(self, rows: Any, quantiles: Sequence[float] = (0.025, 0.5, 0.975)) -> np.ndarray:
-        """Quantiles of the posterior of the rate, or of the probability, at rows, (rows, quantiles)."""
+        """Returns quantiles of the posterior of the rate or probability at rows, (rows, quantiles)."""
 
         for q in quantiles:
             if not 0 < q < 1:
-                raise ValueError(f"quantiles: {q!r} is none: they are between 0 and 1")
+                raise ValueError(f"quantiles: {q!r} is not between 0 and 1")
         cells = self._cells(rows)
         means = np.array([part.expansion._core.predict(cells)[:, 0] for part in self._parts])
         sds = np.array([part.expansion._core.std(cells)[:, 0] for part in self._parts])
@@ -288,11 +290,12 @@ class AggregateCountProcess(Downscaled):
         return self._rates(latent).T
 
     def _quantile(self, q: float, means: np.ndarray, sds: np.ndarray) -> np.ndarray:
-        """The quantile of f at rows, a mixture of normal distributions, (parts, rows), by bisection."""
+        """Returns the quantile of f at rows by bisection, for a mixture of normal distributions with
+        ``means`` and ``sds``, (parts, rows)."""
         part_quantiles = means + norm.ppf(q) * sds
         low, high = part_quantiles.min(axis=0), part_quantiles.max(axis=0)
         weights = np.array([part.weight for part in self._parts])
-        # The bits of a double.
+        # 60 halvings reach the precision of a double.
         for _ in range(60 if len(self._parts) > 1 else 0):
             middle = (low + high) / 2
             below = weights @ norm.cdf((middle - means) / np.maximum(sds, np.finfo(float).tiny)) < q
@@ -303,23 +306,23 @@ class AggregateCountProcess(Downscaled):
         return np.exp(f) if self.family == "poisson" else expit(f)
 
     def predict_link(self, rows: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """f, the logarithm of the rate or the log odds, at rows, (rows,), which explanations are of; and with
+        """Returns f, the log rate or the log odds, at rows, (rows,), which explanations explain, and with
         ``return_std`` or ``return_cov`` its standard deviations or covariances."""
         return self._posterior(rows, return_std, return_cov)
 
     def sample(self, rows: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
-        """Joint draws of the rates, or probabilities, of rows from their posterior, (rows, n_samples): maps
-        that counts allow."""
+        """Returns joint draws of the rates, or probabilities, at rows from their posterior, (rows,
+        n_samples)."""
         return self._rates(self._drawn(rows, n_samples, random_state))
 
     def predict_bags(
         self, rows: Any, return_std: bool = False, *, bag: Any = None, weight: Any = None
     ) -> Any:
-        """The posterior mean of how many events are expected in the bags that rows are in, or of the
-        probability of a success there, in the order in which rows name them first; with ``return_std`` of
-        events the standard deviation of that, too, which is without that of the counts around it.
-        ``bag`` and ``weight`` are as in :meth:`fit`, by default the columns that they were there. For other
-        quantities of bags take sums over :meth:`sample`."""
+        """Returns the posterior mean of the expected number of events in the bags of ``rows``, or of the
+        probability of a success there, in the order of their first rows. With ``return_std``, for events,
+        also its standard deviation, without the variance of counts around the expected number. ``bag`` and
+        ``weight`` are as in :meth:`fit`, by default the same columns. For other quantities of bags, use sums
+        over :meth:`sample`."""
         check_is_fitted(self)
         members, names = self._members(rows, bag, weight)
         places, weights = map(np.asarray, self._weights_of(members, names, self.family == "binomial"))
@@ -331,8 +334,7 @@ class AggregateCountProcess(Downscaled):
             return mean
         if self.family == "binomial":
             raise ValueError(
-                "return_std of a mean of probabilities is not known in closed form: take that of draws, "
-                "sample(rows)"
+                "return_std of a mean of probabilities has no closed form: use the draws of sample(rows)"
             )
         squares = [self._squares(part, cells, places, weights, len(names)) for part in self._parts]
         return mean, np.sqrt(np.maximum(self._mixed(squares) - mean**2, 0.0))
@@ -340,7 +342,7 @@ class AggregateCountProcess(Downscaled):
     def _squares(
         self, part: Component, cells: np.ndarray, places: np.ndarray, weights: np.ndarray, count: int
     ) -> np.ndarray:
-        """The posterior mean of the squared number of events, by bag."""
+        """Returns the posterior mean of the squared expected number of events, by bag."""
         out = np.zeros(count)
         for b in range(count):
             members = np.flatnonzero(places == b)
@@ -352,10 +354,10 @@ class AggregateCountProcess(Downscaled):
         return out
 
     def predict_adding_up(self, rows: Any, *, bag: Any = None, weight: Any = None) -> np.ndarray:
-        """Rates at rows, (rows,), as :meth:`predict` has them, each times what makes the events of its bag as
-        many as were counted: rows are to be all those of their bags, whose names are those of the fit. A last
-        step on top of the model, of which its intervals do not know; bags without a count stay as they are.
-        Of a bag with no events all rates are 0."""
+        """Returns the rates of :meth:`predict` at rows, (rows,), rescaled in each bag so that the expected
+        events equal the count. ``rows`` must have all rows of their bags, with the bags' names of the fit.
+        The model's intervals do not include this step. Bags without a count are not rescaled, and all rates
+        of a bag without events are 0."""
         check_is_fitted(self)
         if self.family == "binomial":
             raise ValueError("successes among trials do not add up to totals of rows: take predict")
@@ -373,7 +375,7 @@ def _component(core: _core.CountPart) -> Component:
 
 
 def _left_out(parts: Sequence[tuple[float, Sequence[Any]]], tables: Tables) -> LeftOut | None:
-    """The leave-one-out predictions of a mixture of sets of hyperparameters, with scores by the mixture of
+    """Returns the leave-one-out predictions of a mixture of hyper-parameters, with scores from the mixture of
     predictive probabilities."""
     if len(tables.targets) < 2:
         return None
@@ -381,14 +383,14 @@ def _left_out(parts: Sequence[tuple[float, Sequence[Any]]], tables: Tables) -> L
         np.array([predictions[k] for _, predictions in parts]) for k in range(4)
     )
     mean, sd, log, weights = mixture([weight for weight, _ in parts], means, variances, logs)
-    # From the side where there is less, which is the more precise.
+    # Computed from the smaller tail, which is more precise.
     low, high = (np.sum(weights * norm.cdf(side * scores), axis=0) for side in (1, -1))
     score = np.where(low < high, norm.ppf(np.minimum(low, 0.5)), -norm.ppf(np.minimum(high, 0.5)))
     return LeftOut(tables.targets, tables.values, mean, sd, log, score)
 
 
 def check_counts(tables: Tables) -> None:
-    """Refuses what is no count, and names its bag."""
+    """Refuses targets that are not counts, and names the bag."""
     is_count = lambda v: (v >= 0) & (v == np.floor(v))
     for t in np.flatnonzero(~is_count(tables.values))[:1]:
         raise ValueError(

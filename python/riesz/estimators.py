@@ -1,34 +1,36 @@
 """Kernel machines with scikit-learn's contract, fitted by riesz.
 
-They clone, pickle, go into pipelines and grid searches, and take arrays of numbers and data frames.
-``kernel`` is ``"rbf"``, ``"laplacian"``, ``"linear"`` or ``"poly"``, with ``gamma``, ``degree`` and ``coef0``
-as in scikit-learn, or a kernel of :mod:`riesz.kernels`; the fitted model is ``expansion_``, its kernel
-``kernel_``, and :class:`riesz.Explainer` takes the estimator itself.
+The estimators can be cloned, pickled and used in pipelines and grid searches. They take arrays of numbers and
+data frames. ``kernel`` is ``"rbf"``, ``"laplacian"``, ``"linear"`` or ``"poly"``, with ``gamma``, ``degree``
+and ``coef0`` as in scikit-learn, or a kernel of :mod:`riesz.kernels`. The fitted model is ``expansion_`` and
+its kernel is ``kernel_``. :class:`riesz.Explainer` takes the estimator itself.
 
-``gamma`` is a number, or says how rows give length scales: ``"scale"`` and ``"auto"`` as in scikit-learn,
-``"median"`` and ``"median_per_feature"`` as in :mod:`riesz.kernels`. Where rows have weights, ``"scale"``
-counts them as often as their weight says, so that a weight is the same as repeating the row, as scikit-learn
-asks of estimators; its own counts each row once. ``class_weight="balanced"`` counts rows likewise, as
-scikit-learn's ``LogisticRegression`` does and its ``SVC`` does not. For scikit-learn's numbers give
-``gamma=1 / (X.shape[1] * X.var())``, and the class weights as a dict.
+``gamma`` is a number or a rule that computes length scales from the rows: ``"scale"`` and ``"auto"`` as in
+scikit-learn, ``"median"`` and ``"median_per_feature"`` as in :mod:`riesz.kernels`. If rows have weights,
+``"scale"`` uses the weighted variance. A row of weight 2 then has the same effect as two rows, as
+scikit-learn requires of estimators; scikit-learn's own rule counts each row once.
+``class_weight="balanced"`` uses weighted counts too, as scikit-learn's ``LogisticRegression`` does and its
+``SVC`` does not. To get scikit-learn's numbers, give ``gamma=1 / (X.shape[1] * X.var())`` and the class
+weights as a dict.
 
-``alpha="auto"`` and ``C="auto"`` take what predicts held-out rows best, and with it the best multiple of the
-length scales if rows say these; length scales that are given as numbers are kept, and so are all where
-features are protected. ``folds`` is how often rows are held out; what was chosen is in ``alpha_`` or ``C_``
-and ``kernel_``. Of more than 2,000 rows (1,000 with ``folds``) so many are looked at, drawn at random, and
-the model is then fitted on all; its card says so.
+``alpha="auto"`` and ``C="auto"`` choose the value that predicts held-out rows best. If the length scales come
+from the rows, their best common multiple is chosen as well. Length scales that are given as numbers stay
+fixed, and all length scales stay fixed if features are protected. ``folds`` is the number of
+cross-validation folds. The chosen values are in ``alpha_`` or ``C_`` and in ``kernel_``. If there are more
+than 2,000 rows (1,000 with ``folds``), the search uses a random subset of that size, and the final model is
+fitted to all rows; the model card records this.
 
-Columns of categories in data frames (text, and pandas' ``category``) are taken as they are: kernels read the
-columns of numbers, times a factor for each column of categories, which is 1 where two rows are alike in it
-and less where they differ (:class:`riesz.kernels.Categorical`), as on the command line. A column of type
-``category`` may take any of its categories later, one of text those that it was fitted on;
-``expansion_.with_unseen()`` is the same model, which takes others for none of these.
+Data frames may have columns of categories (text, and pandas' ``category``). The kernel reads the numeric
+columns and is multiplied by one factor for each column of categories. The factor is 1 if two rows have the
+same level and less if their levels differ (:class:`riesz.kernels.Categorical`), as on the command line.
+Later rows may have any category of the type ``category``; a column of text may only have levels of the
+training rows. ``expansion_.with_unseen()`` returns the same model, which accepts other levels as unknown.
 
-What a column of text is, the same rules say as on the command line (:doc:`tables`): texts that are all
-numbers are read as numbers, also with separators of thousands, a currency or a unit, with a warning; codes
-with leading zeros are categories; texts that differ in nearly every row are refused.
-``columns={"zip": "text", "age": "number"}`` overrides this. Columns of numbers that only number the rows, or
-hold marks such as -9999, are warned of."""
+The types of text columns follow the rules of the command line (:doc:`tables`). Texts that are all numbers are
+read as numbers, with a warning; thousands separators, a currency or a unit are allowed. Codes with leading
+zeros are categories. A column whose texts differ in nearly every row is refused.
+``columns={"zip": "text", "age": "number"}`` overrides these rules. There is a warning for a numeric column
+that only numbers the rows, or that contains marks of missing values such as -9999."""
 
 from __future__ import annotations
 
@@ -77,16 +79,16 @@ def __dir__() -> list[str]:
 
 
 class _KernelMachine(BaseEstimator):
-    """The base of all estimators: a kernel, names of columns, and an expansion."""
+    """Base class of all estimators: a kernel, column names and a fitted expansion."""
 
     expansion_: Expansion
-    #: What the user says of columns.
+    #: Types of columns that override the detected ones, by name.
     columns: dict[str, str] | None = None
-    #: For each column its levels; ``None`` for one of numbers, or if all are.
+    #: Levels of each column, ``None`` for a numeric one; ``None`` if all columns are numeric.
     _levels: list[list[str] | None] | None = None
-    #: The units of columns of text that hold numbers with a unit, by name.
+    #: Names and units of text columns that contain numbers with a unit.
     _units: list[tuple[str, str]] = []
-    #: The ridge or the price of errors, given or chosen.
+    #: The ridge (alpha) or the penalty C of the fit, given or chosen.
     _chosen: float | None = None
 
     def __sklearn_tags__(self):
@@ -98,9 +100,9 @@ class _KernelMachine(BaseEstimator):
         return [str(n) for n in getattr(self, "feature_names_in_", numbered(X.shape[1]))]
 
     def _kernel(self, X: np.ndarray, names: list[str], sample_weight: np.ndarray | None = None) -> str:
-        """The kernel in the core's form."""
+        """Returns the kernel as the core's JSON text."""
         kernel, levels = self.kernel, self._levels  # type: ignore[attr-defined]
-        # A row of weight 0 is no row.
+        # Rows of weight 0 are not training rows.
         rows = X if sample_weight is None else X[sample_weight > 0]
         if isinstance(kernel, rk.Kernel):
             return kernel._fitted_to(rows, names, levels)._to_json(names, levels)
@@ -108,7 +110,7 @@ class _KernelMachine(BaseEstimator):
         if isinstance(gamma, str) and gamma in rk._RULES and kernel in ("rbf", "laplacian"):
             factor = rk.RBF(gamma) if kernel == "rbf" else rk.Laplacian(gamma)
             return factor._fitted_to(rows, names, levels)._to_json(names, levels)
-        # What the rows say is said by their numbers.
+        # Rules for gamma use the numeric columns alone.
         numeric = rk._numeric(names, levels)
         gamma = self._gamma_value(X[:, numeric], sample_weight) if numeric else 1.0
         if kernel == "rbf":
@@ -131,7 +133,7 @@ class _KernelMachine(BaseEstimator):
         if gamma == "auto":
             return 1.0 / X.shape[1]
         if gamma == "scale":
-            # Rows count as often as their weight says, so that a weight is the same as repeating the row.
+            # The weighted variance, so that a weight has the effect of repeated rows.
             weights = np.ones(len(X)) if sample_weight is None else sample_weight
             mean = np.average(X.mean(axis=1), weights=weights)
             variance = np.average(((X - mean) ** 2).mean(axis=1), weights=weights)
@@ -163,7 +165,7 @@ class _KernelMachine(BaseEstimator):
         stacklevel=3,
         **settings,
     ):
-        """Fits by the core's kind of model and its named settings; says what it warns of."""
+        """Fits the core's model of this kind with named settings, and issues the core's warnings."""
         weights = None if weights is None else weights.tolist()
         rows = names, self._levels or [None] * len(names), X
         fitted = _core.fit(model, kernel, rows, target, json.dumps(settings), weights, penalty, start, seed)
@@ -176,7 +178,8 @@ class _KernelMachine(BaseEstimator):
     def _searched(
         self, name: str, setting: str, folds: int | None = None, keep_kernel: bool = False
     ) -> dict[str, Any]:
-        """The setting that ``name`` says, or how it is chosen; ``folds`` are how many where nobody says."""
+        """Returns the setting of the parameter ``name``, or how it is chosen; ``folds`` is the default number
+        of folds."""
         value, given_folds = getattr(self, name), self.folds  # type: ignore[attr-defined]
         if not (isinstance(value, str) and value == "auto"):
             if given_folds is not None:
@@ -191,26 +194,29 @@ class _KernelMachine(BaseEstimator):
         return {setting: "auto", "folds": folds, "fixed_kernel": keep_kernel or not from_rows}
 
     def _refits(self) -> dict[str, int]:
-        """The seed, and how many refits are asked for, if any."""
+        """Returns the seed and, if requested, the number of bootstrap refits."""
         count, seed = self.bootstrap, _count("bootstrap_seed", self.bootstrap_seed, 0)  # type: ignore[attr-defined]
         return {"seed": seed} | ({} if count is None else {"bootstrap": _count("bootstrap", count, 2)})
 
     @property
     def kernel_(self) -> rk.Kernel:
-        """The kernel of the fitted model, multiplied out, in the units of the columns; that of a Gaussian
-        process is tuned, for regression in the units of the target."""
+        """The kernel of the fitted model, expanded into a sum of products, in the units of the columns. A
+        Gaussian process has the tuned kernel; for regression its variance is in squared units of the
+        target."""
         return rk._from_json(self.expansion_._core.kernel, self.expansion_.feature_names)
 
     def _outputs(self, X: Any) -> np.ndarray:
-        """The expansion at the rows of X, rows × outputs."""
+        """Returns the expansion at the rows of X, shape (rows, outputs)."""
         check_is_fitted(self)
         return np.concatenate([self.expansion_._core.predict(_rows(self, part)) for part in row_parts(X)])
 
     def save(self, path: Any, *, posterior: bool = False) -> None:
-        """Writes the fitted model as a riesz model file, which the command line reads too. With ``posterior``
-        it keeps how sure the model is: of Gaussian processes what standard deviations and class probabilities
-        need, 4 n² bytes for n rows (16 MB for 2,000), with three classes or more for each; of refits 8 n
-        bytes for each and output."""
+        """Writes the fitted model as a riesz model file, which the command line reads too.
+
+        With ``posterior`` the file also holds the posterior covariance. For Gaussian processes it is needed
+        for standard deviations and class probabilities and takes 4 n² bytes for n rows (16 MB for 2,000
+        rows), once per class if there are three or more. Bootstrap refits take 8 n bytes per refit and
+        output."""
         check_is_fitted(self)
         self.expansion_.save(path, posterior=posterior)
 
@@ -224,8 +230,8 @@ def _rows(estimator: Any, X: Any) -> np.ndarray:
 
 
 def _fitted_on(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Validates rows and targets to fit to, as scikit-learn's ``validate_data`` does. Columns of categories
-    become codes of ``estimator._levels``."""
+    """Validates training rows and targets as scikit-learn's ``validate_data`` does. Categories become codes
+    of ``estimator._levels``."""
     X, y = collected(X), _checked_targets(y)
     categories = read_categories(X, estimator.columns)
     estimator._levels = None if categories is None else categories.levels
@@ -237,17 +243,17 @@ def _fitted_on(estimator: Any, X: Any, y: Any, **options: Any) -> tuple[np.ndarr
         return rows
     numeric = [j for j, levels in enumerate(categories.levels) if levels is None]
     warn_of_numbers([categories.names[j] for j in numeric], categories.numbers[:, numeric], stacklevel=5)
-    # Names and the number of columns are the data frame's.
+    # Names and number of columns come from the data frame.
     validate_data(estimator, X, skip_check_array=True)
     rows, y = check_X_y(categories.numbers, y, dtype=np.float64, estimator=estimator, **options)
     return rows, np.asarray(y, dtype=np.float64) if options.get("y_numeric") else y
 
 
 def _checked_targets(y: Any) -> Any:
-    """Refuses targets that are dates, masked or missing; an object array of truth values becomes one of type
+    """Refuses targets that are dates, masked or missing; an object array of booleans becomes one of type
     bool."""
     if np.ma.is_masked(y):
-        raise ValueError("y has masked cells, whose values would be learnt: leave their rows out")
+        raise ValueError("y has masked cells, whose values must not be learnt: leave their rows out")
     cells = np.asarray(y)
     kinds = {cells.dtype.kind, getattr(getattr(y, "dtype", None), "kind", "")}
     if kinds & {"m", "M"} or _is_dates(cells):
@@ -273,7 +279,7 @@ def _is_dates(cells: np.ndarray) -> bool:
 
 
 def _validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
-    """scikit-learn's ``validate_data`` of numbers, which names dates and text where it finds them."""
+    """Applies scikit-learn's ``validate_data`` to numbers; its errors name columns with dates or text."""
     X = dense(collected(X))
     _refuse_dates(X)
     try:
@@ -303,8 +309,7 @@ def _validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
 
 
 def _refuse_dates(X: Any, cell_by_cell: bool = False) -> None:
-    """Raises an error that names the first column whose type, or of which a cell, is a date, a time or a
-    duration."""
+    """Raises an error that names the first column with dates, times or durations, by its type or cells."""
     names, dtype = names_of(X), getattr(X, "dtype", None)
     if cell_by_cell:
         cells, times = as_cells(X), (datetime.date, datetime.time, datetime.timedelta)
@@ -314,7 +319,7 @@ def _refuse_dates(X: Any, cell_by_cell: bool = False) -> None:
         ]
     else:
         types = [dtype] if dtype is not None else list(getattr(X, "dtypes", []))
-        # numpy's and pandas' have these kinds; polars' and Arrow's have no kind, or that of an object.
+        # Types of numpy and pandas have these kinds; those of polars and Arrow have no kind, or kind "O".
         is_time = lambda kind: str(kind).lower().startswith(("date", "time", "duration", "period"))
         kinds = [
             str(kind) if getattr(kind, "kind", "") in ("m", "M") or is_time(kind) else None for kind in types
@@ -329,7 +334,7 @@ def _refuse_dates(X: Any, cell_by_cell: bool = False) -> None:
 
 
 def _refuse_text(cells: np.ndarray, names: list[str] | None, label: str, remedy: str) -> None:
-    """Raises an error that names the first column with text, and a cell of it."""
+    """Raises an error that names the first column with text and one of its cells."""
     for name, column in zip(numbered(cells.shape[1]) if names is None else names, cells.T):
         for cell in column:
             try:
@@ -366,7 +371,7 @@ def _count(name: str, value: Any, minimum: int) -> int:
 
 
 class _Regressor(RegressorMixin, _KernelMachine):
-    """Regressors with one or several targets."""
+    """Base class of regressors with one or several targets."""
 
     def _targets(self, X: Any, y: Any, *, several: bool) -> tuple[np.ndarray, np.ndarray, list[str]]:
         X, y = _fitted_on(self, X, y, multi_output=several, y_numeric=True, ensure_min_samples=2)
@@ -374,13 +379,13 @@ class _Regressor(RegressorMixin, _KernelMachine):
         return np.ascontiguousarray(X), np.ascontiguousarray(y.reshape(len(y), -1)), self._names(X)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predictions, (rows,), or (rows, targets) if fitted to a table of targets."""
+        """Returns predictions, (rows,), or (rows, targets) if ``y`` had two dimensions."""
         out = self._outputs(X)
         return out[:, 0] if self._one_target else out
 
 
 class _Classifier(ClassifierMixin, _KernelMachine):
-    """Classifiers: labels of any kind, class weights, decision functions of scikit-learn's shapes."""
+    """Base class of classifiers: labels of any type, class weights, scikit-learn's shapes of decisions."""
 
     def _labels(self, X: Any, y: Any, sample_weight: Any):
         X, y = _fitted_on(self, X, y)
@@ -395,7 +400,7 @@ class _Classifier(ClassifierMixin, _KernelMachine):
         return np.ascontiguousarray(X), codes, sample_weight, self._names(X)
 
     def _target(self, codes: np.ndarray) -> tuple[list[int], list[str]]:
-        """Labels as the core takes them."""
+        """Returns the labels as the core takes them: codes and class names."""
         return codes.tolist(), self._class_names()
 
     def _class_names(self) -> list[str]:
@@ -403,7 +408,7 @@ class _Classifier(ClassifierMixin, _KernelMachine):
         return names if len(set(names)) == len(names) else [repr(c) for c in self.classes_]
 
     def _class_weights(self, codes: np.ndarray, sample_weight: np.ndarray | None) -> dict[str, float] | None:
-        """Numbers by class; ``"balanced"`` counts rows as often as their weight says."""
+        """Returns the weights by class name; ``"balanced"`` uses weighted counts of rows."""
         weights = self.class_weight  # type: ignore[attr-defined]
         if weights is None:
             return None
@@ -429,7 +434,7 @@ class _Classifier(ClassifierMixin, _KernelMachine):
         )
 
     def predict(self, X: Any) -> np.ndarray:
-        """The predicted classes."""
+        """Returns the predicted classes, (rows,)."""
         check_is_fitted(self)
         classify = self.expansion_._core.classify
         codes = [np.asarray(classify(_rows(self, part)), dtype=np.intp) for part in row_parts(X)]
@@ -437,13 +442,13 @@ class _Classifier(ClassifierMixin, _KernelMachine):
 
 
 class _Probable:
-    """The methods of classifiers with probabilities."""
+    """Mixin of classifiers with probabilities."""
 
     expansion_: Expansion
 
     def predict_proba(self, X):
-        """Class probabilities, (rows, classes); of Gaussian processes averaged over the posterior of the
-        latent functions."""
+        """Returns class probabilities, (rows, classes). Those of Gaussian processes are averaged over the
+        posterior of the latent functions."""
         check_is_fitted(self)
         return np.concatenate(
             [self.expansion_._core.probabilities(_rows(self, part)) for part in row_parts(X)]
@@ -451,12 +456,12 @@ class _Probable:
 
 
 class _Protecting:
-    """The methods of estimators that can protect features."""
+    """Mixin of estimators that can protect features."""
 
     def _penalty(self, kernel: str, names: list[str], X: np.ndarray):
         from ._protected_features import penalty
 
-        # A path of strengths keeps what does not change.
+        # Fits along a path of strengths share what does not depend on the strength.
         path = self._on_path()
         result = penalty(self, kernel, names, X, path.get("functionals"))
         if result is not None:
@@ -464,56 +469,57 @@ class _Protecting:
         return result
 
     def _on_path(self) -> dict[str, Any]:
-        """The values that the fits of :func:`riesz.protection_path` share."""
+        """Returns the values that the fits of :func:`riesz.protection_path` share."""
         return getattr(self, "_path", {})
 
 
 class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
-    """Kernel ridge regression: ``min_f Σ_i w_i (y_i - f(x_i))² + alpha |f|²``, as scikit-learn's, and if
-    features are protected ``+ protect_strength / n Σ φ²`` over their Shapley values (RKHS-SHAP,
-    Shapley-regularised learning).
+    """Kernel ridge regression: ``min_f Σ_i w_i (y_i - f(x_i))² + alpha |f|²``, as in scikit-learn.
+
+    If features are protected, ``protect_strength / n Σ φ²`` over their Shapley values φ is added
+    (Shapley-regularised learning; RKHS-SHAP, Chau et al. 2022).
 
     Parameters
     ----------
     alpha : float or "auto", default 1
-        The ridge; ``"auto"`` for the least leave-one-out error, or with ``folds`` the least squared error on
-        folds.
+        The ridge; ``"auto"`` minimises the leave-one-out error, or with ``folds`` the squared error of
+        cross-validation.
     kernel, gamma, degree, coef0
         See :mod:`riesz.estimators`.
     fit_intercept : bool, default False
-        Whether to fit on targets minus their mean, which becomes the intercept.
+        Whether to subtract the mean of the targets before the fit; the mean becomes the intercept.
     folds : int, optional
-        Folds of ``alpha="auto"``; by default rows are left out one by one, and where they have weights there
-        are 5 folds.
+        Number of folds for ``alpha="auto"``. The default is leave-one-out, and 5 folds if rows have weights.
     landmarks : int, optional
-        Learns through at most so many rows that stand for all, for many rows: cost ``n * landmarks²``, memory
-        ``landmarks²``. They become the model's points. ``alpha="auto"`` is then by folds, 5 unless ``folds``
-        says; what needs the dense fit is refused. ``riesz.Explainer(model, background, covariance=True)``
-        then says how far values may be from those with all rows as points, by an estimate. More rows than
-        memory holds: :func:`riesz.distributed.fit`, or the command line.
+        Maximum number of landmarks (Nyström approximation), for many rows: time ``n * landmarks²``, memory
+        ``landmarks²``. Landmarks become the support points of the model. ``alpha="auto"`` then uses
+        cross-validation, with 5 folds unless ``folds`` is given; options that need the dense fit are refused.
+        ``riesz.Explainer(model, background, covariance=True)`` then estimates how far values may be from
+        those of the fit with all rows as support points. If the rows do not fit into memory, use
+        :func:`riesz.distributed.fit` or the command line.
     protect : list of columns, or dict of name to columns, optional
-        Features (or groups of them) whose Shapley values at the training rows are penalised, by name or
-        number.
+        Features, or groups of features, whose Shapley values at the training rows are penalised. Columns are
+        given by name or number.
     protect_strength : float, default 1
         The penalty is ``protect_strength / n * sum of squared values``.
     protect_game : {"interventional", "observational"} or game, default "interventional"
-        The game of these values, by default against the training rows; :class:`riesz.Observational` and
-        :class:`riesz.Interventional` carry another background and settings. The observational one also takes
-        away what other features say of the protected ones.
+        The game of these Shapley values, by default with the training rows as background.
+        :class:`riesz.Observational` and :class:`riesz.Interventional` take another background and settings.
+        The observational game also removes what other features predict about the protected ones.
     protect_coalitions, protect_seed : int, optional
-        Observational game of more than 16 features: what is penalised is estimated from so many coalitions
-        (by default 4096), drawn with this seed.
+        For the observational game with more than 16 features: the penalty is estimated from this number of
+        coalitions (default 4096), drawn with this seed.
     bootstrap, bootstrap_seed : int, optional
-        Fits so many times more, 200 say, to as many rows drawn anew from these with replacement, so that
-        ``riesz.Explainer(model, background, covariance=True)`` says how far values vary from sample to
-        sample, at this kernel and ``alpha``. That is neither how wrong a ridge makes the model on average,
-        nor what choosing the two adds. A standard deviation of N refits has itself a relative error of about
-        ``1 / sqrt(2 N)``.
+        Number of additional fits, for example 200, each to n rows drawn with replacement from the training
+        rows. ``riesz.Explainer(model, background, covariance=True)`` then gives the variation of values from
+        sample to sample, at this kernel and ``alpha``. It includes neither the bias of the ridge nor the
+        variation from choosing kernel and ``alpha``. A standard deviation from N refits has a relative error
+        of about ``1 / sqrt(2 N)``.
     jackknife : bool, default False
-        The same from leaving out one row after the other, in closed form: nothing is drawn. It takes about
-        three fits, and 8 n² bytes a target.
+        Whether to compute the same variation by leaving out one row after the other, in closed form without
+        random draws. It takes about three fits, and 8 n² bytes a target.
     columns : dict of name to {"text", "number"}, optional
-        What columns of a data frame are, where they look like something else.
+        Types of columns of a data frame, where the detected type is wrong.
     """
 
     def __init__(
@@ -556,13 +562,13 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
         self.columns = columns
 
     def fit(self, X, y, sample_weight=None):
-        """Fits to ``y``, (n,) or (n, targets). Cost n³/3 and the gram matrix, and with ``bootstrap`` a
-        quarter of it a refit."""
+        """Fits the model to ``y``, (n,) or (n, targets). Takes n³/3 operations and the gram matrix; each
+        bootstrap refit takes a quarter of that."""
         X, y, names = self._targets(X, y, several=True)
         weights = _weights(sample_weight, X)
         kernel = self._kernel(X, names, weights)
         if weights is not None:
-            # A row of weight 0 is no row.
+            # Rows of weight 0 are not training rows.
             X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
         penalty = self._penalty(kernel, names, X)
         settings = self._searched("alpha", "ridge", None if weights is None else 5, self.protect is not None)
@@ -588,27 +594,28 @@ class KernelRidge(_Protecting, MultiOutputMixin, _Regressor):
 
 
 class SVR(_Regressor):
-    """ε-insensitive support vector regression: LIBSVM's optimum.
+    """ε-insensitive support vector regression, solved to LIBSVM's optimum.
 
     Parameters
     ----------
     C : float or "auto", default 1
-        Price of errors; ``"auto"`` for the least squared error on folds.
+        Penalty on errors; ``"auto"`` minimises the squared error of cross-validation.
     epsilon : float, default 0.1
-        Errors up to this cost nothing.
+        Width ε of the tube: errors up to ε have no penalty.
     kernel, gamma, degree, coef0
         See :mod:`riesz.estimators`.
     tol : float, default 1e-3
+        Tolerance of the stopping criterion.
     max_iter : int, default -1
-        Most iterations; -1 for no limit. A fit that stops there warns with scikit-learn's
+        Maximum number of iterations; -1 for no limit. A fit that reaches it issues scikit-learn's
         ``ConvergenceWarning``.
     folds : int, optional
-        Folds of ``C="auto"``, by default 5.
+        Number of folds for ``C="auto"``, by default 5.
     bootstrap, bootstrap_seed : int, optional
-        Fits so many times more to rows drawn anew, as :class:`KernelRidge` does, and the support vectors of
-        all refits become points of the model.
+        Number of additional fits to rows drawn with replacement, as in :class:`KernelRidge`. The support
+        vectors of all refits become support points of the model.
     columns : dict of name to {"text", "number"}, optional
-        What columns of a data frame are, where they look like something else.
+        Types of columns of a data frame, where the detected type is wrong.
     """
 
     def __init__(
@@ -641,7 +648,7 @@ class SVR(_Regressor):
         self.columns = columns
 
     def fit(self, X, y, sample_weight=None):
-        """Fits to ``y``, (n,)."""
+        """Fits the model to ``y``, (n,)."""
         X, y, names = self._targets(X, y, several=False)
         weights = _weights(sample_weight, X)
         kernel = self._kernel(X, names, weights)
@@ -659,27 +666,28 @@ class SVR(_Regressor):
 
 
 class SVC(_Classifier):
-    """Support vector classification: LIBSVM's optimum; one against one for several classes.
+    """Support vector classification, solved to LIBSVM's optimum; one-vs-one for several classes.
 
     Parameters
     ----------
     C : float or "auto", default 1
-        Price of errors; ``"auto"`` for the best accuracy on folds.
+        Penalty on errors; ``"auto"`` maximises the accuracy of cross-validation.
     class_weight : None, "balanced" or dict
-        Multiplies the price of a class's errors.
+        Factor of the penalty for each class.
     kernel, gamma, degree, coef0
         See :mod:`riesz.estimators`.
     tol : float, default 1e-3
+        Tolerance of the stopping criterion.
     max_iter : int, default -1
-        Most iterations; -1 for no limit. A fit that stops there warns with scikit-learn's
+        Maximum number of iterations; -1 for no limit. A fit that reaches it issues scikit-learn's
         ``ConvergenceWarning``.
     folds : int, optional
-        Folds of ``C="auto"``, by default 5.
+        Number of folds for ``C="auto"``, by default 5.
     bootstrap, bootstrap_seed : int, optional
-        Fits so many times more to rows drawn anew, as :class:`KernelRidge` does (of each class as many as
-        there are), and the support vectors of all refits become points of the model.
+        Number of additional fits to rows drawn with replacement, as in :class:`KernelRidge`, with the number
+        of rows of each class kept. The support vectors of all refits become support points of the model.
     columns : dict of name to {"text", "number"}, optional
-        What columns of a data frame are, where they look like something else.
+        Types of columns of a data frame, where the detected type is wrong.
     """
 
     def __init__(
@@ -712,7 +720,7 @@ class SVC(_Classifier):
         self.columns = columns
 
     def fit(self, X, y, sample_weight=None):
-        """Fits to labels of any kind."""
+        """Fits the model to labels of any type."""
         X, codes, weights, names = self._labels(X, y, sample_weight)
         kernel = self._kernel(X, names, weights)
         settings = {
@@ -736,10 +744,10 @@ class SVC(_Classifier):
         return self
 
     def decision_function(self, X):
-        """(rows,) for two classes, positive for the second; (rows, classes) for more, from the votes of the
-        pairs."""
+        """Returns the decision values: (rows,) for two classes, positive for the second class; (rows,
+        classes) for more classes, from the votes of all pairs."""
         out = self._outputs(X)
-        # The pairs' outputs are positive for the first class.
+        # The output of a pair is positive for its first class.
         return (
             out[:, 0]
             if len(self.classes_) == 2
@@ -749,41 +757,41 @@ class SVC(_Classifier):
 
 class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
     """Kernel logistic regression, binary and multinomial:
-    ``min_f Σ_i w_i log loss(y_i, f(x_i)) + alpha/2 |f|²`` with an intercept that is not penalised, and if
-    features are protected ``+ protect_strength / n Σ φ²`` over their Shapley values.
+    ``min_f Σ_i w_i log loss(y_i, f(x_i)) + alpha/2 |f|²``. The intercept is not penalised. If features are
+    protected, ``protect_strength / n Σ φ²`` over their Shapley values φ is added.
 
     Parameters
     ----------
     alpha : float or "auto", default 1
-        The ridge; ``"auto"`` for the least log loss on folds.
+        The ridge; ``"auto"`` minimises the log loss of cross-validation.
     class_weight : None, "balanced" or dict
     kernel, gamma, degree, coef0
         See :mod:`riesz.estimators`.
     folds : int, optional
-        Folds of ``alpha="auto"``, by default 5.
+        Number of folds for ``alpha="auto"``, by default 5.
     landmarks : int, optional
-        Two classes: learns through at most so many rows that stand for all, as :class:`KernelRidge` does, in
-        a pass over all rows for each step of Newton's method. ``alpha="auto"`` is then chosen on 1,000 rows.
+        For two classes: maximum number of landmarks, as in :class:`KernelRidge`. Each Newton step takes one
+        pass over all rows. ``alpha="auto"`` is then chosen on 1,000 rows.
     max_iter : int, default 100
-        Most Newton steps; ``n_iter_`` says how many were taken. A fit that stops there warns with
+        Maximum number of Newton steps; ``n_iter_`` is the number taken. A fit that reaches the maximum issues
         scikit-learn's ``ConvergenceWarning``.
     protect : list of columns, or dict of name to columns, optional
-        Features (or groups of them) whose Shapley values at the training rows are penalised, by name or
-        number.
+        Features, or groups of features, whose Shapley values at the training rows are penalised. Columns are
+        given by name or number.
     protect_strength : float, default 1
         The penalty is ``protect_strength / n * sum of squared values``.
     protect_game : {"interventional", "observational"} or game, default "interventional"
-        The game of these values, by default against the training rows; :class:`riesz.Observational` and
-        :class:`riesz.Interventional` carry another background and settings. The observational one also takes
-        away what other features say of the protected ones.
+        The game of these Shapley values, by default with the training rows as background.
+        :class:`riesz.Observational` and :class:`riesz.Interventional` take another background and settings.
+        The observational game also removes what other features predict about the protected ones.
     protect_coalitions, protect_seed : int, optional
-        Observational game of more than 16 features: what is penalised is estimated from so many coalitions
-        (by default 4096), drawn with this seed.
+        For the observational game with more than 16 features: the penalty is estimated from this number of
+        coalitions (default 4096), drawn with this seed.
     bootstrap, bootstrap_seed : int, optional
-        Fits so many times more to rows drawn anew, as :class:`KernelRidge` does, of each class as many as
-        there are.
+        Number of additional fits to rows drawn with replacement, as in :class:`KernelRidge`, with the number
+        of rows of each class kept.
     columns : dict of name to {"text", "number"}, optional
-        What columns of a data frame are, where they look like something else.
+        Types of columns of a data frame, where the detected type is wrong.
     """
 
     def __init__(
@@ -826,12 +834,12 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         self.columns = columns
 
     def fit(self, X, y, sample_weight=None):
-        """Fits to labels of any kind by Newton's method."""
+        """Fits the model to labels of any type by Newton's method."""
         X, codes, weights, names = self._labels(X, y, sample_weight)
         kernel = self._kernel(X, names, weights)
         class_weights = self._class_weights(codes, weights)
         if self.protect is not None and weights is not None:
-            # A row of weight 0 is no row.
+            # Rows of weight 0 are not training rows.
             X, codes, weights = X[weights > 0], codes[weights > 0], weights[weights > 0]
         penalty = self._penalty(kernel, names, X)
         settings = self._searched("alpha", "ridge", keep_kernel=self.protect is not None)
@@ -859,14 +867,14 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
         return self
 
     def decision_function(self, X):
-        """Log-odds of the second class, (rows,); for several classes log-probabilities up to a constant,
-        (rows, classes)."""
+        """Returns the log odds of the second class, (rows,), or for several classes the log-probabilities up
+        to a constant, (rows, classes)."""
         out = self._outputs(X)
         return out[:, 0] if len(self.classes_) == 2 else out
 
 
 class _Tuned:
-    """The methods that the Gaussian processes share."""
+    """Mixin of the Gaussian processes: start values and tuning."""
 
     expansion_: Expansion
 
@@ -896,33 +904,34 @@ class _Tuned:
 
 
 class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
-    """Gaussian process regression, tuned by its marginal likelihood.
+    """Gaussian process regression with hyper-parameters that maximise the marginal likelihood.
 
     Parameters
     ----------
     kernel : riesz.kernels.Kernel, default ``Constant(1) * RBF(1)``
-        Prior covariance; where tuning starts.
+        Prior covariance; tuning starts from its parameters.
     alpha : float, default None
-        Variance of the noise, with ``normalize_y`` that of the normalised targets. ``None`` tunes it from
-        0.1.
+        Variance of the noise, in units of the normalised targets if ``normalize_y``. ``None`` tunes it,
+        starting from 0.1.
     optimizer : "fmin_l_bfgs_b" or None
-        ``None`` keeps the kernel as it is.
+        ``None`` keeps the kernel fixed.
     n_restarts_optimizer : int, default 0
-        Further runs from random places.
+        Number of additional runs from random start values.
     landmarks : int, default None
-        Learn through so many inducing points, means of clusters of rows (Titsias 2009): for many rows, at a
-        cost that grows with the rows and not with their cube. Tuning looks at 20,000 rows at most. ``None``
-        for all rows as they are.
+        Number of inducing points (Titsias 2009), for many rows. The points are means of clusters of rows, and
+        the cost grows linearly with the rows instead of with their cube. Tuning uses at most 20,000 rows.
+        ``None`` uses the dense fit.
     normalize_y : bool, default True
+        Whether to standardise the targets before the fit.
     random_state : int, RandomState or None
     columns : dict of name to {"text", "number"}, optional
-        What columns of a data frame are, where they look like something else.
+        Types of columns of a data frame, where the detected type is wrong.
 
     Attributes
     ----------
     log_marginal_likelihood_value_ : float
-        Of the targets in their own units; with ``landmarks`` a lower bound of it; the model's card has an
-        upper one too.
+        Log marginal likelihood of the targets in their own units. With ``landmarks`` it is a lower bound; the
+        model card also has an upper bound.
     """
 
     def __init__(
@@ -947,11 +956,11 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         self.columns = columns
 
     def fit(self, X, y):
-        """Fits to ``y``, (n,) or (n, targets); several targets share kernel and noise."""
+        """Fits the model to ``y``, (n,) or (n, targets); several targets share kernel and noise."""
         X, y, names = self._targets(X, y, several=True)
         noise = None if self.alpha is None else _positive("alpha", self.alpha)
         if noise is None and self.optimizer is None:
-            # What tuning would start from.
+            # The start value of tuning.
             noise = 0.1
         landmarks = None if self.landmarks is None else _count("landmarks", self.landmarks, 1)
         settings = {"noise": noise, "landmarks": landmarks, "normalize_y": bool(self.normalize_y)}
@@ -959,8 +968,8 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         return self
 
     def predict(self, X, return_std=False, return_cov=False):
-        """Posterior mean, and with ``return_std`` or ``return_cov`` the standard deviation or covariance of
-        the latent function, without the noise of a new observation."""
+        """Returns the posterior mean of the latent function, and with ``return_std`` or ``return_cov`` its
+        standard deviation or covariance, without the noise of a new observation."""
         mean = super().predict(X)
         if not (return_std or return_cov):
             return mean
@@ -968,7 +977,7 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         return mean, other[..., 0] if self._one_target else other
 
     def sample_y(self, X, n_samples=1, random_state=0):
-        """Joint draws of the latent function from its posterior, (rows, n_samples) or (rows, targets,
+        """Returns joint draws of the latent function from its posterior, (rows, n_samples) or (rows, targets,
         n_samples)."""
         check_is_fitted(self)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
@@ -977,28 +986,27 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
 
 
 class GaussianProcessClassifier(_Probable, _Tuned, _Classifier):
-    """Gaussian process classification by Laplace's approximation, one class against the rest for several.
+    """Gaussian process classification by Laplace's approximation; one-vs-rest for several classes.
 
     Parameters
     ----------
     kernel : riesz.kernels.Kernel, default ``Constant(1) * RBF(1)``
-        Prior covariance; where tuning starts.
+        Prior covariance; tuning starts from its parameters.
     optimizer : "fmin_l_bfgs_b" or None
-        ``None`` keeps the kernel as it is.
+        ``None`` keeps the kernel fixed.
     n_restarts_optimizer : int, default 0
-        Further runs from random places.
+        Number of additional runs from random start values.
     landmarks : int, default None
-        Two classes: learn through at most so many rows that stand for all, for many rows, in a pass over them
-        for each step of Newton's method. The kernel is tuned on 1,000 rows. ``None`` for all rows as they
-        are.
+        For two classes: maximum number of landmarks, for many rows. Each Newton step takes one pass over the
+        rows, and the kernel is tuned on 1,000 rows. ``None`` uses the dense fit.
     random_state : int, RandomState or None
     columns : dict of name to {"text", "number"}, optional
-        What columns of a data frame are, where they look like something else.
+        Types of columns of a data frame, where the detected type is wrong.
 
     Attributes
     ----------
     log_marginal_likelihood_value_ : float
-        In Laplace's approximation; with ``landmarks`` that of the process that they span.
+        Log marginal likelihood in Laplace's approximation; with ``landmarks`` of the approximate process.
     """
 
     def __init__(
@@ -1019,7 +1027,7 @@ class GaussianProcessClassifier(_Probable, _Tuned, _Classifier):
         self.columns = columns
 
     def fit(self, X, y):
-        """Fits to labels of any kind."""
+        """Fits the model to labels of any type."""
         X, codes, _, names = self._labels(X, y, None)
         landmarks = None if self.landmarks is None else _count("landmarks", self.landmarks, 1)
         self._tune("gpc", X, names, self._target(codes), landmarks=landmarks)
@@ -1027,7 +1035,7 @@ class GaussianProcessClassifier(_Probable, _Tuned, _Classifier):
 
 
 def imported(model: _KernelMachine) -> Read:
-    """The estimators as :class:`riesz.Explainer` reads them."""
+    """Returns the estimator in the form that :class:`riesz.Explainer` reads."""
     explained = {
         "SVC": "decision function (one of each pair of classes)",
         "KernelLogisticRegression": "log-odds",

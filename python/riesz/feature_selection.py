@@ -1,4 +1,4 @@
-"""Feature selection by what a target depends on, with scikit-learn's contract.
+"""Feature selection by dependence on a target, with scikit-learn's contract.
 
 >>> import numpy as np
 >>> from riesz.feature_selection import SelectHSIC
@@ -35,15 +35,15 @@ METHODS = ("shapley", "backward", "lasso")
 
 
 class SelectHSIC(SelectorMixin, BaseEstimator):
-    """Keeps the features that a target depends on, as HSIC sees it.
+    """Selects the features on which a target depends, by HSIC.
 
     Parameters
     ----------
     n_features : int, optional
-        How many features are kept. By default those whose p-value, adjusted for the number of features, is at
-        most ``alpha``, as :func:`riesz.hsic_test` finds it (method ``"shapley"``); this can be none.
+        Number of selected features. By default all features whose p-value in :func:`riesz.hsic_test`,
+        adjusted for the number of features, is at most ``alpha`` (method ``"shapley"``); there may be none.
     method : {"shapley", "backward", "lasso"}
-        How features are ranked:
+        The ranking of features:
 
         - ``"shapley"``: by their exact Shapley values of HSIC, in O(n² d) (Mohammadi, Chau and Muandet 2025,
           §6.2, with ``factors="product"``).
@@ -52,30 +52,30 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
         - ``"lasso"``: by HSIC-Lasso (Yamada, Jitkrittum, Sigal, Xing and Sugiyama 2014, equation 5), in O(n²
           d²).
     factors : {"orthogonal", "product"}
-        Whose values, as for :func:`riesz.mmd_test`: with ``"orthogonal"`` factors no feature hides another.
-        For ``"shapley"``.
+        For ``"shapley"``: the form of the kernel, as for :func:`riesz.mmd_test`. With ``"orthogonal"``
+        factors no feature hides another.
     kernel : riesz.kernels.Kernel, optional
         Kernel between rows of X, by default that of :func:`riesz.mmd_test`. Only ``"shapley"`` takes one.
     target_kernel : riesz.kernels.Kernel, optional
-        Kernel between targets, likewise; for classes that are numbers give ``riesz.kernels.Categorical()``.
+        Kernel between targets, likewise; for numeric classes give ``riesz.kernels.Categorical()``.
     alpha : float, default 0.05
-        The chance of keeping any feature if the target depends on none, where ``n_features`` is not given.
+        Probability of selecting any feature if the target depends on none; without ``n_features``.
     permutations : int, default 1000
-        Draws from the null distribution, where ``n_features`` is not given, in O(n² d) each.
+        Number of draws from the null distribution, in O(n² d) each; without ``n_features``.
     random_state : int, RandomState or None
-        For these.
+        Seed of these draws.
     columns : dict of name to {"text", "number"}, optional
-        The types of columns of a data frame, where they look like something else.
+        Types of columns of a data frame, where the detected type is wrong.
 
     Attributes
     ----------
     scores_ : array of shape (d,)
-        The Shapley value; the step at which the feature went, from 1
-        (``"backward"``); its coefficient (``"lasso"``).
+        The Shapley value; the step at which the feature was eliminated, from 1 (``"backward"``); or its
+        coefficient (``"lasso"``).
     ranking_ : array of shape (d,)
-        The place of each feature, 1 for the most relevant.
+        The rank of each feature, 1 for the most relevant.
     pvalues_, adjusted_pvalues_ : array of shape (d,)
-        Where ``n_features`` is not given.
+        P-values of the Shapley values; without ``n_features``.
     """
 
     def __init__(
@@ -108,8 +108,8 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
         return tags
 
     def fit(self, X: Any, y: Any) -> SelectHSIC:
-        """Ranks the columns of X, an array of numbers or a data frame, for ``y``, numbers or classes, (n,) or
-        (n, targets)."""
+        """Ranks the columns of X, a numeric array or a data frame, by their dependence with ``y``, numbers or
+        classes, (n,) or (n, targets)."""
         if self.method not in METHODS:
             raise ValueError(f"method = {self.method!r}: it is 'shapley', 'backward' or 'lasso'")
         x, target = self._rows(X, y)
@@ -145,7 +145,7 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
 
     def _rows(self, X: Any, y: Any) -> tuple[Rows, Rows]:
         if hasattr(X, "columns"):
-            # Its columns can be categories, which scikit-learn's own check of numbers does not know.
+            # The frame may have categories, which scikit-learn's check of numbers would refuse.
             validate_data(self, X, skip_check_array=True)
         else:
             X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, ensure_min_samples=4)

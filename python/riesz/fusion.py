@@ -1,8 +1,8 @@
-"""Causal effects: what a treatment does to an outcome, from one table that has both or across studies that
-nobody joined.
+"""Causal effects of a treatment on an outcome, from one table with both or from several studies that are not
+joined.
 
-A :class:`CausalEffect` of one table adjusts for covariates, goes through mediators, or adjusts before
-treatment after treatment, as the graph says:
+A :class:`CausalEffect` from one table adjusts for covariates, uses mediators (front door), or adjusts for one
+treatment after the other, depending on the graph:
 
 >>> import numpy as np
 >>> import pandas as pd
@@ -17,8 +17,8 @@ treatment after treatment, as the graph says:
 >>> bool(abs(effect.mean[0] + 1.0) < 3 * effect.sd[0])
 True
 
-Across studies, one measured treatment and mediator, another the mediator and the outcome.
-:class:`CausalFusion` is the same estimator under the name that the field has for this:
+With several studies, the first may have measured treatment and mediator, and the second mediator and outcome.
+:class:`CausalFusion` is the same estimator under the usual name for this case:
 
 >>> age = rng.normal(size=80)
 >>> dose = age + rng.normal(size=80)
@@ -64,7 +64,7 @@ from .estimators import _count
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-#: So many rows of a study stand for all, where means over them are asked for.
+#: Maximum number of a study's rows over which means are taken; more rows are thinned evenly.
 MAX_ROWS_OF_MEANS = 1000
 
 __all__ = ["CausalEffect", "CausalEstimate", "CausalFusion", "MediatorShares", "Suggestions", "suggest_among"]
@@ -77,17 +77,17 @@ def __dir__() -> list[str]:
 class CausalEffect(Experiments, BaseEstimator):
     """The effect of a treatment on an outcome, ``E[outcome | do(treatment)]``, with a joint band.
 
-    It is learnt from **one table** that has treatment and outcome, or from **several studies** none of which
-    has both. Whether and how the effect is identified is what :func:`riesz.causal.identify` says; an effect
-    that is not identified is refused.
+    It is estimated from **one table** with treatment and outcome, or from **several studies**, none of which
+    has both. :func:`riesz.causal.identify` decides whether and how the effect is identified; an effect that
+    is not identified is refused.
 
-    From one table the outcome is a Gaussian process of treatments and covariates. A back-door effect averages
-    it over the covariates, a front-door effect over mediators given the treatment, and the effect of several
-    treatments in time over the later covariates given the earlier ones (the g-formula, by iterated
-    conditional expectations). Of several studies, study 1 has the treatments, the last study the outcome, and
-    each shares columns with the next (mediators); each is a Gaussian process, and their uncertainties add up
-    (Chau 2023, with the moments of Dance and Bloem-Reddy 2024). A band covers the uncertainty that comes from
-    few or noisy rows; it does not cover a wrong graph.
+    From one table, the outcome is a Gaussian process of treatments and covariates. A back-door effect
+    averages it over the covariates, and a front-door effect over the mediators given the treatment. The
+    effect of several treatments in time averages it over later covariates given earlier ones (the g-formula,
+    by iterated conditional expectations). With several studies, study 1 has the treatments, the last study
+    has the outcome, and each study shares columns (mediators) with the next. Each study is a Gaussian
+    process, and their variances add up (Chau 2023, with the moments of Dance and Bloem-Reddy 2024). The band
+    covers the uncertainty from few or noisy rows; it does not cover a wrong graph.
 
     Examples
     --------
@@ -110,49 +110,52 @@ class CausalEffect(Experiments, BaseEstimator):
     Parameters
     ----------
     graph : str or networkx.DiGraph, optional
-        What causes what, ``"age -> dose; age -> psa; dose -> psa; psa -> volume"``; see
-        :func:`riesz.causal.identify`. Without it ``adjust``, ``front_door`` or ``randomized`` is taken on
-        trust.
+        The causal graph, for example ``"age -> dose; age -> psa; dose -> psa; psa -> volume"``; see
+        :func:`riesz.causal.identify`. Without a graph, ``adjust``, ``front_door`` or ``randomized`` is
+        assumed to hold.
     treatment : str or list of str
+        Names of the treatments.
     outcome : str
+        Name of the outcome.
     adjust : str or list of str, optional
-        Columns of the table, or of study 1, to adjust for. A graph checks them, as it does ``front_door``.
+        Columns of the table, or of study 1, to adjust for. If there is a graph, they are checked against it,
+        as is ``front_door``.
     front_door : str or list of str, optional
-        Columns of study 1 through which all of the effect passes.
+        Columns of study 1 that carry the whole effect.
     randomized : bool, default False
-        Treatments were assigned by chance in study 1.
+        Whether treatments were assigned at random in study 1.
     differs : dict, optional
-        By study, ``{"study 2": ["psa"]}``, variables that come about differently in it.
+        For each study, the variables whose mechanism differs in it, for example ``{"study 2": ["psa"]}``.
     draws : int, default 16
-        The effect is an average over so many draws of the hyper-parameters; 0 takes the best ones alone,
-        which are too sure where rows are few.
+        Number of draws of the hyper-parameters over which the effect is averaged. 0 uses the best
+        hyper-parameters alone, whose bands are too narrow if there are few rows.
     landmarks : int, optional
-        Studies of more rows than this are known through so many landmarks, in time linear in their rows; by
-        default 500 where there are more than 3,000. Studies that share covariates that the outcome depends on
-        take all rows.
+        Number of landmarks for each study with more rows than this, with time linear in the rows. The default
+        is 500 for studies of more than 3,000 rows. Studies that share covariates on which the outcome depends
+        use all rows.
     random_state : int, RandomState or None
-        For these draws.
+        Seed of the draws of the hyper-parameters.
     columns : dict of name to {"text", "number"}, optional
-        The types of columns of a data frame, where they look like something else.
+        Types of columns of a data frame, where the detected type is wrong.
 
     Attributes
     ----------
     identification_ : riesz.causal.Identification
-        How the effect follows, and what must hold for that.
+        How the effect is identified, and under which assumptions.
     treatments_ : tuple of str
-        The treatments that affect the outcome, in the order that arrays of treatments have.
+        The treatments that affect the outcome, in the column order of treatment arrays.
     unmatched_ : dict of str to float
-        Of each mediator the share of a study's rows whose values are outside the range of the next study
-        (levels that it has not), which therefore says nothing of them; the largest share, if several studies
-        share the column.
+        For each mediator, the share of a study's rows whose values are outside the range of the next study
+        (or levels that it does not have), so that the next study has no data there. If several studies share
+        the column, it is the largest share.
     warnings_ : list of str
-        What ``fit`` warned of.
+        Warnings that ``fit`` issued.
 
     Notes
     -----
-    Takes O(n³) for n rows of a study, and n m² through m landmarks. Neither the order of rows nor that of
-    columns, nor the number of threads, changes a bit. A ``pickle`` keeps the columns of the studies that are
-    needed, and fits once more where it is used first, to the same numbers."""
+    Time is O(n³) for a study of n rows, and O(n m²) with m landmarks. Results are bitwise independent of the
+    order of rows and columns and of the number of threads. A ``pickle`` keeps the needed columns of the
+    studies; the model is refitted at its first use, with the same numbers."""
 
     def __init__(
         self,
@@ -182,10 +185,9 @@ class CausalEffect(Experiments, BaseEstimator):
         self.columns = columns
 
     def fit(self, studies: Any, y: Any = None) -> Self:
-        """Learns the effect from one data frame with treatments, outcome and what is adjusted for, or from a
-        list of data frames, one a study, the first with the treatments, the last with the outcome. ``y`` is
-        not used. Rows without a value in a column that is needed are left out, with a warning. Takes O(n³)
-        for n rows."""
+        """Fits the model to one data frame with treatments, outcome and covariates, or to a list of data
+        frames, one per study: the first has the treatments, the last the outcome. ``y`` is ignored. Rows
+        with a missing value in a needed column are dropped, with a warning. Time is O(n³) for n rows."""
         description = (
             f"a list of {len(studies)}"
             if isinstance(studies, (list, tuple))
@@ -254,18 +256,18 @@ class CausalEffect(Experiments, BaseEstimator):
         population: Any = None,
         weights: Any = None,
     ) -> CausalEstimate:
-        """``E[outcome | do(treatment)]`` at each row of ``grid``.
+        """Returns ``E[outcome | do(treatment)]`` at each row of ``grid``.
 
-        ``grid`` is a number or an array of numbers if there is one treatment; else a data frame, a
-        dictionary, or an array with the columns of ``treatments_``. ``baseline``, one such row, makes it the
-        contrast: the effect less that at the baseline, with the standard deviation of that.
+        ``grid`` is a number or an array of numbers if there is one treatment; otherwise a data frame, a
+        dictionary, or an array with the columns of ``treatments_``. ``baseline`` is one such row; with it,
+        the result is the contrast, the effect minus the effect at the baseline, with its standard deviation.
 
-        It is the mean effect on all people of the table or of study 1, or on others, where that is adjusted
-        for covariates: on those of whom some covariates are these, ``given={"age": 60}``; on those who were
-        treated so, ``among={"dose": 0.1}`` or, with one treatment, ``among=0.1``; or on a ``population``, a
-        data frame of the covariates, whose members count by ``weights``, one each or the name of their
-        column, by default alike. Of those given or treated so it counts how unsure it is who they are; a
-        population is taken as it is."""
+        By default the effect is averaged over all rows of the table or of study 1. If covariates are adjusted
+        for, there are other target populations: rows with given covariates, ``given={"age": 60}``; rows with
+        a given treatment, ``among={"dose": 0.1}`` or, with one treatment, ``among=0.1``; or a ``population``,
+        a data frame of the covariates, with ``weights``, one per row or the name of a column (default equal).
+        For ``given`` and ``among`` the band includes the uncertainty about who belongs to the population; a
+        ``population`` is taken as known."""
         fused, population_text = self._on(given=given, among=among, population=population, weights=weights)
         query = self._columns().query(grid, baseline, "grid")
         return self._estimate(fused, f"{self._expected()}{population_text}{query.versus}", query)
@@ -281,11 +283,11 @@ class CausalEffect(Experiments, BaseEstimator):
         population: Any = None,
         weights: Any = None,
     ) -> CausalEstimate:
-        """The slope of the effect by one treatment,
-        ``of``, at each row of ``grid``: the difference between ``step`` above and ``step`` below, over twice
-        the step, with the standard deviation of that. The step is by default a hundredth of the treatment's
-        standard deviation in study 1; what is left out is of the order of its square. Else as
-        :meth:`effect`."""
+        """Returns the derivative of the effect with respect to one treatment ``of``, at each row of ``grid``.
+
+        It is the central difference with ``step``, with its standard deviation. The default step is a
+        hundredth of the treatment's standard deviation in study 1; the error is of the order of the squared
+        step. The other arguments are as in :meth:`effect`."""
         fused, population_text = self._on(given=given, among=among, population=population, weights=weights)
         if of is None and len(self.treatments_) > 1:
             raise ValueError(f"of = None: say by which treatment, {_listed(self.treatments_)}")
@@ -294,13 +296,13 @@ class CausalEffect(Experiments, BaseEstimator):
         return self._estimate(fused, description, query)
 
     def explain(self, doses: Any, background: Any = None, **options: Any) -> Explanation:
-        """Why the effect is what it is at ``doses``, which are as ``grid`` in :meth:`effect`: exact Shapley
-        values of the treatments, which add up to it.
+        """Explains the effect at ``doses`` (as ``grid`` in :meth:`effect`) by exact Shapley values of the
+        treatments, which add up to it.
 
-        ``background``, by default the treatments of study 1, says what they could have been: with it values
-        are those of the interventional game, a treatment's share in the effect less the mean effect of the
-        treatments that people had. ``how`` is as in :class:`riesz.Explainer`, with ``covariance=True`` for
-        how sure values are."""
+        ``background``, by default the treatments of study 1, has the rows from which absent treatments take
+        their values. In this interventional game, values are a treatment's contribution to the effect minus
+        the mean effect of the observed treatments. ``options`` are as in :class:`riesz.Explainer`, for
+        example ``covariance=True`` for standard deviations of values."""
         if background is None and "game" not in options:
             background = self._studied()
         return Explainer(self, background, **options)(cells(self._columns().treated(doses, "doses")))
@@ -317,15 +319,15 @@ class CausalEffect(Experiments, BaseEstimator):
         weights: Any = None,
         **options: Any,
     ) -> MediatorShares:
-        """The share of the effect at ``doses`` that passes through each mediator which the first two studies
-        share: Shapley values of the expected outcome at mediators, summed over the rows of study 1 as the
-        effect is.
+        """Returns the share of the effect at ``doses`` that passes through each mediator of the first two
+        studies: Shapley values of the expected outcome given the mediators, summed over the rows of study 1
+        as the effect is.
 
-        With a ``baseline`` it is of the contrast. ``background``, by default the mediators of the next study
-        (1,000 from everywhere where there are more), says what mediators could have been; ``how`` is as in
-        :class:`riesz.Explainer`, ``game="functional"`` for one that needs no background; the rest is as in
-        :meth:`effect`. How mediators move one another is not asked: all of an effect goes through the last
-        one of a chain."""
+        With a ``baseline`` it is the share of the contrast. ``background``, by default the mediators of the
+        next study (1,000 evenly spaced rows of them if there are more), has the rows from which absent
+        mediators take their values. ``options`` are as in :class:`riesz.Explainer`; ``game="functional"``
+        needs no background. The other arguments are as in :meth:`effect`. Effects of mediators on one another
+        are not modelled: the last mediator of a chain has all of the effect."""
         if self._is_single_table():
             raise ValueError(
                 "mediators that studies share: the effect is from one table, and leads through none of them"
@@ -359,14 +361,14 @@ class CausalEffect(Experiments, BaseEstimator):
         population: Any = None,
         weights: Any = None,
     ) -> Any:
-        """Which study to extend: the share of the variance of the effect at
-        ``doses``, or of the contrast with ``baseline``, that one more row of a study would take away,
-        whatever its outcome; the mean over ``doses`` if these are several.
+        """Returns which study to extend: the share of the variance of the effect at ``doses``, or of the
+        contrast with ``baseline``, that one more row of a study would remove, whatever its outcome; averaged
+        over several ``doses``.
 
-        By default of each study a row such as it has, on average over its rows (1,000 from everywhere where
-        there are more), a dictionary by study; with ``study``, from 1, and ``rows``, a data frame of what
-        that study is told by (treatments and covariates of study 1, mediators of others), one number a row.
-        Hyper-parameters, and who is averaged over, stay as they are. Else as :meth:`effect`."""
+        By default it is the average over rows like those of each study (1,000 evenly spaced rows if there are
+        more), as a dictionary by study. With ``study``, from 1, and ``rows``, a data frame of that study's
+        inputs (treatments and covariates of study 1, mediators of others), it is one number per row.
+        Hyper-parameters and target population stay fixed. The other arguments are as in :meth:`effect`."""
         fused, _ = self._on(given=given, among=among, population=population, weights=weights)
         query = self._columns().query(doses, baseline, "doses")
         n_leading = len(self._fitted_on[0])
@@ -400,11 +402,12 @@ class CausalEffect(Experiments, BaseEstimator):
         weights: Any = None,
         level: float = 0.95,
     ) -> None:
-        """Writes a self-contained HTML page: the answer, how it follows and what must hold, the curve with
-        its band and where studies do not tell it, which study leaves it unsure, and the numbers.
+        """Writes a self-contained HTML page: the effect, its identification and assumptions, the curve with
+        its band and where studies have no data, each study's share of the variance, and the numbers.
 
         ``grid`` is by default 50 doses over the middle 95 % of those of the table or of study 1, or its
-        levels; of several treatments all combinations of their quartiles; else as :meth:`effect`."""
+        levels; for several treatments all combinations of their quartiles. The other arguments are as in
+        :meth:`effect`."""
         check_ending(path, (".html", ".htm"), "report writes HTML")
         fused, population_text = self._on(given=given, among=among, population=population, weights=weights)
         leading, points, outcome, draws, seed, shared, landmarks = self._fitted()[:7]
@@ -436,21 +439,21 @@ class CausalEffect(Experiments, BaseEstimator):
         write(path, _core.effect_page(about, fused, treatments, provenance, level, base).encode())
 
     def as_seen(self, grid: Any, *, baseline: Any = None) -> CausalEstimate:
-        """The apparent effect if the table or study 1 were an experiment: ``E[outcome | treatment]`` with its
-        treatments, with no covariate adjusted for. The effect minus this is the confounding. Fits once more
-        when it is first requested."""
+        """Returns the association instead of the effect: ``E[outcome | treatment]`` of the table or study 1
+        without adjustment. The difference from the effect is the confounding bias. The first call fits
+        another model."""
         leading, points, outcome, draws, seed, shared, landmarks = self._fitted()[:7]
         if self._seen is None and self._is_single_table():
             stages, treatments = self._fitted_on[7]
             if stages == [([], treatments, [])]:
-                raise ValueError("nothing is adjusted for: the effect is as it is seen")
+                raise ValueError("nothing is adjusted for, so the effect equals the association")
             stages = [([], treatments, [])]
             self._seen = _core.fuse(
                 [], self._treatment_rows(), outcome, draws, seed, None, landmarks, (stages, treatments)
             )
         if self._seen is None:
             if leading[0][1] == "direct":
-                raise ValueError("nothing is adjusted for: the effect is as it is seen")
+                raise ValueError("nothing is adjusted for, so the effect equals the association")
             if shared is not None:
                 raise ValueError(
                     "both studies share covariates on which the outcome depends, and then this is not "
@@ -479,7 +482,7 @@ class CausalEffect(Experiments, BaseEstimator):
         return len(self._fitted()) > 7
 
     def _treatment_rows(self) -> Rows:
-        """The treatments of the table, or of study 1."""
+        """Returns the treatments of the table, or of study 1."""
         leading, points = self._fitted()[:2]
         if leading:
             return leading[0][0]
@@ -488,7 +491,7 @@ class CausalEffect(Experiments, BaseEstimator):
         return Rows(list(self.treatments_), levels, np.ascontiguousarray(points.numbers[:, places]))
 
     def _rows_of(self, k: int, mediators_alone: bool = False) -> Rows:
-        """The columns from which study ``k``, from 0, predicts."""
+        """Returns the columns from which study ``k``, from 0, predicts."""
         leading, points = self._fitted()[:2]
         if k == len(leading):
             return points
@@ -502,18 +505,18 @@ class CausalEffect(Experiments, BaseEstimator):
         )
 
     def _studied(self) -> np.ndarray:
-        """The treatments of the table, or of study 1, as an array."""
+        """Returns the treatments of the table, or of study 1, as an array."""
         return cells(self._treatment_rows())
 
     def _core_effect(self) -> _core.CausalEffect:
         check_is_fitted(self)
         if self._fused is None:
-            # Of a pickle.
+            # After unpickling.
             self._fused = _core.fuse(*self._fitted_on)
         return self._fused
 
     def _on(self, **population: Any) -> tuple[_core.CausalEffect, str]:
-        """The effect on this population, and its description."""
+        """Returns the effect on this population, and its description."""
         conditions = population.pop("given", None)
         return on_whom(self._core_effect(), self._columns(), conditions=conditions, **population)
 
@@ -539,19 +542,19 @@ class CausalEffect(Experiments, BaseEstimator):
         mass: float = 1.0,
         jitter: float = 1e-8,
     ) -> CausalEstimate:
-        """The effect by the posteriors of the source (Chau 2023, chapter 4, BayesIMP), to be compared with
-        :meth:`effect`.
+        """Returns the effect with the posteriors of the source (Chau 2023, chapter 4, BayesIMP), for
+        comparison with :meth:`effect`.
 
         ``form`` is ``"landmarks"``, the mediators of both studies (proposition 4.3.4, corrected), or
-        ``"integrals"``, without any. The measure of mediators is that of the ``"rows"`` of both studies, or
-        ``"normal"`` with their means and standard deviations, times a ``mass`` (the source's is √(2π) of the
-        standard deviation). ``jitter`` is added to the diagonals of kernel matrices of mediators, in units of
-        their means. Hyper-parameters are those of the fit; the outcome's constant counts as known, and so
-        does who is in study 1. The estimate draws no samples.
+        ``"integrals"``, without landmarks. ``measure`` is the measure of the mediators: the ``"rows"`` of
+        both studies, or ``"normal"`` with their means and standard deviations, times ``mass`` (in the source
+        √(2π) times the standard deviation). ``jitter`` is added to the diagonals of kernel matrices of
+        mediators, in units of their means. Hyper-parameters are those of the fit. The outcome's constant and
+        the population of study 1 count as known. No samples are drawn.
 
-        ``.only("study 2")`` of it is IMP and ``.only("study 1")`` BayesIME. Its bands narrow where no study
-        knows anything, their width is the measure's mass, and the jitter counts: :meth:`effect` has none of
-        these faults."""
+        ``.only("study 2")`` of the result is IMP and ``.only("study 1")`` is BayesIME. The bands have three
+        faults that :meth:`effect` does not have: they become narrow where no study has data, their width
+        depends on the mass of the measure, and they depend on the jitter."""
         for name, value, known in (
             ("form", form, ("landmarks", "integrals")),
             ("measure", measure, ("rows", "normal")),
@@ -565,12 +568,12 @@ class CausalEffect(Experiments, BaseEstimator):
         return estimated(core_estimate, f"{self._expected()} by {form}{query.versus}", query)
 
     def _own_columns(self, X: Any, label: str = "X") -> Any:
-        """The treatments' columns of rows, as :class:`riesz.Explainer` takes them."""
+        """Returns the treatment columns of rows, as :class:`riesz.Explainer` takes them."""
         check_is_fitted(self)
         return picked(collected(X), self.treatments_)
 
     def _imported(self) -> Imported:
-        """The effect as :class:`riesz.Explainer` reads it."""
+        """Returns the effect in the form that :class:`riesz.Explainer` reads."""
         outputs, identity = [str(self.outcome)], np.eye(1)
         parts = [
             (weight, Part.from_expansion(Expansion._wrap(core)))
@@ -593,12 +596,12 @@ class CausalEffect(Experiments, BaseEstimator):
 
 
 class CausalFusion(CausalEffect):
-    """:class:`CausalEffect` under the name that the field has for effects across studies (causal data
-    fusion). Both names take one table or several studies, with the same parameters, methods and numbers."""
+    """:class:`CausalEffect` under the usual name for effects across studies (causal data fusion). Both
+    classes take one table or several studies, with the same parameters, methods and results."""
 
 
 def _evenly_spaced(rows: Rows) -> Rows:
-    """Rows from everywhere that stand for all, which are in order."""
+    """Returns evenly spaced rows, at most :data:`MAX_ROWS_OF_MEANS`; the rows are sorted."""
     n = len(rows.numbers)
     return (
         rows

@@ -1,7 +1,7 @@
 """The meaning of an absent feature: each game with its own settings, as one value.
 
-The short form, ``riesz.Explainer(model, background, game="observational")``, takes a game as it comes; these
-classes say more:
+``riesz.Explainer(model, background, game="observational")`` uses a game's default settings; these classes
+take other settings:
 
 >>> import numpy as np, riesz
 >>> from riesz.kernels import RBF
@@ -33,20 +33,20 @@ def __dir__() -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Game:
-    """A game; see its kinds."""
+    """Base class of the games."""
 
-    #: Its name, as files and the command line spell it.
+    #: The game's name in files and on the command line.
     name: ClassVar[str]
 
-    #: Whether it is a game of models whose kernel is known alone, and not of functions.
+    #: Whether the game is only for models with a known kernel, not for functions.
     takes_a_kernel: ClassVar[bool] = False
 
-    #: Rows for absent features, and their weights.
+    #: Rows from which absent features take their values, and their weights.
     background: Any = field(default=None, repr=False)
     weights: Any = field(default=None, repr=False)
 
     def _settings(self, names: Sequence[str]) -> dict[str, Any]:
-        """The settings that are given, by name, for a model or function with these columns."""
+        """Returns the settings by name, for a model or function with these columns."""
         settings = {
             f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("background", "weights")
         }
@@ -73,15 +73,15 @@ class Baseline(Game):
 
 @dataclass(frozen=True, eq=False)
 class Interventional(Game):
-    """Absent features take the values of a background row, averaged over the background: what shap's
-    KernelExplainer estimates."""
+    """Absent features take the values of a background row, averaged over the background; shap's
+    KernelExplainer estimates the same values."""
 
     name: ClassVar[str] = "interventional"
 
 
 @dataclass(frozen=True, eq=False)
 class MarginalProduct(Game):
-    """Each absent feature is averaged over the background on its own."""
+    """Each absent feature is averaged over the background, independently of the others."""
 
     name: ClassVar[str] = "marginal-product"
     takes_a_kernel: ClassVar[bool] = True
@@ -89,35 +89,36 @@ class MarginalProduct(Game):
 
 @dataclass(frozen=True, eq=False)
 class Observational(Game):
-    """Absent features follow their distribution given the present ones, learnt from the background (by
-    default the model's own training points) by a conditional mean embedding: RKHS-SHAP. Any kernel will do.
+    """Absent features have their conditional distribution given the present ones (RKHS-SHAP). It is a
+    conditional mean embedding, learnt from the background, by default the model's own training points. Any
+    kernel is allowed.
 
     Parameters
     ----------
     background, weights
         The reference rows, and their weights.
     ridge : float, optional
-        How much conditional distributions are smoothed; by default what predicts left-out rows best.
+        Ridge of the conditional mean embedding; by default the one that predicts held-out rows best.
     centred : bool, default True
-        Whether what is predicted is shrunk towards its mean, so that a constant model gives nobody any value.
-        ``False`` shrinks it towards the model's intercept, as published.
+        Whether predictions are shrunk towards their mean, so that a constant model has all values 0.
+        ``False`` shrinks them towards the model's intercept, as published.
     conditioning_kernel : riesz.kernels.Kernel or str, optional
-        Says how alike rows are in what is conditioned on: a kernel in the model's columns, or an expression
-        such as ``"matern52(ard)"``. By default the model's own if it is one bounded product over all columns,
-        else a Gaussian with median length scales.
+        Kernel between the present features: a kernel over the model's columns, or an expression such as
+        ``"matern52(ard)"``. The default is the model's own kernel if it is one bounded product over all
+        columns, and else a Gaussian with median length scales.
     landmarks, random_features : int, optional
-        Learn through so many of the reference rows (Nyström), or so many random Fourier features, instead of
-        all rows: O(n m²) instead of O(n³) for each coalition.
+        Number of the reference rows (Nyström), or of random Fourier features, that are used instead of all
+        rows: O(n m²) instead of O(n³) for each coalition.
     conjugate_gradients : float, optional
-        Take all reference rows, where their matrices are too large to factor, by conjugate gradients to this
-        tolerance, 1e-6 say: how far the weights of reference rows may be off, relatively. That is part of the
+        Tolerance for conjugate gradients with all reference rows, if their matrices are too large to factor,
+        for example 1e-6. It is the relative error of the weights of reference rows, and is included in the
         proved bound.
     conditional : {"kernel", "gaussian", "copula"}, optional
-        For functions: where conditional distributions come from. ``"kernel"`` is the conditional mean
+        For functions: the estimator of conditional distributions. ``"kernel"`` is the conditional mean
         embedding; the others draw from a normal distribution or a Gaussian copula fitted to the background,
         for comparison.
     draws : int, default 100
-        For these: draws for each coalition and row.
+        For these samplers: number of draws for each coalition and row.
     """
 
     name: ClassVar[str] = "observational"
@@ -137,8 +138,7 @@ GAMES = {kind.name: kind for kind in (Functional, Baseline, Interventional, Marg
 
 
 def game_of(game: Any, background: Any, weights: Any, label: str = "game") -> Game | None:
-    """The game that is meant by a value or a name, with the background; ``None`` for one that follows from
-    the background."""
+    """Returns the game given by a value or a name, with its background; ``None`` for ``"auto"``."""
     if isinstance(game, Game):
         if background is None and weights is None:
             return game
@@ -159,12 +159,12 @@ def game_of(game: Any, background: Any, weights: Any, label: str = "game") -> Ga
 
 
 def settings_of(values: Mapping[str, Any]) -> _core.Settings:
-    """Settings by name, checked by the library; those that are ``None`` are not set."""
+    """Returns settings by name, which the core has checked; a value of ``None`` is not set."""
     plain: dict[str, Any] = {}
     for name, value in values.items():
         value = value.item() if isinstance(value, (np.generic, np.ndarray)) and np.ndim(value) == 0 else value
         nan = isinstance(value, float) and not math.isfinite(value)
         known = value is None or isinstance(value, (bool, int, float, str, dict, list))
-        # What JSON cannot say is refused by its name.
+        # Values that JSON does not have are refused by the core under their name.
         plain[name] = value if known and not nan else repr(value)
     return _core.Settings(json.dumps(plain))

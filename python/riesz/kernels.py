@@ -1,17 +1,17 @@
-"""Kernels from equations: sums and products of factors over columns.
+"""Kernels: sums and products of factors over columns.
 
-A factor reads all columns of the model, or those given by ``columns`` (numbers or names). Kernels add and
-multiply with each other and with numbers:
+A factor reads all columns of the model, or the ``columns`` (numbers or names). Kernels can be added and
+multiplied with each other and with numbers:
 
 >>> from riesz.kernels import RBF, Linear
 >>> RBF(length_scale=2.0, columns=["age", "bmi"]) + 0.5 * Linear()
 RBF(length_scale=2.0, columns=['age', 'bmi']) + Constant(0.5) * Linear()
 
-Estimators, which have rows, also take ``length_scale="median"``, the median distance between two rows in a
-factor's columns, and ``"median_per_feature"``, that between two values of each column; both look at 1,000
-rows at most. In data frames with columns of categories a factor without ``columns`` reads the columns of
-numbers, and its product is multiplied by a :class:`Categorical` factor for each column of categories that
-nothing in it reads."""
+In estimators, which have rows, ``length_scale`` may also be ``"median"``, the median distance between two
+rows in a factor's columns, or ``"median_per_feature"``, the median distance between two values of each
+column; both use at most 1,000 rows. If a data frame has columns of categories, a factor without ``columns``
+reads the numeric columns, and its product is multiplied by a :class:`Categorical` factor for each column of
+categories that the product does not read."""
 
 from __future__ import annotations
 
@@ -50,40 +50,39 @@ def __dir__() -> list[str]:
 
 
 Scalars = float | Sequence[float]
-#: Length scales, or how rows say them.
+#: Length scales, or the name of a rule that computes them from rows.
 Lengths = Scalars | str
 Columns = Sequence[int | str] | None
-#: For each column its levels; ``None`` for one of numbers, or if all are.
+#: Levels of each column, ``None`` for a numeric one; ``None`` if all columns are numeric.
 Levels = Sequence[Sequence[str] | None] | None
 
-#: The class of every kind of factor that the library has, and what it takes: its name there and here, and its
-#: default.
+#: The class of each kind of factor of the core, and its arguments: name in the core, name in Python, default.
 _CLASSES = {kind: class_name for kind, class_name, _ in _core.factors()}
 _ARGUMENTS = {kind: arguments for kind, _, arguments in _core.factors()}
-#: The kinds of which the Matérn kernel is a family.
+#: The kinds of factors that belong to the Matérn family, by ``nu``.
 _MATERN = {0.5: "laplacian", 1.5: "matern32", 2.5: "matern52", float("inf"): "rbf"}
 
 
 class Kernel:
-    """Base class: ``+`` and ``*`` with kernels and positive numbers."""
+    """Base class of kernels: ``+`` and ``*`` with kernels and nonnegative numbers."""
 
     def _terms(self, names: Sequence[str]) -> list[_core._Term]:
-        """The kernel multiplied out: (scale, factors) of each product, a factor by its kind, columns and
-        arguments."""
+        """Returns the kernel expanded into products: (scale, factors) of each product, and a factor as its
+        kind, columns and arguments."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]  # a dataclass
         columns, kind = _positions(values.pop("columns"), names), self._kind()
         arguments = [(name, _numbers(name, value)) for name, value in values.items() if name != "nu"]
         if any(name == "ard" for name, _, _ in _ARGUMENTS[kind]):
-            # Tuned one by one if they were given one by one.
+            # Length scales that are given one by one are tuned one by one.
             arguments.append(("ard", [float(np.ndim(values["length_scale"]) > 0)]))
         return [(1.0, [(kind, columns, arguments)])]
 
     def _takes_rows(self) -> bool:
-        """Whether rows say some of its length scales."""
+        """Whether some of its length scales are computed from rows."""
         return False
 
     def _fitted_to(self, X: np.ndarray, names: Sequence[str], levels: Levels = None) -> Kernel:
-        """The kernel with the length scales that the rows of ``X`` say."""
+        """Returns the kernel with length scales computed from the rows of ``X``."""
         return self
 
     def _kind(self) -> str:
@@ -177,7 +176,7 @@ class Product(_Pair):
 
 @dataclass(frozen=True, repr=False)
 class Constant(Kernel):
-    """A number, not negative."""
+    """A nonnegative constant."""
 
     value: float = 1.0
 
@@ -197,7 +196,7 @@ class Constant(Kernel):
 
 
 def _from_json(text: str, names: Sequence[str]) -> Kernel:
-    """The inverse of ``_to_json``, from what it says: a sum of products."""
+    """Returns the kernel of a JSON text of ``_to_json``, as a sum of products."""
     products = []
     for scale, factors in _core.kernel_terms(text):
         parts = [_factor(kind, columns, dict(values), names) for kind, columns, values in factors]
@@ -206,12 +205,12 @@ def _from_json(text: str, names: Sequence[str]) -> Kernel:
     return reduce(Sum, products)
 
 
-#: Numbers that are told one by one.
+#: Maximum number of numbers that a description lists one by one.
 MOST_TOLD = 100
 
 
 def described(text: str, names: Sequence[str]) -> str:
-    """A kernel in the core's form for people: every number that belongs to a column with the column's
+    """Returns a description of a kernel in the core's form; numbers of columns are shown with the column's
     name."""
     terms = []
     for scale, factors in _core.kernel_terms(text):
@@ -228,7 +227,7 @@ def _described(kind: str, columns: list[int], values: dict[str, list[float]], na
         if not python or name == "isotropic":
             continue
         if len(numbers) == len(own_names) and len(set(values[name])) > 1:
-            # Every column is named with its number.
+            # Each number is shown with its column.
             listed = [f"{column} {number}" for column, number in zip(own_names, numbers)]
             listed[MOST_TOLD:] = [f"… {len(listed)} in all"] if len(listed) > MOST_TOLD else []
             descriptions.append(f"{name}=[{', '.join(listed)}]")
@@ -253,7 +252,7 @@ def _factor(kind: str, columns: list[int], values: dict[str, list[float]], names
                 python == "length_scale" and values.get("ard") == [1.0]
             )
             arguments[python] = type(getattr(factory, python))(values[name][0]) if is_common else values[name]
-    # Numbers that belong to columns are told with their names.
+    # If numbers belong to columns, the columns are listed by name.
     by_column = any(isinstance(value, list) for value in arguments.values()) and not is_numbered(names)
     everything = columns == list(range(len(names))) and not by_column
     return factory(**arguments, columns=None if everything else [names[j] for j in columns])
@@ -285,7 +284,7 @@ def _positions(columns: Columns, names: Sequence[str]) -> list[int]:
 
 
 def _numbers(name: str, value: Any) -> list[float]:
-    """One number, or one a column."""
+    """Returns one number, or one number per column, as a list."""
     if isinstance(value, str) and value in (*_RULES, "mean", "std"):
         raise TypeError(
             f"{name} = {value!r}: rows say that, which estimators have; here it is a number, or a list of "
@@ -301,13 +300,14 @@ def _numbers(name: str, value: Any) -> list[float]:
 
 
 def _numeric(names: Sequence[str], levels: Levels) -> list[int]:
-    """The columns of numbers."""
+    """Returns the positions of the numeric columns."""
     return [j for j in range(len(names)) if levels is None or levels[j] is None]
 
 
 def _with_levels(factors: list, names: Sequence[str], levels: Levels) -> list:
-    """Factors of one product, as on the command line: those over all columns read the numbers, and then there
-    is a categorical factor for each column of levels that none of the product reads."""
+    """Returns the factors of one product with categories, as on the command line. Factors over all columns
+    read the numeric columns, and a categorical factor is added for each column of levels that the product
+    does not read."""
     numeric = _numeric(names, levels)
     if len(numeric) == len(names):
         return factors
@@ -333,12 +333,12 @@ def _with_levels(factors: list, names: Sequence[str], levels: Levels) -> list:
     return kept + [("categorical", [j], [("similarity", [Categorical.similarity])]) for j in missing]
 
 
-#: How rows say length scales.
+#: Rules that compute length scales from rows.
 _RULES = ("median", "median_per_feature")
 
 
 def _length_scales(rule: str, X: np.ndarray) -> float | list[float]:
-    """The length scales that the rows of ``X``, a factor's columns, say by a rule."""
+    """Returns the length scales of the rows of ``X``, a factor's columns, by a rule."""
     if rule not in _RULES:
         raise ValueError(
             f"length_scale = {rule!r}: it is a number, a list of them, or one of {', '.join(_RULES)}"
@@ -348,7 +348,7 @@ def _length_scales(rule: str, X: np.ndarray) -> float | list[float]:
 
 
 class _Stationary(Kernel):
-    """A factor whose length scales rows may say."""
+    """A factor whose length scales may be computed from rows."""
 
     length_scale: Lengths
     columns: Columns
@@ -360,7 +360,7 @@ class _Stationary(Kernel):
         if not isinstance(self.length_scale, str):
             return self
         columns = _numeric(names, levels) if self.columns is None else _positions(self.columns, names)
-        # Without a column of numbers the factor has nothing to read.
+        # Without a numeric column the factor reads nothing.
         scale = _length_scales(self.length_scale, X[:, columns]) if columns else 1.0
         return replace(self, length_scale=scale)  # type: ignore[type-var]
 
@@ -393,9 +393,9 @@ class Cauchy(_Stationary):
 class Matern(_Stationary):
     """The Matérn kernel with ``nu`` 0.5, 1.5, 2.5 or infinity.
 
-    With ``isotropic=True``, as in scikit-learn, it is a function of the Euclidean distance over all its
-    columns and ties them together: they have exact values as one player only. With ``isotropic=False`` it is
-    the product over columns of one-column Matérn kernels, and each column can be a player."""
+    With ``isotropic=True``, as in scikit-learn, it depends on the Euclidean distance over all its columns, so
+    values are exact only if these columns are one player. With ``isotropic=False`` it is the product over
+    columns of one-column Matérn kernels, and each column can be a player."""
 
     length_scale: Lengths = 1.0
     nu: float = 1.5
@@ -422,14 +422,15 @@ class RationalQuadratic(_Stationary):
 
 @dataclass(frozen=True, repr=False)
 class ANOVA(_Stationary):
-    """``Π_c (1 + variance (k_c(u, v) - m_c(u) m_c(v) / M_c))``: 1 and the :class:`RBF` kernel ``k_c`` of each
-    column without its mean, ``m_c(u) = E k_c(u, X)`` and ``M_c = E m_c(X)``, where ``X`` is normal with mean
-    ``center`` and standard deviation ``scale``. In estimators these can be ``"mean"`` and ``"std"``, those of
-    the rows.
+    """The ANOVA kernel ``Π_c (1 + variance (k_c(u, v) - m_c(u) m_c(v) / M_c))``.
 
-    Its functional game is the functional ANOVA of the model: the base value is the mean, an absent column is
-    averaged over, and a Gaussian process knows how sure its values are (Durrande et al. 2013; Lu et al.
-    2022)."""
+    ``k_c`` is the :class:`RBF` kernel of column c, ``m_c(u) = E k_c(u, X)`` and ``M_c = E m_c(X)``, where
+    ``X`` is normal with mean ``center`` and standard deviation ``scale``. In estimators these can be
+    ``"mean"`` and ``"std"``, the mean and standard deviation of the rows.
+
+    The functional game of this kernel is the functional ANOVA of the model: the base value is the mean, an
+    absent column is averaged over, and Shapley values have the posterior covariance of a Gaussian process
+    (Durrande et al. 2013; Lu et al. 2022)."""
 
     length_scale: Lengths = 1.0
     variance: float = 1.0
@@ -440,7 +441,7 @@ class ANOVA(_Stationary):
     def _fitted_to(self, X, names, levels=None):
         numeric = X[:, _numeric(names, levels) if self.columns is None else _positions(self.columns, names)]
         mean, deviations = numeric.mean(axis=0), numeric.std(axis=0)
-        # A spread within rounding of the mean is a constant column.
+        # A standard deviation within rounding of the mean belongs to a constant column.
         rules = {
             "center": ("mean", mean),
             "scale": ("std", np.where(deviations > 1e-12 * np.abs(mean), deviations, 1.0)),
@@ -454,7 +455,7 @@ class ANOVA(_Stationary):
 
 
 def _is_rule(name: str, value: Any, rule: str) -> bool:
-    """Whether rows say the numbers, by their only rule."""
+    """Whether the numbers are computed from rows, by their only rule."""
     if isinstance(value, str) and value != rule:
         raise ValueError(f"{name} = {value!r}: it is a number, a list of them, or '{rule}'")
     return isinstance(value, str)
@@ -480,9 +481,11 @@ class Linear(Kernel):
 
 @dataclass(frozen=True, repr=False)
 class Polynomial(Kernel):
-    """``(gamma Σ_c u_c v_c + coef0)^degree``. It is no product over columns, and yet values are exact, to
-    degree 20, in the interventional, baseline and marginal-product games where it is a term of its own; the
-    functional game takes it only with all its columns in one group."""
+    """``(gamma Σ_c u_c v_c + coef0)^degree``.
+
+    It is not a product over columns. Values are still exact up to degree 20 in the interventional, baseline
+    and marginal-product games, if it is a term of its own. The functional game takes it only if all its
+    columns are in one group."""
 
     degree: int = 3
     gamma: float = 1.0
@@ -492,9 +495,10 @@ class Polynomial(Kernel):
 
 @dataclass(frozen=True, repr=False)
 class Sigmoid(Kernel):
-    """``tanh(gamma Σ_c u_c v_c + coef0)``. It is neither positive definite nor a product over columns:
-    support vector machines have it, as LIBSVM's, and their values are found from their predictions, given a
-    background."""
+    """``tanh(gamma Σ_c u_c v_c + coef0)``.
+
+    It is neither positive definite nor a product over columns. Support vector machines may have it, as in
+    LIBSVM; their values are estimated from their predictions with a background."""
 
     gamma: float = 1.0
     coef0: float = 0.0
@@ -503,8 +507,8 @@ class Sigmoid(Kernel):
 
 @dataclass(frozen=True, repr=False)
 class ExponentialDotProduct(Kernel):
-    """``exp(gamma Σ_c (u_c - center_c) (v_c - center_c) / scale_c²)``, a product over columns: of one support
-    point a multiplicative model, such as a generalised linear model with a log link."""
+    """``exp(gamma Σ_c (u_c - center_c) (v_c - center_c) / scale_c²)``, a product over columns. With one
+    support point it is a multiplicative model, such as a generalised linear model with a log link."""
 
     gamma: float = 1.0
     center: Scalars = 0.0
@@ -514,7 +518,7 @@ class ExponentialDotProduct(Kernel):
 
 @dataclass(frozen=True, repr=False)
 class Categorical(Kernel):
-    """1 where two codes are equal and ``similarity`` where they differ, multiplied over its columns."""
+    """The product over columns of 1 if two codes are equal, and ``similarity`` if they differ."""
 
     similarity: float = 0.5
     columns: Columns = None

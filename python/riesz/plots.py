@@ -1,11 +1,11 @@
 """Plots of explanations with matplotlib.
 
-Every function draws into ``ax`` and returns it; without one it opens a figure of its own, never draws over
-another, and never calls ``show``. ``max_display`` is how many features are shown by name, the most important
-ones, or ``None`` for all. An explanation with several outputs is drawn for one of them: pick it first, as in
-``beeswarm(explanation[..., "virginica"])``. Where an explanation says how sure its values are
-(:attr:`riesz.Explanation.sd`), 95 % intervals are drawn as whiskers. Colours are those of riesz's own plots,
-which people with colour-blindness can tell apart."""
+Every function draws into ``ax`` and returns it. Without ``ax`` it opens a new figure; it never calls
+``show``. ``max_display`` is the number of features shown by name, the most important ones, or ``None`` for
+all. An explanation with several outputs is drawn for one of them: select it first, as in
+``beeswarm(explanation[..., "virginica"])``. If an explanation has standard deviations
+(:attr:`riesz.Explanation.sd`), 95 % intervals are drawn as whiskers. The colours are those of riesz's own
+plots and are distinguishable with colour blindness."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-#: Half of a 95 % interval, in standard deviations, what is said of it, and the most rows of which it is drawn
-#: for each dot.
+#: Half of a 95 % interval in standard deviations, its label, and the maximum number of rows for which every
+#: dot has an interval.
 REACH, INTERVAL_LABEL, MAX_ROWS_WITH_INTERVALS = 1.959963984540054, "95 % intervals", 200
-#: Levels below a feature's name take so many characters, or the names would take the plot's place.
+#: Maximum number of characters of the levels below a feature's name, so that they do not fill the plot.
 NAMED = 40
 
-#: What the values of a row leave of its prediction, where they are not to add up to it.
+#: Label of the difference between the prediction and the sum of values that do not add up to it.
 LEFT_OVER = "not shared out"
 
 
 def beeswarm(explanation: Explanation, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
-    """A dot for each row and feature: its Shapley value across, the feature's value in colour, most important
-    on top. Levels have colours of their own, which stand below the feature's name."""
+    """Draws a dot for each row and feature, with its Shapley value on the x axis and the feature's value as
+    colour, the most important feature on top. The colours of levels are shown below the feature's name."""
     e = _table(explanation, max_display)
     lines = _lines(e, max_display)
     ax = _axes(ax, height=1.2 + 0.38 * len(lines))
@@ -90,7 +90,7 @@ def beeswarm(explanation: Explanation, ax: Axes | None = None, max_display: int 
 
 
 def _spans(e: Explanation) -> dict[str, tuple[float, float]]:
-    """The interval of the importance of each feature."""
+    """Returns the interval of the importance of each feature."""
     importance = e.importance()
     return {
         name: (low, high)
@@ -99,8 +99,8 @@ def _spans(e: Explanation) -> dict[str, tuple[float, float]]:
 
 
 def protection_path(path: Any, ax: Axes | None = None) -> Axes:
-    """The cost of protecting features: the score against the mean ``|value|`` of the protected features, a
-    point for each strength of :func:`riesz.protection_path`."""
+    """Draws the cost of protecting features: the score against the mean ``|value|`` of the protected
+    features, with a point for each strength of :func:`riesz.protection_path`."""
     ax = _axes(ax, height=4.0)
     mine = [path.feature_names.index(name) for name in path.protected]
     importance = path.importances[:, mine].sum(axis=1)
@@ -117,10 +117,10 @@ def protection_path(path: Any, ax: Axes | None = None) -> Axes:
 
 
 def bar(explanation: Explanation, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
-    """Mean of ``|value|`` over rows, a bar for each feature: global importance, with its 95 % interval over
-    rows (see :meth:`riesz.Explanation.importance`); or, of values that know how sure they are, with one that
-    takes the mean standard deviation of rows, which is no less than that of the mean, whatever rows have in
-    common. For a single row, its values."""
+    """Draws global importance: the mean of ``|value|`` over rows as a bar for each feature, with its 95 %
+    interval over rows (see :meth:`riesz.Explanation.importance`). If values have standard deviations, the
+    interval uses their mean over rows, which is an upper bound of the standard deviation of the mean. For a
+    single row the bars are its values."""
     e = _table(explanation, max_display, single=True)
     lines = _lines(e, max_display)
     ax = _axes(ax, height=1.0 + 0.34 * len(lines))
@@ -167,8 +167,8 @@ def bar(explanation: Explanation, ax: Axes | None = None, max_display: int | Non
 
 
 def attributions(result: Any, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
-    """The contribution of each feature to MMD² or HSIC as a bar, in a grey box that holds the middle 95 % of
-    its values under the null hypothesis. Bars of features whose adjusted p-value is above 0.05 are grey."""
+    """Draws the contribution of each feature to MMD² or HSIC as a bar. A grey box shows the middle 95 % of
+    its values under the null hypothesis, and bars with an adjusted p-value above 0.05 are grey."""
     e = _table(result._explained()[0], max_display, single=True)
     lines = _lines(e, max_display)
     ax = _axes(ax, height=1.3 + 0.36 * len(lines))
@@ -206,8 +206,8 @@ def attributions(result: Any, ax: Axes | None = None, max_display: int | None = 
 
 
 def witness(witness: Any, ax: Axes | None = None) -> Axes:
-    """Where along a column two samples differ: the witness function with two standard errors, above 0 where
-    the first sample has more mass and below where the second has."""
+    """Draws where two samples differ along a column: the witness function with two standard errors, positive
+    where the first sample has more mass and negative where the second has more."""
     ax = _axes(ax, height=3.4)
     values, deviations = witness.values, 2.0 * witness.std_error
     if witness.places.dtype == object:
@@ -240,8 +240,8 @@ def witness(witness: Any, ax: Axes | None = None) -> Axes:
 
 
 def component(component: Any, ax: Axes | None = None) -> Axes:
-    """A component of a functional ANOVA (:meth:`riesz.FunctionalANOVA.component`) of one output: of one
-    column a curve, with the middle 95 % of the posterior if there is one, of two a surface."""
+    """Draws a component of a functional ANOVA (:meth:`riesz.FunctionalANOVA.component`) of one output: for
+    one column a curve, with the middle 95 % of the posterior if there is one; for two columns a surface."""
     if component.places is None or component.values.ndim != len(component.places):
         raise ValueError(
             "a component is drawn along one or two columns, of one output: ask for it without rows"
@@ -276,7 +276,7 @@ def component(component: Any, ax: Axes | None = None) -> Axes:
 
 
 def waterfall(explanation: Explanation, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
-    """The values of a row as steps from the base value to the prediction, the largest step on top."""
+    """Draws the values of a row as steps from the base value to the prediction, the largest step on top."""
     e = _row(explanation, max_display, "waterfall")
     values, base, prediction = e._values[0, :, 0], e._base[0, 0], e._predictions[0, 0]
     lines = _lines(e, max_display, order=np.argsort(-np.abs(values), kind="stable"))
@@ -284,7 +284,7 @@ def waterfall(explanation: Explanation, ax: Axes | None = None, max_display: int
     if not e._core.is_efficient:
         lines, steps = [*lines, (LEFT_OVER, [])], np.append(steps, e._residual[0, 0])
     ax = _axes(ax, height=1.4 + 0.36 * len(lines))
-    # The largest step is the last, next to the prediction.
+    # The largest step is drawn last, next to the prediction.
     ends = base + np.append(0.0, np.cumsum(steps[::-1]))
     span = np.ptp(ends) or 1.0
     for y, (size, start, (_, players)) in enumerate(zip(steps[::-1], ends, lines[::-1])):
@@ -308,10 +308,10 @@ def scatter(
     ax: Axes | None = None,
     color: str | int | None = None,
 ) -> Axes:
-    """One feature's Shapley value against its value, a dot for each row.
+    """Draws one feature's Shapley value against its value, with a dot for each row.
 
-    ``feature`` is a name or number, by default the most important one, or the only one of
-    ``explanation[:, "bmi"]``; ``color`` one whose value colours the dots."""
+    ``feature`` is a name or number, by default the most important feature, or the only one of
+    ``explanation[:, "bmi"]``. ``color`` is the feature whose value colours the dots."""
     e = _table(explanation, 1)
     j = int(_order(e)[0]) if feature is None else _feature(e, feature)
     cells = _cells(e, j)
@@ -355,7 +355,7 @@ def scatter(
 
 
 def heatmap(explanation: Explanation, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
-    """Values as colours: rows across in order of their prediction, features down, most important on top."""
+    """Draws values as colours: rows as columns sorted by prediction, features as lines by importance."""
     e = _table(explanation, max_display)
     lines = _lines(e, max_display)
     ax = _axes(ax, height=1.2 + 0.32 * len(lines))
@@ -372,7 +372,8 @@ def heatmap(explanation: Explanation, ax: Axes | None = None, max_display: int |
 
 
 def force(explanation: Explanation, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
-    """One row's pushes up (from the left) and down (from the right), meeting at the prediction."""
+    """Draws one row's positive values (from the left) and negative values (from the right), which meet at the
+    prediction."""
     e = _row(explanation, max_display, "force plot")
     values, base, prediction = e._values[0, :, 0], e._base[0, 0], e._predictions[0, 0]
     names = [_with_value(e, name, [j]) for j, name in enumerate(e.feature_names)]
@@ -382,8 +383,8 @@ def force(explanation: Explanation, ax: Axes | None = None, max_display: int | N
     total = np.abs(values).sum() or 1.0
     for sign, colour in [(1, UP), (-1, DOWN)]:
         positions = [j for j in np.argsort(-np.abs(values), kind="stable").tolist() if values[j] * sign > 0]
-        # What is too thin to be told from the next, and what is beyond those shown, shares a bar; one alone
-        # keeps its name.
+        # Values that are too small to show, and those beyond max_display, share a bar; a single one keeps its
+        # name.
         keep = sum(abs(values[j]) > 0.01 * total for j in positions[:max_display])
         keep = keep if len(positions) > keep + 1 else len(positions)
         lines = [(names[j], [j]) for j in positions[:keep]]
@@ -394,8 +395,8 @@ def force(explanation: Explanation, ax: Axes | None = None, max_display: int | N
             size = values[players].sum()
             ax.barh(0, -size, left=end, color=colour, height=0.5, edgecolor="white", linewidth=0.8, zorder=3)
             reach = _reach(e, 0, players) if max(players) < len(e.feature_names) else None
-            # Names run outwards from the inner ends of bars, on two levels by turns; the sum's lies below
-            # them at the outer end.
+            # Names extend outwards from the inner ends of bars, alternating between two levels; the name of
+            # the sum is below them at the outer end.
             if len(players) > 1:
                 text, x, y, side = f"{name}: {_signed(size, reach)}", end - size, -1.75, "left"
             else:
@@ -429,10 +430,10 @@ def force(explanation: Explanation, ax: Axes | None = None, max_display: int | N
 
 
 def interactions(explanation: Explanation, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
-    """Values of an index of interactions as a matrix: features alone on the diagonal, in frames and with a
-    scale of colours of their own; beside it pairs, each twice, each time with all of its value. Means of
-    ``|value|`` over rows; for a single row, its values. The features are those that take part in most; the
-    strongest sets of three or more are named below."""
+    """Draws values of an index of interactions as a matrix. Single features are on the diagonal, framed and
+    with their own colour scale. A pair is drawn twice, each time with its full value. Values are means of
+    ``|value|`` over rows; for a single row its values. The features are those with the largest total value;
+    the strongest sets of three or more features are named below."""
     e = _table(explanation, max_display, single=True)
     strengths = _InteractionStrengths.from_explanation(e)
     players = strengths.players(max_display)
@@ -487,9 +488,9 @@ def interactions(explanation: Explanation, ax: Axes | None = None, max_display: 
 
 
 def network(explanation: Explanation, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
-    """Features on a circle, as discs whose areas are what each is worth alone, and the ``max_display``
-    strongest pairs of them as lines, the wider the stronger: means of ``|value|`` over rows. For a single row
-    colours say which way its values push."""
+    """Draws features on a circle, as discs whose areas are the values of single features, and the
+    ``max_display`` strongest pairs as lines whose widths are their values: means of ``|value|`` over rows.
+    For a single row, colours show the signs of its values."""
     e = _table(explanation, max_display, single=True)
     strengths = _InteractionStrengths.from_explanation(e)
     players = strengths.players(max_display)
@@ -554,7 +555,7 @@ def network(explanation: Explanation, ax: Axes | None = None, max_display: int |
 
 
 def _table(explanation: Explanation, max_display: int | None, single: bool = False) -> Explanation:
-    """One output of several rows."""
+    """Checks that the explanation has one output, and several rows unless ``single``."""
     if not isinstance(explanation, Explanation):
         raise TypeError(f"a riesz.Explanation is needed, not a {type(explanation).__name__}")
     if len(explanation.output_names) != 1:
@@ -579,9 +580,9 @@ class _InteractionStrengths:
     single: bool
     strength: np.ndarray
     subsets: list[list[int]]
-    #: Players by players, with what each is worth alone on the diagonal.
+    #: Strength of each pair, (players, players), with single features on the diagonal.
     matrix: np.ndarray
-    #: By player the set of it alone.
+    #: For each player the index of its one-element set.
     single_sets: dict[int, int]
 
     @classmethod
@@ -611,12 +612,12 @@ class _InteractionStrengths:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """The strongest first."""
+        """The pairs of players, the strongest first."""
         order = np.argsort(-np.abs(self.strength), kind="stable")
         return [(self.subsets[k][0], self.subsets[k][1]) for k in order if len(self.subsets[k]) == 2]
 
     def players(self, max_display: int | None) -> list[int]:
-        """The players that take part in the strongest sets, in their order."""
+        """Returns the players with the largest total strength, in their own order."""
         part = np.zeros(len(self.matrix))
         for subset, value in zip(self.subsets, self.strength):
             part[subset] += abs(value)
@@ -626,7 +627,7 @@ class _InteractionStrengths:
         return _value_name(e) if self.single else f"mean |{_value_name(e)}|"
 
     def larger(self, e: Explanation) -> str:
-        """The strongest sets of three or more, in a sentence."""
+        """Returns a sentence about the strongest sets of three or more features."""
         sets = [k for k in np.argsort(-np.abs(self.strength), kind="stable") if len(self.subsets[k]) > 2]
         names = [
             f"{e.feature_names[k]} {_signed(self.strength[k]) if self.single else f'{self.strength[k]:.3g}'}"
@@ -634,13 +635,13 @@ class _InteractionStrengths:
         ]
         further = [f"and {len(sets) - 3} more"] if len(sets) > 3 else []
         size = "three" if max(map(len, self.subsets)) == 3 else "three or more"
-        return f"Of {size} features: {', '.join([*names, *further])}." if sets else ""
+        return f"Sets of {size} features: {', '.join([*names, *further])}." if sets else ""
 
     def left_out(self, drawn: int) -> str:
         count = len(self.matrix) - drawn
         return (
-            f"Not drawn: the {f'{count} features that take' if count > 1 else 'feature that takes'} part in "
-            "least."
+            f"Not drawn: the {f'{count} features' if count > 1 else 'feature'} with the smallest total "
+            "|value|."
             if count
             else ""
         )
@@ -668,8 +669,8 @@ def _order(e: Explanation) -> np.ndarray:
 def _lines(
     e: Explanation, max_display: int | None, order: np.ndarray | None = None
 ) -> list[tuple[str, list[int]]]:
-    """Players by importance, one a line; the least important share the last, unless it would hide a single
-    name."""
+    """Returns players by importance, one per line. The least important players share the last line, unless
+    that would hide only one name."""
     players = (_order(e) if order is None else order).tolist()
     keep = len(players) if max_display is None or len(players) <= max_display + 1 else max_display
     lines = [(e.feature_names[j], [j]) for j in players[:keep]]
@@ -698,13 +699,13 @@ def _feature(e: Explanation, feature: str | int | None) -> int:
 
 
 def _cells(e: Explanation, player: int) -> np.ndarray | None:
-    """The feature's values; ``None`` for a group of columns."""
+    """Returns the feature's values; ``None`` for a group of columns."""
     columns = e._players[player][1]
     return e._data[:, columns[0]] if len(columns) == 1 else None
 
 
 def _numbers(cells: np.ndarray) -> tuple[np.ndarray, list[str] | None]:
-    """Cells as numbers, with the names of levels if they are no numbers."""
+    """Returns cells as numbers, and the names of levels if they are not numeric."""
     try:
         return cells.astype(np.float64), None
     except (TypeError, ValueError):
@@ -713,8 +714,8 @@ def _numbers(cells: np.ndarray) -> tuple[np.ndarray, list[str] | None]:
 
 
 def _colours(e: Explanation, player: int, room: int | None = None) -> tuple[Any, dict[str, str]]:
-    """Colours of a feature's dots, and for levels the colour of each; the rarest share one, and so do those
-    after the first whose names find no room in so many characters."""
+    """Returns the colours of a feature's dots, and for levels the colour of each. The rarest levels share a
+    colour, as do those whose names do not fit into ``room`` characters."""
     cells = _cells(e, player)
     if cells is None:
         return NEUTRAL, {}
@@ -735,7 +736,7 @@ def _colours(e: Explanation, player: int, room: int | None = None) -> tuple[Any,
 
 
 def _name_levels(ax: Axes, y: float, names: dict[str, str]) -> None:
-    """The levels in their colours, below the name of a line."""
+    """Writes the levels in their colours below the name of a line."""
     from matplotlib.offsetbox import AnnotationBbox, HPacker, TextArea
 
     if names:
@@ -759,8 +760,8 @@ def _name_levels(ax: Axes, y: float, names: dict[str, str]) -> None:
 
 
 def _shade(numbers: np.ndarray) -> np.ndarray | None:
-    """From low (0) to high (1) feature values between their 5 % and 95 % quantiles; ``None`` if they do not
-    differ."""
+    """Returns feature values scaled from 0 (5 % quantile) to 1 (95 % quantile); ``None`` if they are all
+    equal."""
     known = numbers[np.isfinite(numbers)]
     if not known.size:
         return None
@@ -771,7 +772,8 @@ def _shade(numbers: np.ndarray) -> np.ndarray | None:
 
 
 def _swarm(values: np.ndarray, span: float) -> np.ndarray:
-    """Heights at which dots of like values do not hide each other, within a line of height 0.76."""
+    """Returns heights at which dots with similar values do not hide each other, within a line of height
+    0.76."""
     bins = np.floor(values / (span / 120)).astype(int)
     height = np.zeros(len(values))
     stacks = [np.flatnonzero(bins == b) for b in np.unique(bins)]
@@ -793,7 +795,7 @@ def _colour_bar(ax: Axes, label: str) -> None:
 
 
 def _called(e: Explanation, player: int) -> str:
-    """The feature's name, which says so where its values are differences."""
+    """Returns the feature's name, with a suffix if its values are differences."""
     columns, name = e._players[player][1], e.feature_names[player]
     return name + LESS if len(columns) == 1 and e.column_names[columns[0]].endswith(LESS) else name
 
@@ -804,7 +806,7 @@ def _with_value(e: Explanation, name: str, players: list[int]) -> str:
         return name
     name = _called(e, players[0])
     try:
-        # Differences have a sign, whichever it is.
+        # Differences are written with their sign.
         value = (
             f"{float(cells[0]):+.4g}".replace("-", "−") if name.endswith(LESS) else f"{float(cells[0]):.4g}"
         )
@@ -814,17 +816,17 @@ def _with_value(e: Explanation, name: str, players: list[int]) -> str:
 
 
 def _signed(value: float, reach: float | None = None) -> str:
-    """With half of the value's interval, if there is one."""
+    """Returns the value as text, with half of its interval if there is one."""
     return f"{value:+.3g}".replace("-", "−") + ("" if reach is None else f" ± {reach:.2g}")
 
 
 def _interval_label(e: Explanation) -> str:
-    """The label of whiskers, if there are some."""
+    """Returns the label of whiskers; empty without standard deviations."""
     return "" if e._sd is None else f", {INTERVAL_LABEL}"
 
 
 def _reach(e: Explanation, row: int, players: list[int]) -> float | None:
-    """Half of the interval of a sum of values of a row; ``None`` where it is not known."""
+    """Returns half of the interval of a sum of values of a row; ``None`` if it is not known."""
     if e._sd is None or not players:
         return None
     if len(players) == 1:

@@ -1,4 +1,4 @@
-"""Preferences: who beats whom, learnt from duels between items with properties.
+"""Preferences between items, learnt from duels between items with properties.
 
 A :class:`PreferenceClassifier` takes a table of items and duels between its rows:
 
@@ -63,9 +63,9 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-#: The shares of a utility and of the generalised part that tuning starts from, in squared log odds.
+#: Variances of the utility and of the generalised part where tuning starts, in squared log odds.
 _SHARE = 2.25
-#: More pairs that met are taken through landmarks, by default so many.
+#: With more distinct pairs than _DENSE, landmarks are used by default, _LANDMARKS of them.
 _DENSE, _LANDMARKS = 2000, 250
 _MODELS = {"nested": (_SHARE, _SHARE), "utility": (_SHARE, 0.0), "generalised": (0.0, _SHARE)}
 #: The share of the prior that all contexts have in common, where tuning starts.
@@ -73,106 +73,106 @@ _SHARED = 0.5
 
 
 class PreferenceClassifier(BaseEstimator):
-    """``P(l beats r) = σ(g(l, r))``, where g changes its sign with the sides: a Gaussian process over pairs
-    of items, found by Laplace's approximation.
+    """A Gaussian process over pairs of items: ``P(l beats r) = σ(g(l, r))`` with ``g(r, l) = -g(l, r)``, by
+    Laplace's approximation.
 
     Parameters
     ----------
     model : "nested", "utility", "generalised", "bradley_terry" or "linear"
-        What g may be: a difference of utilities, with which there is a ranking (the preferential Gaussian
-        process); any skew function, rock, paper and scissors included (the generalised one, Chau et al.
-        2022); or by default their sum. The marginal likelihoods of the three say whether there is a ranking.
-        The last two are simpler: a difference of abilities, one an item whatever its features (Bradley and
-        Terry 1952: predictions take labels of items), or of weighted sums of features.
+        The form of g. ``"utility"`` is a difference of utilities, which implies a ranking (the preferential
+        Gaussian process). ``"generalised"`` is any skew-symmetric function and allows cycles such as rock,
+        paper and scissors (Chau et al. 2022). ``"nested"`` is their sum. The marginal likelihoods of the
+        three show whether there is a ranking. Two models are simpler: ``"bradley_terry"`` is a difference of
+        one ability per item, whatever its features (Bradley and Terry 1952; predictions take labels of
+        items), and ``"linear"`` a difference of weighted sums of features.
     kernel : riesz.kernels.Kernel, default ``RBF("median_per_feature")``
-        Between items; where tuning starts.
+        Kernel between items; tuning starts from its parameters.
     ability : bool, default False
-        Whether each item has an ability of its own besides what its covariates say of it, as in Bradley and
-        Terry's model.
+        Whether each item has an ability in addition to the effect of its features, as in Bradley and Terry's
+        model.
     context_kernel : riesz.kernels.Kernel, optional
-        Between the
-        ``contexts`` and ``users`` of duels, by which the prior is multiplied. By default ``ρ + (1 - ρ) k``: a
-        share ρ of the prior is common to all contexts (½ where tuning starts), and k is an
-        ``RBF("median_per_feature")`` of numbers times a ``Categorical`` of each column of categories.
+        Kernel between the ``contexts`` and ``users`` of duels, which multiplies the prior. The default is
+        ``ρ + (1 - ρ) k``: a share ρ of the prior is common to all contexts (tuning starts from ½), and k is
+        an ``RBF("median_per_feature")`` of the numeric columns times a ``Categorical`` of each column of
+        categories.
     ties : "half" or "model"
-        What a tie is: half a win for either, or an outcome of its own (Rao and Kupper 1967): with a margin δ
-        that is tuned,
-        ``P(win) = σ(g - δ)`` and ``P(loss) = σ(-g - δ)``. Then g, which :meth:`decision_function` and
-        explanations are of, is the left item's advantage, and the log odds that it wins are ``g - margin_``.
-        The two know different things of the duels: do not compare their evidences.
+        The treatment of ties. ``"half"`` counts a tie as half a win for either side. ``"model"`` makes it a
+        third outcome (Rao and Kupper 1967) with a tuned margin δ, ``P(win) = σ(g - δ)`` and
+        ``P(loss) = σ(-g - δ)``. Then :meth:`decision_function` and explanations give g, the left item's
+        advantage; the log odds that it wins are ``g - margin_``. The two treatments use different data: do
+        not compare their marginal likelihoods.
     inference : "laplace" or "bound"
-        How the posterior is approximated: around its mode, or by the best lower bound of the marginal
-        likelihood (Jaakkola and Jordan 2000), which ``log_marginal_likelihood_value_`` then is: never more
-        than the truth, but as a rule further from it.
+        The approximation of the posterior: Laplace's around the mode, or the best lower bound of the marginal
+        likelihood (Jaakkola and Jordan 2000). With ``"bound"``, ``log_marginal_likelihood_value_`` is this
+        bound; it never exceeds the true value but is usually further from it than Laplace's.
     optimizer : "fmin_l_bfgs_b" or None
-        ``None`` keeps kernel and shares as they are. Tuning maximises the marginal likelihood times weak
-        priors around the start, as few duels say little of many length scales.
+        ``None`` keeps kernel and shares fixed. Tuning maximises the marginal likelihood times weakly
+        informative priors around the start values, because few duels determine many length scales poorly.
     n_restarts_optimizer : int, default 0
-        Further runs from random places.
+        Number of additional runs from random start values.
     random_state : int, RandomState or None
     ridge : float or "evidence"
-        Of the models "bradley_terry" and "linear": λ of the penalty ``½ λ Σ β²`` on abilities, or
-        coefficients of standardised features. 0 asks for the maximum of the likelihood, where it has one. By
-        default λ is a random effect's: the one with the largest marginal likelihood.
+        For the models "bradley_terry" and "linear": λ of the penalty ``½ λ Σ β²`` on abilities, or on
+        coefficients of standardised features. 0 gives the maximum of the likelihood, if there is one. The
+        default is the λ with the largest marginal likelihood, as for a random effect.
     landmarks : "auto", "all", int or None
-        Knows items through so many of them, so that many duels can be learnt from without a matrix between
-        all pairs that met. "all", or as many as there are items, approximates nothing: the posterior mean is
-        the dense process's. ``None`` takes the matrix; "auto" takes 250 landmarks where more than 2,000 pairs
-        met, unless there is something that they know nothing of: bags, the bound.
+        Number of items that are landmarks, for many duels: no matrix between all pairs is needed. "all", or
+        at least the number of items, makes no approximation: the posterior mean is that of the dense process.
+        ``None`` uses the dense process. "auto" uses 250 landmarks if there are more than 2,000 distinct
+        pairs, except with bags or with ``inference="bound"``, which landmarks do not support.
     context_landmarks : int, default 32
-        With landmarks contexts are known through so many of the different ones, which approximates nothing
-        where there are no more; users beyond have no say of their own.
+        With landmarks: number of landmark contexts among the distinct contexts. There is no approximation if
+        there are at most this many contexts. Users who are not landmarks have no effect of their own.
     n_tuning_pairs : int, default 1500
-        With landmarks tuning looks at so many pairs that met, drawn at random: with a third of them from all
-        starts, and from the best of where these lead with all.
+        With landmarks: number of distinct pairs for tuning, drawn at random. A third of them is used from all
+        start values; tuning on all of them continues from the best result.
     n_draws : int, default 64
-        With landmarks standard deviations are estimated from so many draws; the standard error of one is
-        ``1/√(2 n_draws)`` of it. (``decision_function(…, return_std="exact")`` takes none.)
+        With landmarks: number of draws from which standard deviations are estimated, with a relative standard
+        error of ``1/√(2 n_draws)``. (``decision_function(…, return_std="exact")`` uses no draws.)
     tol : float, default 1e-6
-        With landmarks Newton's method ends where the slope is this share of the one that it starts with.
+        With landmarks: Newton's method ends when the gradient has decreased to this share of its start.
     columns : dict of name to {"text", "number"}, optional
-        The types of columns of a data frame, where they look like something else.
+        Types of columns of a data frame, where the detected type is wrong.
 
     Attributes
     ----------
     expansion_ : Expansion
-        The log odds as a model of wide rows, the left item's columns and then the right one's
-        (``left_…``, ``right_…``). Through landmarks it holds the mean alone, and is None where the kernel
-        does not vanish far from all items, or where there would be too many pairs of landmarks times
-        landmarks of contexts.
+        The log odds as a model of wide rows: the left item's columns and then the right one's (``left_…``,
+        ``right_…``). With landmarks it has the mean alone. It is None if the kernel does not vanish far from
+        all items, or if there are too many pairs of landmarks times context landmarks.
     kernel_ : riesz.kernels.Kernel
-        The kernel of items as it was used.
+        The tuned kernel of items.
     utility_, generalised_ : float
-        The shares of the two parts in the prior, in squared log odds.
+        Variances of the two parts in the prior, in squared log odds.
     home_advantage_, ability_ : float
-        The shares of being at home and of abilities, in squared log odds; 0 without them.
+        Variances of the home advantage and of the abilities, in squared log odds; 0 without them.
     context_kernel_ : riesz.kernels.Kernel or None
     shared_ : float
         The share ρ of the prior that all contexts have in common.
     margin_ : float
-        By how much a side has to be ahead, in log odds, with ``ties="model"``; else 0.
+        The margin δ of a win in log odds, with ``ties="model"``; else 0.
     log_marginal_likelihood_value_ : float
-        Of duels; with landmarks of those that tuning looked at, and None without tuning.
+        Of all duels; with landmarks of the pairs used for tuning, and None without tuning.
     landmarks_, context_landmarks_ : int or None
-        How many items are landmarks, and ``unknown_variance_``, the share of the items' variance that these
-        do not know; and ``unknown_context_variance_``, that of the contexts'.
+        Number of landmarks. ``unknown_variance_`` is the share of the items' prior variance that the
+        landmarks do not explain, and ``unknown_context_variance_`` that of the contexts.
     abilities_, abilities_std_ : dict
-        Of "bradley_terry", by label of the item. Abilities sum up to 0. Standard deviations are None for more
-        than 1,000 items.
+        Of "bradley_terry", by item label. Abilities sum to 0. Standard deviations are None for more than
+        1,000 items.
     coef_, coef_std_ : array
         Of "linear", by feature.
     ridge_ : float
-        λ as it was used.
+        The λ of the fit.
     notes_ : list of str
-        What only a ridge makes finite or comparable: items that never won or never lost, groups without duels
-        between them.
-    classes_ : array of "right" and "left", and "tie" with
-    ``ties="model"``, as the columns of :meth:`predict_proba`."""
+        Remarks on what only the ridge makes finite or comparable: items that never won or never lost, and
+        groups of items without duels between them.
+    classes_ : array of str
+        "right" and "left", and "tie" with ``ties="model"``, as the columns of :meth:`predict_proba`."""
 
-    #: Of a model through landmarks whose kernel does not vanish, None.
+    #: None for a model through landmarks whose kernel does not vanish.
     expansion_: Any
     shared_: float
-    #: Models with what a model may lack: contexts, who is at home, names of items, landmarks.
+    #: Defaults of models without contexts, home, item names or landmarks.
     _contexts: Contexts | None = None
     _has_home = False
     _ids: list[str] | None = None
@@ -232,31 +232,29 @@ class PreferenceClassifier(BaseEstimator):
         home: Any = None,
         members: Any = None,
     ) -> PreferenceClassifier:
-        """Fits to duels among the rows of ``items``.
+        """Fits the model to duels between the rows of ``items``.
 
-        ``duels`` are pairs of numbers of rows, from 0, or of a data frame's index labels: (winner, loser); or
+        ``duels`` are pairs of row numbers, from 0, or of labels of a data frame's index: (winner, loser), or
         (left, right) with one of
 
-        - ``outcome``, one a duel: left, right or tie; win, loss or draw; W, L or D; home, away or draw; H, A
-          or D; model_a, model_b or tie; A, B or tie; 1, 0 or 0.5, or another share of a win; 1, -1 or 0; 1, 2
-          or X; a score such as 2-1, 1-0 or 1/2-1/2; or the winner's label. All entries are of one of these
-          kinds;
-        - ``scores``, (duels, 2): the higher one wins, and equal ones are a tie;
-        - ``wins``, (duels, 2) or (duels, 3): how many duels each side won, and how many were ties, where a
-          row is several.
+        - ``outcome``, one per duel: left, right or tie; win, loss or draw; W, L or D; home, away or draw; H,
+          A or D; model_a, model_b or tie; A, B or tie; 1, 0 or 0.5, or another share of a win; 1, -1 or 0; 1,
+          2 or X; a score such as 2-1, 1-0 or 1/2-1/2; or the winner's label. All entries must be of one kind;
+        - ``scores``, (duels, 2): the higher score wins, and equal scores are a tie;
+        - ``wins``, (duels, 2) or (duels, 3), if a row counts several duels: the wins of each side, and the
+          ties.
 
-        A missing outcome is an error, or with ``missing="drop"`` the duel is left out with a warning.
+        A missing outcome is an error; with ``missing="drop"`` the duel is dropped with a warning.
 
-        One a duel: ``contexts``, rows of numbers and categories (surface, season); ``users``, names of who
-        judged; ``home``, the side at home, ``"left"``, ``"right"``, ``"none"`` or the item's label, whose
-        advantage is learnt.
+        These have one entry per duel: ``contexts``, rows of numbers and categories (surface, season);
+        ``users``, the names of the judges; ``home``, the side at home, ``"left"``, ``"right"``, ``"none"`` or
+        the item's label. The advantage of being at home is learnt.
 
-        Of the model "bradley_terry" ``items`` may be ``None``: a leaderboard takes nothing but duels between
-        labels.
+        With the model "bradley_terry", ``items`` may be ``None``: duels between labels are enough.
 
         With ``members``, rows of (bag, item) or (bag, item, weight), duels are between *bags*: the log odds
-        of two bags are the mean of those of their members. :meth:`predict_bags` predicts them; all else is of
-        items."""
+        of two bags are the mean of the log odds of their members. :meth:`predict_bags` predicts duels of
+        bags; all other methods take items."""
         self._check()
         further = {"contexts": contexts, "users": users, "home": home, "members": members}
         self.landmarks_: int | None = None
@@ -380,7 +378,7 @@ class PreferenceClassifier(BaseEstimator):
         for name, setting in (further | options).items():
             if setting is not None:
                 raise ValueError(
-                    f"{name}: model = {self.model!r} knows nothing of it: leave it out, or take 'utility'"
+                    f"{name}: model = {self.model!r} does not support it: leave it out, or take 'utility'"
                 )
         for name, value in fit_abilities(
             self.model, items, duels, outcomes, self.ridge, self.columns
@@ -396,14 +394,14 @@ class PreferenceClassifier(BaseEstimator):
     def _most_landmarks(
         self, left: np.ndarray, right: np.ndarray, contexts: np.ndarray | None, bags: bool
     ) -> int | None:
-        """Through how many landmarks, if any."""
+        """Returns the number of landmarks; ``None`` for the dense process."""
         unknown = ["members"] * bags + ["inference"] * (self.inference == "bound")
         if self.landmarks is None or (self.landmarks == "auto" and unknown):
             return None
         if unknown:
             raise ValueError(
-                f"landmarks = {self.landmarks!r}: they know nothing of {', '.join(unknown)}: landmarks=None, "
-                "or leave these"
+                f"landmarks = {self.landmarks!r}: they do not support {', '.join(unknown)}: give "
+                "landmarks=None, or leave these out"
             )
         if self.landmarks == "auto":
             compared = [
@@ -438,13 +436,14 @@ class PreferenceClassifier(BaseEstimator):
         home: Any = None,
         ids: Any = None,
     ) -> np.ndarray:
-        """Wide rows of duels as ``expansion_`` takes them, for :class:`riesz.Explainer`: the left item's
-        columns, the right one's, and those of contexts. Each argument has a row a duel, or one for all.
+        """Returns wide rows of duels as ``expansion_`` takes them, for :class:`riesz.Explainer`: the left
+        item's columns, the right item's, and those of contexts. Each argument has one row per duel, or one
+        row for all duels.
 
-        A model that was fitted with them needs ``contexts`` and ``users`` (any new name is a new user);
+        ``contexts`` and ``users`` are needed if the model was fitted with them (a new name is a new user);
         ``home`` is ``"left"``, ``"right"`` or by default ``"none"``. With ``ability=True`` the items' names
-        are the index of ``left`` and ``right``, or those of ``ids``, names on the left and on the right;
-        names that the model does not know are new items."""
+        are the index of ``left`` and ``right``, or ``ids``: names on the left and on the right. A name that
+        the model does not know is a new item."""
         return self._spelled(self._codes(left, right, contexts=contexts, users=users, home=home, ids=ids))
 
     def _codes(
@@ -457,7 +456,7 @@ class PreferenceClassifier(BaseEstimator):
         home: Any = None,
         ids: Any = None,
     ) -> np.ndarray:
-        """The rows of duels with numbers for categories."""
+        """Returns the wide rows of duels with codes for categories."""
         check_is_fitted(self, "classes_")
         at_home = sides(home)
         if home is not None and not self._has_home:
@@ -481,7 +480,8 @@ class PreferenceClassifier(BaseEstimator):
     def _pairs(
         self, left: Any, right: Any, **circumstances: Any
     ) -> tuple[tuple, list[tuple[int, int]], tuple | None]:
-        """Each item once, pairs of them, and their contexts: how landmarks take duels."""
+        """Returns the distinct items, pairs of them, and their contexts, as the landmark model takes
+        duels."""
         codes, (names, levels) = self._codes(left, right, **circumstances), self._item_columns()
         stacked = np.vstack([codes[:, : len(names)], codes[:, len(names) : 2 * len(names)]])
         items, places = np.unique(stacked, axis=0, return_inverse=True)
@@ -496,13 +496,13 @@ class PreferenceClassifier(BaseEstimator):
         return (names, levels, items), list(zip(first.tolist(), second.tolist())), contexts
 
     def _item_columns(self) -> tuple[list[str], list[list[str] | None]]:
-        """Names and levels of an item's columns, home and its name included."""
+        """Returns names and levels of an item's columns, including home and its name."""
         called = self._ids is not None
         names = self._names + [HOME] * self._has_home + [ID] * called
         return names, [*self._levels, *[None] * self._has_home, *[self._ids] * called]
 
     def _named(self, left: Any, right: Any, ids: Any) -> list[np.ndarray] | None:
-        """The codes of the items' names on either side."""
+        """Returns the codes of the items' names on either side."""
         if self._ids is None:
             if ids is not None:
                 raise ValueError(
@@ -518,7 +518,7 @@ class PreferenceClassifier(BaseEstimator):
         return [places_of(side, self._ids, unseen) for side, unseen in zip(names, (UNSEEN, UNSEEN_RIGHT))]
 
     def _spelled(self, wide: np.ndarray) -> np.ndarray:
-        """Rows of codes with the levels that they stand for."""
+        """Returns the rows with their codes replaced by levels."""
         known = 2 * self._item_columns()[1] + ([] if self._contexts is None else self._contexts.levels)
         if any(levels is not None for levels in known):
             wide = wide.astype(object)
@@ -529,7 +529,7 @@ class PreferenceClassifier(BaseEstimator):
 
     @property
     def groups_(self) -> dict[str, list[str]]:
-        """The players of a duel: a feature of both items is one, and a column of contexts."""
+        """The players of a duel: each feature, in the columns of both items, and each column of contexts."""
         check_is_fitted(self)
         names, _ = self._item_columns()
         contexts = [] if self._contexts is None else self._contexts.names
@@ -541,14 +541,13 @@ class PreferenceClassifier(BaseEstimator):
     def decision_function(
         self, left: Any, right: Any, return_std: bool | str = False, **circumstances: Any
     ) -> Any:
-        """The log odds that the left item wins, their posterior mean, and with ``return_std`` their standard
-        deviation, too; of a model with ``ties="model"`` the left item's advantage g, from which the log odds
-        of a win differ by ``margin_``. Here and below ``where`` is as in :meth:`rows`.
+        """Returns the posterior mean of the log odds that the left item wins, and with ``return_std`` their
+        standard deviation. With ``ties="model"`` it is the left item's advantage g; the log odds of a win are
+        ``g - margin_``. Here and below, ``circumstances`` are the keyword arguments of :meth:`rows`.
 
-        Through landmarks standard deviations are estimated from ``n_draws`` draws; ``return_std="exact"``
-        solves for each by conjugate gradients instead, until its square is too small by at most 1e-8 of that
-        of the prior. That takes some tens of products with the posterior's precision a duel, more than a
-        draw."""
+        With landmarks, standard deviations are estimated from ``n_draws`` draws. ``return_std="exact"``
+        computes each by conjugate gradients, until the variance is too small by at most 1e-8 of the prior
+        variance. A duel takes some tens of products with the posterior precision, more than a draw."""
         if return_std not in (False, True, "exact"):
             raise ValueError(f"return_std = {return_std!r}: it is True, False or 'exact'")
         if self._function is not None:
@@ -557,7 +556,7 @@ class PreferenceClassifier(BaseEstimator):
             return (mean, sd) if return_std else mean
         codes = self._codes(left, right, **circumstances)
         prediction = self.expansion_.predict(self._spelled(codes), return_std=bool(return_std))
-        # Of two alike nothing is unknown, and rounding means nothing.
+        # Two equal items have log odds 0 without uncertainty; remove rounding errors.
         for numbers in prediction if return_std else (prediction,):
             numbers[self._equal_items(codes)] = 0.0
         return prediction
@@ -567,22 +566,23 @@ class PreferenceClassifier(BaseEstimator):
         return (codes[:, :width] == codes[:, width : 2 * width]).all(axis=1)
 
     def predict_proba(self, left: Any, right: Any, **circumstances: Any) -> np.ndarray:
-        """The probabilities that the right and that the left item wins, and with ``ties="model"`` that
-        neither does, averaged over the posterior: (duels, 2 or 3). Those of "bradley_terry" and "linear" are
-        of the estimated log odds themselves."""
+        """Returns the probabilities that the right and that the left item wins, and with ``ties="model"`` the
+        probability of a tie, averaged over the posterior: (duels, 2 or 3). The models "bradley_terry" and
+        "linear" use the estimated log odds without averaging."""
         if self._function is not None:
             return self._function.probabilities(*self._pairs(left, right, **circumstances))
         return self.expansion_.predict_proba(self.rows(left, right, **circumstances))
 
     def predict(self, left: Any, right: Any, **circumstances: Any) -> np.ndarray:
-        """The most likely outcome: ``"left"`` or ``"right"`` wins, or with ``ties="model"`` a ``"tie"``."""
+        """Returns the most likely outcome: ``"left"`` or ``"right"``, or with ``ties="model"`` a
+        ``"tie"``."""
         if len(self.classes_) > 2:
             return self.classes_[self.predict_proba(left, right, **circumstances).argmax(axis=1)]
         return self.classes_[(self.decision_function(left, right, **circumstances) > 0).astype(int)]
 
     def superiority(self, left: Any, right: Any, **circumstances: Any) -> np.ndarray:
-        """The posterior probability that the left item is the better one: that its log odds are positive; ½
-        for two equal items."""
+        """Returns the posterior probability that the left item is better, i.e. that its log odds are
+        positive; ½ for two equal items."""
         from scipy.special import ndtr
 
         mean, sd = self.decision_function(left, right, return_std=True, **circumstances)
@@ -609,52 +609,52 @@ class PreferenceClassifier(BaseEstimator):
         average: str | None = None,
         **circumstances: Any,
     ) -> Explanation:
-        """Which property decided these duels (Pref-SHAP): how much each feature of *both* items adds to the
-        log odds that the left one wins. The values of the duel the other way round are the same with the
-        opposite sign, to the last bit, and they add up to the log odds.
+        """Explains duels (Pref-SHAP): the contribution of each feature of *both* items to the log odds that
+        the left item wins. The values add up to the log odds. With the sides exchanged they have the opposite
+        sign, to the last bit.
 
         Parameters
         ----------
         background : array or data frame, optional
-            Items that say what features could have been otherwise, by default those of the fit.
+            Items from which absent features take their values, by default those of the fit.
         game : str, default "independent"
-            What absent features become. ``"independent"``: those of two random items, one a side: what
-            decided *this* duel. ``"paired"``: those of one random item on both sides, all else equal: which
-            *differences* count. Of utilities the two are the same. ``"matches"``: those of the two items of a
-            random duel of ``background``, wide rows as of :meth:`rows`. ``"baseline"``: those of one item.
-            ``"functional"``: their kernel factors are 1. ``"observational"``: on each side what they are like
-            given the item's present features, learnt from ``background`` (the published game).
+            The values of absent features. ``"independent"``: those of two random items, one per side; values
+            explain *this* duel. ``"paired"``: those of one random item on both sides, all else equal; values
+            show which *differences* matter. For utilities the two games are the same. ``"matches"``: those of
+            the two items of a random duel of ``background``, wide rows as of :meth:`rows`. ``"baseline"``:
+            those of one item. ``"functional"``: their kernel factors are 1. ``"observational"``: on each side
+            their conditional distribution given the item's present features, learnt from ``background`` (the
+            published game).
         weights : array, optional
-            Weights of the background's items.
+            Weights of the background items.
         groups : dict of name to list of features, optional
-            Features that are one player.
+            Groups of features that form one player.
         index : str, default "shapley"
-            As :class:`riesz.Explainer` has it.
+            Kind of value, as in :class:`riesz.Explainer`.
         covariance : bool, default False
-            How sure values are, by the posterior: in every game but ``"functional"``. Of more than 12 players
-            there is none in the observational game, none where contexts can be absent, and in the independent
-            game with up to 100 items.
+            Whether to compute the posterior covariance of values, in every game but ``"functional"``. With
+            more than 12 players it is not available in the observational game, if contexts can be absent, or
+            in the independent game with up to 100 items.
         ridge, centred
-            Of the observational game, see :class:`riesz.Observational`.
+            For the observational game, see :class:`riesz.Observational`.
         shifts, seed
-            With more than 13 features and 100 items, independent ones: portions of the pairs of items that
-            are drawn, from which values are estimated with their standard errors.
+            For the independent game with more than 13 features and 100 items: the number of shifts by which
+            pairs of items are drawn. Values are then estimated, with standard errors.
         permutations : int, optional
-            Estimate values, with their standard errors, along so many random orders of the features, at least
-            16, each with its reverse and against items drawn for it: for models of many features and
-            landmarks, whose exact values take long. Items of equal weights are drawn equally often, so that a
-            few orders more may be taken.
+            Number of random orders of the features, at least 16, from which values are estimated with their
+            standard errors. Each order is used with its reverse and with items drawn for it. For models with
+            many features and landmarks, whose exact values take long. Items of equal weight are drawn equally
+            often, so a few more orders may be used.
         absent_contexts : array or data frame, optional
-            Contexts that say what those of a duel could have been, which makes their columns players, too;
-            with ``game="contexts"`` they are the only ones. By default the contexts of a duel are always
-            present.
+            Contexts from which absent contexts take their values; the columns of contexts are then players,
+            and with ``game="contexts"`` the only ones. By default the contexts of a duel are always present.
         average : {None, "opponents"}, default None
-            ``"opponents"``: every item on the left meets every one on the right, and its values are means
-            over these, one explanation an item; seen from the left, as the mean over both orders of two items
-            is 0. Opponents are those given: leave the item itself out. For other means, of a set of matches
-            or a context, explain the duels, oriented as by who won, and ask for
+            ``"opponents"``: every item on the left meets every item on the right, and its values are means
+            over the opponents; there is one explanation per left item. (The mean over both orders of two
+            items would be 0.) Omit the item itself from its opponents. For means over a set of matches or a
+            context, explain the duels, oriented for example by the winner, and call
             :meth:`riesz.Explanation.average`.
-        where
+        circumstances
             The contexts, users, home and names of the duels, as in :meth:`rows`.
         """
         if average not in (None, "opponents"):
@@ -718,16 +718,16 @@ class PreferenceClassifier(BaseEstimator):
         absent_contexts: Any = None,
         **options: Any,
     ) -> Explanation:
-        """Which property decided these duels between bags of ``items``, with ``members`` and ``duels`` as in
-        :meth:`fit`: the means of the values of the duels between their members, weighted by membership, which
-        add up to the bags' log odds. ``how`` is as in :meth:`explain`, without covariances, which are not
-        known between duels. Takes time and memory in the number of pairs of members."""
+        """Explains duels between bags of ``items``, with ``members`` and ``duels`` as in :meth:`fit`. Values
+        are means of the values of the duels between members, weighted by membership, and add up to the bags'
+        log odds. ``options`` are those of :meth:`explain`, without covariances, which are not known between
+        duels. Time and memory are proportional to the number of pairs of members."""
         rows, place, share, named = self._member_pairs(items, members, duels, contexts, users, "explain_bags")
         options |= {"shares": (place.tolist(), share.tolist()), "contexts": absent_contexts}
         return self._explained(self._spelled(rows), background, named, game=game, **options)
 
     def _background_rows(self, background: Any, game: str) -> Any:
-        """Items as the model's columns have them: at nobody's home, and without an ability of their own."""
+        """Returns items in the model's columns, not at home and without an ability."""
         further = [HOME] * self._has_home + [ID] * (self._ids is not None)
         if (
             background is None
@@ -747,9 +747,10 @@ class PreferenceClassifier(BaseEstimator):
     def predict_bags(
         self, items: Any, members: Any, duels: Any, *, contexts: Any = None, users: Any = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Duels between bags of ``items``, with ``members`` and ``duels`` as in :meth:`fit`: the log odds
-        that the left bag wins, the mean of those of its members, their standard deviation, and probabilities
-        as :meth:`predict_proba`'s. Takes time and memory in the number of pairs of members."""
+        """Predicts duels between bags of ``items``, with ``members`` and ``duels`` as in :meth:`fit`. Returns
+        the log odds that the left bag wins (the mean over pairs of members), their standard deviation, and
+        probabilities as :meth:`predict_proba`. Time and memory are proportional to the number of pairs of
+        members."""
         rows, place, share, (left, _) = self._member_pairs(
             items, members, duels, contexts, users, "predict_bags"
         )
@@ -761,12 +762,12 @@ class PreferenceClassifier(BaseEstimator):
     def _member_pairs(
         self, items: Any, members: Any, duels: Any, contexts: Any, users: Any, label: str
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[list[str], list[str]]]:
-        """Duels between members of bags as rows of numbers, the number of the bags' duel and the share in it
-        of each, and the names of the bags on either side."""
+        """Returns duels between members of bags as rows of numbers, the number and share of each row's bag
+        duel, and the names of the bags on either side."""
         check_is_fitted(self, "classes_")
         if self._function is not None or self.model in ABILITIES:
             raise ValueError(
-                f"{label}: landmarks and abilities alone know of no bags: fit a process with landmarks=None"
+                f"{label}: landmarks and models of abilities have no bags: fit a process with landmarks=None"
             )
         if self._has_home or self._ids is not None:
             raise ValueError(
@@ -813,7 +814,7 @@ class PreferenceClassifier(BaseEstimator):
 
 
 def _picked(items: Any, count: int, places: np.ndarray) -> Any:
-    """Some of so many items by number; a single one may be a row without a table."""
+    """Returns items by number, out of ``count``; a single item may be a row instead of a table."""
     if hasattr(items, "iloc") and np.ndim(items) == 2:
         return items.iloc[places]
     cells = collected(items)
@@ -824,7 +825,7 @@ def _picked(items: Any, count: int, places: np.ndarray) -> Any:
 
 
 def _names_of(left: Any, right: Any, ids: Any) -> tuple[list, list] | None:
-    """The names of items on either side; ``None`` if they have no names."""
+    """Returns the names of items on either side; ``None`` if a side has no names."""
     labels = (labels_of(left), labels_of(right)) if ids is None else ids
     left_names, other = (
         None if side is None else [str(name) for name in np.atleast_1d(np.asarray(side, dtype=object))]

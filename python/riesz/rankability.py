@@ -1,5 +1,5 @@
-"""Is there a ranking, and who stands where in it? Asked of a fitted :class:`riesz.PreferenceClassifier`, or
-of duels alone.
+"""Rankability: the posterior of a ranking under a fitted :class:`riesz.PreferenceClassifier`, and measures of
+duels alone.
 
 >>> import numpy as np
 >>> import riesz
@@ -45,26 +45,27 @@ class Rankability:
 
     #: Labels of the items, as in the index of a data frame, or numbers of rows.
     items: list
-    #: Posterior mean of each item's mean log odds against all items: the utility that explains log odds best.
+    #: The utilities: posterior means of each item's mean log odds against all items, the best fit to log
+    #: odds.
     utility: np.ndarray
-    #: The credible interval of each, (items, 2).
+    #: The credible intervals of the utilities, (items, 2).
     utility_interval: np.ndarray
-    #: Places by ``utility``, 1 the best.
+    #: The ranks by ``utility``; 1 is the best.
     rank: np.ndarray
-    #: The credible interval of each place, (items, 2).
+    #: The credible intervals of the ranks, (items, 2).
     rank_interval: np.ndarray
-    #: Probability of each item to be the best.
+    #: The probability of each item to be the best.
     best: np.ndarray
     #: The share of the squared log odds, at their posterior mean, that no utility explains: 0 for differences
-    #: of a utility, 1 for rock, paper and scissors. An order in which everyone beats all below by the same
-    #: nears 1/3: ``triangles`` tell orders.
+    #: of utilities, 1 for rock, paper and scissors. It is near 1/3 for an order in which everyone beats all
+    #: lower items by the same log odds; ``triangles`` distinguish orders.
     cyclic_share: float
-    #: The same share of draws: lower end, median, upper end. A posterior that knows little allows for circles
-    #: that its mean does not have.
+    #: The lower end, median and upper end of this share over draws. If the data are few, the posterior
+    #: includes cycles that its mean does not have.
     cyclic_share_interval: np.ndarray
-    #: The most probable circles of three, each of which beats the next, with their probabilities.
+    #: The most probable cycles of three items, each of which beats the next, with their probabilities.
     triangles: list[tuple[tuple, float]]
-    #: How much of the posterior the intervals hold.
+    #: The posterior probability of the intervals.
     level: float
     n_draws: int
 
@@ -90,35 +91,36 @@ class Rankability:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Log marginal likelihoods of the same duels under three models, each at its own tuned parameters."""
+    """Log marginal likelihoods of the same duels under three models, each with tuned hyper-parameters."""
 
-    #: Of a utility and a generalised part together.
+    #: Of the sum of a utility and a generalised part.
     nested: float
-    #: Of a utility alone, with which there is a ranking.
+    #: Of a utility alone, which implies a ranking.
     utility: float
     #: Of the generalised part alone.
     generalised: float
 
     @property
     def cycles(self) -> float:
-        """The log Bayes factor of the nested model against a utility alone: below 0 a ranking is enough."""
+        """The log Bayes factor of the nested model against a utility alone: negative if a ranking
+        suffices."""
         return self.nested - self.utility
 
 
 @dataclass(frozen=True)
 class SpecR:
-    """SpecR, beside what it would be on the same comparison graph if outcomes were made up; mostly it
-    measures who met whom."""
+    """SpecR, and its reference values on the same comparison graph with random outcomes. It mostly measures
+    which items met."""
 
-    #: Of the duels; 1 for a perfect ranking of items that have all met.
+    #: SpecR of the duels; 1 for a perfect ranking of items that have all met.
     value: float
-    #: Mean and standard deviation for perfect rankings in random order.
+    #: Its mean and standard deviation for perfect rankings in random order.
     ranking: float
     ranking_std: float
-    #: Mean and standard deviation for fair coins.
+    #: Its mean and standard deviation for outcomes of fair coins.
     coins: float
     coins_std: float
-    #: Average clustering of the comparison graph, which no outcome changes.
+    #: Average clustering of the comparison graph, which does not depend on outcomes.
     average_clustering: float
     n_draws: int
 
@@ -132,13 +134,13 @@ def rankability(
     n_triangles: int = 10,
     random_state: Any = None,
 ) -> Rankability:
-    """The posterior of a ranking of ``items`` under a fitted model; they need not have been in duels. For the
-    model "bradley_terry" they are all items that it was fitted to: leave them out.
+    """Returns the posterior of a ranking of ``items`` under a fitted model; the items need not have duels.
+    The model "bradley_terry" ranks all items of the fit: omit ``items``.
 
-    The log odds of all pairs are split into differences of a utility, which is each item's mean, and a cyclic
-    rest (Jiang, Lim, Yao and Ye 2011), at the posterior mean and in ``n_draws`` joint draws. Cost O(items³) a
-    draw. Nobody is at home. Intervals are quantiles of draws, and reach to the estimate where it lies
-    outside."""
+    The log odds of all pairs are split into differences of a utility, each item's mean, and a cyclic residual
+    (Jiang, Lim, Yao and Ye 2011), for the posterior mean and for ``n_draws`` joint draws. The cost is
+    O(items³) per draw. No item is at home. Intervals are quantiles of draws, extended to the estimate if it
+    lies outside."""
     check_is_fitted(model)
     draws, seed = _count("n_draws", n_draws, 2), _seed(random_state)
     further = {"contexts": model._contexts, "landmarks": model._function}
@@ -217,10 +219,9 @@ def compare_models(
     random_state: Any = None,
     columns: ColumnTypes | None = None,
 ) -> Evidence:
-    """Fits the nested, the utility and the generalised model to the same duels, given as to
-    :meth:`riesz.PreferenceClassifier.fit`, and compares their log marginal likelihoods.
-    ``columns`` states the types of columns of a data frame, ``{"zip": "text"}``, where they look like
-    something else."""
+    """Fits the nested, the utility and the generalised model to the same duels, given as in
+    :meth:`riesz.PreferenceClassifier.fit`, and returns their log marginal likelihoods. ``columns`` are types
+    of columns of a data frame, ``{"zip": "text"}``, where the detected type is wrong."""
     check_optimizer(optimizer)
     text, table = kernel_and_items(items, kernel, columns)
     outcomes = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
@@ -245,13 +246,13 @@ def spec_r(
     n_draws: int = 40,
     random_state: Any = None,
 ) -> SpecR:
-    """SpecR (Cameron, Langville and Smith 2020) and the average clustering of the comparison graph, with
-    references.
+    """Returns SpecR (Cameron, Langville and Smith 2020) and the average clustering of the comparison graph,
+    with reference values.
 
-    ``1 - (H(λ(L), {0 … N-1}) + H(deg⁺, {0 … N-1})) / 2(N-1)``, H the Hausdorff distance, of a matrix A of
-    shares of wins, its row sums deg⁺ and ``L = diag(deg⁺) - A``. ``items``, as for
-    :meth:`riesz.PreferenceClassifier.fit`, counts those who met nobody, too; without it there are those of
-    the duels. Cost some 10 N³ for each of 2 ``n_draws`` + 1."""
+    SpecR is ``1 - (H(λ(L), {0 … N-1}) + H(deg⁺, {0 … N-1})) / 2(N-1)``. A (N × N) is the matrix of shares of
+    wins, deg⁺ its row sums, ``L = diag(deg⁺) - A`` with eigenvalues λ(L), and H the Hausdorff distance.
+    ``items``, as for :meth:`riesz.PreferenceClassifier.fit`, includes items without duels; by default items
+    are those of the duels. The cost is about 10 N³ for each of 2 ``n_draws`` + 1 graphs."""
     outcomes = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
     if items is None:
         labels, places = np.unique(np.asarray(duels), return_inverse=True)

@@ -1,4 +1,4 @@
-"""Oracles that know nothing of riesz."""
+"""Oracles that don't use riesz."""
 
 import itertools
 import json
@@ -36,8 +36,8 @@ def interventional(f, x, background, weights=None):
 
 
 def with_levels(path, **levels):
-    """Makes columns of a model file categorical, as ``riesz fit`` does with columns of text; their codes are
-    in the file. What is written by hand has no checksum."""
+    """Makes columns of a model file categorical, as ``riesz fit`` does with columns of text; their codes
+    are in the file. A file that is written by hand has no checksum."""
     content = path.read_bytes()
     size = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + size])

@@ -1,9 +1,9 @@
 """BoTorch's models in the user's columns and units, against enumeration with the mean of their own
 posteriors.
 
-BoTorch comes with gigabytes of PyTorch, which `scripts/test` does not install:
-`.venv/bin/pip install botorch` to run these. `test_saved_botorch.py` checks the reading of transforms without
-it."""
+BoTorch needs gigabytes of PyTorch, which `scripts/test` does not install: run
+`.venv/bin/pip install botorch` for these tests. `test_saved_botorch.py` tests the reading of transforms
+without it."""
 
 import pickle
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 @pytest.fixture
 def study():
-    """Three columns on scales of their own, the last of whole numbers, and a positive outcome."""
+    """Three columns on different scales, the last one of whole numbers, and a positive outcome."""
     rng = np.random.default_rng(0)
     X = rng.uniform(0.1, 10, (40, 3)) * [1.0, 100.0, 1.0]
     X[:, 2] = rng.integers(0, 3, 40)
@@ -49,7 +49,7 @@ def study():
 
 
 def fitted(X, y, **settings):
-    """A process whose parameters are not all alike."""
+    """A process whose parameters all differ."""
     model = SingleTaskGP(torch.as_tensor(X), torch.as_tensor(np.reshape(y, (len(y), -1))), **settings)
     for k, (name, parameter) in enumerate(model.named_parameters()):
         if "concentration" not in name:
@@ -70,7 +70,7 @@ def mean_of(model):
 
 
 def exact(model, X, background=6, rows=2, atol=1e-8, f=None, **options):
-    """Explains by the kernel, and compares with all coalitions."""
+    """Explains by the kernel, and compares with the enumeration of all coalitions."""
     was_training = model.training
     explainer = riesz.Explainer(model, X[:background], **options)
     explanation = explainer(X[20 : 20 + rows])
@@ -147,12 +147,12 @@ def test_what_is_the_default_of_botorch_is_explained(study):
         )
         explanation = exact(model, X, atol=1e-8 * np.abs(y).max())
         assert explanation.provenance.model["explained"] == "posterior mean"
-    # Without a background, the functional game and the comparison are there all the same.
+    # Without a background riesz explains the functional game, and still compares predictions.
     assert riesz.Explainer(model)(X[:3]).certificate.holds
 
 
 def test_partly_transformed_outcomes(study):
-    """BoTorch has no posterior of these; with a logarithm there is the process that it rests on."""
+    """BoTorch has no posterior for these models; for a logarithm riesz explains the underlying process."""
     X, y = study
     targets = np.column_stack([y, np.sqrt(y)])
     model = fitted(
@@ -221,7 +221,7 @@ def test_one_hot_columns_are_exact_as_a_group(study):
             return f(np.where(np.array(mask)[[0, 1, 2, 2, 2]], x, background)).mean()
 
         np.testing.assert_allclose(explanation.values[0], shapley(value, 3), atol=1e-7)
-        # As columns of their own they are valued by all coalitions.
+        # Ungrouped columns are valued by all coalitions.
         ungrouped = riesz.Explainer(model, background)
         assert not ungrouped._cores
         np.testing.assert_allclose(
@@ -270,7 +270,8 @@ def test_kernels_without_exact_values_are_estimated(name, study):
         np.testing.assert_allclose(explanation.values[i], expected, atol=1e-8 * np.abs(y).max())
     with pytest.raises(riesz.UnsupportedModelError, match=f"{reason}.*given a background"):
         riesz.Explainer(model)
-    # With more columns, permutations, whose standard errors hold the truth, and the reason is said.
+    # With more columns the values are estimated by permutations, within their standard errors, and the reason
+    # is reported.
     wide = np.hstack([X, X[:, :2] + 1, np.sin(X), np.cos(X[:, :2])])
     if name == "rational quadratic":
         model = fitted(
@@ -387,7 +388,7 @@ def test_single_precision_and_many_rows(study):
     with torch.no_grad():
         expected = single.posterior(torch.as_tensor(X[20:22]).float()).mean.numpy()[:, 0]
     np.testing.assert_allclose(explanation.predictions, expected, rtol=1e-3)
-    # GPyTorch solves systems of so many rows approximately, unless it is told not to.
+    # By default GPyTorch solves systems of this size approximately.
     rng = np.random.default_rng(1)
     many_rows = rng.uniform(size=(900, 3))
     model = fitted(

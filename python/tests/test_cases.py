@@ -1,5 +1,5 @@
-"""The cases that the library and the command line are held to: models, games and values that no part of riesz
-computed."""
+"""Test cases of the library and the command line: models, games and values that were computed without
+riesz."""
 
 import json
 import pathlib
@@ -14,8 +14,8 @@ CASES = sorted((pathlib.Path(__file__).parents[2] / "cases").glob("*.json"))
 
 
 def read(path):
-    """A case as a model, what to ask of it, and what to expect: values (rows, players, outputs), base values
-    and predictions."""
+    """A case as a model, the settings of its explanation, and the expected values (rows, players,
+    outputs), base values and predictions."""
     case = json.loads(path.read_text())
     points, coef = np.array(case["points"]), np.array(case["coef"])
     names = [f"x{j + 1}" for j in range(points.shape[1])]

@@ -1,4 +1,4 @@
-"""Causal graphs and what follows from them, against networkx. The criteria are tested in Rust, against their
+"""Causal graphs and separation, against networkx. The criteria are tested in Rust, against their
 definitions."""
 
 import itertools
@@ -17,7 +17,7 @@ STUDIES = [["statin", "age", "bmi", "psa"], ["psa", "volume"]]
 
 
 def drawn(rng, count=7, density=0.35):
-    """A random graph whose nodes' names say nothing about their order."""
+    """A random graph in which the names of nodes are independent of their order."""
     names = [f"v{i}" for i in rng.permutation(count)]
     graph = networkx.DiGraph()
     graph.add_nodes_from(sorted(names))

@@ -63,7 +63,7 @@ def test_labels_are_refused_and_codes_are_categories(frame):
     assert model._levels[1] == [f"{2100 + k:05}" for k in range(7)]
     number = riesz.SVR(columns={"zip": "number"}).fit(zips, y)
     assert number._levels == [None, None]
-    # Numbers can be names.
+    # Numbers can be names of categories.
     model = riesz.SVR(columns={"k": "text"}).fit(X.assign(k=np.arange(60) % 4), y)
     assert model._levels[1] == ["0", "1", "2", "3"]
 
@@ -97,7 +97,7 @@ def test_row_numbers_and_marks_are_warned_of(frame):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         riesz.SVR().fit(frame[["a"]], y)
-        # Arrays have no names by which to warn.
+        # Arrays have no column names for a warning.
         riesz.SVR().fit(np.arange(60.0)[:, None], y)
 
 
@@ -153,7 +153,8 @@ def test_index_and_memory_layout_do_not_matter(frame):
 
 
 def test_column_types_are_stated_in_every_estimator():
-    """Numbers that are names: as text they are levels, which are alike or not, whatever their distance."""
+    """Numbers that are names: as text they are levels of a category, which are equal or not, and have no
+    distances."""
     i = np.arange(40)
     items = pd.DataFrame({"a": np.sin(i), "zone": i % 3 * 100})
     left, right = i[:-1], i[1:]

@@ -1,4 +1,4 @@
-"""Counts of bags, against their definition in scipy, and what is refused."""
+"""Counts of bags, against their definition in scipy, and the refusal of invalid input."""
 
 import pickle
 
@@ -44,6 +44,22 @@ def gram(x):
 
 
 @pytest.mark.parametrize("family", ["poisson", "binomial"])
+def test_targets_of_one_table_are_no_features(family):
+    """One table as rows and as bags: each row is its own bag, and its count and trials are no features."""
+    rng = np.random.default_rng(1)
+    towns = pd.DataFrame({"east": rng.normal(size=40), "rain": rng.normal(size=40)})
+    towns["town"] = [f"t{i:02}" for i in range(40)]
+    towns["cases"], towns["trials"] = rng.poisson(5 * np.exp(0.5 * towns.east)), 60
+    roles = {"bag": "town", "target": "cases", "trials": "trials" if family == "binomial" else None}
+    table = towns if family == "binomial" else towns.drop(columns="trials")
+    fitted = lambda **options: riesz.AggregateCountProcess(KERNEL, family=family, optimizer=None).fit(
+        table, table, **roles, **options
+    )
+    model = fitted()
+    np.testing.assert_array_equal(model.predict(table), fitted(features=["east", "rain"]).predict(table))
+
+
+@pytest.mark.parametrize("family", ["poisson", "binomial"])
 def test_the_mode_is_that_of_the_posterior(world, family):
     rows, bags = world
     counts = family == "poisson"
@@ -68,7 +84,7 @@ def test_the_mode_is_that_of_the_posterior(world, family):
         options={"maxiter": 5000, "maxfun": 10**6, "ftol": 1e-15, "gtol": 1e-8},
     )
     assert np.abs(model.predict_link(rows) - (factor @ best.x - 1.5)).max() < 2e-3
-    # Rates: mean, median and quantiles of what is normal on the link's scale.
+    # Rates: mean, median and quantiles from the normal distribution on the link's scale.
     f, sd = model.predict_link(rows, return_std=True)
     natural = np.exp if counts else expit
     quantiles = model.predict_quantiles(rows, [0.1, 0.5])
@@ -88,13 +104,13 @@ def test_tuned_models_predict_and_explain_rates(world):
     model = riesz.AggregateCountProcess(average=False, random_state=0)
     model.fit(rows, bags, bag="district", target="cases", weight="people")
     assert model.expansion_.output_names == ["cases"] and model.targets_ == sorted(set(rows.district))
-    # A mean that is learnt makes counts add up.
+    # With an estimated mean the fitted counts sum to the total.
     assert model.fitted_.sum() == pytest.approx(bags.cases.sum(), rel=1e-8)
     assert model.left_out_.coverage > 0.8 and len(model.left_out_.to_frame()) == 12
     explanation = riesz.Explainer(model, rows)(rows[:5])
     f = model.predict_link(rows[:5])
     assert np.allclose(explanation.values.sum(axis=1) + explanation.base_values, f, atol=1e-8)
-    # Enumeration of two players, of rows of the background.
+    # Enumeration of two players, with rows of the background.
     link = lambda frame: model.predict_link(frame)
     mixed = lambda frame, names: link(rows.assign(**{name: frame[name].iloc[0] for name in names})).mean()
     row = rows[:1]
@@ -122,13 +138,13 @@ def test_averages_are_mixtures(world):
     sds = np.array([part.expansion.predict_link(cells, return_std=True)[1] for part in parts])
     assert np.allclose(weights @ means, mean)
     assert np.allclose(weights @ (sds**2 + means**2) - mean**2, sd**2)
-    # Quantiles of the mixture have their share below them, and the mean of the rate is that of log-normal
-    # ones.
+    # The mixture's distribution function at a quantile is its level, and the mean rate is that of log-normal
+    # distributions.
     log_quantiles = np.log(model.predict_quantiles(rows, [0.025, 0.4, 0.975]))
     for q, log_quantile in zip([0.025, 0.4, 0.975], log_quantiles.T):
         assert np.allclose(weights @ norm.cdf((log_quantile - means) / sds), q, atol=1e-9)
     assert np.allclose(model.predict(rows), weights @ np.exp(means + sds**2 / 2))
-    # Events of bags against joint draws, and rates that add up to what was counted.
+    # Events of bags against joint draws, and rates that sum to the counts.
     names = list(dict.fromkeys(rows.district))
     expected, bag_std = model.predict_bags(rows, return_std=True)
     draws = rows.people.to_numpy()[:, None] * model.sample(rows, 20_000, random_state=3)
@@ -137,7 +153,7 @@ def test_averages_are_mixtures(world):
     assert np.allclose(sums.std(axis=1), bag_std, rtol=0.1)
     adding = pd.Series(rows.people * model.predict_adding_up(rows)).groupby(rows.district).sum()
     assert np.allclose(adding, bags.set_index("district").cases)
-    # A bag is explained by the mean of its rows' values.
+    # A bag's values are the mean of the values of its rows.
     bag_explanation = model.explain_bags(rows, rows, bags=["d04"])
     bag_rows = rows[rows.district == "d04"]
     row_explanations = riesz.Explainer(model, rows)(bag_rows)
@@ -147,8 +163,8 @@ def test_averages_are_mixtures(world):
     assert bag_explanation.predictions[0] == pytest.approx(
         np.average(model.predict_link(bag_rows), weights=bag_rows.people)
     )
-    # What the others say of a count is more spread than by the best hyper-parameters alone, or nearly as
-    # much.
+    # Predictions of left-out counts have about as much spread as those for the best hyper-parameters alone,
+    # or more.
     plain = riesz.AggregateCountProcess(KERNEL, average=False, dispersion=0.05).fit(rows, bags, **columns)
     assert plain.dispersion_ > 0 and plain.effective_draws_ is None
     assert np.mean(model.left_out_.std) > 0.8 * np.mean(plain.left_out_.std)
@@ -200,7 +216,7 @@ def test_mediated_counts_are_averages_over_bags(world):
     [
         ({"target": "mean"}, "counts are whole numbers"),
         ({"family": "gaussian"}, "it is one of 'poisson', 'binomial'"),
-        ({"family": "binomial"}, "takes trials"),
+        ({"family": "binomial"}, "needs trials"),
         ({"trials": "trials"}, "Poisson counts have none"),
         ({"family": "binomial", "trials": "cases", "target": "trials"}, "are not of bags"),
         ({"mediators": ["level"], "operator": "mediated"}, "takes total="),
@@ -223,7 +239,7 @@ def test_refusals(world, change, words):
 
 def test_quantiles_and_zeros_are_refused(world):
     rows, bags = world
-    with pytest.raises(ValueError, match="counts of 0 alone"):
+    with pytest.raises(ValueError, match="only counts of 0"):
         riesz.AggregateCountProcess().fit(rows, bags.assign(cases=0), bag="district", target="cases")
     model = riesz.AggregateCountProcess(optimizer=None, inducing=20).fit(
         rows, bags, bag="district", target="cases"
@@ -242,7 +258,7 @@ def test_expansions_predict_rates(world, tmp_path):
     assert np.array_equal(expansion.predict_link(rows), model.predict_link(rows))
     with pytest.raises(ValueError, match="the standard deviation of a rate is that of its link"):
         expansion.predict(rows, return_std=True)
-    # Without a posterior the rate at the mean of its logarithm, which is the median.
+    # Without a posterior the rate is predicted from the mean of its logarithm, which gives the median.
     expansion.save(tmp_path / "m.riesz")
     bare = riesz.Expansion.load(tmp_path / "m.riesz")
     assert np.allclose(bare.predict(rows), np.exp(model.predict_link(rows)), rtol=1e-12)

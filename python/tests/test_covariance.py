@@ -26,8 +26,8 @@ def fitted(X=X[:150], y=y[:150], **settings):
 
 
 def mixtures(row, background):
-    """Rows that stand for all coalitions, coalition by coalition, and by player their weights in its Shapley
-    value."""
+    """Rows for all coalitions, coalition by coalition, and for each player the weights of these rows in
+    its Shapley value."""
     import math
 
     d = len(row)
@@ -59,14 +59,14 @@ def test_covariances_are_those_of_draws():
             atol=1e-8 * explanation.covariance[i].max(),
         )
         draws = weights @ model.sample_y(rows, n_samples=4000, random_state=i)
-        # The standard error of a variance of n draws is its share √(2/n).
+        # The relative standard error of a variance from n draws is √(2/n).
         assert np.allclose(draws.var(axis=1), explanation.sd[i] ** 2, rtol=5 * np.sqrt(2 / 4000))
 
 
 @pytest.mark.parametrize("level", [0.9, 0.95])
 def test_intervals_cover_functions_drawn_from_the_prior(level):
-    """Functions are drawn from the prior, observed with noise, and explained: their own Shapley values lie
-    within as often."""
+    """Functions are drawn from the prior, observed with noise, and explained. The intervals cover their
+    true Shapley values with the nominal probability."""
     rng = np.random.default_rng(5)
     d, n, noise = 3, 25, 0.2
     X, background, row = rng.normal(size=(n, d)), rng.normal(size=(4, d)), rng.normal(size=d)
@@ -87,7 +87,8 @@ def test_intervals_cover_functions_drawn_from_the_prior(level):
 
 
 def test_banzhaf_values_have_covariances():
-    """A Banzhaf value is the mean over coalitions of the others, all alike, of what a feature adds."""
+    """A Banzhaf value is the mean contribution of a feature over all coalitions of the others, with equal
+    weights."""
     model = fitted()
     explanation = riesz.Explainer(model, BACKGROUND, covariance=True, index="banzhaf")(ROWS)
     for i, row in enumerate(ROWS):
@@ -145,7 +146,7 @@ def test_probabilities_are_shares_of_draws():
     explanation = riesz.Explainer(fitted(), BACKGROUND, covariance=True)(ROWS)
     draws = explanation.sample(20_000, seed=1)
     assert draws.shape == (20_000, 3, 4) and np.array_equal(draws, explanation.sample(20_000, seed=1))
-    # A row has draws of its own, whatever stands beside it.
+    # The draws of a row don't depend on the other rows.
     assert np.array_equal(explanation[1].sample(7, seed=1), explanation.sample(7, seed=1)[:, 1])
     error = explanation.sd / np.sqrt(20_000)
     assert (np.abs(draws.mean(axis=0) - explanation.values) < 4.5 * error).all()
@@ -199,7 +200,7 @@ def test_missing_covariances_are_refused():
         riesz.Explainer(SVR().fit(X, y), BACKGROUND, covariance=True)(ROWS)
     with pytest.raises(ValueError, match="models whose kernel is known"):
         riesz.Explainer(lambda rows: rows.sum(axis=1), BACKGROUND, covariance=True)(ROWS)
-    with pytest.raises(ValueError, match="unless all factors are anova.*takes a background or a baseline"):
+    with pytest.raises(ValueError, match="factors are all anova.*a game with a background or a baseline"):
         riesz.Explainer(fitted(), covariance=True)
     with pytest.raises(ValueError, match="adds up 2 models"):
         riesz.Explainer(
@@ -215,8 +216,8 @@ def test_missing_covariances_are_refused():
 
 
 def of_mixtures(explanation, predict, rows=ROWS):
-    """Compares with what a process says of the sums over all coalitions; ``predict`` gives its covariance at
-    rows."""
+    """Compares with the covariance of the sums over all coalitions; ``predict`` returns the process's
+    covariance at rows."""
     for i, row in enumerate(rows):
         mixed, weights = mixtures(row, BACKGROUND)
         truth = weights @ predict(mixed) @ weights.T
@@ -236,7 +237,7 @@ def test_processes_of_scikit_learn():
         riesz.Explainer(model, BACKGROUND, covariance=True)(ROWS),
         lambda rows: model.predict(rows, return_cov=True)[1],
     )
-    # Two targets, in units of their own, and a pipeline.
+    # Two targets in different units, and a pipeline.
     targets = np.column_stack([y, -3 * y])[:120]
     scaled = make_pipeline(
         StandardScaler(), GaussianProcessRegressor(kernel, alpha=0.3, optimizer=None, normalize_y=True)
@@ -267,7 +268,7 @@ def test_refits_say_how_far_values_vary(tmp_path):
             explanation.sure_by == {"kind": "bootstrap", "draws": 60, "seed": 3}
             and (explanation.sd > 0).all()
         )
-        # Of rows that are drawn by another generator, deviations are as large, to within their own errors.
+        # With rows from another random generator the deviations agree within their standard errors.
         rng, values = np.random.default_rng(0), []
         for _ in range(60):
             drawn = rng.integers(80, size=80)
@@ -283,7 +284,7 @@ def test_refits_say_how_far_values_vary(tmp_path):
 
 
 def test_estimators_are_fitted_again(tmp_path):
-    """Deviations over rows that another generator draws are as large, to within their own errors."""
+    """Deviations agree with those for rows from another random generator, within their standard errors."""
     from sklearn.base import clone
 
     labels = np.where(y > 140, "high", "low")
@@ -313,11 +314,11 @@ def test_estimators_are_fitted_again(tmp_path):
         model.save(tmp_path / "m.riesz", posterior=True)
         again = riesz.Explainer(tmp_path / "m.riesz", BACKGROUND, covariance=True)(ROWS)
         assert np.allclose(again.sd, explanation.sd, rtol=1e-10)
-    # Of three classes or more there are sums of pairs too.
+    # For three or more classes there are also sums of pairs.
     several = riesz.SVC(C=2.0, kernel=RBF(2.0), bootstrap=10).fit(X[:80], np.digitize(y[:80], [110, 180]))
     explanation = riesz.Explainer(several, BACKGROUND, covariance=True)(ROWS)
     assert explanation.sd.shape == (3, 4, 6) and (explanation.sd > 0).all()
-    # The class that is summed up from its two pairs varies by no more than these together.
+    # The deviation of a sum of two pairs is at most the sum of their deviations.
     assert (explanation.sd[:, :, 3] <= explanation.sd[:, :, 0] + explanation.sd[:, :, 1] + 1e-12).all()
     with pytest.raises(ValueError, match="whole number from 2"):
         riesz.SVR(bootstrap=1).fit(X[:30], y[:30])
@@ -345,8 +346,8 @@ def test_the_jackknife_leaves_out_rows():
 
 
 def test_covariances_of_the_observational_game():
-    """Coalitions are worth what embeddings make of values of f at mixed rows, whose joint posterior is
-    known."""
+    """The value of a coalition is a linear function, by the embeddings, of f at mixed rows, whose joint
+    posterior is known."""
     model = fitted(X[:40], y[:40])
     game = riesz.Observational(ridge=0.1, conditioning_kernel=RBF(1.5))
     reference = BACKGROUND
@@ -383,7 +384,7 @@ def test_covariances_of_the_observational_game():
 
 
 def test_shares_of_the_variance():
-    """The variance of what coalitions are worth, shared out by definition."""
+    """Shares of the variance of the coalition values, computed by definition."""
     model = fitted(X[:30], y[:30])
     explainer = riesz.Explainer(model, BACKGROUND[:3], covariance=True)
     explanation = explainer.variance_shares(ROWS)
@@ -395,7 +396,7 @@ def test_shares_of_the_variance():
         rows, shares = mixtures(row, BACKGROUND[:3])
         covariance = model.predict(rows, return_cov=True)[1]
         coalition_values = covariance.reshape(16, 3, 16, 3).mean(axis=(1, 3)).diagonal()
-        # Shares are divided by the number of background rows, and repeated as often.
+        # Shares are divided by the number of background rows, and repeated this number of times.
         truth = shares @ np.repeat(coalition_values, 3)
         assert np.allclose(explanation.values[i], truth, rtol=1e-7, atol=1e-8 * np.abs(truth).max())
         assert np.isclose(explanation.base_values[i], coalition_values[0])
@@ -411,12 +412,12 @@ def test_shares_of_the_variance():
     assert np.allclose(explanation.predictions, scaled.predict(ROWS, return_std=True)[1] ** 2, rtol=1e-8)
     with pytest.raises(ValueError, match="covariance=True"):
         riesz.Explainer(model, BACKGROUND).variance_shares(ROWS)
-    with pytest.raises(ValueError, match="variance game"):
+    with pytest.raises(ValueError, match="shares of the variance"):
         riesz.Explainer(model, BACKGROUND, game="observational", covariance=True).variance_shares(ROWS)
 
 
 def test_covariances_of_a_functional_game_with_anova_factors():
-    """With ANOVA factors the functional game is the mean over absent columns, of the process as of its
+    """With ANOVA factors the functional game is a mean over absent columns, for the process as for its
     posterior mean."""
     rows = 3.0 + 2.0 * X[:40, :2]
     kernel = ANOVA([1.5, 3.0], variance=2.0, center="mean", scale="std")
@@ -447,7 +448,7 @@ def test_covariances_of_a_functional_game_with_anova_factors():
 
 
 def test_a_model_without_support_vectors_has_no_variance(tmp_path):
-    """Targets that are all alike: a constant, whose refits are the same constant."""
+    """Constant targets give a constant model, whose refits are the same constant."""
     X = np.random.default_rng(1).normal(size=(15, 3))
     model = riesz.SVR(bootstrap=5).fit(X, np.full(15, 3.0))
     assert model.expansion_.points.shape[0] == 0

@@ -89,7 +89,7 @@ def test_hsic_follows_its_definition(samples, estimator):
     np.testing.assert_allclose(
         result.values, shapley(4, lambda S: hsic(gram(X, S, 1.7), L, estimator)), atol=1e-15
     )
-    # The same statistic, shared out to the other side.
+    # The same statistic is shared among the columns of the other side.
     other = riesz.hsic_test(X, Y, side="Y", **options)
     assert other.statistic == pytest.approx(result.statistic, rel=1e-12) and len(other.values) == 2
     K = gram(X, [0, 1, 2, 3], 1.7)

@@ -1,4 +1,5 @@
-"""Fits and explanations in units: the same bytes here, on Dask, after deaths and after resuming."""
+"""Fits and explanations by units of work have the same bytes here, on Dask, after failures and after
+resuming."""
 
 import json
 import os
@@ -28,7 +29,7 @@ def table(n=6000, seed=0):
 
 @pytest.fixture(autouse=True)
 def small_units(monkeypatch):
-    """Units of 500 rows: of a few thousand there are several."""
+    """Units of 500 rows, so that a few thousand rows have several units."""
     monkeypatch.setattr("riesz.distributed._data.UNIT", 500)
 
 
@@ -63,7 +64,7 @@ def is_same_fit(fit, other):
 
 
 def test_the_fit_is_exact_for_its_landmarks(data):
-    """Against the normal equations in numpy, from the landmarks that were drawn; by proved bounds."""
+    """Against the normal equations in numpy for the same landmarks, within the proved bounds."""
     fit = distributed.fit(data, "y", **OPTIONS)
     assert fit.rows == 6000 and fit.landmarks == 60 and fit.expansion.output_names == ["y"]
     rows = table().to_pandas()
@@ -107,8 +108,8 @@ def decoded(expansion):
 
 
 def gram(expansion, rows):
-    """The kernel of rows with the landmarks, through models of one coefficient each would be slow: by its
-    definition."""
+    """The kernel of rows with the landmarks by its definition, because models with one coefficient each
+    would be slow."""
     points = pd_points(expansion)
     scales = dict(zip("abc", lengths(expansion)))
     out = np.ones((len(rows), len(points)))
@@ -136,7 +137,7 @@ def test_files_row_groups_and_order_do_not_matter(data, tmp_path):
     other = distributed.fit(write(tmp_path / "other", table().take(order), 5, 97), "y", **OPTIONS)
     assert fit.plan == other.plan
     assert np.array_equal(fit.expansion.coef, other.expansion.coef)
-    # Statistics say of which units they are; of the same units they are the same.
+    # Statistics record their units; for the same units they are equal.
     again = distributed.fit(sorted(str(p) for p in data.iterdir()), "y", **OPTIONS)
     assert is_same_fit(fit, again)
     rows = table().to_pandas()
@@ -155,7 +156,7 @@ def test_ridges_are_chosen_on_folds_for_fewer_landmarks_too(data):
 
 
 def test_standard_deviations_of_a_process(data):
-    """Against the formulas in numpy, from the landmarks, kernel and noise that it found."""
+    """Against the formulas in numpy, for the same landmarks, kernel and noise."""
     options = {"landmarks": 40, "kernel": "rbf(a, b, c)", "features": ["a", "b", "c"]}
     fit = distributed.fit(data, "y", model="gp", **options)
     rows = table().to_pandas()
@@ -203,7 +204,7 @@ def test_checkpoints_are_resumed_and_verified(data, tmp_path, monkeypatch):
         distributed._data.Data, "rows", lambda self, unit: (read.append(unit), rows_of(self, unit))[1]
     )
     assert is_same_fit(fit, distributed.fit(data, "y", **OPTIONS, checkpoint=folder))
-    # Five units were missing, and all residuals.
+    # Five units and all residuals were missing.
     assert len(read) == 5 + 10
     read.clear()
     assert is_same_fit(fit, distributed.fit(data, "y", **OPTIONS, checkpoint=folder)) and not read
@@ -244,8 +245,7 @@ def test_rewritten_files_are_new_files(data, tmp_path):
 
 
 def test_bounds_include_the_rounding_of_predictions(tmp_path):
-    """Targets near 1e9, whose last digits are all that differs: against long doubles with the same
-    landmarks."""
+    """Targets near 1e9 that differ in their last digits, against long doubles for the same landmarks."""
     rng = np.random.default_rng(4)
     x = rng.normal(size=(600, 2))
     y = 1e9 + np.sin(x[:, 0]) + 0.1 * rng.normal(size=600)
@@ -327,8 +327,8 @@ def set_unit():
 
 
 class Killing:
-    """A client's engine whose unit 5 waits until its worker was killed, which the test does when it has been
-    told who it is."""
+    """An engine on Dask whose unit 5 waits until its worker was killed. The test kills the worker when it
+    knows the process."""
 
     threads = 1
 
@@ -380,7 +380,7 @@ def test_dask_gives_the_same_fit_when_workers_die(data, tmp_path, client):
     killing = Killing(client, tmp_path / "signals")
     folder = tmp_path / "work"
     assert is_same_fit(local, distributed.fit(data, "y", **OPTIONS, engine=killing, checkpoint=folder))
-    # Levels, survey, statistics and a pass: in each a worker died.
+    # A worker dies in each of: levels, survey, statistics and a pass.
     assert killing.deaths == 4
     (run_folder,) = folder.iterdir()
     assert len(list(run_folder.glob("unit-*.stat"))) == 10 and len(list(run_folder.glob("pass-*.part"))) == 10
@@ -394,8 +394,8 @@ def classes(tmp_path):
 
 
 def test_a_logistic_regression_is_that_of_its_landmarks(classes, tmp_path, client):
-    """Against scikit-learn's on the features that make the same penalty, and on Dask, where workers die in
-    every pass."""
+    """Against scikit-learn's logistic regression on features with the same penalty, and on Dask, where
+    workers die in every pass."""
     from sklearn.linear_model import LogisticRegression
 
     options = OPTIONS | {"model": "klr", "alpha": 0.3}
@@ -417,7 +417,7 @@ def test_a_logistic_regression_is_that_of_its_landmarks(classes, tmp_path, clien
     killing = Killing(client, tmp_path / "signals")
     on_dask = distributed.fit(classes, "where", **options, engine=killing, checkpoint=tmp_path / "work")
     assert killing.deaths >= 3 and np.array_equal(on_dask.expansion.coef, model.coef)
-    # A rare third class is seen.
+    # A rare third class is found.
     extra = rows.iloc[:2].assign(where="elsewhere")
     pq.write_table(pa.Table.from_pandas(extra, preserve_index=False), classes / "rows-9.parquet")
     with pytest.raises(ValueError, match="3 classes"):
@@ -425,8 +425,8 @@ def test_a_logistic_regression_is_that_of_its_landmarks(classes, tmp_path, clien
 
 
 def test_a_process_of_classes_matches_scikit_learn(classes, client):
-    """With all rows as landmarks, whose probabilities scikit-learn integrates to three digits; and on Dask
-    the same bits."""
+    """With all rows as landmarks, whose probabilities scikit-learn integrates to three digits; the result
+    on Dask has the same bits."""
     from sklearn.gaussian_process import GaussianProcessClassifier
     from sklearn.gaussian_process.kernels import RBF
 
@@ -466,7 +466,7 @@ def test_an_index_of_pandas_is_no_column(tmp_path):
 
 
 def test_classes_of_any_type_are_named(tmp_path):
-    """Truth values and numbers; and what is none is told by file and row, and no class."""
+    """Boolean and numeric classes; a cell without a class is reported with its file and row."""
     rows = table(1500, seed=4)
     far = rows["y"].to_numpy() > 0.5
     for k, (values, names) in enumerate([(far, ["false", "true"]), (np.where(far, 10, 9), ["9", "10"])]):
@@ -504,7 +504,7 @@ def test_conjugate_gradients_match_the_direct_solution(data, client, tmp_path):
     ).all()
     assert np.abs(iterative - other).max() < 1e-6 and fit.statistics is None
     assert is_same_fit(fit, distributed.fit(data, "y", **OPTIONS, solver="cg", tolerance=1e-6, engine=client))
-    # Taken up again: nothing is read but what is kept.
+    # The resumed fit reads nothing but stored results.
     folder = tmp_path / "work"
     assert is_same_fit(
         fit, distributed.fit(data, "y", **OPTIONS, solver="cg", tolerance=1e-6, checkpoint=folder)
@@ -539,7 +539,7 @@ def test_explanations_are_complete_and_equal(data, tmp_path, client):
     distributed.explain(fit, data, tmp_path / "there", engine=killing)
     assert killing.deaths == 1 and parts_of(tmp_path / "there") == parts_of(tmp_path / "here")
     assert not list((tmp_path / "there").rglob(".riesz-*"))
-    # What is missing or damaged is made again, and nothing else.
+    # Only missing or damaged parts are computed again.
     os.unlink(tmp_path / "here" / "part-00002.parquet")
     (tmp_path / "here" / "part-00007.parquet").write_bytes(b"PAR1")
     again = distributed.explain(fit, data, tmp_path / "here")
@@ -558,11 +558,11 @@ def session():
     from pyspark.sql import SparkSession
 
     os.environ["SPARK_LOCAL_IP"], os.environ["PYSPARK_PYTHON"] = "127.0.0.1", sys.executable
-    # Its workers have to find what this file hands them.
+    # Workers must be able to import this file.
     os.environ["PYTHONPATH"] = os.pathsep.join(
         [str(pathlib.Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     )
-    # A task that fails is tried again.
+    # A task that fails is repeated.
     made = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false")
     made = made.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
     session = made.getOrCreate()
@@ -571,7 +571,7 @@ def session():
 
 
 class Failing:
-    """A session's engine, of which the worker that first tries unit 3 is killed."""
+    """An engine on Spark that kills the worker of the first attempt at unit 3."""
 
     threads = 1
 

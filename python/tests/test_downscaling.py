@@ -22,7 +22,7 @@ NAMES = np.repeat([f"d{b}" for b in range(6)], SIZES)
 ROWS = pd.DataFrame(rng.normal(size=(27, 2)), columns=["rain", "height"]).assign(
     district=NAMES, area=rng.uniform(0.5, 3.0, 27)
 )
-# The tables come in no order.
+# The rows of the tables are in random order.
 ROWS = ROWS.sample(frac=1, random_state=0).reset_index(drop=True)
 BAGS = pd.DataFrame(
     {
@@ -65,7 +65,7 @@ def k(a, b):
 
 
 def fixed_process(**options):
-    """A process whose hyper-parameters are not tuned."""
+    """A process with fixed hyper-parameters."""
     return riesz.AggregateGaussianProcess(
         **({"kernel": KERNEL, "alpha": 0.07, "normalize_y": False, "optimizer": None} | options)
     )
@@ -79,7 +79,7 @@ def matrix(names, weights, sums):
 
 
 class Oracle:
-    """Conditions on ``z = Aᵀf(X) + e`` with every matrix written out."""
+    """Conditions on ``z = Aᵀf(X) + e`` with explicit matrices."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class Oracle:
         self.mean = solved @ self.z / (solved @ self.ones) if mean is None else mean
 
     def posterior(self, rows, sums=None):
-        """Mean and covariance of f at rows, or of its sums, rows × sums."""
+        """Mean and covariance of f at rows, or of sums of f with weights ``sums``, rows × sums."""
         sums = np.eye(len(rows)) if sums is None else sums
         h = sums.T @ k(rows, X) @ self.a
         mean = sums.sum(axis=0) * self.mean + h @ np.linalg.solve(self.v, self.z - self.mean * self.ones)
@@ -141,7 +141,7 @@ class Oracle:
 
 
 COARSE = {"mediators": ["pressure", "year"]}
-#: The table of bags, the estimator's arguments, those of its fit, and those of the oracle.
+#: For each case the table of bags, the arguments of the estimator, of its fit, and of the oracle.
 CASES = {
     "matched": (BAGS, {}, {}, {}),
     "weighted": (BAGS, {}, {"weight": "area"}, {"weighted": True}),
@@ -205,7 +205,7 @@ def test_posteriors_follow_their_definition(name):
         + len(residual) * np.log(2 * np.pi)
     )
     assert abs(model.log_marginal_likelihood_value_ - evidence) < 1e-8
-    # What does not add up.
+    # Differences between fitted values and targets.
     at_rows, _ = oracle.posterior(X)
     np.testing.assert_allclose(model.residual_, oracle.z - oracle.a.T @ at_rows, atol=1e-8)
     assert model.targets_ == oracle.targets.district.tolist()
@@ -221,7 +221,7 @@ def test_bags_are_sums_of_their_rows(name):
     np.testing.assert_allclose(prediction, mean[order], atol=1e-8)
     np.testing.assert_allclose(sd, np.sqrt(np.diag(covariance))[order], atol=1e-8)
     np.testing.assert_allclose(model.predict_bags(), prediction, atol=1e-12)
-    # Of rows, which name them in another order.
+    # From a table of rows, which has the bags in another order.
     prediction, sd = model.predict_bags(ROWS, return_std=True)
     order = [oracle.bags.index(bag) for bag in ROWS.district.unique()]
     np.testing.assert_allclose(prediction, mean[order], atol=1e-8)
@@ -251,7 +251,7 @@ def test_leave_one_out_predictions_follow_their_definition(name):
         weights = np.linalg.solve(v, oracle.v[keep, t])
         variance = oracle.v[t, t] - weights @ oracle.v[keep, t]
         if fixed is None:
-            # The mean is uncertain, too.
+            # The uncertainty of the mean is included.
             variance += (oracle.ones[t] - weights @ kept_ones) ** 2 / (solved @ kept_ones)
         expected = oracle.ones[t] * mean + weights @ (z - kept_ones * mean)
         np.testing.assert_allclose(
@@ -336,16 +336,16 @@ def test_bags_are_explained_by_name(name, tmp_path):
         ["d3", "d1"],
     )
     assert explanation.certificate.holds and explanation.certificate.bound < 1e-9
-    # Files, pages and plots take them.
+    # Files, reports and plots accept them.
     explanation.save(tmp_path / "bags.json")
     assert riesz.Explanation.load(tmp_path / "bags.json").data.tolist() == explanation.data.tolist()
     explanation.report(tmp_path / "bags.html")
     assert "rain" in (tmp_path / "bags.html").read_text()
-    # Those of the fit.
+    # Without rows the bags of the fit are explained.
     kept = model.explain_bags(background)
     assert kept.data[:, -1].tolist() == model.bags_
     np.testing.assert_allclose(kept.values[model.bags_.index("d3")], explanation.values[0], atol=1e-10)
-    with pytest.raises(ValueError, match="how the values of one"):
+    with pytest.raises(ValueError, match="the covariance between explained rows"):
         model.explain_bags(background, covariance=True)
     with pytest.raises(ValueError, match="there are no rows of 'nowhere'"):
         model.explain_bags(background, bags=["nowhere"])
@@ -424,7 +424,7 @@ def test_averages_are_mixtures_of_their_parts(averaged):
         model.predict(places, return_std=True)[1], np.sqrt(np.diag(covariance)), atol=1e-8
     )
     np.testing.assert_allclose(model.shares(places).sum(axis=1), actual - model.prior_mean_, atol=1e-9)
-    # Other rows name bags in the order in which they come.
+    # For other rows the bags come in the order of these rows.
     order = rows.bag.unique()
     for actual, expected in zip(
         model.predict_bags(rows, return_std=True), model.predict_bags(return_std=True)
@@ -433,7 +433,7 @@ def test_averages_are_mixtures_of_their_parts(averaged):
     for bag, sd in enumerate(model.predict_bags(return_std=True)[1]):
         _, joint = model.predict(rows[rows.bag == bag], return_cov=True)
         assert sd == pytest.approx(np.sqrt(joint.mean()), abs=1e-7)
-    # It adds up but for what is taken for noise, and learns the map.
+    # The fitted values equal the targets up to noise, and the map is accurate.
     table = synthetic()[1]
     np.testing.assert_allclose(table.z - model.predict_bags(), model.residual_, atol=1e-9)
     assert np.sqrt(np.mean((model.predict(rows) - truth) ** 2)) < 0.4 * truth.std()
@@ -492,7 +492,7 @@ def test_left_out_targets_do_not_weight_the_parts(averaged):
         assert model.left_out_.std[t] == pytest.approx(
             np.sqrt(left_out_weights @ (variances + means**2) - (left_out_weights @ means) ** 2)
         )
-        # The harmonic mean is that of the mixture by those weights.
+        # The harmonic mean of the densities, with these weights, is the density of the mixture.
         assert np.exp(model.left_out_.log_density[t]) == pytest.approx(left_out_weights @ densities)
 
 
@@ -502,7 +502,7 @@ def test_tuning_finds_the_map():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = riesz.AggregateGaussianProcess(average=False).fit(rows, table, bag="bag", target="z")
         assert "length_scale" in repr(model.kernel_) and model.effective_draws_ is None
-        # Units are those of users: columns and targets in others give the same map in these.
+        # Units don't matter: scaled columns and targets give the same map in their units.
         scaled = rows.assign(v=rows.v / 1000.0)
         other = riesz.AggregateGaussianProcess(average=False).fit(
             scaled, table.assign(z=10.0 * table.z + 3.0), bag="bag", target="z"
@@ -514,7 +514,8 @@ def test_tuning_finds_the_map():
 
 @pytest.mark.parametrize("aggregate", ["mean", "sum"])
 def test_exact_totals_are_met(aggregate):
-    """The function of least norm that meets the totals; the average over hyper-parameters meets them, too."""
+    """The function of minimum norm with the given totals; the average over hyper-parameters has these
+    totals, too."""
     options = {"kernel": KERNEL, "aggregate": aggregate, "normalize_y": False, "prior_mean": 0.0}
     fit_options = {"bag": "district", "target": "cases", "weight": "area", "features": ["rain", "height"]}
     kept = riesz.AggregateGaussianProcess(**options, exact_totals=True, optimizer=None).fit(
@@ -559,7 +560,7 @@ def test_exact_totals_refuse_noise_and_twins():
 
 
 def test_rows_of_several_bags_share_their_noise():
-    # Two rows are in other bags, too.
+    # Two rows are also in other bags.
     rows = ROWS.assign(name=[f"r{i}" for i in range(27)])
     again = rows.iloc[[4, 9]].assign(district=["d0", "d1"], area=[1.5, 2.5])
     joined = pd.concat([again, rows], ignore_index=True)
@@ -578,10 +579,10 @@ def test_rows_of_several_bags_share_their_noise():
     np.testing.assert_allclose(model.predict(PLACES), mean + k(Z, X) @ p @ weights, atol=1e-8)
     np.testing.assert_allclose(model.shares(PLACES).sum(axis=1), model.predict(PLACES) - mean, atol=1e-9)
     np.testing.assert_allclose(model.expansion_.points, X[order])
-    # Without names they would be rows of their own.
+    # Without names they would count as different rows.
     apart = fixed_process(row_noise=0.8).fit(joined.drop(columns="name"), BAGS, **fit_options | {"row": None})
     assert np.abs(apart.predict(PLACES) - model.predict(PLACES)).max() > 1e-3
-    # In any form, and named by bag.
+    # The result doesn't depend on the form of the rows, and bags are named.
     for result in (model.explain_bags(X[:5]), model.explain_bags(X[:5], joined)):
         total = dict(zip(result.data[:, -1], result.base_values + result.values.sum(axis=1)))
         np.testing.assert_allclose([total[bag] for bag in model.bags_], model.predict_bags(), atol=1e-9)
@@ -614,7 +615,7 @@ def test_the_published_conventions():
 
 
 def test_the_deconditional_mean_embedding_is_a_setting():
-    """Hsu and Ramos 2019: over pairs of a row and its mediators, with regularisers λ and ε."""
+    """Hsu and Ramos 2019: pairs of a row and its mediators, with regularisers λ and ε."""
     ridge, epsilon, of_mediators = 0.03, 0.02, np.array([0.9, 3.0])
     model = riesz.AggregateGaussianProcess(
         KERNEL,
@@ -654,7 +655,7 @@ def test_mediated_targets_are_averaged_over():
         model = riesz.AggregateGaussianProcess(average=20, random_state=0)
         model.fit(ROWS, MIXED, bag="district", target="cases", weight="area", **COARSE)
     assert model.mediation_noise_ > 0 and model.row_noise_ > 0 and model.mediator_ridge_ > 0
-    # Each draw has a regression on mediators of its own.
+    # Each draw has its own regression on mediators.
     assert len({round(part.sensitivities[0][0, 0], 12) for part in model._parts}) == len(model._parts) > 1
     np.testing.assert_allclose(
         model.shares(PLACES).sum(axis=1), model.predict(PLACES) - model.prior_mean_, atol=1e-9
@@ -750,7 +751,7 @@ def test_few_inducing_points_are_noise_or_a_bound():
     exact = fixed_process(**options | {"inducing": None}).fit(ROWS, BAGS, **columns)
     fitc = fixed_process(**options).fit(ROWS, BAGS, **columns)
     vfe = fixed_process(**options, approximation="vfe").fit(ROWS, BAGS, **columns)
-    # By definition: what points leave unexplained of sums is noise, or lowers a bound.
+    # By definition, the unexplained part of sums is noise, or lowers a bound.
     points, order = X[::9], [list(fitc.bags_).index(name) for name in fitc.targets_]
     weights = np.array([np.where(ROWS.district == name, ROWS.area, 0) for name in fitc.bags_])[order]
     weights = weights / weights.sum(axis=1, keepdims=True)
@@ -791,14 +792,14 @@ def test_mediated_targets_are_learnt_through_inducing_points():
 
 
 def test_many_rows_are_learnt_from_through_inducing_points():
-    # Each row so many times, with so much less weight, is the same.
+    # Many copies of each row with smaller weights don't change the result.
     many_rows = pd.concat([ROWS.assign(area=ROWS.area / 741)] * 741)
     with pytest.warns(UserWarning, match="20007 rows in 6 bags are learnt from through 200 inducing points"):
         model = fixed_process(row_noise=0.0).fit(
             many_rows, BAGS, bag="district", target="cases", weight="area"
         )
     np.testing.assert_allclose(model.predict(PLACES), fitted("weighted")[0].predict(PLACES), atol=1e-5)
-    # Mediated ones are not.
+    # With mediated targets the fit remains exact.
     assert fitted("mixed")[0].shares(PLACES).shape == (7, 7)
 
 
@@ -814,7 +815,7 @@ def test_rows_of_weight_zero_are_left_out_with_a_warning():
     np.testing.assert_array_equal(
         values, model.explain_bags(ROWS[["rain", "height"]], ROWS.drop(index=4)).values
     )
-    # A message names the row of the table as it was given, without counting the rows left out.
+    # A message gives the row number in the original table, including the rows left out.
     holed = empty.assign(rain=ROWS.rain.where(ROWS.index != 6))
     with pytest.warns(UserWarning), pytest.raises(ValueError, match="in row 6 \\(from 0\\) of column 'rain'"):
         fixed_process().fit(holed, BAGS, **fit)
@@ -832,7 +833,7 @@ def test_column_types_of_rows_are_stated():
 
 
 def refusal(rows=ROWS, bags=BAGS, model=None, **fit_options):
-    """The error of a fit."""
+    """The error message of a fit."""
     with pytest.raises((ValueError, TypeError)) as error:
         (model or fixed_process()).fit(
             rows, bags, **({"bag": "district", "target": "cases", "weight": "area"} | fit_options)
@@ -845,7 +846,7 @@ def test_bad_input_is_refused():
         district=["x" + str(i % 7) if i < 9 else name for i, name in enumerate(ROWS.district)]
     )
     assert (
-        "9 rows are of bags that the table of bags has not, 'x0', 'x1', 'x2', 'x3', 'x4', … (7 in all)"
+        "9 rows belong to bags that are not in the table of bags, 'x0', 'x1', 'x2', 'x3', 'x4', … (7 in all)"
         in refusal(strange)
     )
     assert "has 'd3', 'd0' twice" in refusal(bags=pd.concat([BAGS, BAGS[:2]]))
@@ -872,11 +873,11 @@ def test_bad_input_is_refused():
     assert "no spread to normalise by" in refusal(
         bags=BAGS.assign(cases=2.0), model=riesz.AggregateGaussianProcess()
     )
-    assert "no bag has a target" in refusal(bags=BAGS.assign(cases=np.nan))
+    assert "no bag has a usable target" in refusal(bags=BAGS.assign(cases=np.nan))
     assert "se is -1.0 of bag 'd0'" in refusal(
         bags=BAGS.assign(error=BAGS.error.where(BAGS.district != "d0", -1.0)), se="error"
     )
-    three = "3 targets are of bags without rows, 'e0', 'e1', 'e2': give mediators"
+    three = "3 targets belong to bags without rows, 'e0', 'e1', 'e2': give mediators"
     assert three in refusal(bags=MIXED)
     lacking = MIXED.assign(year=MIXED.year.where(MIXED.district != "e1"))
     assert "mediator 'year' is nan of bag 'e1'" in refusal(bags=lacking, mediators=["year"])
@@ -943,7 +944,7 @@ def test_doubtful_fits_are_warned_of():
     shrinking = ROWS.groupby("district").area.sum().rename("cases").reset_index()
     with pytest.warns(UserWarning, match="are they means"):
         fit(fixed_process(aggregate="sum"), shrinking.assign(cases=30.0 - shrinking.cases))
-    # Of a single target nothing can be left out.
+    # A single target can't be left out.
     with pytest.warns(UserWarning, match="the rows of 5 bags"):
         single_target = fit(fixed_process(), BAGS.assign(cases=BAGS.cases.where(BAGS.district == "d1")))
     assert single_target.left_out_ is None and single_target.shares(PLACES).shape == (7, 1)
@@ -968,7 +969,7 @@ def test_targets_are_regressed_on_mediators(bags, operator, tie):
         row_noise=0.0,
         prior_mean=mean,
     ).fit(ROWS, bags, bag="district", target="cases", **fit_options)
-    # scikit-learn's regression of targets without rows makes pseudo-targets of all bags with rows.
+    # scikit-learn's regression of targets without rows gives pseudo-targets of all bags with rows.
     table = bags.set_index("district")
     targets = table.loc[["e0", "e1", "e2"]]
     mediators = lambda frame: frame[fit_options["mediators"]].to_numpy()
@@ -976,7 +977,7 @@ def test_targets_are_regressed_on_mediators(bags, operator, tie):
     regression = GaussianProcessRegressor(kernel, alpha=ridge + targets.error.to_numpy() ** 2, optimizer=None)
     regression.fit(mediators(targets), targets.cases - mean)
     pseudo, covariance = regression.predict(mediators(table.loc[model.bags_]), return_cov=True)
-    # f by these and the targets with rows.
+    # The posterior of f given these and the targets with rows.
     of_bags = np.array(
         [[row.area * (row.district == name) for row in ROWS.itertuples()] for name in model.bags_]
     )
@@ -993,7 +994,7 @@ def test_targets_are_regressed_on_mediators(bags, operator, tie):
     np.testing.assert_allclose(std**2, np.diag(k(Z, Z) - h @ np.linalg.solve(v, h.T)), atol=1e-9)
     assert (model.noise_ > 0) == (len(matched) > 0)
     assert abs(model.mediation_noise_ - tie) < 1e-12 and abs(model.mediator_ridge_ - ridge) < 1e-12
-    # Each target decides by so much.
+    # The share of each target in the prediction.
     shares = model.shares(PLACES)
     np.testing.assert_allclose(shares.sum(axis=1), prediction - mean, atol=1e-9)
     assert shares.shape == (7, len(model.targets_)) and len(model.left_out_.bags) == len(model.targets_)
@@ -1018,11 +1019,11 @@ def test_regressed_targets_are_tuned_and_averaged():
     pseudo = fit(operator="pseudo")
     assert pseudo.effective_draws_ is None and pseudo.mediation_noise_ == pseudo.noise_ == 0
     with warnings.catch_warnings():
-        # Few draws are a rough average.
+        # A few draws give a rough average.
         warnings.simplefilter("ignore")
         tied = fit(operator="two-sided", average=200)
     assert tied.effective_draws_ > 1 and tied.mediation_noise_ > 0 and tied.noise_ == 0
-    # Where means over bags are only near the regression, exact ties overfit.
+    # If means over bags only approximate the regression, exact ties overfit.
     for model, share in ((pseudo, 0.6), (tied, 0.3)):
         assert np.sqrt(np.mean((model.predict(rows) - truth) ** 2)) < share * truth.std()
         assert 0.5 < np.mean(np.abs(model.left_out_.error) < 1.96 * model.left_out_.std)

@@ -1,5 +1,5 @@
-"""Effects from one table: the numbers are the library's; that Python asks, answers, keeps and refuses is
-tested here."""
+"""Effects from one table. The numbers are those of the library; these tests are about calls, results,
+files and refusals in Python."""
 
 import pickle
 import warnings
@@ -67,7 +67,7 @@ def test_back_door(model):
     holds(model.effect([1.0], baseline=0.0), 1.5, 0.3)
     holds(model.derivative([-0.5, 0.5]), 1.5, 0.4)
     assert set(model.effect(0.5).parts) == {"outcome regression", "adjustment", "hyper-parameters"}
-    # Adjusting matters: as it is seen, the slope is 0.5.
+    # Adjustment matters: the observed slope is 0.5.
     assert model.as_seen(1.0, baseline=0.0).mean[0] < 1.0
     holds(model.effect(0.5, population={"z": [0.0, 1.0]}), 0.75 - 1.0, 0.3)
     holds(model.effect(0.5, given={"z": 1.0}), 0.75 - 2.0, 0.4)
@@ -178,7 +178,7 @@ def test_rows_with_missing_cells_are_left_out_with_a_warning():
 def test_no_overlap_is_warned_of():
     data = table()
     data["x"] = data.z + 1e-3 * data.x
-    with pytest.warns(UserWarning, match="z all but decides x"):
+    with pytest.warns(UserWarning, match="z almost determines x"):
         riesz.CausalEffect(GRAPH, treatment="x", outcome="y", draws=0).fit(data)
 
 

@@ -1,5 +1,4 @@
-"""Models that are made of others, against their own predictions, and enumeration of all coalitions with
-these."""
+"""Ensembles of models, against their own predictions and the enumeration of all coalitions."""
 
 import pickle
 
@@ -225,7 +224,7 @@ def test_calibrated_classifiers_explain_the_mean_decision(data):
         )
         assert len(model.calibrated_classifiers_) == members
         np.testing.assert_allclose(explanation.values[3], interventional(decide, X[3], X[:6]), atol=1e-9)
-    # One decision function is calibrated to probabilities that grow with it.
+    # One decision function is calibrated to probabilities that increase with it.
     order = np.argsort(explanation.predictions)
     assert (np.diff(model.predict_proba(X)[order, 1]) >= 0).all()
 
@@ -236,7 +235,7 @@ def test_members_of_one_kernel_become_one_expansion(data):
     explainer = riesz.Explainer(model, X[:6])
     points = explainer(X[:1]).provenance.model["support points"]
     assert int(points) <= len(X) and "bagging" in repr(explainer).lower()
-    # Sums, too, are kernel machines in the functional game, and bounded if their kernels are.
+    # Sums are also kernel machines in the functional game, with a bound if their kernels are bounded.
     combined = riesz.Explainer(model, game="functional")(X[:2]).values
     member_values = [riesz.Explainer(member, game="functional")(X[:2]).values for member in model.estimators_]
     np.testing.assert_allclose(combined, np.mean(member_values, axis=0), atol=1e-9)
@@ -359,13 +358,13 @@ def test_what_cannot_be_read_is_named_and_estimated(data):
         model.fit(X, labels if is_classifier(model) else y)
         with pytest.raises(riesz.UnsupportedModelError, match=culprit):
             riesz.Explainer(model)
-        # Not by its kernel, but all coalitions of four features cost no more than an estimate.
+        # The kernel is not used; all coalitions of four features cost no more than an estimate.
         explainer = riesz.Explainer(model, X[:4])
         assert explainer.exactness == "exact" and explainer.game == "interventional"
         named = ("decision_function", "predict_proba", "predict")
         function = getattr(model, next(name for name in named if hasattr(model, name)))
         np.testing.assert_allclose(explainer(X[:2]).predictions, function(X[:2]), atol=1e-12)
-    # Scores of three classes that are no sum of pairs are not taken for one.
+    # Scores of three classes that are not sums over pairs are not explained as such.
     three = np.digitize(y, np.quantile(y, [0.3, 0.6]))
     stacked = ensemble.StackingClassifier([("a", SVC())], cv=2).fit(X, three)
     with pytest.raises(

@@ -26,12 +26,12 @@ from sklearn.utils.estimator_checks import check_estimator
 import riesz
 from riesz.kernels import RBF, Constant, Linear, Matern
 
-#: The command line, where `cargo build` or `cargo test` has built it.
+#: The command line, if `cargo build` or `cargo test` has built it.
 TARGET = os.environ.get("CARGO_TARGET_DIR") or pathlib.Path(__file__).resolve().parents[2] / "target"
 COMMAND = pathlib.Path(TARGET) / "debug" / "riesz"
 
-#: With the default tolerance of LIBSVM equivalent problems end at different points within it, which
-#: scikit-learn excludes from the checks of its own SVC and SVR.
+#: Within LIBSVM's default tolerance, equivalent problems may have different solutions. scikit-learn excludes
+#: them from the checks of its own SVC and SVR.
 LOOSE = {f"check_sample_weight_equivalence_on_{kind}_data": "within tol only" for kind in ("dense", "sparse")}
 
 ESTIMATORS = [
@@ -88,7 +88,7 @@ def test_kernel_ridge(settings, regression):
     "settings", [{}, {"gamma": "auto", "C": 20.0}, {"kernel": "linear"}, {"kernel": "poly", "coef0": 1.0}]
 )
 def test_support_vector_machines(settings, regression):
-    # LIBSVM keeps kernel values in single precision.
+    # LIBSVM stores kernel values in single precision.
     near = dict(rtol=2e-5, atol=1e-5)
     X, y, _, weights = regression
     classes = np.array(["low", "middle", "high"])[np.digitize(y, [-0.4, 0.5])]
@@ -111,7 +111,7 @@ def test_support_vector_machines(settings, regression):
 
 @pytest.mark.parametrize("machine", ["SVC", "SVR"])
 def test_support_vectors_of_one_hot_columns_are_scikit_learns(machine):
-    """More rows than a working set, most numbers the same in their columns."""
+    """More rows than a working set, where most numbers of a column are equal."""
     rng = np.random.default_rng(5)
     levels = rng.geometric(0.4, size=(1500, 4)).clip(max=9)
     X = np.hstack(
@@ -130,7 +130,7 @@ def test_logistic_regressions_that_stop_early_warn(regression):
     X, y, _, _ = regression
     for target in (y > 0, np.digitize(y, [-0.5, 0.5])):
         model = riesz.KernelLogisticRegression(alpha=1e-3, max_iter=2)
-        # The remedies are Python's arguments.
+        # The remedies are arguments of Python.
         with pytest.warns(
             ConvergenceWarning,
             match="stopped at max_iter = 2, before it converged: raise the penalty or max_iter$",
@@ -162,7 +162,7 @@ def test_processes_have_the_kernel_that_was_tuned(regression):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             process.fit(frame, y)
-        # The same process again, from its parts.
+        # The same process from its parts.
         again = riesz.GaussianProcessRegressor(
             process.kernel_, alpha=process.noise_, optimizer=None, normalize_y=False
         )
@@ -227,7 +227,7 @@ def test_gaussian_process_regression(regression):
                 for estimator in (ours, again):
                     for a, b in zip(estimator.predict(new, **{option: True}), expected):
                         np.testing.assert_allclose(a, b, atol=1e-8)
-    # Tuned from the same start to the same optimum.
+    # Tuning from the same start finds the same optimum.
     theirs = gaussian_process.GaussianProcessRegressor(
         sk.ConstantKernel(1.0) * sk.RBF([1.0] * 4), alpha=0.1
     ).fit(X, y)
@@ -249,7 +249,7 @@ def test_gaussian_processes_through_landmarks(regression, tmp_path):
         sparse, all_rows = (
             riesz.GaussianProcessRegressor(**settings, landmarks=m).fit(X, target) for m in (12, len(X))
         )
-        # Where each row is a landmark it is the same process.
+        # If each row is a landmark, it is the same process.
         for option in ("return_std", "return_cov"):
             for a, b in zip(all_rows.predict(new, **{option: True}), exact.predict(new, **{option: True})):
                 np.testing.assert_allclose(a, b, atol=1e-6)
@@ -262,7 +262,7 @@ def test_gaussian_processes_through_landmarks(regression, tmp_path):
         loaded = riesz.Expansion.load(tmp_path / "m.riesz")
         for a, b in zip(loaded.predict(new, return_std=True), sparse.predict(new, return_std=True)):
             np.testing.assert_allclose(a, b.reshape(a.shape), rtol=1e-9)
-    # Tuning raises the bound.
+    # Tuning increases the bound.
     tuned = riesz.GaussianProcessRegressor(kernel, landmarks=12).fit(X, y)
     fixed = riesz.GaussianProcessRegressor(kernel, landmarks=12, alpha=0.1, optimizer=None).fit(X, y)
     assert tuned.log_marginal_likelihood_value_ > fixed.log_marginal_likelihood_value_
@@ -390,7 +390,7 @@ def test_search_pipelines_frames_and_explanations(regression):
         assert cross_val_score(model, iris.data, iris.target, cv=3).mean() > 0.93
         model.fit(iris.data, iris.target)
         explanation = riesz.Explainer(model, iris.data[::15])(iris.data[:3])
-        # The pairs of classes of a support vector machine have outputs beside the classes.
+        # A support vector machine has outputs for pairs of classes, in addition to classes.
         outputs = 6 if isinstance(classifier, riesz.SVC) else 3
         assert explanation.values.shape == (3, 4, outputs) and explanation.certificate.holds
 
@@ -418,7 +418,7 @@ def test_penalties_are_chosen_on_held_out_rows(regression):
         for gamma, sample_weight in [("scale", None), (0.2, None), ("scale", weights)]:
             model.set_params(gamma=gamma)
             with warnings.catch_warnings():
-                # Where the best is the largest or smallest of those tried.
+                # The best value may be the largest or the smallest candidate.
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 model.fit(X, target, sample_weight)
             chosen_by = dict(model.expansion_._core.card)["chosen by"]
@@ -426,7 +426,7 @@ def test_penalties_are_chosen_on_held_out_rows(regression):
             assert (
                 ("leave-one-out" in chosen_by) if count is None else f"on {count} held-out folds" in chosen_by
             )
-            # What was chosen, fitted again with numbers, is the same; a gamma that is a number is kept.
+            # A fit with the chosen numbers gives the same model; a numeric gamma is kept.
             numbers = clone(model).set_params(
                 kernel=model.kernel_, folds=None, **{name: getattr(model, f"{name}_")}
             )
@@ -435,7 +435,7 @@ def test_penalties_are_chosen_on_held_out_rows(regression):
             kept = clone(model).set_params(folds=None, **{name: 1.0}).fit(X, target, sample_weight)
             assert gamma == "scale" or kept.kernel_ == model.kernel_
             assert getattr(kept, f"{name}_") == 1.0
-    # By the leave-one-out errors themselves, over the ridges that are tried.
+    # The choice by the leave-one-out errors themselves, over the candidate ridges.
     model = riesz.KernelRidge("auto", gamma=0.2).fit(X, y)
     gram = np.exp(-0.2 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
 
@@ -444,9 +444,9 @@ def test_penalties_are_chosen_on_held_out_rows(regression):
         return np.mean((inverse @ y / np.diag(inverse)) ** 2)
 
     tried = 10.0 ** (np.arange(-24, 13) / 4)
-    # To the last digit, which the model card does not have.
+    # To the last digit, which the model card rounds.
     assert model.alpha_ in tried and model.alpha_ == min(tried, key=error)
-    # The gram matrix that penalises protected features is that of the kernel as it is.
+    # With protected features the length scales stay as given, because the penalty depends on them.
     fair = riesz.KernelRidge("auto", protect=[0], protect_strength=1e6).fit(X, y)
     assert fair.kernel_ == riesz.KernelRidge().fit(X, y).kernel_
     assert np.abs(riesz.Explainer(fair, X)(X).values[:, 0]).mean() < 1e-3
@@ -462,14 +462,14 @@ def test_length_scales_are_medians_of_the_rows(regression):
             actual = riesz.KernelRidge(kernel=kernel, gamma=gamma).fit(X, y)
             expected = riesz.KernelRidge(kernel=factor(length)).fit(X, y)
             np.testing.assert_allclose(actual.predict(X), expected.predict(X), rtol=1e-12)
-        # A row of weight 0 is no row.
+        # A row of weight 0 is ignored.
         counted = np.where(np.arange(len(X)) % 3 > 0, weights, 0.0)
         actual = riesz.SVR(gamma=gamma).fit(X, y, counted)
         rows = counted > 0
         np.testing.assert_allclose(
             actual.predict(X), riesz.SVR(gamma=gamma).fit(X[rows], y[rows], counted[rows]).predict(X)
         )
-    # Of the factor's own columns, wherever it stands, and where the tuning of a process starts.
+    # Medians of the factor's own columns, in any position, are also the start of the tuning of a process.
     kernel = (
         2.0
         * RBF("median", columns=[0, 2])
@@ -487,7 +487,7 @@ def test_length_scales_are_medians_of_the_rows(regression):
         X, y
     )
     np.testing.assert_allclose(process.predict(X), expected.predict(X), rtol=1e-10)
-    # No more than 1,000 rows are looked at; a column of few values has its spread.
+    # At most 1,000 rows are used; a column with few distinct values has its standard deviation.
     many_rows = np.random.default_rng(0).normal(size=(2500, 2))
     actual = RBF("median")._fitted_to(many_rows, ["a", "b"])
     np.testing.assert_allclose(actual.length_scale, np.median(pdist(many_rows[np.arange(1000) * 5 // 2])))
@@ -578,11 +578,11 @@ def test_columns_of_categories_are_taken_as_they_are(cities):
             np.testing.assert_allclose(model.predict(rows), expected, rtol=1e-10)
         assert list(model.feature_names_in_) == ["city", "a", "kind", "b"] and model.n_features_in_ == 4
         assert model.expansion_.levels["city"] == ["Bern", "Oslo", "Rome"]
-        # What rows say of length scales is said by the columns of numbers.
+        # Length scales only depend on the numeric columns.
         numbers = riesz.KernelRidge(0.3, gamma="median").fit(frame[["a", "b"]], y)
         scaled = riesz.KernelRidge(0.3, gamma="median").fit(rows, y)
         assert repr(numbers.kernel_.length_scale) in repr(scaled.kernel_)
-    # A category that the type declares is known, though no row has it.
+    # A category of the column's type is known even if no row has it.
     frame_of = lambda **cells: frame[:2].assign(**cells)
     model = pickle.loads(pickle.dumps(clone(model).fit(frame, y)))
     ruins = model.predict(frame_of(kind=pd.Categorical(["ruin", "ruin"], ["ruin"])))
@@ -598,7 +598,7 @@ def test_columns_of_categories_are_taken_as_they_are(cities):
         model.predict(frame[["a", "city", "kind", "b"]])
     with pytest.raises(ValueError, match="RBF reads the column 'city', which holds categories"):
         riesz.KernelRidge(kernel=RBF(columns=["city", "a"])).fit(frame, y)
-    # A column of truth values, and of numbers as objects, is one of numbers as it was.
+    # A column of booleans, or of numbers as objects, is numeric.
     plain = frame[["a", "b"]].assign(c=np.arange(50) % 2 == 0).astype({"a": object})
     assert not riesz.KernelRidge().fit(plain, y).expansion_.levels
 
@@ -672,8 +672,8 @@ def test_whole_weights_repeat_rows(regression):
         weighted = clone(model).fit(X, target, counts)
         again = clone(model).fit(X[repeated], target[repeated])
         np.testing.assert_allclose(weighted._outputs(X), again._outputs(X), atol=1e-6)
-    # scikit-learn's support vector machines count each row once in what they take from the rows, which
-    # numbers say here.
+    # scikit-learn's support vector machines ignore weights in quantities that they compute from the rows, so
+    # these are given as numbers here.
     near = dict(rtol=2e-5, atol=1e-5)
     theirs = svm.SVC(class_weight="balanced", tol=1e-7).fit(X, labels, counts)
     classes, class_counts = np.unique(labels, return_counts=True)
@@ -685,7 +685,7 @@ def test_whole_weights_repeat_rows(regression):
     np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), **near)
     differently = riesz.SVC(tol=1e-7, class_weight="balanced").fit(X, labels, counts)
     assert np.abs(differently.decision_function(X) - theirs.decision_function(X)).max() > 1e-3
-    # Its logistic regression counts them as often as their weight says.
+    # Its logistic regression counts rows by their weights.
     theirs = LogisticRegression(C=2.0, class_weight="balanced", tol=1e-12, max_iter=10_000).fit(
         X, labels, counts
     )
@@ -757,8 +757,8 @@ def test_logistic_regression_through_all_rows_is_the_dense_one():
 
 
 def test_the_error_of_landmarks_is_within_its_deviations(tmp_path):
-    """Most predictions and values through landmarks are within 1.96 deviations of those with all rows as
-    points, which scikit-learn's ridge has."""
+    """Most predictions and values through landmarks are within 1.96 deviations of those of scikit-learn's
+    ridge regression, which has all rows as points."""
     from sklearn.kernel_ridge import KernelRidge
 
     rng = np.random.default_rng(3)

@@ -1,4 +1,4 @@
-"""Explanations: picking, other tools, files."""
+"""Explanations: selection, conversion to other libraries, files."""
 
 import io
 import json
@@ -394,14 +394,14 @@ def test_categorical_columns_of_model_files_take_the_users_own_values(tmp_path):
     explanation = riesz.Explainer(str(tmp_path / "m.riesz"), frame[:10])(frame[30:])
     np.testing.assert_array_equal(explanation.values, riesz.Explainer(coded, codes[:10])(codes[30:]).values)
     assert explanation.certificate.holds and (explanation.data == frame[30:].to_numpy()).all()
-    # Mixtures of columns are taken before they are encoded.
+    # Mixtures of columns are computed before the encoding.
     polynomial = riesz.Expansion(
         k.Polynomial(2, 1e-2, columns=["age", "zone"]), codes[:30], rng.normal(size=30)
     )
     polynomial.save(tmp_path / "p.riesz")
     with_levels(tmp_path / "p.riesz", **levels)
     with pytest.raises(
-        ValueError, match="polynomial over 'zone' is not allowed: unseen levels take a kernel that only asks"
+        ValueError, match="polynomial over 'zone' is not allowed: unseen levels need a kernel that"
     ):
         riesz.Expansion.load(tmp_path / "p.riesz").with_unseen()
     estimated = riesz.Explainer(tmp_path / "p.riesz", frame[:10])(frame[30:])
@@ -429,6 +429,7 @@ def test_categorical_columns_of_model_files_take_the_users_own_values(tmp_path):
             riesz.Explainer(model, wrong)
 
 
+# Long: a table of cases.
 def test_hostile_input(data, tmp_path):
     X, y = data
     model = SVR().fit(X, y)
@@ -531,7 +532,7 @@ def test_importing_is_light():
 
 
 def test_ctrl_c_is_honoured():
-    # Minutes of work, of which the first chunk alone takes long; how soon it stops is not timed.
+    # The work takes minutes, and its first chunk is long; the time until it stops is not tested.
     script = """
 import _thread, threading, numpy as np, riesz
 rng = np.random.default_rng(0)
@@ -597,7 +598,7 @@ def test_unseen_levels_are_none_of_the_known_ones(tmp_path):
             assert np.isfinite(std).all()
             explanation = riesz.Explainer(expansion)(new)
             assert explanation.certificate.holds and (explanation.data == new.to_numpy()).all()
-            # By the definition of the game: absent features have the factor 1.
+            # In the functional game, absent features have the factor 1.
             none, age, city, joint = (
                 k @ coef for k in (np.ones((3, 30)), near, city_factor, near * city_factor)
             )
@@ -612,8 +613,7 @@ def test_unseen_levels_are_none_of_the_known_ones(tmp_path):
 
 
 def test_files_take_their_columns_by_name(tmp_path, data):
-    """Rows are matched by the names of columns, whatever others there are; the tests of the command line say
-    the same."""
+    """Rows are matched by column names, and other columns are ignored, as on the command line."""
     X, y = data
     frame = pd.DataFrame(X, columns=["age", "sex", "bmi", "bp"])
     riesz.KernelRidge().fit(frame, y).save(tmp_path / "m.riesz")
@@ -637,7 +637,7 @@ def test_files_take_their_columns_by_name(tmp_path, data):
     with pytest.raises(ValueError, match="the columns of X are"):
         model.predict(frame.rename(columns={"age": "years"}))
 
-    # LIBSVM files leave zeros out, so that a feature that is zero in all support vectors shows in rows alone.
+    # LIBSVM files omit zeros, so a feature that is zero in all support vectors only occurs in rows.
     path = tmp_path / "l.model"
     head = "svm_type epsilon_svr\nkernel_type rbf\ngamma 0.5\nnr_class 2\ntotal_sv 2\nrho 0.1\nSV\n"
     path.write_text(head + "1 1:1 2:0.5\n-1 1:0.2\n")
@@ -660,8 +660,8 @@ def test_files_take_their_columns_by_name(tmp_path, data):
 
 
 def test_pages_of_files_show_what_a_classifier_decides(single, tmp_path):
-    """The decisions that 'riesz explain' writes with the explanation; older files, and explanations of
-    regressions, have none."""
+    """The class decisions that 'riesz explain' writes with the explanation. Older files, and explanations
+    of regressions, have none."""
     single.save(tmp_path / "plain.json")
     file = json.loads((tmp_path / "plain.json").read_text())
     probabilities = np.linspace(0.0, 1.0, 6)
@@ -681,14 +681,12 @@ def test_pages_of_files_show_what_a_classifier_decides(single, tmp_path):
         pickle.loads(pickle.dumps(loaded)),
         loaded[2:5],
     ):
-        assert "What is explained: the log-odds of ill" in page_of(explanation)
+        assert "Explained output: the log-odds of ill" in page_of(explanation)
     assert '"of":[0.4,0.6,0.8]' in page_of(loaded[2:5]).replace("0.6000000000000001", "0.6")
-    assert "What is explained" not in page_of(single)
+    assert "Explained output" not in page_of(single)
     file["decisions"]["chosen"] = [2] * 6
     (tmp_path / "e.json").write_text(json.dumps(file))
-    with pytest.raises(
-        ValueError, match="the classes and probabilities are not those of 6 rows and 1 outputs"
-    ):
+    with pytest.raises(ValueError, match="the classes and probabilities do not match 6 rows and 1 outputs"):
         riesz.Explanation.load(tmp_path / "e.json")
 
 
@@ -710,6 +708,6 @@ def test_numbers_of_columns_are_shown_with_their_names(data):
     )
     again = riesz.KernelRidge(kernel=eval(repr(kernel), vars(k))).fit(frame, y)
     np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
-    # Without names there are none to show; one number for all columns is told once.
+    # Without names there are none to show; one number for all columns is shown once.
     assert repr(riesz.KernelRidge(kernel=k.RBF(lengths)).fit(X, y).kernel_) == f"RBF(length_scale={lengths})"
     assert "rbf(lengthscale=1.5)" in repr(riesz.KernelRidge(kernel=k.RBF(1.5)).fit(frame, y).expansion_)

@@ -1,4 +1,4 @@
-"""SelectHSIC: scikit-learn's contract, and what it finds."""
+"""SelectHSIC: scikit-learn's contract and the selected features."""
 
 import pickle
 

@@ -1,5 +1,5 @@
-"""Effects across studies, against worlds whose effects are known and against what must follow from their
-joint covariance."""
+"""Effects across studies, against worlds with known effects and against consequences of their joint
+covariance."""
 
 import os
 import pickle
@@ -20,8 +20,8 @@ GRID = np.array([-1.5, -0.5, 0.0, 1.0])
 
 
 def linear(seed=0, n=60):
-    """The slope of volume by dose is -1 if it is set, and +0.2 if it is seen: age makes people take it, and
-    their psa rise."""
+    """The slope of volume with respect to dose is -1 if the dose is set, and +0.2 if it is observed: age
+    increases both the dose and psa."""
     rng = np.random.default_rng(seed)
     age = rng.normal(size=n)
     dose = age + 0.8 * rng.normal(size=n)
@@ -70,13 +70,13 @@ def test_setting_is_not_seeing():
         seen.append(fitted(linear(seed), None, randomized=True).effect(1.0, baseline=0.0).mean[0])
     assert 0.0 < np.median(seen) < 0.4
     assert np.sum(np.abs(scores) < 1.96) >= 8 and np.max(np.abs(scores)) < 4
-    # Nor is it so sure of itself that all are in the middle.
+    # The posterior is not so certain that all scores are near 0.
     assert np.max(np.abs(scores)) > 0.3
 
 
 def test_levels_of_the_effect(model):
     effect = model.effect(GRID)
-    # People are -0.1 to 0.1 years off on average, which volumes have twice.
+    # The mean age of the sample is off by -0.1 to 0.1, and this error counts twice in volume.
     np.testing.assert_array_less(np.abs(effect.mean - (3 - GRID)), 3 * effect.sd)
     low, high = effect.interval(0.8)
     np.testing.assert_allclose(high - low, 2 * 1.2815515655446004 * effect.sd)
@@ -148,7 +148,7 @@ def test_slopes_are_limits_of_contrasts(model):
 def test_populations_and_conditions(model):
     first = linear()[0]
     everyone, study_effect = model.effect(GRID), model.effect(GRID, population=first)
-    # The people of study 1, taken as they are, are those of the effect but for who happened to be in it.
+    # The population of study 1 as it is has the same effect, except for the sampling of its people.
     np.testing.assert_allclose(study_effect.mean, everyone.mean)
     np.testing.assert_allclose(
         study_effect.cov, everyone.cov - everyone.part_covariances["adjustment"], atol=1e-10
@@ -163,7 +163,7 @@ def test_populations_and_conditions(model):
     )
     np.testing.assert_allclose(model.effect(GRID, population=members, weights=[2, 0]).mean, member_effects[0])
     np.testing.assert_allclose(model.effect(GRID, given={"age": -1.0}).mean, member_effects[0])
-    # psa is age higher, and volume two ages; those who took a dose of 1 have an age of 1/1.64 on average.
+    # psa increases with age, and volume with twice the age; the mean age given a dose of 1 is 1/1.64.
     for effect, age in [
         (model.effect(GRID, given={"age": 1.0}), 1.0),
         (model.effect(GRID, among=1.0), 1 / 1.64),
@@ -186,7 +186,8 @@ def test_two_covariates():
     np.testing.assert_allclose(
         conditional.mean, model.effect([0.0, 1.0], population={"age": [1.0], "bmi": [0.5]}).mean
     )
-    # Volumes are 3 + 2 age + bmi - dose; a bmi tells 0.8 of its own of the age, and an age of the bmi.
+    # The mean of volume is 3 + 2 age + bmi - dose; given bmi the mean of age is 0.8 bmi, and given age the
+    # mean of bmi is 0.8 age.
     partial = model.effect([0.0, 1.0], given={"bmi": 0.5})
     np.testing.assert_array_less(np.abs(partial.mean - [4.3, 3.3]), 3 * partial.sd)
     partial = model.effect([0.0, 1.0], given={"age": 1.0})
@@ -195,7 +196,7 @@ def test_two_covariates():
 
 
 def test_covariates_that_both_studies_share():
-    """The outcome depends on age, too."""
+    """The outcome also depends on age."""
     first, second = linear()
     rng = np.random.default_rng(0)
     second["age"] = 0.5 * second.psa + rng.normal(size=60)
@@ -203,7 +204,7 @@ def test_covariates_that_both_studies_share():
     model = fitted([first, second], GRAPH + "; age -> volume")
     assert model.identification_.bridges[-1].passive == ("age",) and set(model.unmatched_) == {"age", "psa"}
     effect, contrast = model.effect(GRID), model.effect(1.0, baseline=0.0)
-    # Without age the slope of volume by psa would be more than 2.
+    # Without age the slope of volume with respect to psa would exceed 2.
     assert abs(contrast.mean[0] + 1.0) < 2 * contrast.sd[0] < 0.5
     np.testing.assert_array_less(np.abs(effect.mean - (3 - GRID)), 3 * effect.sd)
     drawn = effect.sample(20000, 0)
@@ -239,7 +240,7 @@ def test_order_and_threads_change_nothing(model, tmp_path):
 
 
 def test_explanations_follow_from_the_joint_covariance(drugs):
-    """Shapley values of two treatments are sums over effects at rows that mix treatments."""
+    """Shapley values of two treatments are sums over effects at rows with mixed treatments."""
     rng = np.random.default_rng(0)
     background, x = rng.normal(size=(5, 2)), np.array([0.8, -1.1])
     explanation = drugs.explain(x[None], background, covariance=True)
@@ -349,7 +350,7 @@ def test_three_studies():
 
 
 def test_front_door():
-    """The slope of volume is -1 if the dose is set, and about 1 if it is seen."""
+    """The slope of volume is -1 if the dose is set, and about 1 if it is observed."""
     rng = np.random.default_rng(0)
     hidden = rng.normal(size=100)
     dose = hidden + 0.7 * rng.normal(size=100)
@@ -372,7 +373,8 @@ def test_unmatched_mediators_are_warned_of():
     low, high = second.psa.min(), second.psa.max()
     share = np.mean((first.psa < low) | (first.psa > high))
     message = (
-        f"study 2 has no psa below {low:.4g} or above {high:.4g}; {share:.0%} of study 1's rows are there"
+        f"study 2 has no psa below {low:.4g} or above {high:.4g}; "
+        f"{share:.0%} of study 1's rows have such values"
     )
     with pytest.warns(UserWarning, match=message.replace(".", r"\.")):
         model = fitted([first, second])

@@ -1,5 +1,5 @@
-"""Questions about effects across studies besides the curve: the mediators they go through, the study to
-extend, the influence of confounding, and whether data support them."""
+"""Questions about effects across studies other than the curve: the contributions of mediators, the study
+to extend, the influence of confounding, and the support by the data."""
 
 import pickle
 
@@ -32,11 +32,11 @@ def model():
 
 
 def test_doses_that_covariates_rule_out_have_no_support():
-    with pytest.warns(UserWarning, match="all but decides dose"):
+    with pytest.warns(UserWarning, match="almost determines dose"):
         no_overlap = fitted(world(0.05))
     effect = no_overlap.effect([-1.0, 0.0, 1.0])
     assert not effect.support.any() and (effect.standing["overlap"] < 0.3).all()
-    # For people of that age it is what they take.
+    # People of that age take this dose.
     assert no_overlap.effect(1.0, given={"age": 1.0}).standing["overlap"] == 1
     contrast = fitted(world(0.8)).effect(0.0, baseline=6.0)
     assert contrast.standing["overlap"] == 0 and not contrast.support[0]
@@ -57,7 +57,7 @@ def test_people_unlike_the_rows_have_no_support():
 
 
 def two_paths(seed=0, n=120):
-    """Volume is 2 psa + psv²/2 and, of a dose d, psa is d + age and psv 1 - d / 2, but for noise."""
+    """Volume is 2 psa + psv²/2; with a dose d, psa is d + age and psv is 1 - d / 2, all plus noise."""
     rng = np.random.default_rng(seed)
     age = rng.normal(size=n)
     dose = 0.7 * age + rng.normal(size=n)
@@ -81,8 +81,8 @@ def test_an_effect_goes_through_its_mediators():
     assert shares.mediators == ("psa", "psv")
     np.testing.assert_allclose(shares.mean, effect.mean, rtol=1e-12)
     np.testing.assert_allclose(shares.values.sum(axis=1) + shares.base_values, shares.mean, rtol=1e-12)
-    # The outcome is a sum, and so each share is known; a background adds a constant to it, that a contrast
-    # has not.
+    # The outcome is a sum, so each share is known. A background adds a constant to it, which cancels in a
+    # contrast.
     contrast = model.explain_mediators(1.0, baseline=-0.8)
     np.testing.assert_allclose(contrast.values[0], shares.values[2] - shares.values[0], rtol=1e-9)
     assert contrast.values[0] == pytest.approx([2 * 1.8, (0.5**2 - 1.4**2) / 2], abs=0.25)
@@ -106,7 +106,7 @@ def test_rows_are_worth_most_where_little_is_known(model):
     near, far = model.worth(0.5, study=1, rows=rows)
     assert near > 10 * far
     assert len(model.worth(0.5, study=2, rows={"psa": [0.0, 1.0, 2.0]})) == 3
-    # Of few rows each counts for more.
+    # With few rows each one has more value.
     first, second = world(0.8)
     small_study = fitted([first, second.head(12)]).worth(0.5, baseline=-0.5)
     assert small_study["study 2"] > 2 * study_gains["study 2"]
@@ -120,7 +120,7 @@ def test_rows_are_worth_most_where_little_is_known(model):
 
 def test_seeing_is_not_setting(model):
     seen, done = model.as_seen(1.0, baseline=0.0), model.effect(1.0, baseline=0.0)
-    # Set, a dose lowers volume by 1; seen, age comes with it, .61 of it a dose.
+    # Setting a dose lowers volume by 1; an observed dose predicts an age of .61 per unit.
     assert seen.mean[0] == pytest.approx(-1 + 2 * 1 / 1.64, abs=3 * seen.sd[0])
     assert done.mean[0] == pytest.approx(-1, abs=3 * done.sd[0])
     assert seen.what == "E[volume | dose] less that at dose = 0"
@@ -128,7 +128,7 @@ def test_seeing_is_not_setting(model):
     assert again.mean[0] == seen.mean[0]
     with_landmarks = fitted(world(0.8), landmarks=30).as_seen(1.0, baseline=0.0)
     assert with_landmarks.mean[0] == pytest.approx(seen.mean[0], abs=4 * seen.sd[0])
-    with pytest.raises(ValueError, match="the effect is as it is seen"):
+    with pytest.raises(ValueError, match="the effect equals the association"):
         fitted(
             [study.drop(columns="age", errors="ignore") for study in world(0.8)], None, randomized=True
         ).as_seen(0.0)
@@ -146,7 +146,7 @@ def test_published_posteriors(model):
     grid = np.array([-0.5, 0.5])
     ours, landmarks = model.effect(grid), model.published(grid)
     integrals = model.published(grid, form="integrals")
-    # Landmarks are all places of the measure of rows, and so both forms say the same, but for the jitter.
+    # The landmarks are all places of the rows' measure, so both forms agree up to the jitter.
     np.testing.assert_allclose(landmarks.mean, integrals.mean, rtol=1e-3)
     assert np.abs(landmarks.mean - ours.mean).max() < 0.5 and list(landmarks.parts) == [
         "study 1",

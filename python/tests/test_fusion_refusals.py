@@ -1,4 +1,4 @@
-"""Refusals of effects across studies, by name."""
+"""Error messages for effects across studies."""
 
 import warnings
 
@@ -37,7 +37,7 @@ def refused(words, graph=GRAPH, change=lambda first, second: [first, second], **
         refused("without a graph, say which columns to adjust for", graph=None),
         refused("adjust and randomized exclude one another", adjust="age", randomized=True),
         refused("draws = -1", draws=-1),
-        refused("there is no effect to learn", graph="age -> dose; psa -> volume; dose; psa"),
+        refused("there is no effect to estimate", graph="age -> dose; psa -> volume; dose; psa"),
         refused(
             "volume depends on age beside the mediators.* with chains of three studies or more this is not "
             "computed yet",
@@ -70,7 +70,7 @@ def refused(words, graph=GRAPH, change=lambda first, second: [first, second], **
             change=lambda first, second: [first, second.assign(psa=second.psa * 1000 + 9000)],
         ),
         refused(
-            "no common support in psa: it is 'I' or 'II' in study 1, which study 2 has not",
+            "no common support in psa: it is 'I' or 'II' in study 1, which does not occur in study 2",
             change=lambda first, second: [
                 first.assign(psa=np.where(first.psa > 0, "I", "II")),
                 second.assign(psa=np.where(second.psa > 0, "one", "two")),
@@ -134,7 +134,7 @@ def test_other_refusals(model, drugs):
         model.derivative(0.0, step=0)
     with pytest.raises(ValueError, match="level = 95: it is between 0 and 1"):
         model.effect(0.0).interval(95)
-    with pytest.warns(UserWarning, match="b does nothing beside a: leave it out"):
+    with pytest.warns(UserWarning, match="b has no effect in addition to a: leave it out"):
         graph = "age -> a; age -> psa; b -> a; a -> psa; psa -> volume"
         reduced = fitted(several(), graph, treatment=["a", "b"])
     assert reduced.treatments_ == ("a",)
@@ -153,5 +153,5 @@ def test_treatments_that_covariates_all_but_decide_are_warned_of(noise):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit([first, second])
-    notes = [note for note in model.warnings_ if "age, kind all but decide dose" in note]
+    notes = [note for note in model.warnings_ if "age, kind almost determine dose" in note]
     assert len(notes) == (noise == 0.1)

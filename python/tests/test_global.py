@@ -1,4 +1,4 @@
-"""Which features matter overall: against enumeration, pick-freeze estimates and published closed forms."""
+"""Global importance of features, against enumeration, pick-freeze estimates and published closed forms."""
 
 from itertools import product
 from math import factorial
@@ -96,7 +96,7 @@ def test_pipelines_groups_outputs_and_frames():
 
 
 def test_expected_indices_are_means_over_draws():
-    """Exactly: against draws of the process at all rows that independent features make."""
+    """Exact comparison with draws of the process at all rows of independent features."""
     model = riesz.GaussianProcessRegressor(kernel=RBF(1.0), alpha=0.3, optimizer=None).fit(X[:25, :2], y[:25])
     rows = X[30:34, :2]
     grid = np.array(list(product(*rows.T)))
@@ -236,7 +236,7 @@ def test_components_of_a_process_have_bands():
     rows = X[40:50, :2]
     anova, row = riesz.functional_anova(model, rows), np.array([[0.3, -0.4]])
     component = anova.component(0, row)
-    # The component is a mean over the other column's values less one over both.
+    # The component is a mean over the other column's values minus a mean over both columns.
     fixed_rows = np.column_stack([np.full(10, 0.3), rows[:, 1]])
     grid = np.array(list(product(rows[:, 0], rows[:, 1])))
     weights = np.concatenate([np.full(10, 0.1), np.full(100, -0.01)])
@@ -259,7 +259,7 @@ def test_places_of_whole_numbers_lie_between_them():
 
 
 def test_posteriors_of_scikit_learn_are_taken():
-    """A smooth process: coefficients of what it hardly knows must not drown a draw."""
+    """A smooth process: rounding errors of poorly determined coefficients must not dominate a draw."""
     model = GaussianProcessRegressor(SklearnRBF(2.0), alpha=0.01, optimizer=None).fit(X[:, :2], y)
     assert riesz.functional_anova(model, X[:, :2]).component(0).sd is not None
     indices = riesz.sobol_indices(model, X[:, :2], posterior=True, draws=200)

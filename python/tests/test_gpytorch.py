@@ -1,7 +1,7 @@
 """GPyTorch's exact Gaussian processes, against enumeration with the model's own predictions.
 
-GPyTorch comes with gigabytes of PyTorch, which `scripts/test` does not install:
-`.venv/bin/pip install gpytorch` to run these."""
+GPyTorch needs gigabytes of PyTorch, which `scripts/test` does not install: run
+`.venv/bin/pip install gpytorch` for these tests."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ class Warped(Process):
 
 
 def settled(kernel):
-    """A kernel with parameters that are not all alike."""
+    """A kernel whose parameters all differ."""
     for k, (_, parameter) in enumerate(kernel.named_parameters()):
         parameter.data = (
             parameter.data + 0.3 * torch.arange(1, parameter.numel() + 1).reshape(parameter.shape) + 0.1 * k
@@ -78,7 +78,7 @@ def test_kernels(name, data):
 
 @pytest.mark.filterwarnings("ignore")
 def test_covariances_are_those_of_the_process(data):
-    """With two features, φ_0 - φ_1 is what the first alone is worth less the second."""
+    """With two features, φ_0 - φ_1 = v({0}) - v({1})."""
     X, y = data[0][:, :2], data[1]
     model = Process(X, y, settled(gk.ScaleKernel(gk.RBFKernel(ard_num_dims=2)))).double()
     explanation = riesz.Explainer(model, X[:6], covariance=True)(X[20:22])
@@ -144,7 +144,7 @@ class Curved(gpytorch.means.Mean):
 
 
 class Approximate(gpytorch.models.ApproximateGP):
-    """Through inducing points, with a variational distribution that was moved."""
+    """A process through inducing points, with a changed variational distribution."""
 
     def __init__(self, points):
         distribution = gpytorch.variational.CholeskyVariationalDistribution(len(points))
@@ -158,7 +158,7 @@ class Approximate(gpytorch.models.ApproximateGP):
 
 
 class Tasks(gpytorch.models.ExactGP):
-    """Two outputs that depend on each other."""
+    """Two dependent outputs."""
 
     def __init__(self, X, Y):
         super().__init__(
@@ -174,7 +174,7 @@ class Tasks(gpytorch.models.ExactGP):
 
 
 class Batch(gpytorch.models.ExactGP):
-    """Two processes side by side."""
+    """A batch of two processes."""
 
     def __init__(self, X, Y):
         size = torch.Size([2])

@@ -1,4 +1,4 @@
-"""Interactions against shapiq, from all coalitions, and against least squares."""
+"""Interactions against shapiq, enumeration of all coalitions, and least squares."""
 
 import pickle
 from itertools import combinations
@@ -44,7 +44,7 @@ def test_interactions_are_those_of_shapiq(index, order):
         converted = explanation[i].to_shapiq()
         assert converted.max_order == order
         for subset, k in converted.interaction_lookup.items():
-            # shapiq takes the game as it is, from which the base value is not taken off.
+            # shapiq's game includes the base value.
             truth = peer[subset]
             assert (
                 abs(converted.values[k] - truth) <= explanation.bound[i] + 1e-9 * np.abs(peer.values).max()
@@ -63,8 +63,8 @@ def test_interactions_are_those_of_shapiq(index, order):
 
 @pytest.mark.parametrize("index", ["FSII", "FBII"])
 def test_faithful_indices_solve_least_squares(index):
-    """Weighted least squares over all coalitions, the ends being constraints for FSII (Tsai, Yeh and
-    Ravikumar 2023)."""
+    """Weighted least squares over all coalitions; for FSII the empty and the grand coalition are
+    constraints (Tsai, Yeh and Ravikumar 2023)."""
     model, d = SVR(C=100.0).fit(X, y), X.shape[1]
     explanation = riesz.Explainer(model, BACKGROUND, index=index)(ROWS[:1])
     coalitions = np.array([[mask >> j & 1 for j in range(d)] for mask in range(2**d)])
@@ -148,7 +148,7 @@ def test_plots_of_pairs():
 
 
 def sizes(explanation, a, b):
-    """The pair's mean |value|, or a feature's own, by its name."""
+    """The pair's mean |value|, or a feature's own mean |value|, by name."""
     names = (
         [explanation.feature_names[a]] if a == b else [explanation.feature_names[k] for k in sorted((a, b))]
     )
@@ -168,11 +168,11 @@ def test_the_matrix_of_pairs(order):
             assert np.isclose(shown[a, b], sizes(explanation, a, b)) and np.ma.is_masked(other[a, b])
     assert [t.get_text() for t in ax.get_yticklabels()] == explanation.feature_names[:6]
     assert (
-        "Of three features: " in ax.get_xlabel() and "and 17 more." in " ".join(ax.get_xlabel().split())
+        "Sets of three features: " in ax.get_xlabel() and "and 17 more." in " ".join(ax.get_xlabel().split())
     ) == (order == 3)
     row = riesz.plots.interactions(explanation[1], max_display=3)
     matrix = row.images[0].get_array().filled(0.0) + row.images[1].get_array().filled(0.0)
-    # Those that take part in most, by hand.
+    # The features with the largest interactions, computed by hand.
     part = [
         sum(abs(v) for name, v in zip(explanation.feature_names, explanation.values[1]) if f"x{j}" in name)
         for j in range(6)
@@ -181,7 +181,7 @@ def test_the_matrix_of_pairs(order):
     assert [t.get_text() for t in row.get_xticklabels()] == [f"x{j}" for j in kept]
     by_name = dict(zip(explanation.feature_names, explanation.values[1]))
     truth = [[by_name[f"x{a}" if a == b else f"x{min(a, b)} × x{max(a, b)}"] for b in kept] for a in kept]
-    assert np.allclose(matrix, truth) and "the 3 features that take part in least" in row.get_xlabel()
+    assert np.allclose(matrix, truth) and "the 3 features with the smallest total" in row.get_xlabel()
     plt.close("all")
 
 
@@ -292,7 +292,7 @@ def test_invalid_top_interactions_are_refused():
     for index in ["shapley", "k-SII(3)"]:
         with pytest.raises(ValueError, match="the strongest pairs are those of sii"):
             riesz.Explainer(model, BACKGROUND, index=index).top_interactions(ROWS)
-    with pytest.raises(riesz.UnsupportedModelError, match="take a kernel that is known"):
+    with pytest.raises(riesz.UnsupportedModelError, match="need a model with a known kernel"):
         riesz.Explainer(model.predict, BACKGROUND).top_interactions(ROWS)
     votes = VotingRegressor([("a", SVR(gamma=1)), ("b", SVR(gamma=2))]).fit(X, y)
     with pytest.raises(riesz.UnsupportedModelError, match="adds up several models"):

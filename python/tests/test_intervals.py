@@ -1,4 +1,4 @@
-"""Whatever states an estimate and an interval: the estimate lies inside, on random small problems."""
+"""Every estimate with an interval lies inside it, for random small problems."""
 
 import numpy as np
 import pandas as pd

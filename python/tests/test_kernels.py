@@ -37,7 +37,7 @@ def test_kernels_come_back_from_json(kind, class_name, arguments):
             kernel = getattr(kernels, class_name)(**arguments, **nu, columns=columns)
             text = kernel._to_json(NAMES)
             assert kernels._from_json(text, NAMES)._to_json(NAMES) == text
-            # A file has one factor a column for kinds that read one.
+            # For kinds that have one column per factor, a file has one factor per column.
             if columns or len(json.loads(text)["terms"][0]["factors"]) == 1:
                 assert kernels._from_json(text, NAMES) == kernel
             points = np.arange(6.0).reshape(2, 3)

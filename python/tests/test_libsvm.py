@@ -101,7 +101,7 @@ def test_features_have_names_and_units():
     frame = pd.DataFrame(x, columns=names)[names[::-1]]
     np.testing.assert_allclose(named.predict(frame), np.array(case["decision"])[:, 0], atol=1e-11)
     assert list(riesz.Explainer(named, frame)(frame[:2]).feature_names) == names
-    with pytest.raises(ValueError, match="above the 2 features"):
+    with pytest.raises(ValueError, match="larger than the given width of 2 features"):
         riesz.Expansion.load(FILES / case["file"], columns=names[:2])
     with pytest.raises(ValueError, match=r"svm-scale range file, line 1: .*begins with 'x'"):
         riesz.Expansion.load(FILES / case["file"], scale=FILES / case["file"])
@@ -115,7 +115,7 @@ def test_sparse_rows_give_the_values_of_dense_rows(kind, monkeypatch):
     X = rng.normal(size=(60, 5)) * (rng.random((60, 5)) < 0.4)
     y, label = X @ rng.normal(size=5), (X[:, 0] + X[:, 1] > 0.1).astype(int)
     rows = kind(X)
-    # Some rows at a time.
+    # Rows are processed in parts.
     monkeypatch.setattr(_validation, "PART_BYTES", 8 * 5 * 7)
     for make, target in (
         (riesz.KernelRidge, y),

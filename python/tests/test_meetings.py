@@ -1,4 +1,4 @@
-"""Further inputs of duels: the side at home, names, contexts, users, ties, bags. The formulas are tested in
+"""Further inputs of duels: home advantage, names, contexts, users, ties, bags. The formulas are tested in
 Rust."""
 
 import pickle
@@ -39,14 +39,14 @@ def test_home_advantage():
     home, away, neutral = (
         model.decision_function(LEFT_ROWS, RIGHT_ROWS, home=side) for side in ("left", "right", None)
     )
-    # A utility: the same for all pairs, and nothing where nobody is at home.
+    # With a utility model the advantage is equal for all pairs, and 0 if nobody is at home.
     np.testing.assert_allclose(home - neutral, neutral - away, rtol=1e-9)
     np.testing.assert_allclose(home - neutral, (home - neutral)[0], rtol=1e-9)
     assert home[0] > away[0]
     mirrored = model.decision_function(RIGHT_ROWS, LEFT_ROWS, home=["right"] * 5)
     np.testing.assert_allclose(mirrored, -home, rtol=1e-9)
     assert model.groups_["home"] == ["left_home", "right_home"]
-    # The same item at home and away is no duel of two alike.
+    # A duel of an item with itself is valid if one side is at home.
     assert model.superiority(LEFT_ROWS[:1], LEFT_ROWS[:1], home="left") > 0.5
     assert model.superiority(LEFT_ROWS[:1], LEFT_ROWS[:1]) == 0.5
 
@@ -63,7 +63,7 @@ def test_names_have_abilities():
         model.predict_proba(best, worst),
         model.predict_proba(best.to_numpy(), worst.to_numpy(), ids=(best.index, worst.index)),
     )
-    # Whoever is not known has the prior's ability, also against another who is not known.
+    # Unknown items have the prior's ability, also against another unknown item.
     mean, sd = model.decision_function(
         equal_items[:1], equal_items[:1], return_std=True, ids=(["new"], ["other"])
     )
@@ -111,7 +111,7 @@ def test_context_kernels_are_kept_as_they_are():
         plain.decision_function(LEFT_ROWS, RIGHT_ROWS),
         rtol=1e-6,
     )
-    # Nothing is known of a context that is like none.
+    # A context that is unlike all others has the prior's prediction.
     np.testing.assert_allclose(apart.decision_function(LEFT_ROWS, RIGHT_ROWS, contexts=[5.0]), 0, atol=1e-9)
 
 
@@ -177,7 +177,7 @@ def test_bags_are_means_of_their_members():
     pair_covariance = model.expansion_.predict(rows, return_cov=True)[1]
     np.testing.assert_allclose(sd, pair_covariance.mean() ** 0.5, rtol=1e-8)
     np.testing.assert_allclose(probabilities[0], probabilities[1][::-1], rtol=1e-9)
-    # The left bag's weights and the right one's sum up to different totals.
+    # The weights of the left and right bags have different totals.
     weighted = [
         (team, item, 1.0 + place if team == "red" else 0.3) for place, (team, item) in enumerate(teams)
     ]
@@ -185,7 +185,7 @@ def test_bags_are_means_of_their_members():
     weighed = model.predict_bags(ITEMS, weighted, [("red", "blue")])
     np.testing.assert_allclose(weighed[0], share @ pair_means, rtol=1e-9)
     np.testing.assert_allclose(weighed[1], (share @ pair_covariance @ share) ** 0.5, rtol=1e-8)
-    # Members' weights are shares, and a bag of one is its item.
+    # Weights of members are normalised, and a bag of one item equals the item.
     single_bags = [(name, name, 3.0) for name in ITEMS.index]
     np.testing.assert_allclose(
         fitted(duels=DUELS, members=single_bags).decision_function(LEFT_ROWS, RIGHT_ROWS),

@@ -1,5 +1,5 @@
-"""Multiplicative models: exact values of means, odds and hazards, against all coalitions of the models' own
-answers."""
+"""Multiplicative models: exact values of means, odds and hazards, against the enumeration of all
+coalitions with the models' own predictions."""
 
 import numpy as np
 import pandas as pd
@@ -48,12 +48,12 @@ def test_means_of_generalised_linear_models(data):
     ]:
         model.fit(X, target)
         check(model, model.predict, X, X[:7], "mean")
-    # The functional game takes no background: an absent feature multiplies by 1.
+    # The functional game needs no background: an absent feature multiplies by 1.
     poisson = PoissonRegressor().fit(X, counts)
     explanation = riesz.Explainer(poisson)(X[:2])
     value = lambda mask: poisson.predict(np.where(mask, X[1], 0.0)[None])[0]
     np.testing.assert_allclose(explanation.values[1], shapley(value, 4), atol=1e-12)
-    # Without a link there is nothing to multiply.
+    # A model with the identity link is not multiplicative.
     linear = TweedieRegressor(power=0, link="identity").fit(X, mean)
     check(linear, linear.predict, X, X[:7], "prediction")
 
@@ -150,7 +150,7 @@ def test_results_of_statsmodels(data):
     frame = pd.DataFrame(design, columns=["const", *"abcd"])
     named = api.GLM(counts, frame, family=api.families.Poisson()).fit()
     assert riesz.Explainer(named, frame[:6])(frame[:2]).feature_names == ["const", *"abcd"]
-    # Others are explained by what they predict.
+    # Other models are explained by their predictions.
     for other, words in [
         (api.GLM(counts > 1, design, family=api.families.Binomial()).fit(), "the link Logit"),
         (api.OLS(counts, design).fit(), "of statsmodels is not read"),
@@ -183,7 +183,8 @@ def test_hazards_of_lifelines(data):
 
 
 def test_tiny_means_are_compared_too(data):
-    """A model that says twice what its coefficients do is another one, however small its means are."""
+    """A model whose predictions are twice those of its coefficients is refused, however small its means
+    are."""
     X, mean, _ = data
     model = GammaRegressor(alpha=0.0).fit(X, 1e-12 * mean)
     assert model.predict(X).max() < 1e-9

@@ -29,7 +29,7 @@ def observational(points, coef, intercept, gamma, reference, x, ridge):
         weights = np.linalg.solve(
             rbf(reference, reference, mask) + b * ridge * np.eye(b), rbf(reference, x[None], mask)[:, 0]
         )
-        # Shrunk towards the mean over the reference.
+        # Shrinkage is towards the mean over the reference.
         mean = coef @ rbf(points, reference, everything).mean(axis=1)
         return (
             coef @ (rbf(points, x[None], mask)[:, 0] * (absent_gram @ weights))
@@ -50,7 +50,7 @@ def test_values_are_those_of_the_definition(data):
     np.testing.assert_allclose(explanation.values, expected, atol=1e-10)
     assert abs(explanation.base_values[0] - ridge.predict(X).mean()) < 1e-10
     assert explanation.provenance.run["ridge"] == "0.01"
-    # Another reference, support vectors, and a pipeline whose columns are the user's.
+    # Another reference, support vectors, and a pipeline explained in the user's columns.
     svr = SVR(gamma=0.2, C=5.0).fit(X, y)
     explanation = riesz.Explainer(svr, X[10:30], game=riesz.Observational(ridge=0.1))(X[:3])
     arguments = svr.support_vectors_, svr.dual_coef_[0], svr.intercept_[0], 0.2, X[10:30]
@@ -92,7 +92,7 @@ def test_targets_hold_for_all_rows_and_classes(data):
     explanation = explainer(rows)
     assert (
         explainer.exactness == explanation.exactness == "estimated"
-        and explainer.reason == "a standard error was asked for"
+        and explainer.reason == "a standard error was requested"
     )
     assert (
         explanation.values.shape == explanation.std_error.shape == (2000, 4, 3)
@@ -125,7 +125,7 @@ def test_dependent_columns_get_equal_values(data):
     row = np.array([[1.5, 1.5]])
     interventional = riesz.Explainer(model, X)(row).values[0]
     shared = riesz.Explainer(model, X, game="observational")(row).values[0]
-    # The model reads both columns in some mixture; given one, the other is known, so they get the same.
+    # The model reads a mixture of both columns. Each determines the other, so they have equal values.
     assert abs(shared[0] - shared[1]) < 0.1 < abs(interventional[0] - interventional[1])
 
 
@@ -141,7 +141,7 @@ def test_values_move_by_no_more_than_the_bound(data):
         assert bound.shape == (1,) and 0 < far <= bound[0] and explainer.robustness([0, 0, 0, 0])[0] == 0
     with pytest.raises(ValueError, match="game = functional"):
         riesz.Explainer(model).robustness(0.1)
-    with pytest.raises(riesz.UnsupportedModelError, match="kernel that is known"):
+    with pytest.raises(riesz.UnsupportedModelError, match="model with a known kernel"):
         riesz.Explainer(model.predict, X).robustness(0.1)
     with pytest.raises(riesz.UnsupportedModelError, match="last step"):
         riesz.Explainer(make_pipeline(StandardScaler(), SVR()).fit(X, y), X).robustness(0.1)
@@ -170,7 +170,7 @@ def test_landmarks_and_random_features_approximate_exact_values(data):
 def test_an_estimate_is_extended_by_new_coalitions_alone(data):
     X, y = data
     wide = np.hstack([X, X[:, ::-1] + np.sin(3 * X)])
-    # Several outputs, and several expansions under one explainer.
+    # Several outputs, and several expansions in one explainer.
     targets = np.column_stack([y, -y])
     processes = riesz.GaussianProcessRegressor(riesz.kernels.RBF(4.0), alpha=0.1, optimizer=None).fit(
         wide, targets
@@ -204,7 +204,7 @@ def test_too_much_memory_is_refused_beforehand(data):
     large_reference = np.tile(X, (20_000, 1)) + np.arange(1_000_000)[:, None] * 1e-7
     with pytest.raises(
         ValueError,
-        match="1000000 reference rows takes .* GB of memory, and .* are free: use fewer reference rows",
+        match="1000000 reference rows needs .* GB of memory, but only .* are free: use fewer reference rows",
     ):
         riesz.Explainer(model, large_reference, game=riesz.Observational(ridge=0.1))
     with pytest.raises(ValueError, match="GB of memory"):

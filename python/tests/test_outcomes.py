@@ -1,4 +1,4 @@
-"""Who won: every way in which tables say so is read alike, and what is not clear is refused. The words are
+"""Outcomes of duels: all spellings in tables are read alike, and ambiguous ones are refused. The words are
 tested in Rust."""
 
 import numpy as np
@@ -54,7 +54,7 @@ def test_scores_wins_and_names_are_outcomes():
     assert abilities(scores=pd.DataFrame(scores)) == expected
     wins = np.array([[end == 1, end == 0, end == 0.5] for end in ENDS], dtype=float)
     assert abilities(wins=wins) == expected
-    # A row may be several duels, and weights are of each of them.
+    # A row may contain several duels, each with the row's weight.
     once = {"wins": wins[:-2], "sample_weight": np.full(7, 3.0)}
     model = riesz.PreferenceClassifier("bradley_terry", ridge=0.5)
     thrice = model.fit(None, DUELS[:-2], **once).abilities_
@@ -93,7 +93,7 @@ def test_missing_outcomes_are_refused_or_left_out():
         left_out = abilities(outcome=outcome, missing="drop")
     shorter = riesz.PreferenceClassifier("bradley_terry", ridge=0.5).fit(None, DUELS[:-1], outcome=ENDS[:-1])
     assert left_out == shorter.abilities_
-    # What else duels have follows.
+    # Other inputs of duels are filtered in the same way.
     home = ["left", "right", "none"] * 3
     users = ["u", "v", "w"] * 3
     model = riesz.PreferenceClassifier("utility", optimizer=None)
@@ -130,7 +130,7 @@ def test_the_side_at_home_may_be_named():
             {"outcome": ["left"] * 8 + ["maybe"]},
             "row 9 of column 'outcome' is 'maybe': the outcome of a duel is left, right or tie",
         ),
-        ({"outcome": ["L"] * 9}, "row 1 of column 'outcome' is 'L': the column's other cells do not say"),
+        ({"outcome": ["L"] * 9}, "row 1 of column 'outcome' is 'L': the column's other cells do not show"),
         ({"outcome": [2.0] * 8 + [0.0]}, "the outcome of a duel is"),
         ({"outcome": ENDS[:-1]}, "one entry for each of the 9 duels"),
         ({"outcome": ENDS, "scores": np.ones((9, 2))}, "outcome and scores"),
@@ -160,8 +160,7 @@ def test_a_leaderboard_takes_nothing_but_duels():
     np.testing.assert_allclose(ranking.utility, mean - mean.mean(), atol=1e-9)
     np.testing.assert_array_equal(ranking.rank, 1 + (mean[:, None] < mean).sum(axis=1))
     assert ranking.best.sum() == pytest.approx(1) and ranking.cyclic_share < 1e-12 and not ranking.triangles
-    # The interval of a utility is that of its normal distribution, whose covariance is the inverse of the
-    # curvature.
+    # The interval of a utility is that of a normal distribution, whose covariance is the inverse Hessian.
     names = {name: i for i, name in enumerate(ranking.items)}
     d = np.zeros((len(LEFT), 4))
     for row, (left, right) in enumerate(zip(LEFT, RIGHT)):

@@ -1,4 +1,5 @@
-"""Owen values against their definition, over orders of the features of the models' own answers."""
+"""Owen values against their definition, as means over orders of the features, with the models' own
+predictions."""
 
 import pickle
 from itertools import permutations
@@ -14,7 +15,7 @@ import riesz
 X, y = load_diabetes(return_X_y=True, as_frame=True)
 X = X.iloc[:, :5] * 20.0
 BACKGROUND, ROWS = X[:6], X[100:102]
-#: Each is one after the other in an order: x0 x2 x4, and x2 x4.
+#: Each union is contiguous in an order: x0 x2 x4, and within it x2 x4.
 UNIONS = [{0, 2, 4}, {2, 4}]
 
 
@@ -65,9 +66,9 @@ def test_invalid_unions_are_refused():
         (["aage"], "'aage'"),
         ([9], "feature 9"),
         ([["age", "age"]], "one union"),
-        ([[]], "members"),
+        ([[]], "member"),
     ]:
         with pytest.raises((ValueError, TypeError), match=words):
             riesz.Explainer(model, BACKGROUND, unions=unions)
-    with pytest.raises(ValueError, match="Owen values"):
+    with pytest.raises(ValueError, match="need the index owen"):
         riesz.Explainer(model, BACKGROUND, unions=[["age", "sex"]], index="banzhaf")

@@ -183,7 +183,7 @@ def test_subclasses_of_steps_are_not_trusted(frame):
         model = make_pipeline(step, SVR()).fit(rows, y)
         with pytest.raises(riesz.UnsupportedModelError, match="have no owner"):
             riesz.Explainer(model)
-        # Its answers are all that counts then.
+        # Then only the predictions are used.
         expected = interventional(model.predict, rows[9], rows[:5])
         np.testing.assert_allclose(
             riesz.Explainer(model, rows[:5])(rows[9:10]).values[0], expected, atol=1e-10
@@ -197,7 +197,7 @@ def test_frames_of_any_library(frame):
     theirs = pl.from_pandas(frame[NUMERIC])
     explanation = riesz.Explainer(model, theirs[:9])(theirs[:2])
     assert explanation.feature_names == NUMERIC and (explanation.values == expected.values).all()
-    # A model fitted on arrays takes the names of the background, or else of the rows.
+    # A model fitted on arrays has the names of the background, or else of the rows.
     unnamed = GaussianProcessRegressor(RBF(20.0), alpha=0.1, optimizer=None).fit(frame[NUMERIC].to_numpy(), y)
     named = riesz.Explainer(unnamed, frame[NUMERIC][:9])
     assert (
@@ -217,7 +217,7 @@ def test_frames_of_any_library(frame):
         )
     with pytest.raises(ValueError, match="the name 'income' is used twice"):
         riesz.Explainer(unnamed, groups={"income": [0]})(frame[NUMERIC][:2])
-    # A column transformer would find its columns in any order, but the explanation's would be mistaken.
+    # A column transformer accepts its columns in any order, but the explanation needs their names in order.
     columns = ColumnTransformer([("city", OneHotEncoder(), ["city"]), ("age", StandardScaler(), ["age"])])
     model_of_two = make_pipeline(columns, SVR()).fit(frame[["age", "city"]], y)
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Plots show the explanation's numbers, in the axes they are given, and leave everything else alone."""
+"""Plots show the explanation's numbers in the given axes, and change nothing else."""
 
 import matplotlib
 import matplotlib.pyplot as plt

@@ -1,4 +1,4 @@
-"""Polynomial kernels, which tie columns together, are exact against a background."""
+"""Polynomial kernels, which depend on all columns jointly, are exact against a background."""
 
 import numpy as np
 import pytest
@@ -104,7 +104,7 @@ def test_missing_backgrounds_are_refused_with_advice(data):
     X, y = data
     model = SVR(kernel="poly").fit(X, y)
     with pytest.raises(
-        ValueError, match="ties the columns x0, x1, x2, x3 together.* given a background or a baseline"
+        ValueError, match="ties the columns x0, x1, x2, x3 together.* with a background or a baseline"
     ):
         riesz.Explainer(model)
     grouped = riesz.Explainer(model, groups={"all": range(4)})(X[:2])

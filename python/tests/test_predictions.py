@@ -1,4 +1,4 @@
-"""Fitted models handed over whole are explained by what they predict; the oracle enumerates all
+"""Fitted models that are passed as a whole are explained by their predictions; the oracle enumerates all
 coalitions."""
 
 import numpy as np
@@ -152,7 +152,7 @@ def test_other_scores_labels_and_several_targets(data):
     )
     local = LocalOutlierFactor(5, novelty=True).fit(X)
     agrees(local, local.decision_function, X)
-    # Numbers of clusters and of classes are no quantities.
+    # Labels of clusters and classes are not quantities.
     clusters = KMeans(3, n_init=1, random_state=0).fit(X)
     explanation = agrees(clusters, lambda rows: np.eye(3)[clusters.predict(rows)], X)
     assert (
@@ -174,7 +174,7 @@ def test_other_scores_labels_and_several_targets(data):
 
 
 class PredictOnly:
-    """A user's model, with a predict method and nothing else."""
+    """A user's model that only has a predict method."""
 
     def predict(self, rows):
         return np.asarray(rows)[:, 0] * np.asarray(rows)[:, 1]
@@ -281,7 +281,7 @@ def test_precomputed_kernels_are_refused_with_advice(data):
                 riesz.UnsupportedModelError, match=r"precomputed.*riesz.Expansion\(kernel, points=X_train"
             ):
                 riesz.Explainer(model, **options)
-        # As the sentence says.
+        # The result agrees with the advice of the message.
         intercept = model.intercept_[0]
         kernel = riesz.kernels.RBF((1 / 0.6) ** 0.5)
         expansion = riesz.Expansion(
@@ -325,7 +325,7 @@ def test_processes_over_objects_are_refused():
 
 @pytest.mark.filterwarnings("ignore:Solver terminated early")
 def test_models_that_differ_from_their_kernel_are_refused(data):
-    """At training rows this one agrees with its kernel."""
+    """This model agrees with its kernel at training rows only."""
     X, y = data
     for model in (
         SVR(),
@@ -342,11 +342,11 @@ def test_models_that_differ_from_their_kernel_are_refused(data):
             riesz.UnsupportedModelError, match="does not predict what its kernel and coefficients say"
         ):
             riesz.Explainer(model, far)
-        # What it predicts can be explained.
+        # Its predictions can be explained.
         assert riesz.Explainer(model.predict, far[:4])(far[:1]).certificate.holds
         del model.predict
         assert riesz.Explainer(model, far)(far[:1]).certificate.holds
-    # Sums of large terms lose digits, as those of columns that are not scaled.
+    # Sums of large terms lose digits, as with unscaled columns.
     rows = 1e6 * (X + 10.0)
     assert riesz.Explainer(SVC(kernel="linear", max_iter=500).fit(rows, y > 0), rows)(rows[:2]).shape == (
         2,
@@ -354,10 +354,10 @@ def test_models_that_differ_from_their_kernel_are_refused(data):
     )
     apart = KernelRidge(kernel="rbf", alpha=1e-6).fit(X + 5000.0, y)
     assert riesz.Explainer(apart, X + 5000.0)(X[:2] + 5000.0).shape == (2, 4)
-    # Labels of rows are no places.
+    # Row labels are not positions.
     frame = pd.DataFrame(X, index=np.linspace(5.0, 0.1, len(X)), columns=list("abcd"))
     assert riesz.Explainer(SVR().fit(frame, y), frame)(frame[:2]).certificate.holds
-    # However small the outcome is.
+    # The comparison is relative, for small outcomes too.
     tiny = SVR(epsilon=1e-12, C=1e-7).fit(X, 1e-9 * y)
     predict = tiny.predict
     tiny.predict = lambda rows: 1.5 * predict(rows)

@@ -1,5 +1,4 @@
-"""Models of duels: what must not matter, what data frames say, and what is refused. The formulas are tested
-in Rust."""
+"""Models of duels: invariances, input by data frames, and refusals. The formulas are tested in Rust."""
 
 import pickle
 
@@ -34,10 +33,10 @@ def test_sides_and_spellings_change_nothing():
     np.testing.assert_allclose([-other, other_sd], [mean, sd], rtol=1e-9)
     np.testing.assert_allclose(model.superiority(left, right) + model.superiority(right, left), 1.0)
     assert model.superiority(left[:1], left[:1]) == 0.5
-    # Of two alike nothing is unknown, whatever rounding makes of four numbers that cancel.
+    # Equal items have no uncertainty, in spite of rounding in four numbers that cancel.
     for value in model.decision_function(left, left, return_std=True):
         np.testing.assert_array_equal(value, 0.0)
-    # Averages over the posterior are nearer to one half than the logistic function of the mean.
+    # Averages over the posterior are closer to one half than the logistic function of the mean.
     assert (np.abs(probabilities[:, 1] - 0.5) < np.abs(1 / (1 + np.exp(-mean)) - 0.5)).all()
     winner_first = np.where(WON[:, None] == 1, PAIRS, PAIRS[:, ::-1])
     names = [f"item {i}" for i in range(25)]
@@ -58,7 +57,7 @@ def test_sides_and_spellings_change_nothing():
             rtol=1e-9,
         )
     assert (model.predict(left, right) == np.where(mean > 0, "left", "right")).all()
-    # One row beside many.
+    # A single row is compared with many.
     np.testing.assert_array_equal(model.decision_function(left[0], right)[:1], mean[:1])
 
 
@@ -91,7 +90,7 @@ def test_categories_are_read():
 
 def test_duels_are_explained():
     model = fitted()
-    background = model.rows(ITEMS, ITEMS)  # All else equal: absent features come from the same item.
+    background = model.rows(ITEMS, ITEMS)  # In pairs of equal items absent features cancel.
     explainer = riesz.Explainer(model.expansion_, background, groups=model.groups_)
     explanation = explainer(model.rows(ITEMS[:4], ITEMS[4:8]))
     assert explanation.feature_names == ["x0", "x1", "x2"] and explanation.certificate.holds
@@ -163,7 +162,7 @@ def test_every_game_changes_its_sign_with_the_sides(game):
     np.testing.assert_allclose(why.values.sum(axis=1), model.decision_function(left, right), atol=1e-9)
     np.testing.assert_allclose(why.data, left - right)
     if game not in ("functional", "observational"):
-        # By the wide rows, and the general explainer.
+        # By the general explainer on rows with both items.
         items = np.atleast_2d(GAMES[game])
         pairs = np.array(
             [(a, b) for a in range(len(items)) for b in range(len(items)) if game == "independent" or a == b]
@@ -220,7 +219,7 @@ def test_categories_are_explained():
         ({"groups": {"g": ["left_x0"]}}, "names a column 'left_x0'"),
         ({"shifts": 1}, "shifts = 1"),
         ({"permutations": 15}, "permutations = 15"),
-        ({"permutations": 20, "index": "banzhaf"}, "random orders estimate Shapley values"),
+        ({"permutations": 20, "index": "banzhaf"}, "random orders estimate only Shapley values"),
         ({"index": "shapely"}, "shapely"),
     ],
 )

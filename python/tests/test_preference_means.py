@@ -1,5 +1,5 @@
-"""Means of explained duels: of an item against many, of bags, of a set of duels; and what duels are
-called."""
+"""Means of explained duels: of an item against many, of bags, and of a set of duels; and the names of
+duels."""
 
 import pickle
 
@@ -41,7 +41,7 @@ MODEL = fitted()
 
 
 def kept(items, columns):
-    """Items whose other columns are 0, as the baseline has them."""
+    """Items with their other columns set to 0, as in the baseline."""
     masked = items.copy()
     masked[[name for name in items.columns if name not in columns]] = 0.0
     return masked
@@ -77,7 +77,7 @@ def test_an_item_against_many_is_the_mean_over_them():
         separate = MODEL.explain(FIRST_ITEM, OTHER_ITEMS, game=game)
         mean = MODEL.explain(FIRST_ITEM.to_numpy(), OTHER_ITEMS.to_numpy(), game=game, average="opponents")
         np.testing.assert_allclose(mean.values[0], separate.values.mean(axis=0), atol=1e-13)
-    # A single item may be a row of its own.
+    # A single item may be a series.
     single = MODEL.explain(ITEMS.iloc[0], OTHER_ITEMS, average="opponents")
     np.testing.assert_allclose(
         single.values, MODEL.explain(FIRST_ITEM, OTHER_ITEMS, average="opponents").values, atol=0
@@ -96,11 +96,11 @@ def test_means_of_explanations():
         several.values, weights / weights.sum(axis=1, keepdims=True) @ why.values, atol=1e-14
     )
     assert several.duels[1] == why.duels[3] and several.certificate.holds
-    # Over both orders nothing is left.
+    # The mean over both orders is 0.
     mirrored = MODEL.explain(OTHER_ITEMS, FIRST_ITEM)
     order_mean = np.vstack([why.values, mirrored.values]).mean(axis=0)
     np.testing.assert_allclose(order_mean, 0, atol=1e-15)
-    # What is not known of means is not said: the mean of one is as sure as it was.
+    # A mean only has a covariance if it is known; the mean of one explanation keeps it.
     with_covariance = MODEL.explain(FIRST_ITEM, OTHER_ITEMS, game="paired", covariance=True)
     assert with_covariance.sd is not None and with_covariance.average().sd is None
     np.testing.assert_array_equal(
@@ -110,7 +110,7 @@ def test_means_of_explanations():
         lambda: MODEL.explain(FIRST_ITEM, OTHER_ITEMS, game="paired", covariance=True, average="opponents"),
         lambda: MODEL.explain_bags(ITEMS, MEMBERS, [("A", "B")], game="paired", covariance=True),
     ):
-        with pytest.raises(ValueError, match="vary with those of another is not kept"):
+        with pytest.raises(ValueError, match="between explained rows is not kept"):
             refused()
 
 
@@ -165,7 +165,7 @@ def test_duels_have_names_and_probabilities(tmp_path):
     )
     assert (
         why.provenance.game == "Pref-SHAP, independent"
-        and "12 items, drawn one a side" in why.provenance.absent
+        and "12 items, drawn independently" in why.provenance.absent
     )
     assert why[1].duels[0].right == "item 2"
     why.save(tmp_path / "why.json")
@@ -174,7 +174,7 @@ def test_duels_have_names_and_probabilities(tmp_path):
     why.report(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "3 duels" in page and "item 0 against item 1" in page and "Table of duels" in page
-    # Other rows are no duels.
+    # Rows that a general explainer receives are not duels.
     plain = riesz.Explainer(MODEL.expansion_, MODEL.rows(FIRST_ITEM, OTHER_ITEMS))(
         MODEL.rows(FIRST_ITEM, OTHER_ITEMS)
     )
@@ -184,11 +184,11 @@ def test_duels_have_names_and_probabilities(tmp_path):
 @pytest.mark.parametrize(
     "game, absent",
     [
-        ("paired", "like the same random one of 12 items"),
-        ("baseline", "like one given item"),
+        ("paired", "those of the same random one of 12 items"),
+        ("baseline", "those of one given item"),
         ("functional", "kernel factors of absent features are 1"),
         ("observational", "given its present ones, learnt from 12 items"),
-        ("matches", "two in a random one of 3 duels"),
+        ("matches", "items in a random one of 3 duels"),
     ],
 )
 def test_provenance_names_the_game(game, absent):

@@ -1,5 +1,4 @@
-"""Bradley and Terry's model, pairs for any classifier, and landmarks: against scikit-learn, and one
-another."""
+"""Bradley and Terry's model, pairs for any classifier, and landmarks, against scikit-learn and each other."""
 
 import pickle
 
@@ -66,7 +65,7 @@ def test_abilities_are_logistic_regression():
 
 def test_random_effects_choose_a_ridge():
     model = riesz.PreferenceClassifier("bradley_terry").fit(FRAME, np.array(NAMES)[PAIRS], outcome=WON)
-    # The spread of abilities is about that of what decides.
+    # The standard deviation of abilities is about that of the true ones.
     assert 0.1 < model.ridge_ < 1 and model.log_marginal_likelihood_value_ < 0
     strict = riesz.PreferenceClassifier("bradley_terry", ridge=0)
     assert strict.fit(FRAME, np.array(NAMES)[PAIRS], outcome=WON).ridge_ == 0
@@ -87,7 +86,7 @@ def test_linear_abilities_are_logistic_regression(tmp_path):
     np.testing.assert_allclose(
         model.decision_function(ITEMS[:5], ITEMS[5:10]), (ITEMS[:5] - ITEMS[5:10]) @ expected, atol=1e-6
     )
-    # Shares of features are differences times coefficients.
+    # Values of features are differences times coefficients.
     explainer = riesz.Explainer(model.expansion_, model.rows(FRAME, FRAME), groups=model.groups_)
     explanation = explainer(model.rows(ITEMS[:2], ITEMS[2:4]))
     np.testing.assert_allclose(explanation.values, (ITEMS[:2] - ITEMS[2:4]) * expected, atol=1e-6)
@@ -119,7 +118,7 @@ def test_any_classifier_takes_pairs():
         trees.decision_function(FRAME[:9], FRAME[9:18]), np.log(forward / back), atol=1e-12
     )
     assert ((trees.predict(FRAME[:9], FRAME[9:18]) == "left") == (forward > 0.5)).all()
-    # A tie is half a win for either.
+    # A tie is half a win for each side.
     tied = PairClassifier(LogisticRegression(tol=1e-10)).fit(ITEMS, [(0, 1), (2, 3)], outcome=[0.5, 1.0])
     twice = [(0, 1), (1, 0), (2, 3)]
     doubled = PairClassifier(LogisticRegression(tol=1e-10)).fit(ITEMS, twice, sample_weight=[0.5, 0.5, 1.0])
@@ -152,7 +151,7 @@ def test_all_landmarks_equal_the_exact_process():
     np.testing.assert_array_equal(
         again.decision_function(left, right, return_std=True), (landmark_mean, landmark_sd)
     )
-    # Values are those of the exact model.
+    # Values equal those of the exact model.
     values = [
         riesz.Explainer(m.expansion_, m.rows(ITEMS[:8], ITEMS[:8]), groups=m.groups_)(
             m.rows(left[:2], right[:2])
@@ -197,7 +196,7 @@ def test_landmarks_know_contexts_home_ability_and_ties():
         again.decision_function(left, right, return_std="exact", **query), (landmark_mean, landmark_sd)
     )
     np.testing.assert_allclose(exact.decision_function(left, right, return_std="exact", **query), (mean, sd))
-    # Values of the joint game and of the contexts' own.
+    # Values of the joint game and of the game of contexts.
     for game in ("independent", "contexts"):
         background = None if game == "contexts" else FRAME[:6]
         game_options = {"game": game, "absent_contexts": contexts[:4]} | {
@@ -207,7 +206,7 @@ def test_landmarks_know_contexts_home_ability_and_ties():
         np.testing.assert_allclose(values[1], values[0], atol=1e-5)
     with pytest.raises(ValueError, match="return_std = 'draws'"):
         model.decision_function(left, right, return_std="draws", **query)
-    with pytest.raises(ValueError, match="nothing of inference"):
+    with pytest.raises(ValueError, match="do not support inference"):
         riesz.PreferenceClassifier(inference="bound", landmarks=5).fit(ITEMS, PAIRS, outcome=WON)
 
 

@@ -1,4 +1,4 @@
-"""Values of probabilities, against all coalitions of the models' own answers."""
+"""Values of probabilities, against the enumeration of all coalitions with the models' own predictions."""
 
 import pickle
 from itertools import combinations
@@ -17,7 +17,7 @@ BACKGROUND, ROWS = X[::10], X[[3, 70, 120]]
 
 
 def shapley(f, row):
-    """From all coalitions, (features, outputs)."""
+    """Shapley values by enumeration, (features, outputs)."""
     d = len(row)
     coalition_values = {}
     for size in range(d + 1):

@@ -1,5 +1,4 @@
-"""Forked children, and Ctrl-C: what is asked comes back, and what is stopped stops, in processes that can be
-ended."""
+"""Forked processes return results, and Ctrl-C stops the work, in child processes that can be killed."""
 
 import subprocess
 import sys
@@ -138,7 +137,7 @@ for name, one in work.items():
     # Minutes of work; an idle machine answers within a second.
     if took > 20:
         raise SystemExit(f"{name}: stopped after {took} s only")
-# What was stopped can be asked again.
+# Stopped work can be repeated.
 print(riesz.Explainer(model, background=X[:2])(X[:1]).values.shape)
 """
 

@@ -1,4 +1,4 @@
-"""Training that is told not to lean on some features, against generic optimisers and what it promises."""
+"""Training with protected features, against generic optimisers and the documented properties."""
 
 import numpy as np
 import pandas
@@ -76,7 +76,7 @@ def test_a_path_shows_what_protection_costs():
     )
     y = X["a"] + X["c"]
     for game in ("interventional", "observational"):
-        # Length scales at which the ridge alone does not decide.
+        # Length scales for which the ridge alone is not decisive.
         model = riesz.KernelRidge(0.1, kernel=RBF(2.0), protect="a", protect_game=game)
         path = riesz.protection_path(
             model, X[:80], y[:80], [0.0, 10.0, 300.0, 10000.0], X_test=X[80:], y_test=y[80:]
@@ -89,7 +89,7 @@ def test_a_path_shows_what_protection_costs():
         again = clone(model).set_params(protect_strength=300.0).fit(X[:80], y[:80])
         np.testing.assert_allclose(again.predict(X), path.estimators[2].predict(X), atol=1e-10)
         assert path.plot().get_xlabel() == "mean |value| of a"
-    # Against what b says of a, only the observational penalty helps.
+    # Only the observational penalty protects from the information about a in b.
     interventional, observational = (
         riesz.KernelRidge(0.1, kernel=RBF(2.0), protect="a", protect_game=game, protect_strength=1000.0).fit(
             X, y
@@ -115,7 +115,7 @@ def test_groups_classifiers_weights_and_searches():
     assert (
         path.feature_names == ["pair", "x2", "x3"] and path.importances[1, 0] < 0.2 * path.importances[0, 0]
     )
-    # A row of weight 0 is no row.
+    # A row of weight 0 is ignored.
     weights = np.where(np.arange(60) < 40, 1.0, 0.0)
     for kind, target in [(riesz.KernelRidge, X[:, 0]), (riesz.KernelLogisticRegression, y)]:
         model = kind(0.1, kernel=RBF(2.0), protect=[0], protect_strength=5.0)
@@ -181,7 +181,7 @@ def test_many_features_and_many_rows_are_protected_observationally():
     np.testing.assert_array_equal(again.dual_coef_, fair.dual_coef_)
     other = clone(model).set_params(protect_strength=1000.0, protect_seed=1).fit(X, y)
     assert np.abs(other.dual_coef_ - fair.dual_coef_).max() > 0
-    # Few features: the coalitions are all taken, and the settings of the path are those of the explanations.
+    # With few features all coalitions are used, and the settings of the path are those of the explanations.
     narrow = X[:, :4]
     model = riesz.KernelRidge(0.1, **options | {"kernel": RBF(2.0), "protect_game": game(landmarks=99)})
     near, exact = (

@@ -1,5 +1,4 @@
-"""Whether there is a ranking, and of which items, against numpy and scikit-learn. The formulas are tested in
-Rust."""
+"""Rankability and clusters of items, against numpy and scikit-learn. The formulas are tested in Rust."""
 
 import numpy as np
 import pandas as pd
@@ -39,7 +38,7 @@ def test_shares_and_ranks_match_all_pairs():
     np.testing.assert_allclose(ranking.utility, utility, atol=1e-9)
     np.testing.assert_allclose(ranking.cyclic_share, 1 - (gradient**2).sum() / (flow**2).sum(), atol=1e-9)
     assert (ranking.rank == 1 + (utility > utility[:, None]).sum(axis=1)).all()
-    # The same quantities of other joint draws, by the covariance of all pairs.
+    # The same quantities from independent joint draws, with the covariance of all pairs.
     draws = model.expansion_.sample(model.rows(items[left], items[right]), 2000, seed=1)
     flows = np.zeros((2000, 20, 20))
     flows[:, left, right] = draws.T

@@ -1,5 +1,5 @@
-"""Ladders and matrices of preferences show their numbers where they belong, and explanations of duels say
-what differs."""
+"""Ladders and matrices of preferences show the correct numbers at the correct places, and explanations of
+duels are labelled as differences."""
 
 import json
 
@@ -25,8 +25,8 @@ def closed():
 
 
 def example_ranking(count=12, named=lambda i: f"phone {i}", seed=0):
-    """A rankability of draws, with circles of the second, third and fourth item, and of the first, the last
-    and the second."""
+    """A rankability with draws, with cycles of the second, third and fourth item, and of the first, the
+    last and the second."""
     rng = np.random.default_rng(seed)
     utility = rng.permutation(np.linspace(3, -3, count))
     draws = utility + rng.normal(size=(200, count)) * rng.uniform(0.3, 1.2, count)
@@ -58,12 +58,12 @@ def ticks(axis):
 
 
 def side_texts(ax):
-    """Texts beside the rungs, from the top: by column title."""
+    """Texts next to the rungs, from the top, by column title."""
     return [t.get_text() for t in sorted(ax.texts, key=lambda t: (t.xyann[0], -t.xy[1])) if t.get_text()]
 
 
 def arrows(ax):
-    """Heights at which arrows start and end, and their colours, as they were added."""
+    """The heights of the starts and ends of arrows, and their colours, in the order of drawing."""
     drawn = [artist for artist in ax.get_children() if isinstance(artist, FancyArrowPatch)]
     ends = [arrow._path_original.vertices[[0, -1], 1].tolist() for arrow in drawn]
     return ends, [arrow.get_edgecolor() for arrow in drawn]
@@ -92,7 +92,8 @@ def test_a_ladder_shows_items_by_utility_with_their_intervals():
 def test_circles_are_arrows_from_winner_to_loser():
     r = example_ranking()
     ax = plots.ladder(r)
-    # The best item has the height 11: the second beats the third beats the fourth beats the second.
+    # The best item has the height 11; the second beats the third, the third the fourth, and the fourth the
+    # second.
     ends, colours = arrows(ax)
     assert ends == [[10, 9], [9, 8], [8, 10], [11, 0], [0, 10], [10, 11], [11, 10], [10, 9], [9, 11]]
     assert len(set(colours)) == 3 and colours[0] == colours[2] != colours[3]
@@ -102,13 +103,13 @@ def test_circles_are_arrows_from_winner_to_loser():
         colours[3],
         colours[6],
     )
-    assert "Arrows: circles of three" in ax.get_xlabel() and "Not drawn" not in ax.get_xlabel()
-    # The most probable ones among the items that are shown.
+    assert "Arrows: cycles of three" in ax.get_xlabel() and "Not drawn" not in ax.get_xlabel()
+    # The most probable cycles among the shown items.
     ax = plots.ladder(r, max_items=4, max_triangles=2)
     assert arrows(ax)[0] == [[2, 1], [1, 0], [0, 2], [3, 2], [2, 1], [1, 3]]
     words = ax.get_xlabel().replace("\n", " ")
-    assert "Not drawn: 8 items below. 1 of the 3 most probable circles need one of them." in words
-    assert "All 3 most probable circles need one of them." in plots.ladder(r, max_items=2).get_xlabel()
+    assert "Not drawn: 8 items below. 1 of the 3 most probable cycles contain an item" in words
+    assert "All 3 most probable cycles contain" in plots.ladder(r, max_items=2).get_xlabel()
     ax = plots.ladder(r, max_triangles=0)
     assert arrows(ax)[0] == [] and "Arrows" not in ax.get_xlabel()
 
@@ -199,7 +200,7 @@ def test_matrix_texts_do_not_overlap(count):
     for k, box in enumerate(boxes):
         assert box.x0 >= -1 and box.x1 <= figure.bbox.x1 + 1 and box.y0 >= -1 and box.y1 <= figure.bbox.y1 + 1
         assert not any(box.overlaps(other) for other in boxes[:k])
-    # In small axes names give way.
+    # In small axes names are left out unless there is room for all of them.
     _, small = plt.subplots(figsize=(3, 2))
     assert bool(
         ticks(plots.preference_matrix(win_probabilities(np.arange(count)), names, ax=small).yaxis)
@@ -293,9 +294,9 @@ def test_home_ties_labels_and_pair_classifiers():
         (
             lambda: plots.preference_matrix(np.ones((2, 2)), home="left"),
             TypeError,
-            "home: probabilities that are given",
+            "home: a matrix of probabilities has no contexts",
         ),
-        (lambda: plots.preference_matrix(fitted()[1]), ValueError, "items: a model is asked about items"),
+        (lambda: plots.preference_matrix(fitted()[1]), ValueError, "a model predicts duels"),
         (lambda: plots.preference_matrix(fitted()[1], fitted()[0][:1]), ValueError, "items have 1 row"),
     ],
 )
@@ -346,7 +347,7 @@ def test_plots_of_duels_say_that_they_show_differences(tmp_path):
         assert ax.figure.axes[1].get_ylabel() == "feature value, left − right"
     assert json.loads(again.read_text())
     assert why.exactness == "exact" and why.certificate.holds
-    # Contexts are no differences.
+    # Contexts are not differences.
     items, model, duels, won = fitted()
     model.fit(items, duels, outcome=won, contexts=pd.DataFrame({"season": np.linspace(0, 1, 66)}))
     why = model.explain(items.iloc[:2], items.iloc[6:8], game="paired", contexts=[[0.5], [0.5]])

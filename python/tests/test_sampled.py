@@ -1,4 +1,4 @@
-"""Estimates: functions, and models that have no exact values."""
+"""Estimated values: of functions, and of models without exact values."""
 
 import json
 import pickle
@@ -23,8 +23,8 @@ from conftest import interventional, shapley
 
 
 def agree(explanation, expected):
-    """Within three standard errors of the truth, or rounding where all coalitions were valued, and adding up
-    without error."""
+    """Checks values within three standard errors of the truth, or within rounding if all coalitions were
+    valued, and the exact sum."""
     values, errors = explanation.values, explanation.std_error
     if explanation.exactness == "exact":
         assert errors is None and explanation.certificate.holds
@@ -39,7 +39,7 @@ def agree(explanation, expected):
 
 def test_models_without_product_form_are_estimated(data):
     X, y = data
-    # With more columns all coalitions would take more than the orders.
+    # With more columns all coalitions would cost more than permutations.
     X = np.hstack([X, np.sin(3 * X), np.cos(2 * X[:, :2])])
     label, three = (y > y.mean()).astype(int), np.digitize(y, np.quantile(y, [0.3, 0.7]))
     ovo = SVC(kernel="sigmoid", decision_function_shape="ovo").fit(X, three)
@@ -168,7 +168,7 @@ def test_functions_get_frames_with_their_types():
     polar = polars.DataFrame({name: frame[name].tolist() for name in frame})
     from_polars = riesz.Explainer(on_polars, polar[:9], permutations=10)(polar[20:22])
     np.testing.assert_allclose(from_polars.values, explanation.values, atol=1e-12)
-    # A pipeline on text columns whose encoder makes columns that a PCA then mixes.
+    # A pipeline on text columns: an encoder makes columns that a PCA then mixes.
     model = make_pipeline(OneHotEncoder(sparse_output=False), PCA(3), LinearRegression()).fit(
         frame[["city", "name"]], frame["age"]
     )
@@ -238,7 +238,7 @@ def test_kernel_shap_values_functions_by_coalitions(data):
     exact = riesz.Explainer(model, X[:8], weights=weights)(X[20:23])
     explainer = riesz.Explainer(model.predict, X[:8], weights=weights, estimator="kernel_shap")
     complete = explainer(X[20:23])
-    # All coalitions: nothing is estimated but what rounding does.
+    # With all coalitions only rounding errors remain.
     assert explainer.exactness == complete.exactness == "exact" and complete.certificate.holds
     np.testing.assert_allclose(complete.values, exact.values, atol=1e-10)
     wide = np.hstack([X, np.sin(3 * X), X**2])
@@ -341,7 +341,7 @@ def test_an_estimate_is_extended_by_new_coalitions_alone(data):
             and extended.sampling.evaluations == estimate.sampling.evaluations + added
         )
         assert extended.provenance.run["coalitions valued"] == once.provenance.run["coalitions valued"]
-        # What went before is as it was, and can be gone on from again, to the last coalition.
+        # The earlier estimate is unchanged, and can be extended again, up to the last coalition.
         np.testing.assert_array_equal(explainer.extend(estimate, 600).values, extended.values)
         if getattr(options.get("game"), "conditional", None) != "gaussian":
             complete = explainer.extend(extended, 4094)
@@ -415,7 +415,7 @@ def test_settings_without_a_use_are_refused(data):
         if "coalitions" not in option:
             for model in (estimated, tied, estimated.predict):
                 riesz.Explainer(model, X[:5], **option)
-    # Where it chooses landmarks a seed has a use.
+    # A seed is used if landmarks are chosen.
     game = riesz.Observational(X, landmarks=5, ridge=0.1)
     first, other, again = (riesz.Explainer(exact, game=game, seed=s)(X[:2]).values for s in (1, 2, 1))
     assert (first != other).any() and (first == again).all()
@@ -438,7 +438,7 @@ def test_invalid_rows_are_refused(data):
         for explained in (model, model.predict):
             with pytest.raises(ValueError, match=words):
                 riesz.Explainer(explained, background)(rows)
-    # Nothing is masked.
+    # An array without masked entries is accepted.
     riesz.Explainer(model, np.ma.masked_array(X[:5]))(X[:1])
 
 

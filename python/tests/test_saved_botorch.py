@@ -1,6 +1,6 @@
 """Transforms of BoTorch's models, read without BoTorch from numbers that scripts/oracles/botorch.py saved.
 
-Stand-ins have the classes' names, modules and attributes; what BoTorch computed with the real ones is in the
+Stand-ins have the names, modules and attributes of the classes; the results of the real classes are in the
 file."""
 
 import json
@@ -18,7 +18,7 @@ CASES = json.loads((pathlib.Path(__file__).parent / "saved/botorch.json").read_t
 
 
 class Numbers(np.ndarray):
-    """An array with what is asked of a tensor."""
+    """An array with the required methods of a tensor."""
 
     def numel(self):
         return self.size
@@ -31,7 +31,7 @@ class Chain(dict):
 
 
 def stand_in(part):
-    """A transform with the name, module and attributes of one of BoTorch's."""
+    """A transform with the name, module and attributes of a class of BoTorch."""
     kind = type(part["class"], (), {"__module__": part["module"], "transform_on_eval": True})
     made = kind()
     for name, value in part["attributes"].items():

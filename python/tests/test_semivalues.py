@@ -1,4 +1,4 @@
-"""Values other than Shapley's against all coalitions, by calls of the model."""
+"""Semivalues other than Shapley's against the enumeration of all coalitions."""
 
 from itertools import combinations
 
@@ -18,7 +18,7 @@ BACKGROUND, ROWS = X[:7], X[100:103]
 
 
 def weight(index, d, s):
-    """The weight of a coalition, after Marichal and Mathonet 2011, and Kwon and Zou 2022."""
+    """The weight of a coalition, by Marichal and Mathonet 2011, and Kwon and Zou 2022."""
     if index.startswith("beta"):
         a, b = (float(v) for v in index[13:-1].split(","))
         return beta_function(s + b, d - 1 - s + a) / beta_function(a, b)
@@ -118,10 +118,10 @@ def test_measures_are_given_by_nodes_and_weights(tmp_path):
     )(ROWS)
     many_nodes.report(tmp_path / "a.html")
     page = (tmp_path / "a.html").read_text()
-    assert "semivalue by 9 chances" in page and "whose mean is 0.5" in page
+    assert "semivalue by 9 probabilities" in page and "whose mean is 0.5" in page
     with pytest.raises(ValueError, match="one of each"):
         riesz.Semivalue([0.1, 0.2], [1.0])
-    with pytest.raises(ValueError, match="weights sum to 1, and these to 0.9"):
+    with pytest.raises(ValueError, match="weights must sum to 1, but sum to 0.9"):
         riesz.Explainer(model, BACKGROUND, index=riesz.Semivalue([0.1, 0.2], [0.5, 0.4]))
 
 

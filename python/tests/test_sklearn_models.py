@@ -1,5 +1,5 @@
-"""Every scikit-learn model that riesz reads, against enumeration of all coalitions with the model's own
-output."""
+"""All scikit-learn models that riesz reads, against the enumeration of all coalitions with the models' own
+predictions."""
 
 import copy
 import pickle
@@ -116,8 +116,8 @@ def test_multiclass_svms_explain_each_pair(data):
         np.testing.assert_allclose(
             explanation.values[i], interventional(model.decision_function, X[i], X[:7]), atol=1e-10
         )
-    # With one-vs-rest scores, the default, each class's sum beside them, which scikit-learn squashes and adds
-    # to votes.
+    # With one-vs-rest scores, the default, there is also a sum for each class, which scikit-learn squashes
+    # and adds to votes.
     model = clone(model).set_params(decision_function_shape="ovr").fit(X, classes)
     combined = riesz.Explainer(model, X[:7])(X)
     assert combined.output_names == [*pairs, "a", "b", "c", "d"] and combined.certificate.holds
@@ -131,7 +131,7 @@ def test_multiclass_svms_explain_each_pair(data):
         1,
     )
     np.testing.assert_allclose(model.decision_function(X), votes + sums / (3 * (np.abs(sums) + 1)), atol=1e-9)
-    # riesz's own tell the same.
+    # riesz's own classifier has the same values.
     ours = riesz.Explainer(riesz.SVC(tol=1e-10).fit(X, classes), X[:7])(X[:2])
     theirs = riesz.Explainer(SVC(tol=1e-10).fit(X, classes), X[:7])(X[:2])
     assert ours.output_names == combined.output_names
@@ -249,7 +249,7 @@ def test_isotropic_kernels_are_exact_for_one_player_and_refused_for_several(data
         model = gp(kernel).fit(X, y)
         with pytest.raises(riesz.UnsupportedModelError, match="ties the columns x0, x1, x2, x3 together"):
             riesz.Explainer(model)
-        # Its answers to all coalitions of so few columns are.
+        # Predictions for all coalitions of few columns are exact.
         expected = [interventional(model.predict, x, X[:5]) for x in X[:2]]
         np.testing.assert_allclose(riesz.Explainer(model, X[:5])(X[:2]).values, expected, atol=1e-10)
         grouped = riesz.Explainer(model, X[:5], groups={"all": range(4)})(X[:2])
@@ -309,7 +309,7 @@ def test_powers_and_products_of_kernels_are_those_of_scikit_learn():
         )
         ours = riesz.Expansion(gp_kernel(kernel, 3), X, np.eye(6)).predict(Z)
         np.testing.assert_allclose(ours, kernel(Z, X), rtol=1e-10)
-    # Several kernels for several models are none for one.
+    # A list of several kernels for several models doesn't apply to one model.
     model = gp(RBF()).fit(X, X[:, 0])
     model.kernel_ = CompoundKernel([RBF(), RBF()])
     with pytest.raises(riesz.UnsupportedModelError, match="the kernel has a part .*CompoundKernel"):

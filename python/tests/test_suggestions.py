@@ -1,4 +1,4 @@
-"""Which treatments to try next, against Gaussians that are conditioned as a whole in numpy."""
+"""Suggested next treatments, against Gaussians that are conditioned jointly in numpy."""
 
 import pickle
 
@@ -26,7 +26,8 @@ def drugs():
 
 
 def discrepancy(model, a, b, variance):
-    """Before the fourth experiment a quarter of the range is the length scale."""
+    """The covariance of the discrepancy; before the fourth experiment its length scale is a quarter of the
+    range."""
     scale = np.ptp(model._fitted_on[0][0][0].numbers[:, 0]) / 4
     return variance * np.exp(-0.5 * ((a[:, None] - b[None]) / scale) ** 2)
 
@@ -34,7 +35,7 @@ def discrepancy(model, a, b, variance):
 def test_experiments_condition_the_effect(model):
     x, y, sd = np.array([-1.0, 0.3, 1.2]), np.array([4.0, 2.0, 2.5]), 0.2
     effect = model.effect(np.concatenate([x, GRID]))
-    # Where nothing was tried the posterior is the effect with the discrepancy.
+    # Without experiments the posterior is the effect plus the discrepancy.
     variance = model.posterior(GRID).sd[0] ** 2 - model.effect(GRID).sd[0] ** 2
     points = np.concatenate([x, GRID])
     cov = effect.cov + discrepancy(model, points, points, variance)
@@ -140,7 +141,7 @@ def test_experiments_are_kept_and_forgotten(model):
     ("ask", "words"),
     [
         (lambda fusion: fusion.observe([0.0, 1.0], [1.0]), "outcomes: 2 numbers are needed"),
-        (lambda fusion: fusion.observe(0.0, np.nan), "outcomes: nan is not a number that counts"),
+        (lambda fusion: fusion.observe(0.0, np.nan), "outcomes: nan is not finite"),
         (lambda fusion: fusion.observe(0.0, "much"), "is not numbers"),
         (lambda fusion: fusion.observe(np.inf, 1.0), "inf"),
         (lambda fusion: fusion.observe(0.0, 1.0, sd=-1), "standard deviations are 0 or more"),
@@ -165,7 +166,7 @@ def test_experiments_are_kept_and_forgotten(model):
         (lambda fusion: fusion.suggest(random_state=-1), "random_state = -1"),
         (
             lambda fusion: fusion.suggest(candidates=[900.0], supported=True),
-            "the studies tell none of the candidates",
+            "the studies support none of the candidates",
         ),
         (lambda fusion: suggest_among([]), "models: give one or more"),
         (lambda fusion: suggest_among([fusion], costs=[1, 2]), "costs: 1 are needed"),

@@ -1,4 +1,4 @@
-"""Texts and their words; the oracle writes each text without words, and enumerates."""
+"""Explanations of texts by their words; the oracle removes words from each text, and enumerates."""
 
 import itertools
 import pickle
@@ -49,7 +49,7 @@ def words_of(text):
 
 
 def enumerated(f, text, names):
-    """Values of the words of a text: ``f`` of texts that lack some of them."""
+    """Values of the words of a text for a function ``f`` of texts without some of the words."""
     words = words_of(text)
     present_names = [name for name in names if name in words]
 
@@ -131,13 +131,13 @@ def test_other_models_are_enumerated_or_estimated():
     for steps in [(TfidfVectorizer(), SVC()), (TfidfVectorizer(norm="l1"), LinearSVC())]:
         model = make_pipeline(*steps).fit(TEXTS, LABELS)
         agrees(model, model.decision_function, False, short)
-        with pytest.raises(ValueError, match="the baseline game alone"):
+        with pytest.raises(ValueError, match="only the baseline game"):
             riesz.Explainer(model, game="functional")
     forest = make_pipeline(TfidfVectorizer(), RandomForestClassifier(5, random_state=0)).fit(TEXTS, LABELS)
     assert agrees(forest, forest.predict_proba, False, short).output_names == ["con", "pro"]
     search = GridSearchCV(make_pipeline(TfidfVectorizer(), SVC()), {"svc__C": [1.0]}, cv=2).fit(TEXTS, LABELS)
     agrees(search, search.decision_function, False, short)
-    # Of a text with many words a sample of their orders is valued.
+    # For a text with many words, values are estimated from a sample of their orders.
     long = ["the worst plot of all and a good cast is not a bad film"]
     explainer = riesz.Explainer(search, permutations=32, seed=1)
     explanation = explainer(long)
@@ -247,7 +247,7 @@ def test_texts_come_in_lists_and_columns(tmp_path):
     ]:
         with pytest.raises(ValueError, match=words):
             riesz.Explainer(model, **options)(NEW)
-    # Files, tables and pictures know them.
+    # Files, tables and plots support them.
     expected.save(tmp_path / "e.json")
     again = riesz.Explanation.load(tmp_path / "e.json")
     np.testing.assert_array_equal(again.values, expected.values)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes python/tests/saved/botorch.json: models of BoTorch as numbers, and the Shapley values of their
+"""Writes python/tests/saved/botorch.json: the numbers of BoTorch models, and the Shapley values of their
 posterior means.
 
-Values are enumerated over all coalitions of `model.posterior(X).mean`, in the user's columns and units, so
-that the reading of transforms is tested where BoTorch is not installed. Needs botorch.
+Values are enumerated over all coalitions of `model.posterior(X).mean`, in the user's columns and units. With
+this file, the conversion of transforms can be tested without BoTorch. The script needs botorch.
 
     scripts/oracles/botorch.py
 """
@@ -14,7 +14,7 @@ import math
 import pathlib
 import sys
 
-# This file's own folder would make it the package that it needs.
+# In the folder of this file, `import botorch` would import this file.
 sys.path.pop(0)
 
 import numpy as np
@@ -27,7 +27,7 @@ TARGET = pathlib.Path(__file__).parents[2] / "python/tests/saved/botorch.json"
 
 
 def shapley(value, d):
-    """Shapley values of a set function, by enumeration."""
+    """Shapley values of a set function of d players, by enumeration."""
     coalition_values = {mask: value(np.array(mask)) for mask in itertools.product([False, True], repeat=d)}
     phi = np.zeros(d)
     for mask, base in coalition_values.items():
@@ -40,7 +40,7 @@ def shapley(value, d):
 
 
 def plain(value):
-    """Attributes as JSON has them."""
+    """The JSON form of an attribute."""
     if isinstance(value, torch.Tensor):
         return value.tolist()
     if isinstance(value, dict):
@@ -50,7 +50,7 @@ def plain(value):
     return int(value) if isinstance(value, np.integer) else value
 
 
-#: The attributes that the reading of each class rests on.
+#: The attributes of each class that riesz reads.
 ATTRIBUTES = {
     "Normalize": ["offset", "coefficient"],
     "InputStandardize": ["offset", "coefficient"],
@@ -70,7 +70,7 @@ ATTRIBUTES = {
 
 
 def parts(transform):
-    """The transforms that make up one, each its class and attributes."""
+    """The parts of a transform, each with its class and attributes."""
     if transform is None:
         return []
     chain = list(transform.values()) if type(transform).__name__.startswith("Chained") else [transform]

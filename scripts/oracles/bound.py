@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Tries to break the proved bound: exact values of all indices in 120-digit arithmetic, from all coalitions,
-against `riesz explain`.
+"""Tries to break the proved bound: compares `riesz explain` with exact values of all indices, from all
+coalitions in 120-digit arithmetic.
 
     cargo build --release && pip install mpmath
     scripts/oracles/bound.py [SEED [MINUTES]]
 
-Random models with every kind of factor, from near 1 down to 1e-300 and below, negative and zero ones, mixed
-signs and scales, groups, powers of sums over several columns, and all four games; and in half the rounds
-extremes: thousands of periods, sums and means that cancel, shapes of rational quadratics and numbers over
-hundreds of orders of magnitude; at least 30 models. Prints, for each game, the largest error as a share of
-its bound, and how many times the error the bound is in the middle of the ordinary rounds. Fails if an error
-exceeds its bound, if a certificate fails, or if what is refused is not said to overflow. The program is
-`$RIESZ`, or that of the release build."""
+At least 30 random models are tried under all four games. They have every kind of factor, from near 1 down to
+1e-300 and below, negative and zero ones, mixed signs and scales, groups, and powers of sums over several
+columns. Half of the rounds are extreme: thousands of periods, sums and means that cancel, shapes of rational
+quadratics and numbers over hundreds of orders of magnitude.
+
+Prints for each game the largest error as a share of its bound, and the median ratio of bound and error in the
+ordinary rounds. Fails if an error exceeds its bound, if a certificate fails, or if a refusal does not name
+overflow as its reason. The program is `$RIESZ`, or else the release build."""
 
 import itertools
 import json
@@ -51,7 +52,7 @@ def profile(name, r, alpha=None):
 
 
 def factors(term, columns, u, v):
-    """One number a player: the product of its columns' factors."""
+    """The product of the factors of the given columns between u and v."""
     out = mpf(1)
     for factor in term["factors"]:
         for slot, j in enumerate(factor["columns"]):
@@ -91,7 +92,7 @@ INTERACTIONS = ["sii", "k-sii", "stii", "fsii", "bii", "fbii", "moebius"]
 
 
 def drawn_index():
-    """A random index by its name and order: 1, or the size of the largest sets."""
+    """A random index, as its name and its order, the size of the largest sets."""
     if random.random() < 0.4:
         return "shapley", 1
     if random.random() < 0.6:
@@ -127,12 +128,12 @@ def weight(index, order, size, s):
     if index in ("shapley", "sii"):
         return mpf(1) / (s - size + 1)
     if index == "k-sii":
-        # With Bernoulli's share of all larger sets.
+        # The weights include Bernoulli shares of all larger sets.
         larger = range(min(order, s) - size + 1)
         return sum(bernoulli(r) * math.comb(s - size, r) / mpf(s - size - r + 1) for r in larger)
     if index == "stii":
         return mpf(1) / math.comb(s, order) if size == order else mpf(s == size)
-    # The nearest sums: Tsai, Yeh and Ravikumar 2023, theorems 17 and 19.
+    # The faithful interaction index: Tsai, Yeh and Ravikumar 2023, theorems 17 and 19.
     if s <= order:
         return mpf(s == size)
     sign = (-1) ** (order - size)
@@ -143,7 +144,7 @@ def weight(index, order, size, s):
 
 
 def values_of(index, order, d, value):
-    """Values of all sets of up to so many players, from all coalitions."""
+    """Values of all sets of up to ``order`` players, from all coalitions."""
     coalition_values = {s: value(s) for s in itertools.product([False, True], repeat=d)}
     dividend = {
         s: sum(
@@ -182,13 +183,13 @@ def power(term, p, row):
 
 
 def has_single_player(term, players):
-    """Whether all columns of a power are one player's."""
+    """Whether all columns of a power belong to one player."""
     return any(set(term["factors"][0]["columns"]) <= set(columns) for columns in players)
 
 
 def mixtures(game, s, players, x, rows):
-    """Rows with the present players' columns of x, and the absent players' of background rows: together, or
-    each of its own."""
+    """Rows with the present players' columns of x and the absent players' columns of background rows, all
+    from one row or each player from its own row."""
     absent = [columns for on, columns in zip(s, players) if not on]
     draws = (
         itertools.product(rows, repeat=len(absent))
@@ -213,7 +214,7 @@ def truth(model, players, x, game, background, index, order):
             for term in kernel["terms"]:
                 if tied(term):
                     if game == "functional":
-                        # Its columns are one player's, who has them all or leaves 1.
+                        # All its columns belong to one player: an absent one leaves the factor 1.
                         is_present = any(
                             on and set(term["factors"][0]["columns"]) <= set(columns)
                             for on, columns in zip(s, players)
@@ -264,8 +265,71 @@ def write_model(path, kernel, points, coef):
     path.write_bytes(struct.pack("<Q", len(text)) + text + struct.pack(f"<{len(numbers)}d", *numbers))
 
 
+def stationary_factor(d, extreme):
+    """A random stationary factor of all columns."""
+    name = random.choice(["gaussian", "exponential", "matern32", "matern52", "cauchy", "rational_quadratic"])
+    factor = {
+        "factor": "stationary",
+        "profile": name,
+        "columns": list(range(d)),
+        "lengthscale": [10.0 ** random.uniform(-0.7, 2) for _ in range(d)],
+        "ard": True,
+        "isotropic": False,
+    }
+    if name == "rational_quadratic":
+        factor["alpha"] = 10.0 ** (random.uniform(-149, 149) if extreme else random.uniform(-1, 2))
+    return factor
+
+
+def single_column_factor(d, scale, extreme, points, x, background):
+    """A random factor of one column; in extreme rounds the base of a power may cancel."""
+    j = random.randrange(d)
+    units = {
+        "columns": [j],
+        "center": [random.choice([0.0, random.gauss(0, 1)])],
+        "scale": [random.choice([1.0, 0.3, scale])],
+    }
+    kind = random.choice(["linear", "periodic", "polynomial", "categorical", "exponential_dot_product"])
+    if kind == "exponential_dot_product":
+        return {"factor": kind, "gamma": 10.0 ** random.uniform(-2, 1) / units["scale"][0], **units}
+    if kind == "linear":
+        return {"factor": kind, **units}
+    if kind == "polynomial":
+        gamma, coef0 = 10.0 ** random.uniform(-1, 1), random.choice([0.0, 1.0, random.uniform(0, 3)])
+        root = units["center"][0] - coef0 * units["scale"][0] ** 2 / gamma / (
+            points[0][j] - units["center"][0] or 1.0
+        )
+        if extreme and math.isfinite(root) and abs(root) < 1e60:
+            # A power whose base cancels.
+            x[j], background[0][j] = root, root * (1 + random.uniform(-1e-12, 1e-12))
+        return {"factor": kind, "gamma": gamma, "coef0": coef0, "degree": random.randint(1, 4), **units}
+    if kind == "periodic":
+        period = 10.0 ** random.uniform(-6 if extreme else -1, 1)
+        return {
+            "factor": kind,
+            "columns": [j],
+            "period": period,
+            "lengthscale": 10.0 ** random.uniform(-1, 1),
+        }
+    return {"factor": kind, "columns": [j], "similarity": random.choice([0.0, 0.3, 1e-200])}
+
+
+def anova_factor(d, scale, extreme):
+    """A random ANOVA factor of some columns."""
+    columns = random.sample(range(d), random.randint(1, d))
+    return {
+        "factor": "anova",
+        "columns": columns,
+        "lengthscale": [10.0 ** random.uniform(*((-3, 6) if extreme else (-0.7, 2))) for _ in columns],
+        "center": [random.choice([0.0, random.gauss(0, 1)]) for _ in columns],
+        "scale": [random.choice([1.0, 0.3, scale]) for _ in columns],
+        "variance": 10.0 ** random.uniform(*((-6, 12) if extreme else (-1, 1))),
+        "ard": True,
+    }
+
+
 def drawn(extreme):
-    """A model, a row and a background, of so many columns."""
+    """A random model, row and background with one number of columns."""
     d, n = random.randint(1, 6), random.randint(1, 5)
     scale = 10.0 ** random.uniform(
         *((-100, 100) if extreme and random.random() < 0.2 else (-2, 3 if extreme else 1.6))
@@ -276,7 +340,7 @@ def drawn(extreme):
         if random.random() < 0.3:
             background[0][j] = x[j]
         if extreme and random.random() < 0.3:
-            # Means that cancel.
+            # Background rows whose means cancel.
             size = 10.0 ** random.uniform(0, 17)
             background[1][j], background[2][j] = size + background[1][j], -size
     coef = [
@@ -285,68 +349,11 @@ def drawn(extreme):
         for _ in range(n)
     ]
 
-    def stationary():
-        name = random.choice(
-            ["gaussian", "exponential", "matern32", "matern52", "cauchy", "rational_quadratic"]
-        )
-        factor = {
-            "factor": "stationary",
-            "profile": name,
-            "columns": list(range(d)),
-            "lengthscale": [10.0 ** random.uniform(-0.7, 2) for _ in range(d)],
-            "ard": True,
-            "isotropic": False,
-        }
-        if name == "rational_quadratic":
-            factor["alpha"] = 10.0 ** (random.uniform(-149, 149) if extreme else random.uniform(-1, 2))
-        return factor
-
-    def single():
-        j = random.randrange(d)
-        units = {
-            "columns": [j],
-            "center": [random.choice([0.0, random.gauss(0, 1)])],
-            "scale": [random.choice([1.0, 0.3, scale])],
-        }
-        kind = random.choice(["linear", "periodic", "polynomial", "categorical", "exponential_dot_product"])
-        if kind == "exponential_dot_product":
-            return {"factor": kind, "gamma": 10.0 ** random.uniform(-2, 1) / units["scale"][0], **units}
-        if kind == "linear":
-            return {"factor": kind, **units}
-        if kind == "polynomial":
-            gamma, coef0 = 10.0 ** random.uniform(-1, 1), random.choice([0.0, 1.0, random.uniform(0, 3)])
-            root = units["center"][0] - coef0 * units["scale"][0] ** 2 / gamma / (
-                points[0][j] - units["center"][0] or 1.0
-            )
-            if extreme and math.isfinite(root) and abs(root) < 1e60:
-                # A base that cancels.
-                x[j], background[0][j] = root, root * (1 + random.uniform(-1e-12, 1e-12))
-            return {"factor": kind, "gamma": gamma, "coef0": coef0, "degree": random.randint(1, 4), **units}
-        if kind == "periodic":
-            period = 10.0 ** random.uniform(-6 if extreme else -1, 1)
-            return {
-                "factor": kind,
-                "columns": [j],
-                "period": period,
-                "lengthscale": 10.0 ** random.uniform(-1, 1),
-            }
-        return {"factor": kind, "columns": [j], "similarity": random.choice([0.0, 0.3, 1e-200])}
-
-    def anova():
-        columns = random.sample(range(d), random.randint(1, d))
-        return {
-            "factor": "anova",
-            "columns": columns,
-            "lengthscale": [10.0 ** random.uniform(*((-3, 6) if extreme else (-0.7, 2))) for _ in columns],
-            "center": [random.choice([0.0, random.gauss(0, 1)]) for _ in columns],
-            "scale": [random.choice([1.0, 0.3, scale]) for _ in columns],
-            "variance": 10.0 ** random.uniform(*((-6, 12) if extreme else (-1, 1))),
-            "ard": True,
-        }
-
     terms = []
     if random.random() < 0.2:
-        terms.append({"scale": 10.0 ** random.uniform(-2, 2), "factors": [anova()]})
+        terms.append({"scale": 10.0 ** random.uniform(-2, 2), "factors": [anova_factor(d, scale, extreme)]})
+    stationary = lambda: stationary_factor(d, extreme)
+    single = lambda: single_column_factor(d, scale, extreme, points, x, background)
     for _ in range(random.randint(1, 2)):
         term_factors = [stationary() for _ in range(random.randint(0 if extreme else 1, 2))]
         term_factors += [
@@ -359,7 +366,7 @@ def drawn(extreme):
 
 
 def tied_power(d, scale, extreme, points, x, background):
-    """A power of a sum over columns of several players, in half of the extremes one that cancels."""
+    """A power of a sum over columns of several players; in half of the extreme rounds the sum cancels."""
     columns = random.sample(range(d), random.randint(2, d))
     gamma, coef0 = 10.0 ** random.uniform(-1, 1), random.choice([0.0, 1.0, random.uniform(0, 3)])
     if extreme and random.random() < 0.5:
@@ -372,6 +379,28 @@ def tied_power(d, scale, extreme, points, x, background):
     factor["center"] = [random.choice([0.0, random.gauss(0, 1)]) for _ in columns]
     factor["scale"] = [random.choice([1.0, 0.3, scale]) for _ in columns]
     return {"scale": 10.0 ** random.uniform(-2, 2), "factors": [factor]}
+
+
+def write_tables(folder, x, background, repeated):
+    """Writes the row, the background with its rows ``repeated`` times, and its first row."""
+    names = ",".join(f"x{j}" for j in range(len(x)))
+    table = lambda rows: "\n".join([names] + [",".join(map(repr, r)) for r in rows])
+    (folder / "x.csv").write_text(table([x]))
+    (folder / "background.csv").write_text(table(background * repeated))
+    (folder / "point.csv").write_text(table(background[:1]))
+
+
+def share_of_bound(explanation, errors, index):
+    """The largest error of the values and of their sum, as a share of the proved bound."""
+    bound = explanation["exactness"]["bound"][0]
+    residual = 0.0
+    if index in ("shapley", "k-sii", "stii", "fsii"):
+        residual = abs(
+            explanation["predictions"][0] - explanation["base_values"][0] - sum(explanation["values"])
+        )
+    if bound > 0:
+        return float(max(*errors, mpf(residual)) / mpf(bound))
+    return math.inf if max(errors) > 0 else 0.0
 
 
 def main():
@@ -390,15 +419,10 @@ def main():
             if d > 2 and random.random() < 0.4:
                 players = [[0, 1]] + [[j] for j in range(2, d)]
                 groups = ["--groups", "g=x0,x1"]
-            write_model(folder / "m.riesz", kernel, points, coef)
-            table = lambda rows: "\n".join(
-                [",".join(f"x{j}" for j in range(d))] + [",".join(map(repr, r)) for r in rows]
-            )
-            (folder / "x.csv").write_text(table([x]))
-            # Sums over many rows that are alike round alike.
+            # Many equal rows have rounding errors of the same sign.
             repeated = 20000 if not extreme and random.random() < 0.1 else 1
-            (folder / "background.csv").write_text(table(background * repeated))
-            (folder / "point.csv").write_text(table(background[:1]))
+            write_model(folder / "m.riesz", kernel, points, coef)
+            write_tables(folder, x, background, repeated)
             for game, options in [
                 ("functional", []),
                 ("baseline", ["--baseline", folder / "point.csv"]),
@@ -427,7 +451,7 @@ def main():
                 if game == "functional" and any(
                     tied(t) and not has_single_player(t, players) for t in kernel["terms"]
                 ):
-                    if done.returncode == 0 or "given a background or a baseline" not in done.stderr:
+                    if done.returncode == 0 or "with a background or a baseline" not in done.stderr:
                         print("NOT REFUSED", done.stderr.strip(), description)
                         broken = True
                     continue
@@ -440,28 +464,14 @@ def main():
                 explanation = json.loads((folder / "e.json").read_text())
                 assert explanation["players"][0]["columns"] == players[0], explanation["players"]
                 expected = truth((kernel, points, coef), players, x, game, background, index, order)
-                bound = explanation["exactness"]["bound"][0]
                 errors = [fabs(mpf(v) - e) for v, e in zip(explanation["values"], expected)]
-                adds_up = index in ("shapley", "k-sii", "stii", "fsii")
-                residual = (
-                    abs(
-                        explanation["predictions"][0]
-                        - explanation["base_values"][0]
-                        - sum(explanation["values"])
-                    )
-                    if adds_up
-                    else 0.0
-                )
-                share = (
-                    float(max(*errors, mpf(residual)) / mpf(bound))
-                    if bound > 0
-                    else (math.inf if max(errors) > 0 else 0.0)
-                )
+                share = share_of_bound(explanation, errors, index)
                 if share > 1:
                     print("BROKEN", game, share, description)
                     broken = True
                 worst[game] = max(worst.get(game, 0.0), share)
                 if not extreme and max(errors) > 0:
+                    bound = explanation["exactness"]["bound"][0]
                     loose.setdefault(game, []).append(float(mpf(bound) / max(errors)))
     for game, share in worst.items():
         times = f", bound {statistics.median(loose[game]):.3g} times the error" if game in loose else ""

@@ -1,9 +1,8 @@
-"""Makes cases/*.json: models, games and expected values that no part of riesz computed.
+"""Makes cases/*.json: models, games and expected values that are computed without riesz.
 
-Interventional values come from shap's KernelExplainer with all coalitions on scikit-learn's own predictions;
-the other games, and the kernels scikit-learn lacks, from enumeration of all coalitions in plain numpy.
-Run with shap and scikit-learn installed: python scripts/oracles/cases.py
-"""
+Interventional values come from shap's KernelExplainer with all coalitions, on predictions of scikit-learn.
+The values of other games, and of kernels that scikit-learn lacks, come from enumeration of all coalitions in
+numpy. Run with shap and scikit-learn installed: python scripts/oracles/cases.py"""
 
 import itertools
 import json
@@ -82,7 +81,7 @@ def save(
 
 
 def with_shap(name, model, predict, kernel, points, coef, intercept, x, background):
-    """Interventional values by shap, every coalition evaluated. shap's own solver leaves about 1e-8."""
+    """Interventional values by shap from all coalitions. The error of shap's solver is about 1e-8."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         explainer = shap.KernelExplainer(predict, background)
@@ -246,8 +245,8 @@ def enumerated_cases():
 
 
 def observational_case():
-    """A Gaussian kernel whose absent columns are guessed from the present ones, by a conditional mean
-    embedding around the mean."""
+    """A Gaussian kernel under the observational game: absent columns have their centred conditional mean
+    embedding given the present ones."""
     rng = np.random.default_rng(20261121)
     n, d, ridge = 11, 5, 0.02
     points, reference, rows = rng.normal(size=(n, d)), rng.normal(size=(8, d)), rng.normal(size=(2, d))

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Counts how often the truth lies within 1.96 standard errors of the estimate: nominally 95 times in 100, at
-few draws too.
+"""Counts how often the truth lies within 1.96 standard errors of the estimate. The nominal coverage is 95 %,
+also for few draws.
 
     maturin develop --release && pip install scipy
     scripts/oracles/coverage.py [SEED [MINUTES]]
 
-Random smooth functions, trees, forests and votes against enumeration of all coalitions; rare events of normal
-columns against their closed form. Prints for each case the coverage, and how large standard errors are in
-terms of the errors; fails if coverage is below 95 % by more than three times its own Monte Carlo error, or a
-standard error is 0."""
+Random smooth functions, trees, forests and votes are compared with the enumeration of all coalitions, and
+rare events of normal columns with their closed form. Prints for each case the coverage, and the ratio of
+standard errors and root mean squared errors. Fails if coverage is below 95 % by more than three times its
+Monte Carlo error, or if a standard error is 0."""
 
 import math
 import sys
@@ -49,7 +49,7 @@ def forest(rng, d, trees, depth=4):
 
 
 def vote(rng, d):
-    """One column has nearly the others' weight together."""
+    """A weighted vote, in which one column has nearly as much weight as all others together."""
     weights = rng.exponential(size=d)
     weights[0] += 0.7 * weights.sum()
     quota = rng.uniform(0.3, 0.9) * weights.sum()
@@ -70,7 +70,7 @@ FUNCTIONS = {
     "all positive": all_positive,
 }
 
-#: Players, background rows, settings.
+#: Cases: number of players, number of background rows, settings.
 WAYS = {
     "permutations 2, 1 background row": (9, 1, {"permutations": 2}),
     "permutations 40, 1 background row": (10, 1, {"permutations": 40}),
@@ -88,7 +88,7 @@ def sizes(d):
 
 
 def shapley(values):
-    """From the values of all coalitions, whose bits are the players."""
+    """Shapley values from the values of all coalitions, whose bits are the players."""
     d = int(math.log2(len(values)))
     coalitions, size = np.arange(2**d), sizes(d)
     weight = np.array([1 / (d * math.comb(d - 1, s)) for s in range(d)])
@@ -116,7 +116,7 @@ def of_function(rng, kind, way):
 
 
 def of_rare_event(rng, d, limit, draws):
-    """Whether the first of some normal columns is above a limit."""
+    """Errors and standard errors for a rare event: the first of d normal columns is above a limit."""
     covariance = np.full((d, d), 0.4) + 0.6 * np.eye(d)
     reference = rng.multivariate_normal(np.zeros(d), covariance, size=200)
     x = rng.multivariate_normal(np.zeros(d), covariance)
@@ -158,7 +158,7 @@ def main():
         zero = False
         while len(shares) < 20 or time.time() < until:
             errors, std_error = case(rng)
-            # Rounding is no error of the estimate.
+            # Rounding errors do not count as errors of the estimate.
             shares.append(np.mean(np.abs(errors) <= 1.96 * std_error + 1e-12))
             ratios.append((np.mean(std_error**2), np.mean(errors**2)))
             zero |= bool((std_error == 0).any())

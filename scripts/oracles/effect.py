@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Counts how often the bands of effects from one table hold the truth, and compares the estimates with DoWhy
-and EconML.
+"""Counts how often the bands of effects from one table contain the truth, and compares the estimates with
+DoWhy and EconML.
 
     maturin develop --release && pip install dowhy econml
     scripts/oracles/effect.py [SEED [REPETITIONS]]
 
-Fresh samples of designs whose effects are known: linear-Gaussian back door, front door and two treatments in
+Samples are drawn from designs with known effects: linear-Gaussian back door, front door and two treatments in
 time (closed forms), a population with other covariates, and nonlinear back door and treatments in time
-(effects by 200,000 simulated people). Prints for each design how often nominal intervals hold contrasts of
-the effect, with a standard error over repetitions, how wide they are, and how far estimates are from the
-truth; then, on one sample, contrasts by DoWhy (linear regressions) and EconML (LinearDML). Fails where
-coverage at 95 % is below 88 % by more than three standard errors, or an estimate differs from theirs by more
-than four joint standard deviations."""
+(effects from 200,000 simulated people).
+
+Prints for each design the coverage of contrasts by nominal intervals, with a standard error over repetitions,
+the width of the intervals and the errors of the estimates. Then prints, on one sample, contrasts by DoWhy
+(linear regressions) and EconML (LinearDML). Fails if coverage at 95 % is below 88 % by more than three
+standard errors, or if an estimate differs from theirs by more than four joint standard deviations."""
 
 import math
 import os
@@ -95,7 +96,7 @@ class Curved:
 
 
 class CurvedInTime:
-    """Treatments in time that act through tanh and a product with what they move."""
+    """Treatments in time that act through tanh, and through a product with the covariate that they change."""
 
     name, n, graph, treatment = "nonlinear, in time", 150, TIME, ["a0", "a1"]
     settings, baseline = {"a0": [1.0, 0.0, 1.0], "a1": [0.0, 1.0, 1.0]}, {"a0": 0.0, "a1": 0.0}
@@ -110,7 +111,7 @@ class CurvedInTime:
 
 
 def truth_of(design):
-    """The contrasts, by simulating what is set."""
+    """The true contrasts, by simulation of the interventions."""
     if hasattr(design, "truth"):
         return np.array(design.truth)
     mean_outcome = lambda **treatments: design.sample(np.random.default_rng(1), PEOPLE, **treatments)[
@@ -148,8 +149,8 @@ def coverage(design, seed, repetitions):
 
 
 def rivals(seed):
-    """Contrasts of x = 1 and x = 0 by others on one sample of the linear designs."""
-    # A neighbour of this script has the name of a package that numba imports.
+    """Compares contrasts of x = 1 and x = 0 with other packages, on one sample of each linear design."""
+    # Another script in this folder has the name of a package that numba imports.
     sys.path = [
         place for place in sys.path if os.path.abspath(place) != os.path.dirname(os.path.abspath(__file__))
     ]
@@ -201,7 +202,7 @@ def main():
     passed = [coverage(design, seed, repetitions) for design in designs]
     passed.append(rivals(seed))
     if not all(passed):
-        sys.exit("a promise does not hold")
+        sys.exit("error: a coverage is too low, or an estimate differs from DoWhy or EconML")
 
 
 if __name__ == "__main__":

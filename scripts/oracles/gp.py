@@ -3,11 +3,11 @@
     python3 -m venv venv && venv/bin/pip install scikit-learn
     venv/bin/python scripts/oracles/gp.py
 
-writes crates/riesz/tests/data/gp/scikit_learn.json: data, kernels, and what scikit-learn's
-GaussianProcessRegressor and GaussianProcessClassifier make of them. Kernels are written as riesz has them, a
-sum of products, and gradients are in its order of parameters and in natural logarithms of its parameters;
-null where scikit-learn has no such parameter. Everything is in the target's own units, also where
-scikit-learn normalises."""
+writes crates/riesz/tests/data/gp/scikit_learn.json: data, kernels, and the results of scikit-learn's
+GaussianProcessRegressor and GaussianProcessClassifier. Kernels are in the form of riesz, a sum of products.
+Gradients have riesz's order of parameters, by natural logarithms of the parameters; they are null if
+scikit-learn has no such parameter. All results are in the units of the target, also if scikit-learn
+normalises it."""
 
 import json
 from pathlib import Path
@@ -45,7 +45,7 @@ def diabetes():
 
 
 # A factor: scikit-learn's kernel, riesz's description, and for each parameter of riesz its name in
-# scikit-learn and the factor by which the derivative in it is a multiple of scikit-learn's.
+# scikit-learn and the ratio of riesz's derivative to scikit-learn's.
 
 
 def rbf(*lengthscale):
@@ -82,7 +82,7 @@ def periodic(period, lengthscale):
 
 
 def dot_product(sigma, degree):
-    # coef0 = sigma_0², so that a step in its logarithm is half of one in that of sigma_0.
+    # coef0 = sigma_0², so that a derivative by its logarithm is half of the derivative by log sigma_0.
     kernel = DotProduct(sigma)
     kernel = kernel if degree == 1 else Exponentiation(kernel, degree)
     names = [None, ("sigma_0", 0, 0.5)]
@@ -90,8 +90,8 @@ def dot_product(sigma, degree):
 
 
 def build(terms):
-    """The sum over `terms`, each a scale and factors. Gives the kernel, its description and the names in
-    theta."""
+    """The sum over `terms`, each a scale and factors. Returns the kernel, its description, and the names of
+    the parameters in theta."""
     kernels, description, names = None, [], []
     for scale, factors in terms:
         product, term_names = ConstantKernel(scale), [[("constant_value", 0, 1.0)]]
@@ -105,8 +105,8 @@ def build(terms):
 
 
 def reorder(kernel, names, gradient):
-    """The gradient in riesz's order. Hyperparameters are matched factor by factor, in scikit-learn's order
-    within."""
+    """The gradient in riesz's order. Hyper-parameters are matched factor by factor, within a factor in
+    scikit-learn's order."""
     slots = []
     for h in kernel.hyperparameters:
         slots += [(h.name.rsplit("__", 1)[-1], i) for i in range(h.n_elements)]
@@ -135,7 +135,7 @@ def regression(data):
         scale = y.std(axis=0) if normalize_y else np.ones(y.shape[1:])
         kernel, description, names = build(terms)
         extra = 0.0 if row_noise is None else row_noise / scale**2
-        # With the noise as a kernel for its derivative; as a constant for predictions without it.
+        # The noise is a kernel for its derivative, and a constant for predictions without noise.
         with_white = kernel + WhiteKernel(noise)
         options = {"optimizer": None, "normalize_y": normalize_y}
         tuned = GaussianProcessRegressor(with_white, alpha=extra + 1e-300, **options).fit(train, y)
@@ -196,7 +196,7 @@ def regression(data):
 
 
 def tuning():
-    """The evidence that scikit-learn reaches on all rows of data that ship with riesz, from one start."""
+    """The evidence that scikit-learn reaches from one start, on all rows of the data sets of riesz."""
     table = diabetes()
     x, y = table[:, :-1], table[:, -1]
     x = (x - x.mean(axis=0)) / x.std(axis=0)
@@ -227,8 +227,8 @@ def classification(data):
         model = _BinaryGaussianProcessClassifierLaplace(kernel, optimizer=None, warm_start=True)
         model.fit(train, y)
         gram = kernel(train)
-        # scikit-learn stops while its last Newton step still moves π by 1e-6; starting again from there
-        # finishes.
+        # scikit-learn stops while its last Newton step still changes π by 1e-6, so it is started again from
+        # there.
         for _ in range(5):
             value, (pi, root, lower, _, _) = model._posterior_mode(gram, return_temporaries=True)
         value, gradient = model.log_marginal_likelihood(kernel.theta, eval_gradient=True)
@@ -272,7 +272,7 @@ def classification(data):
 
 
 def several_classes(data):
-    """One against the rest, as scikit-learn's default does it, with one kernel for all."""
+    """Several classes, one against the rest as by scikit-learn's default, with one kernel for all."""
     x, y = data["iris"]
     train, test, y = x[:-10], x[-10:], y[:-10]
     kernel, description, _ = build([(4.0, [rbf(1.5)])])
@@ -280,7 +280,7 @@ def several_classes(data):
     return {
         "dataset": "iris",
         "kernel": description,
-        # scikit-learn gives the mean over classes.
+        # scikit-learn returns the mean over classes.
         "value": 3 * float(model.log_marginal_likelihood_value_),
         "probability": model.predict_proba(test).tolist(),
     }

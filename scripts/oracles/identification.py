@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compare the identification of effects with y0's ID algorithm on random graphs (needs `pip install y0` and
+"""Compares the identification of effects with y0's ID algorithm on random graphs (needs `pip install y0` and
 riesz).
 
     scripts/oracles/identification.py SEED COUNT
 
-Prints how many effects both call identified and not identified, and fails at the first graph on which they
-differ."""
+Prints the numbers of effects that both identify and that neither identifies. Fails at the first graph on
+which the two differ."""
 
 import itertools
 import random

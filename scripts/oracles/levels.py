@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
-"""Counts how often tests reject: true null hypotheses no more often than they may, and false ones as often as
-is stated here.
+"""Counts how often tests reject true null hypotheses, at most at the level, and false ones, with the stated
+power.
 
     maturin develop --release && pip install scipy
     scripts/oracles/levels.py [SEED [MINUTES]]
 
-Two-sample and independence tests of fresh samples: smooth, heavy-tailed, with ties, of levels, of very
-unequal sizes, far from 0; by either kind of factors and every estimator, with one kernel or several.
-Permutations make these levels exact, whatever n is, so that P(p ≤ α) ≤ α for α = .01, .05 and .1, for the
-whole test, the least adjusted p-value of a feature, the p-value of a feature alone, and that of what only
-three or more show; without ties P(p ≤ α) = α. A feature alone keeps its level where others differ. Prints for
-each case what was counted; fails where exact binomial limits exclude what is claimed, with 1 chance in 1000
-of an alarm in all if all is right. Not counted: the wild bootstrap and tests given other columns, whose
-levels are approximate."""
+Two-sample and independence tests are run on fresh samples: smooth, heavy-tailed, with ties, of levels, of
+very unequal sizes, and far from 0. They use either kind of factors and every estimator, with one kernel or
+several.
+
+Permutations make the levels exact for every n: P(p ≤ α) ≤ α for α = .01, .05 and .1, and P(p ≤ α) = α without
+ties. This holds for the whole test, the smallest adjusted p-value of a feature, the p-value of a feature
+alone, and the p-value of the part that only three or more features show. The p-value of a feature alone keeps
+its level also if other features differ.
+
+Prints the counts for each case. Fails if exact binomial limits exclude a claim; if all claims hold, the
+probability of a failure is 1 in 1000. The wild bootstrap and tests given other columns are not counted, since
+their levels are approximate."""
 
 import concurrent.futures
 import os
@@ -41,7 +45,7 @@ def copied(rng, n, d):
     return np.hstack([column] * (d - 1) + [rng.normal(size=(n, 1))])
 
 
-#: Rows of so many columns: the distribution that both samples, or X and Y, have.
+#: Distributions of n rows with d columns, for both samples, or for X and Y.
 ROWS = {
     "normal": lambda rng, n, d: rng.normal(size=(n, d)),
     "Cauchy": lambda rng, n, d: rng.standard_cauchy(size=(n, d)),
@@ -52,7 +56,7 @@ ROWS = {
     "levels": levels,
     "mostly 0": lambda rng, n, d: np.where(rng.random((n, d)) < 0.9, 0.0, rng.normal(size=(n, d))),
 }
-#: Of these, what has no ties among statistics but by chance, so that the level is not only kept but reached.
+#: Distributions almost surely without ties among statistics, so that rejection rates equal the level.
 SMOOTH = {"normal", "far from 0", "copied columns"}
 
 
@@ -66,7 +70,7 @@ def mmd(rows, n, m, d=3, **settings):
 def hsic(rows, targets, n, d=3, **settings):
     def run(rng):
         Y = ROWS[targets](rng, n, 1)
-        # Alike in all rows but one: refused.
+        # A test refuses targets that are equal in all rows but one.
         while np.sort(Y, axis=0)[1] == np.sort(Y, axis=0)[-2]:
             Y = ROWS[targets](rng, n, 1)
         return riesz.hsic_test(ROWS[rows](rng, n, d), Y, **settings, **drawn(rng))
@@ -81,7 +85,7 @@ def drawn(rng):
 PRODUCT, BIASED, AGGREGATED = {"factors": "product"}, {"estimator": "biased"}, {"lengthscales": SCALES}
 LINEAR = {"kernel": Linear()}
 
-#: Case to its test and whether its level is reached.
+#: For each case its test, and whether rejection rates equal the level.
 NULL = {
     **{f"mmd, {rows}": (mmd(rows, 20, 20), rows in SMOOTH) for rows in ROWS},
     **{f"mmd, {rows}, product": (mmd(rows, 20, 15, **PRODUCT), rows in SMOOTH) for rows in ROWS},
@@ -110,13 +114,13 @@ NULL = {
 
 
 def shifted(rng, **settings):
-    """The first column differs so much that it hides the second; the third is distributed alike."""
+    """The first column differs so much that it hides the second; the third has the same distribution."""
     X, Z = rng.normal(size=(80, 3)), rng.normal(size=(80, 3)) + [3.0, 0.7, 0.0]
     return riesz.mmd_test(X, Z, **settings, **drawn(rng))
 
 
 def dependent(rng, **settings):
-    """Columns differ in their dependence alone."""
+    """The samples differ only in the dependence between columns."""
     X, Z = rng.normal(size=(80, 2)), rng.multivariate_normal([0, 0], [[1, 0.8], [0.8, 1]], size=80)
     return riesz.mmd_test(X, Z, **settings, **drawn(rng))
 
@@ -133,19 +137,19 @@ def moved(rng, offset):
 
 
 def curved(rng, **settings):
-    """A square and a product of two columns; the fourth is a bystander."""
+    """The target is a square plus a product of two columns; the fourth column has no effect."""
     X = rng.normal(size=(80, 4))
     y = X[:, 0] ** 2 + 1.5 * X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=80)
     return riesz.hsic_test(X, y, **settings, **drawn(rng))
 
 
 def sign(rng):
-    """Three columns of which any two are independent of the target."""
+    """The target depends on three columns, any two of which are independent of it."""
     X = rng.choice([-1.0, 1.0], size=(100, 3))
     return riesz.hsic_test(X, X.prod(axis=1) + 0.2 * rng.normal(size=100), **drawn(rng))
 
 
-#: Case to its test, a p-value of it, and the least chance with which that is at most .05.
+#: For each case its test, a p-value, and the smallest allowed probability that this is at most .05.
 POWER = {
     "the hidden feature": (shifted, lambda result: result.adjusted_pvalues[1], 0.8),
     "the hidden feature, alone": (shifted, lambda result: result.alone_pvalues[1], 0.9),
@@ -163,7 +167,7 @@ POWER = {
     "three together": (sign, lambda result: result.beyond.pvalue, 0.8),
 }
 
-#: Case to its test, and a p-value whose level is kept although others differ.
+#: For each case its test, and a p-value that keeps its level although other features differ.
 BYSTANDERS = {
     "mmd, alone": (shifted, lambda result: result.alone_pvalues[2]),
     "mmd, alone, where dependence differs": (dependent, lambda result: result.alone_pvalues[0]),
@@ -172,7 +176,7 @@ BYSTANDERS = {
 
 
 def pvalues(result):
-    """The p-values of a test of which each keeps the level if nothing differs."""
+    """The p-values of a test; each keeps its level under the null hypothesis."""
     by_name = {
         "whole": result.pvalue,
         "adjusted": result.adjusted_pvalues.min(),
@@ -185,8 +189,8 @@ def pvalues(result):
     return by_name
 
 
-#: Case to what makes p-values, the claim about them ("at most", "equal", or the least power), and which of
-#: them reach it.
+#: For each case a function that returns p-values by name, and the claim about them: "at most", "equal", or
+#: the smallest power.
 CASES = {
     **{
         name: (lambda rng, run=run: pvalues(run(rng)), "equal" if exact else "at most")
@@ -204,7 +208,7 @@ CASES = {
 
 
 def count(number, seed, seconds):
-    """The p-values of a case in every run."""
+    """The p-values of a case in all runs."""
     make, _ = list(CASES.values())[number]
     rng, until, results = np.random.default_rng([seed, number]), time.monotonic() + seconds, []
     while len(results) < MIN_RUNS or time.monotonic() < until:
@@ -213,7 +217,7 @@ def count(number, seed, seconds):
 
 
 def verdicts(claim, counted):
-    """For each kind of p-value what was counted, and how unlikely it is under the claim."""
+    """For each kind of p-value its counts, and their tail probabilities under the claim."""
     for name, p in counted.items():
         runs = len(p)
         counts = [int((p <= alpha + 1e-12).sum()) for alpha in ALPHAS]

@@ -1,5 +1,5 @@
-"""Reference answers for what LIBSVM's files say beside the machine: probabilities, sigmoid kernels,
-svm-scale's ranges.
+"""Reference answers for further contents of LIBSVM's files: probabilities, sigmoid kernels, and ranges of
+svm-scale.
 
     apt-get install libsvm-tools
     python3 -m venv venv && venv/bin/pip install scikit-learn libsvm-official
@@ -7,8 +7,8 @@ svm-scale's ranges.
 
 writes model files of svm_save_model and range files of svm-scale to crates/riesz/tests/data/svm/, and
 `files.json` with LIBSVM's own decision values and probabilities (svm_predict -b 1). Rows of scaled models are
-in the user's units: their decision values are those of LIBSVM at rows that numpy scaled, taken back to the
-target's units where it was scaled."""
+in the user's units: their decision values come from LIBSVM at rows that numpy scaled, and are converted to
+the target's units if the target was scaled."""
 
 import json
 import subprocess
@@ -35,7 +35,7 @@ def chosen(data, columns):
 
 
 def trained(file, x, y, options):
-    """Saved and read back, so that answers are those of the numbers in the file."""
+    """A trained model, saved and read back, so that answers come from the numbers in the file."""
     svmutil.svm_save_model(str(OUT / file), svmutil.svm_train(list(y), cells(x), options + " -e 1e-6 -q"))
     return svmutil.svm_load_model(str(OUT / file))
 
@@ -58,8 +58,8 @@ def probabilities(file, x, y, options):
 
 
 def scaled(file, x, y, options, scaling, target=None):
-    """A model of data that svm-scale scaled, which drops the third column: it is constant among the rows
-    trained on."""
+    """A model of data that svm-scale scaled. svm-scale drops the third column, which is constant in the
+    training rows."""
     x = x.copy()
     x[:, 2] = 7.5
     with tempfile.TemporaryDirectory() as folder:

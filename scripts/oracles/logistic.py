@@ -7,9 +7,9 @@ writes crates/riesz/tests/data/logistic/: `scikit_learn.json` and `selection.jso
 
 Kernel logistic regression is linear logistic regression on features Φ with Φ Φᵀ = K: Φ = U Λ^½ from the
 eigendecomposition of the gram matrix. scikit-learn's LogisticRegression is fitted to Φ (solver
-newton-cholesky), and its answer is taken to rounding by scipy's minimize (trust-exact, with exact
-derivatives) on the same objective, written down here once more. Without an intercept scipy alone is used.
-Expected: values at the training rows and at new rows, intercepts, and the objective."""
+newton-cholesky). Its solution is refined to rounding by scipy's minimize (trust-exact, with exact
+derivatives) on the same objective, which is written here again. Without an intercept only scipy is used. The
+expected results are values at the training rows and at new rows, intercepts, and the objective."""
 
 import json
 from pathlib import Path
@@ -55,7 +55,7 @@ GRAM = {
 
 
 def objective(theta, phi, y, w, ridge, outputs, intercept):
-    """Value, gradient and Hessian of Σ w · log-loss + ridge/2 Σ‖θ‖²; one or several outputs."""
+    """Value, gradient and Hessian of Σ w · log-loss + ridge/2 Σ‖θ‖², for one or several outputs."""
     n, r = phi.shape
     full = np.column_stack([phi, np.ones(n)]) if intercept else phi
     p = full.shape[1]
@@ -85,98 +85,104 @@ def objective(theta, phi, y, w, ridge, outputs, intercept):
     return value, gradient, hessian + np.diag(np.tile(ridge * penalty, outputs))
 
 
+def refined(name, start, args):
+    """The minimum near ``start``, up to rounding: its value, gradient and place."""
+    before = objective(start, *args)
+    result = minimize(
+        lambda t: objective(t, *args)[:2],
+        start,
+        jac=True,
+        hess=lambda t: objective(t, *args)[2],
+        method="trust-exact",
+        options={"gtol": 1e-11},
+    )
+    theta = result.x
+    for _ in range(3):
+        _, g, h = objective(theta, *args)
+        theta = theta - np.linalg.lstsq(h, g, rcond=None)[0]
+    value, gradient, _ = objective(theta, *args)
+    assert np.abs(gradient).max() < 1e-10 and value <= before[0] + 1e-9, (name, np.abs(gradient).max())
+    assert np.abs(theta - start).max() < 1e-3, (name, np.abs(theta - start).max())
+    return value, gradient, theta
+
+
+def case(data, name, dataset, kernel, ridge, class_weight=None, sample_weight=None, intercept=True):
+    """A case with its expected results."""
+    x, y = data[dataset]
+    new = np.round(x[:8] + 0.1 * rng.normal(size=(8, x.shape[1])), 4)
+    gram = GRAM[kernel["kernel"]]
+    values, vectors = np.linalg.eigh(gram(x, x, kernel))
+    keep = values > 1e-13 * values[-1]
+    phi = vectors[:, keep] * np.sqrt(values[keep])
+    # Features of new rows: k(x, ·) U Λ^-½.
+    phi_new = gram(new, x, kernel) @ vectors[:, keep] / np.sqrt(values[keep])
+    w = np.ones(len(y)) if sample_weight is None else sample_weight.copy()
+    if class_weight == "balanced":
+        w *= (len(y) / (len(np.unique(y)) * np.bincount(y)))[y]
+    elif class_weight is not None:
+        w *= np.array([class_weight[str(c)] for c in range(y.max() + 1)])[y]
+    classes = len(np.unique(y))
+    outputs = 1 if classes == 2 else classes
+    size = phi.shape[1] + intercept
+    model = LogisticRegression(
+        C=1 / ridge,
+        fit_intercept=intercept,
+        solver="newton-cholesky",
+        tol=1e-10,
+        max_iter=1000,
+        # With sample weights, LogisticRegression balances sums of weights, while SVC and riesz balance
+        # numbers of rows.
+        class_weight=class_weight if class_weight == "balanced" and sample_weight is None else None,
+    )
+    model.fit(phi, y, sample_weight=sample_weight if model.class_weight else w)
+    start = np.column_stack([model.coef_, model.intercept_]) if intercept else model.coef_
+    args = (phi, y, w, ridge, outputs, intercept)
+    value, gradient, theta = refined(name, start.ravel(), args)
+    t = theta.reshape(outputs, size)
+    b = t[:, -1] if intercept else np.zeros(outputs)
+    b = b - b.mean() if outputs > 1 else b
+    coef = t[:, :-1] if intercept else t
+    print(
+        name,
+        "objective",
+        value,
+        "gradient",
+        np.abs(gradient).max(),
+        "sklearn off by",
+        np.abs(theta - start.ravel()).max(),
+    )
+    return {
+        "name": name,
+        "dataset": dataset,
+        "kernel": kernel,
+        "ridge": ridge,
+        "class_weight": class_weight,
+        "sample_weight": None if sample_weight is None else sample_weight.tolist(),
+        "fit_intercept": intercept,
+        "new": new.tolist(),
+        "intercept": b.tolist(),
+        "values": (phi @ coef.T + b).tolist(),
+        "values_new": (phi_new @ coef.T + b).tolist(),
+        "objective": value,
+    }
+
+
 def logistic(data):
     cases = []
-
-    def case(name, dataset, kernel, ridge, class_weight=None, sample_weight=None, intercept=True):
-        x, y = data[dataset]
-        new = np.round(x[:8] + 0.1 * rng.normal(size=(8, x.shape[1])), 4)
-        gram = GRAM[kernel["kernel"]]
-        values, vectors = np.linalg.eigh(gram(x, x, kernel))
-        keep = values > 1e-13 * values[-1]
-        phi = vectors[:, keep] * np.sqrt(values[keep])
-        # Features of new rows: k(x, ·) U Λ^-½.
-        phi_new = gram(new, x, kernel) @ vectors[:, keep] / np.sqrt(values[keep])
-        w = np.ones(len(y)) if sample_weight is None else sample_weight.copy()
-        if class_weight == "balanced":
-            w *= (len(y) / (len(np.unique(y)) * np.bincount(y)))[y]
-        elif class_weight is not None:
-            w *= np.array([class_weight[str(c)] for c in range(y.max() + 1)])[y]
-        classes = len(np.unique(y))
-        outputs = 1 if classes == 2 else classes
-        size = phi.shape[1] + intercept
-        model = LogisticRegression(
-            C=1 / ridge,
-            fit_intercept=intercept,
-            solver="newton-cholesky",
-            tol=1e-10,
-            max_iter=1000,
-            # With sample weights, LogisticRegression balances sums of weights, where SVC and we balance
-            # numbers of rows.
-            class_weight=class_weight if class_weight == "balanced" and sample_weight is None else None,
-        )
-        model.fit(phi, y, sample_weight=sample_weight if model.class_weight else w)
-        start = np.column_stack([model.coef_, model.intercept_]) if intercept else model.coef_
-        args = (phi, y, w, ridge, outputs, intercept)
-        before = objective(start.ravel(), *args)
-        result = minimize(
-            lambda t: objective(t, *args)[:2],
-            start.ravel(),
-            jac=True,
-            hess=lambda t: objective(t, *args)[2],
-            method="trust-exact",
-            options={"gtol": 1e-11},
-        )
-        theta = result.x
-        for _ in range(3):
-            _, g, h = objective(theta, *args)
-            theta = theta - np.linalg.lstsq(h, g, rcond=None)[0]
-        value, gradient, _ = objective(theta, *args)
-        assert np.abs(gradient).max() < 1e-10 and value <= before[0] + 1e-9, (name, np.abs(gradient).max())
-        assert np.abs(theta - start.ravel()).max() < 1e-3, (name, np.abs(theta - start.ravel()).max())
-        t = theta.reshape(outputs, size)
-        b = t[:, -1] if intercept else np.zeros(outputs)
-        b = b - b.mean() if outputs > 1 else b
-        coef = t[:, :-1] if intercept else t
-        print(
-            name,
-            "objective",
-            value,
-            "gradient",
-            np.abs(gradient).max(),
-            "sklearn off by",
-            np.abs(theta - start.ravel()).max(),
-        )
-        cases.append(
-            {
-                "name": name,
-                "dataset": dataset,
-                "kernel": kernel,
-                "ridge": ridge,
-                "class_weight": class_weight,
-                "sample_weight": None if sample_weight is None else sample_weight.tolist(),
-                "fit_intercept": intercept,
-                "new": new.tolist(),
-                "intercept": b.tolist(),
-                "values": (phi @ coef.T + b).tolist(),
-                "values_new": (phi_new @ coef.T + b).tolist(),
-                "objective": value,
-            }
-        )
-
+    add = lambda *args, **settings: cases.append(case(data, *args, **settings))
     weights = np.round(rng.uniform(0, 3, size=50), 2)
     weights[::7] = 0.0
     rbf, poly = {"kernel": "rbf", "gamma": 0.3}, {"kernel": "poly", "gamma": 0.2, "coef0": 1.0, "degree": 3}
-    case("binary rbf", "cancer", rbf, 0.5)
-    case("binary rbf, no intercept", "cancer", rbf, 0.5, intercept=False)
-    case("binary linear", "cancer", {"kernel": "linear"}, 0.1)
-    case("binary rbf, small ridge", "coin", rbf, 1e-3)
-    case("binary poly, all weights", "coin", poly, 1.0, {"0": 2.0, "1": 0.3}, weights)
-    case("three classes rbf", "iris", rbf, 0.2)
-    case("three classes rbf, no intercept", "iris", rbf, 0.2, intercept=False)
-    case("three classes linear, balanced", "iris", {"kernel": "linear"}, 0.05, "balanced")
-    case("four classes of noise, balanced, weights", "noise", rbf, 0.01, "balanced", weights)
-    case("four classes poly", "noise", poly, 1.0, {"0": 1.0, "1": 2.0, "2": 0.5, "3": 1.5})
+    add("binary rbf", "cancer", rbf, 0.5)
+    add("binary rbf, no intercept", "cancer", rbf, 0.5, intercept=False)
+    add("binary linear", "cancer", {"kernel": "linear"}, 0.1)
+    add("binary rbf, small ridge", "coin", rbf, 1e-3)
+    add("binary poly, all weights", "coin", poly, 1.0, {"0": 2.0, "1": 0.3}, weights)
+    add("three classes rbf", "iris", rbf, 0.2)
+    add("three classes rbf, no intercept", "iris", rbf, 0.2, intercept=False)
+    add("three classes linear, balanced", "iris", {"kernel": "linear"}, 0.05, "balanced")
+    add("four classes of noise, balanced, weights", "noise", rbf, 0.01, "balanced", weights)
+    add("four classes poly", "noise", poly, 1.0, {"0": 1.0, "1": 2.0, "2": 0.5, "3": 1.5})
     made_by = f"scripts/oracles/logistic.py, scikit-learn {sklearn.__version__}, scipy {scipy.__version__}"
     write("scikit_learn.json", {"made_by": made_by, "datasets": tables(data), "cases": cases})
 
@@ -236,7 +242,8 @@ def selection(data):
             "multipliers": multipliers,
             "lengthscale": lengthscale,
             "costs": [0.1, 1.0, 10.0],
-            # Mean squared errors, multipliers × ridges (loo: mean over rows), and a number a fold.
+            # Mean squared errors, multipliers × ridges: for loo the mean over rows, otherwise one for each
+            # fold.
             "loo": [[-np.mean(v) for v in row] for row in rows(loo, 4)],
             "ridge_folds": [[(-np.array(v)).tolist() for v in row] for row in rows(ridge, 4)],
             "svc_accuracy": rows(svc, 3),

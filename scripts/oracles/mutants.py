@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Damages files of every format that riesz reads, and demands one sentence for each: no panic, no hang, no
-other predictions.
+"""Damages files of every format that riesz reads. Each must give one sentence: no panic, no hang, and no
+wrong predictions.
 
     cargo build --release && pip install polars && maturin develop --release
     scripts/oracles/mutants.py [SEED [MINUTES]]
 
-Models (riesz's, whose checksum is mended in half of the mutants, and LIBSVM's), explanations and tables as
-JSON, CSV and Parquet, and files of groups: bytes flipped, cut out, doubled and spliced in from another file,
-numbers replaced by extreme ones, parts of JSON by others. The command line must succeed or end with code 2
-and one line that starts with "error: ", within 20 seconds and 4 GB; Python must load them or raise
-ValueError. Whatever is changed in a model whose checksum is not mended, predictions are those of the whole
-file or none. At least 1500 mutants are tried; the n-th of a seed is the same in every run. The program is
-`$RIESZ`, or that of the release build."""
+The files are models of riesz and of LIBSVM, explanations and tables as JSON, CSV and Parquet, and files of
+groups. Bytes are flipped, cut out, doubled, or spliced in from another file; numbers are replaced by extreme
+ones, and parts of JSON by others. In half of the mutants of riesz's models the checksum is corrected.
+
+The command line must succeed, or end with code 2 and one line that starts with "error: ", within 20 seconds
+and 4 GB. Python must load the files or raise ValueError. If the checksum of a model is not corrected,
+predictions must be those of the undamaged file, or fail. At least 1500 mutants are tried; the n-th mutant of
+a seed is the same in every run. The program is `$RIESZ`, or else the release build."""
 
 import concurrent.futures
 import copy
@@ -69,7 +70,7 @@ PARTS = [
     [[]] * 3,
 ]
 
-#: What is done with each kind of file, `@` being its place. The first command of a model tells its
+#: The commands for each kind of file, whose path replaces `@`. The first command of a model prints its
 #: predictions.
 TABLE = [
     "predict m.riesz @",
@@ -141,7 +142,7 @@ def parts(data):
 
 
 def signed(header, record, arrays):
-    """The model file of these, with the checksum that belongs to them, as far as they have one."""
+    """The model file of these parts, with a correct checksum if they have one."""
     unknown = "0" * 64
     if isinstance(record, dict) and "sha256" in record:
         record["sha256"] = unknown
@@ -165,7 +166,7 @@ def signed(header, record, arrays):
 
 
 def places(tree, path=()):
-    """Ways to every part of a JSON value."""
+    """The paths to all parts of a JSON value."""
     yield path
     entries = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     for key, part in entries:
@@ -173,7 +174,7 @@ def places(tree, path=()):
 
 
 def grafted(tree, rng):
-    """A JSON value of which one part is replaced, left out, doubled, or taken from another place."""
+    """A JSON value with one part replaced, left out, doubled, or taken from another place."""
     tree = copy.deepcopy(tree)
     ways = [path for path in places(tree) if path]
     *path, leaf = rng.choice(ways)
@@ -196,7 +197,7 @@ def grafted(tree, rng):
 
 
 def damaged(data, other, rng):
-    """Bytes with an accident or some."""
+    """The bytes of a file with one or more random changes."""
     data = bytearray(data)
     for _ in range(rng.choice([1, 1, 1, 2, 5])):
         if not data:
@@ -285,7 +286,7 @@ class Trial:
                 continue
             message = done.stderr.decode(errors="replace")
             lines = message.splitlines()
-            # Code 1 is that of values which no longer add up.
+            # Code 1 means that values do not add up to the prediction.
             allowed = (0, 1, 2) if name.startswith("e.") else (0, 2)
             if done.returncode not in allowed or "bug in riesz" in message or "panicked" in message:
                 wrong.append(f"{words}: code {done.returncode}: {message.strip()[:500]}")
@@ -300,7 +301,7 @@ class Trial:
                 and words == COMMANDS[name][0]
                 and done.stdout != self.predictions[name]
             ):
-                wrong.append(f"{words}: predicts something else, silently")
+                wrong.append(f"{words}: predicts other values without an error")
         if model or name.endswith((".json", ".model")):
             wrong += self.in_python(place, data)
         for left in self.folder.glob(f"out-{number}*"):

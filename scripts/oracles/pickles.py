@@ -1,8 +1,8 @@
-"""Makes python/tests/data: an explanation and estimators as version 0.1.0 wrote them, which later versions
-must read.
+"""Makes python/tests/data: an explanation and estimators, as the installed version writes them. Later
+versions must read these files.
 
-Run once a version, with the package installed, and keep the old files: python scripts/oracles/pickles.py
-"""
+Run once for each version, with the package installed, and keep the old files: python
+scripts/oracles/pickles.py"""
 
 import pathlib
 import pickle

@@ -4,8 +4,8 @@
     python3 -m venv venv && venv/bin/pip install scikit-learn
     venv/bin/python scripts/oracles/ridge.py
 
-Writes crates/riesz/tests/data/ridge/scikit_learn.json. Kernels are in riesz's model format beside
-scikit-learn's parameters."""
+Writes crates/riesz/tests/data/ridge/scikit_learn.json. Each kernel is given in riesz's model format, and as
+parameters of scikit-learn."""
 
 import json
 import pathlib

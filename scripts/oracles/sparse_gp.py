@@ -3,9 +3,9 @@
     python3 -m venv venv && venv/bin/pip install 'numpy<2' gpflow tensorflow
     venv/bin/python scripts/oracles/sparse_gp.py
 
-writes crates/riesz/tests/data/gp/gpflow.json: data, inducing points, and what GPflow's SGPR makes of them:
-the evidence lower bound, the upper bound, the slopes of the lower one in the logarithms of the kernel's
-scale, its length scales and the noise, and means and standard deviations of the latent function at new rows.
+writes crates/riesz/tests/data/gp/gpflow.json: data, inducing points, and the results of GPflow's SGPR. These
+are the evidence lower bound, its gradient by the logarithms of the kernel's scale, its length scales and the
+noise, the upper bound, and means and standard deviations of the latent function at new rows.
 """
 
 import json
@@ -21,7 +21,7 @@ import tensorflow as tf
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "crates/riesz/tests/data/gp/gpflow.json"
-# What riesz adds to the diagonal, for kernels whose scale it is multiplied by here.
+# The jitter that riesz adds to the diagonal; here it is multiplied by the kernel's scale.
 JITTER = 1e-10
 
 
@@ -38,7 +38,7 @@ def case(name, kernel, profile, x, y, points, new):
         )
     ratios = tape.gradient(total, [p.unconstrained_variable for p in parameters])
     mean, variance = model.predict_f(new)
-    # GPflow's own counts the determinant once, however many targets there are.
+    # GPflow's upper bound counts the determinant once for any number of targets.
     per_target = [
         gpflow.models.SGPR((x, y[:, [o]]), kernel, points, noise_variance=0.15) for o in range(y.shape[1])
     ]

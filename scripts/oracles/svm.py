@@ -5,8 +5,8 @@
 
 writes crates/riesz/tests/data/svm/: `scikit_learn.json` (data, settings, decision values, dual coefficients
 and intercepts of scikit-learn's SVC, SVR and OneClassSVM at a tight tolerance), and model files written by
-LIBSVM's own svm_save_model, with `libsvm.json` holding the decision values that LIBSVM computed with them.
-Numbers of the data are rounded to 4 decimals, so that LIBSVM's 8 digits lose nothing."""
+LIBSVM's own svm_save_model, and `libsvm.json` with the decision values that LIBSVM computed. Numbers of the
+data are rounded to 4 decimals, so that the 8 digits of LIBSVM's files are exact."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,7 @@ def datasets():
         "cancer": (standardise(cancer.data[rows][:, :8]), cancer.target[rows]),
         "iris": (standardise(iris.data[iris_rows]), iris.target[iris_rows]),
         "diabetes": (standardise(diabetes[diabetes_rows, :-1]), diabetes[diabetes_rows, -1]),
-        # Labels without pattern: most coefficients reach their bound.
+        # Random labels, for which most coefficients reach their bound.
         "noise": (noise, rng.integers(0, 4, size=60)),
         "wave": (noise, np.round(np.sin(noise[:, 0]) + 0.1 * noise[:, 1] ** 2, 4)),
     }
@@ -52,7 +52,8 @@ POLY = {"kernel": "poly", "gamma": 0.2, "coef0": 1.0, "degree": 3}
 
 
 def pair_coefficients(model, labels):
-    """LIBSVM's (classes - 1) × n_SV layout, as n_SV × pairs; `labels` are those of the support vectors."""
+    """Converts LIBSVM's layout (classes - 1) × n_SV to n_SV × pairs; `labels` belong to the support
+    vectors."""
     dual, classes = model.dual_coef_, model.classes_
     owner = np.searchsorted(classes, labels)
     k = len(classes)
@@ -78,7 +79,7 @@ def scikit_learn():
         model.fit(x, y, sample_weight=sample_weight)
         predict = model.predict if estimator == "svr" else model.decision_function
         decision = predict(x).reshape(len(x), -1)
-        # scikit-learn leaves rows of weight 0 out and numbers its support vectors among the rest.
+        # scikit-learn omits rows of weight 0, and numbers its support vectors among the other rows.
         support = model.support_ if sample_weight is None else np.flatnonzero(sample_weight)[model.support_]
         assert np.array_equal(x[support], model.support_vectors_)
         coefficients = pair_coefficients(model, y[support]) if estimator == "svc" else model.dual_coef_.T
@@ -91,8 +92,8 @@ def scikit_learn():
                 "kernel": kernel,
                 "settings": settings,
                 "sample_weight": None if sample_weight is None else list(map(float, sample_weight)),
-                # Coefficients can be compared where the gram matrix is regular, and without a tube nearly all
-                # of them are free and magnify errors by its condition number (1.5e6).
+                # Coefficients can be compared if the gram matrix is regular. Without a tube nearly all of
+                # them are free, and magnify errors by its condition number (1.5e6).
                 "compare_coef": kernel["kernel"] == "rbf" and settings.get("epsilon") != 0.0,
                 "support": support[order].tolist(),
                 "coef": [[float(f"{v:.10g}") for v in row] for row in coefficients[order]],
@@ -142,7 +143,7 @@ def libsvm(data):
         problem = [{j + 1: float(v) for j, v in enumerate(row) if v != 0.0} for row in x]
         model = svmutil.svm_train(y[:keep].tolist(), problem[:keep], options + " -e 1e-6 -q")
         svmutil.svm_save_model(str(OUT / file), model)
-        # Read back, so that the values are those of the numbers in the file.
+        # The model is read back, so that values come from the numbers in the file.
         model = svmutil.svm_load_model(str(OUT / file))
         predicted, _, values = svmutil.svm_predict(y[keep:].tolist(), problem[keep:], model, "-q")
         rows = x[keep:]

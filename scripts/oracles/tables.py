@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Tables as people have them, and what riesz is expected to make of each: crates/riesz-cli/tests/tables.
+"""Makes crates/riesz-cli/tests/tables: tables as users have them, and the expected reading of each by riesz.
 
     pip install pandas pyarrow openpyxl zstandard
     scripts/oracles/tables.py
 
-Every file comes with an expectation that is written by hand here: of each column what it is taken for, how
-many cells are missing, and its range or categories; or a part of the sentence with which the table is
-refused. `tests/all/tables.rs` compares them with what `riesz inspect` says."""
+Each file has an expectation, which is written by hand here. It is the type of each column with its number of
+missing cells and its range or categories, or a part of the error message for the table. `tests/all/tables.rs`
+compares the expectations with the output of `riesz inspect`."""
 
 import datetime
 import decimal
@@ -42,13 +42,13 @@ def refused(sentence):
 
 
 def table(name, data, options="", **columns):
-    """A file whose columns are taken for these."""
+    """A file whose columns are read as given by ``columns``."""
     _write(name, data)
     expected.append({"file": name, "options": options, "columns": columns})
 
 
 def bad(name, data, sentence, options=""):
-    """A file that is refused with this sentence."""
+    """A file that is refused with an error message that contains ``sentence``."""
     _write(name, data)
     expected.append({"file": name, "options": options, "refused": sentence})
 
@@ -65,6 +65,7 @@ def csv(**columns):
     return "\n".join([",".join(columns), *(",".join(map(quoted, row)) for row in rows)]) + "\n"
 
 
+# Long: a table of cases.
 def text_tables():
     three = ["1", "2", "3"]
     table("plain.csv", csv(a=three, b=["1.5", "-2", "1e3"]), a=numbers(1, 3), b=numbers(-2, 1000))
@@ -152,7 +153,9 @@ def text_tables():
     table("no-data-9999.csv", csv(a=no_data), a=numbers(-9999, 0.6, remark="interquartile ranges"))
     table("no-data-named.csv", csv(a=no_data), "--na-values -9999", a=numbers(0, 0.6, missing=1))
     labels = [f"note {i}" for i in range(12)]
-    table("labels.csv", csv(a=labels), a={"kind": "categories", "missing": 0, "remark": "text of its own"})
+    table(
+        "labels.csv", csv(a=labels), a={"kind": "categories", "missing": 0, "remark": "has a different text"}
+    )
 
     table(
         "one-word.csv", csv(a=["1", "x", "3", "4"]), a=refused("holds numbers, but its row 2 (line 3) is 'x'")
@@ -206,7 +209,7 @@ def text_tables():
     latin = "a,b\n1,Zürich\n2,Genève\n".encode("latin1")
     bad("latin1.csv", latin, "is not UTF-8 text")
     table("latin1.csv", None, "--encoding latin1", a=a, b=categories("Genève", "Zürich"))
-    bad("plain.csv", None, "--encoding klingon is not known", "--encoding klingon")
+    bad("plain.csv", None, "--encoding klingon is unknown", "--encoding klingon")
     zipped = gzip.compress(simple.encode(), mtime=0)
     table("gzip.csv.gz", zipped, a=a, b=b)
     table("zstd.csv.zst", zstandard.compress(simple.encode()), a=a, b=b)
@@ -216,9 +219,9 @@ def text_tables():
     bad("empty.csv", "", "is empty")
     bad("no-rows.csv", "a,b\n", "has names of columns but no rows")
     bad("ragged.csv", "a,b\n1,2\n3\n", "line 3: 1 values, but the first line names 2 columns")
-    bad("open-quote.csv", 'a,b,y\n"0,2.0\n1,2,3\n', "a quotation mark that opens there may not be closed")
+    bad("open-quote.csv", 'a,b,y\n"0,2.0\n1,2,3\n', "a quotation mark may be left open in it")
     bad("no-header.csv", "1.5,2.5\n3.5,4.5\n", "the first line holds numbers")
-    bad("same-names.csv", "a,a\n1,2\n", "two columns are called 'a'")
+    bad("same-names.csv", "a,a\n1,2\n", "two columns have the name 'a'")
     bad("no-name.csv", ",a\n1,2\n", "column 1 has no name")
 
 
@@ -237,7 +240,7 @@ def record_tables():
     types = '{"a": true, "b": 9007199254740993}\n{"a": false, "b": 1}\n'
     table("types.jsonl", types, a=categories("false", "true"), b=large)
     bad("nested.jsonl", '{"a": [1, 2]}\n', "row 1 of column 'a' holds a list")
-    bad("twice.jsonl", '{"a": 1, "a": 2}\n', "is there twice")
+    bad("twice.jsonl", '{"a": 1, "a": 2}\n', "occurs twice")
     bad("broken.jsonl", '{"a": 1}\n{"a": \n', "cannot read")
     bad("scalars.json", "[1, 2]", "as JSON")
 
@@ -345,9 +348,10 @@ def workbooks():
     bad("damaged.xlsx", workbook(("data", frame, 0))[:-200], "as a workbook")
 
 
+# Long: a table of cases.
 def reported_tables():
-    """Tables by which a reader of riesz once got a number of another meaning, or no word about it."""
-    # Cells of a notation that only begins like a number.
+    """Tables that an earlier version of riesz misread, or read without a warning."""
+    # The notation of these cells only begins like a number.
     table(
         "durations.csv",
         csv(a=["1h30", "2h15"]),
@@ -372,7 +376,7 @@ def reported_tables():
         csv(a=["A", "1", "B"]),
         a=categories("1", "A", "B", remark="numbers ('1') and texts ('A')"),
     )
-    # Half of the cells and more.
+    # Half or more of the cells are not numbers.
     table("mostly-bounds.csv", csv(a=["<5", "<5", "<5", "7"]), a=refused("holds bounds beside numbers"))
     table(
         "mostly-unknown.csv",
@@ -392,7 +396,7 @@ def reported_tables():
         table(f"{name}.csv", csv(a=cells), a=refused("holds dates or times"))
     days = [20240101 + k for k in range(28)] + [20240201, 20240315]
     table("dates-as-numbers.csv", csv(a=days), a=numbers(days[0], days[-1], remark="looks like dates"))
-    # Digits that a double does not hold.
+    # These numbers have more digits than a double represents.
     large = ["12345678901234561.0", "12345678901234562.0"]
     table("large-with-point.csv", csv(a=large), a=categories(*large, remark="2^53"))
     keys = [decimal.Decimal("12345678901234567890"), decimal.Decimal("12345678901234567891")]
@@ -401,12 +405,12 @@ def reported_tables():
         feather(pa.table({"a": pa.array(keys, type=pa.decimal128(38, 0))})),
         a=categories(*map(str, keys), remark="2^53"),
     )
-    # Marks of missing values in a third of the rows, beside zeros, and several of them.
+    # Marks of missing values: in a third of the rows, beside zeros, and several marks.
     sea = [-9999 if i % 3 == 0 else i % 17 for i in range(60)]
     table("sea.csv", csv(a=sea), a=numbers(-9999, 16, remark="interquartile ranges"))
     survey = [99 if i % 9 == 0 else 1 + i % 5 for i in range(60)]
     table("survey.csv", csv(a=survey), a=numbers(1, 99, remark="--na-values '99'"))
-    # Row numbers with gaps, and of a sample.
+    # Row numbers with gaps, and row numbers of a sample.
     gaps = [i + i // 7 for i in range(60)]
     table("row-numbers-with-gaps.csv", csv(a=gaps), a=numbers(0, gaps[-1], remark="numbers the rows"))
     sample = [(i * 37) % 60 * 2 + i % 2 for i in range(60)]
@@ -415,9 +419,9 @@ def reported_tables():
         csv(a=sample),
         a=numbers(min(sample), max(sample), remark="numbers the rows"),
     )
-    # Files.
+    # Whole files that are not tables or are nested.
     table("excel-separator.csv", "sep=;\na;b\n1;x\n2;y\n", a=numbers(1, 2), b=categories("x", "y"))
-    bad("blank-before-quotes.csv", '"a", "b"\n"1", "x"\n', "a blank stands before the quotation mark")
+    bad("blank-before-quotes.csv", '"a", "b"\n"1", "x"\n', "there is a blank before the quotation mark")
     table("marked.json", "\ufeff" + '[{"a": 1}, {"a": 2}]', a=numbers(1, 2))
     nested = '{"a": 1, "b": {"c": 2, "d": [3]}}\n{"a": 2, "b": {"c": 4, "d": []}}\n'
     table(

@@ -28,13 +28,14 @@ pub struct Global {
     /// Number of threads; results are the same for any number [default: all cores]
     #[arg(long, global = true, value_name = "N", value_parser = threads)]
     pub threads: Option<usize>,
-    /// Say nothing but errors
+    /// Print nothing but errors
     #[arg(long, short, global = true)]
     pub quiet: bool,
-    /// Seed of everything random (restarts, samples of the background)
+    /// Seed of all random draws (restarts, samples of the background)
     #[arg(long, global = true, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// Format of the result [default: from the output's extension, else CSV for tables and text for words]
+    /// Format of the result [default: from the output's extension, else CSV for tables and text for other
+    /// results]
     #[arg(long, global = true, value_enum, value_name = "FORMAT")]
     pub format: Option<Format>,
 }
@@ -48,16 +49,16 @@ pub enum Format {
     Json,
     /// Apache Parquet.
     Parquet,
-    /// For reading on a terminal.
+    /// Text for reading on a terminal.
     Text,
-    /// A picture that scales.
+    /// A vector picture.
     Svg,
     /// A picture in pixels.
     Png,
 }
 
 impl Global {
-    /// The format of a table: as asked, or by the extension of `output`, or CSV.
+    /// The format of a table: `--format` if given, else by the extension of `output`, else CSV.
     pub fn table_format(&self, output: Option<&Path>) -> Result<Format> {
         let extension = output.and_then(Path::extension).map(|e| e.to_string_lossy().to_ascii_lowercase());
         match (self.format, extension.as_deref()) {
@@ -75,17 +76,18 @@ impl Global {
         }
     }
 
-    /// Whether words should be JSON.
+    /// Whether a result other than a table is written as JSON.
     pub fn json_words(&self) -> Result<bool> {
         match self.format {
             None | Some(Format::Text) => Ok(false),
             Some(Format::Json) => Ok(true),
-            Some(_) => Err(Failure::input("this command answers in words: use --format text or json")),
+            Some(_) => Err(Failure::input("this command writes text, not tables: use --format text or json")),
         }
     }
 }
 
-/// A number of threads; more than any machine has cores for is a mistake, and could bring it down.
+/// Parses a number of threads. Numbers above 1,024 are refused: they are mistakes, and could exhaust the
+/// machine.
 fn threads(text: &str) -> std::result::Result<usize, String> {
     const MAX_THREADS: usize = 1024;
     match text.parse() {
@@ -110,14 +112,14 @@ pub struct TableArgs {
     /// Sheet of a workbook [default: the only one that has cells]
     #[arg(long, value_name = "NAME")]
     pub sheet: Option<String>,
-    /// Types of columns, where they are detected wrongly: 'zip=text,age=number'; 'riesz inspect' shows the
+    /// Types of columns whose type is detected wrongly: 'zip=text,age=number'; 'riesz inspect' shows the
     /// detected types
     #[arg(long, value_name = "NAME=KIND,…", value_parser = column_choices)]
     pub column: Vec<ColumnChoices>,
-    /// Cells that stand for missing values, besides empty ones, NA, N/A, NaN and null: '-9999,?'
+    /// Cells that mean a missing value, besides empty ones, NA, N/A, NaN and null: '-9999,?'
     #[arg(long, value_name = "CELL,…", value_delimiter = ',', allow_hyphen_values = true)]
     pub na_values: Vec<String>,
-    /// Names of the features of LIBSVM data files, where a command takes them.
+    /// Names of the features of LIBSVM data files, for commands that have an option for them.
     #[arg(skip)]
     pub features: Vec<String>,
 }
@@ -138,19 +140,19 @@ impl TableArgs {
         TableFile { path: path.to_path_buf(), options }
     }
 
-    /// The columns that the user says something of.
+    /// The columns whose type the user has given.
     pub fn named(&self) -> impl Iterator<Item = &String> {
         self.column.iter().flat_map(|choices| choices.0.iter().map(|(name, _)| name))
     }
 }
 
-/// Columns, each with whether it is said to hold numbers.
+/// Columns with their types: true for numbers, false for text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnChoices(Vec<(String, bool)>);
 
 fn column_choices(text: &str) -> std::result::Result<ColumnChoices, String> {
     let (mut choices, mut name) = (Vec::new(), String::new());
-    // A column's own name may hold commas and equals signs.
+    // A column's name may hold commas and equals signs.
     for piece in text.split(',') {
         name = if name.is_empty() { piece.to_string() } else { format!("{name},{piece}") };
         let kind = name.rsplit_once('=').map(|(column, kind)| (column.trim().to_string(), kind.trim()));
@@ -165,7 +167,7 @@ fn column_choices(text: &str) -> std::result::Result<ColumnChoices, String> {
     match name.is_empty() && !choices.is_empty() {
         true => Ok(ColumnChoices(choices)),
         false => {
-            Err("it is a list of columns, each followed by =text or =number: 'zip=text,age=number'".into())
+            Err("give a list of columns, each followed by =text or =number: 'zip=text,age=number'".into())
         }
     }
 }
@@ -173,8 +175,8 @@ fn column_choices(text: &str) -> std::result::Result<ColumnChoices, String> {
 /// Treatment of training rows with missing cells.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct RowArgs {
-    /// A row with a missing value (an empty cell, NA, N/A, NaN, null, or one of --na-values): stop there, or
-    /// leave the row out
+    /// Treatment of rows with a missing value (an empty cell, NA, N/A, NaN, null, or one of --na-values):
+    /// stop with an error, or leave the row out
     #[arg(long, value_name = "WAY", value_enum, default_value_t)]
     pub missing: MissingRows,
 }
@@ -190,7 +192,7 @@ pub enum MissingRows {
 }
 
 impl RowArgs {
-    /// The table, without rows with missing cells if that is requested.
+    /// The table; rows with missing cells are left out if `--missing drop` was given.
     pub fn apply_to(self, mut file: TableFile) -> TableFile {
         file.options.drop_missing = self.missing == MissingRows::Drop;
         file.options.missing_remedy = ", or leave its row out with --missing drop";
@@ -202,20 +204,19 @@ impl RowArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "LIBSVM files")]
 pub struct FeatureNames {
-    /// Names of the features 1, 2, … of LIBSVM models and data files, in this order: the columns of other
-    /// tables that they are
-    /// [default: x0, x1, …]
+    /// Names of the features 1, 2, … of LIBSVM models and data files, in this order. Other tables have
+    /// columns of these names [default: x0, x1, …]
     #[arg(long, value_name = "COL,…", value_delimiter = ',')]
     pub columns: Vec<String>,
 }
 
 impl FeatureNames {
-    /// The names of the features, if they were given.
+    /// The names of the features; empty if none were given.
     pub fn names(&self) -> Vec<String> {
         self.columns.iter().map(|name| name.trim().to_string()).collect()
     }
 
-    /// Options for tables, whose features have these names where they are LIBSVM data files.
+    /// Reading options with which the features of LIBSVM data files have these names.
     pub fn tables(&self, table: &TableArgs) -> TableArgs {
         TableArgs { features: self.names(), ..table.clone() }
     }
@@ -225,23 +226,22 @@ impl FeatureNames {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "LIBSVM files")]
 pub struct FeatureArgs {
-    /// Their names.
+    /// Names of the features.
     #[command(flatten)]
     pub called: FeatureNames,
-    /// Range file of 'svm-scale -s' for a LIBSVM model that was fitted on scaled data: rows are then given
-    /// as they are, unscaled,
-    /// and outputs are in the units of the target, if that was scaled too
+    /// Range file of 'svm-scale -s' for a LIBSVM model that was fitted on scaled data. Rows are then given in
+    /// the units of the unscaled data, and outputs are in the units of the target if that was scaled too
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub scale: Option<PathBuf>,
 }
 
 impl FeatureArgs {
-    /// The arguments of [`FeatureNames::tables`].
+    /// Reading options with which the features of LIBSVM data files have the given names.
     pub fn tables(&self, table: &TableArgs) -> TableArgs {
         self.called.tables(table)
     }
 
-    /// Opens a table in which LIBSVM's features have these names.
+    /// Opens a table, whose features have the given names if it is a LIBSVM data file.
     pub fn open(&self, table: &TableArgs, path: &Path) -> Result<OpenTable> {
         self.tables(table).source(path).open()
     }
@@ -257,13 +257,14 @@ impl FeatureArgs {
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Cells that the model cannot take")]
 pub struct CellArgs {
-    /// A category that the model has not seen: stop there, or take it for none of those that it has, which
-    /// differs from each of them like these from each other; all unseen ones are one
+    /// Treatment of a category that the model has not seen: stop with an error, or treat it as a new
+    /// category, which differs from each known one as much as these differ from each other; all unseen
+    /// categories are the same one
     #[arg(long, value_name = "WAY", value_enum, default_value_t)]
     pub unseen: Unseen,
-    /// A missing value (an empty cell, NA, N/A, NaN, null): stop there, or fill in the median of its column,
-    /// the most frequent category for categories, among the model's support points (all training rows, but
-    /// for support vector machines); for a program those of the background
+    /// Treatment of a missing value (an empty cell, NA, N/A, NaN, null): stop with an error, or fill in the
+    /// median of its column, or the most frequent category, among the model's support points (all training
+    /// rows, except for support vector machines); for a program, among the rows of the background
     #[arg(long, value_name = "WAY", value_enum, default_value_t)]
     pub missing: MissingCellPolicy,
 }
@@ -274,7 +275,7 @@ pub enum Unseen {
     /// They are an error.
     #[default]
     Error,
-    /// They are none of the known ones.
+    /// They are one new category, which differs from all known ones.
     None,
 }
 
@@ -298,8 +299,8 @@ impl CellArgs {
         options.iter().find(|(_, is_given)| *is_given).map(|(option, _)| (*option).to_string())
     }
 
-    /// A model read from a file, ready for rows: if unseen categories are to be none of the known ones, its
-    /// columns have a level for them.
+    /// Prepares a model that was read from a file. With `--unseen none` its categorical columns get a level
+    /// for unseen categories.
     pub fn admit(&self, mut saved: SavedModel) -> Result<SavedModel> {
         if self.unseen == Unseen::None {
             saved.model = saved.model.with_unknown_level()?;
@@ -322,8 +323,8 @@ impl CellArgs {
     pub fn for_program(&self, rows: &Table) -> Result<CellPolicy> {
         if self.unseen != Unseen::Error {
             return Err(Failure::input(
-                "--unseen none takes a model that knows its categories, and a program is asked about those \
-                 of the background: add a row with the category there, or leave --unseen out",
+                "--unseen none needs a model, which lists its categories; a program takes the categories of \
+                 its background: add a background row with the new category, or leave --unseen out",
             ));
         }
         Ok(CellPolicy { missing: self.filling(rows, "the background")?, unseen: UnseenLevels::Refuse("") })
@@ -335,7 +336,8 @@ impl CellArgs {
         }
         if rows.rows() == 0 {
             return Err(Failure::input(format!(
-                "--missing impute takes typical values of {source}, and there are none: fill the values in"
+                "--missing impute takes typical values of {source}, which has no rows: fill the values in \
+                 yourself"
             )));
         }
         Ok(MissingCells::Fill { values: (0..rows.width()).map(|j| typical_value(rows, j)).collect(), source })

@@ -1,5 +1,5 @@
-//! The commands, one file for each: its arguments, and the function that runs it. A new command is its file,
-//! a line here, and a line of `Command` and of `run` in `main.rs`.
+//! The commands, one file each: its arguments, and the function that runs it. A new command needs its file, a
+//! line here, and a line each of `Command` and `run` in `main.rs`.
 
 pub mod anova;
 pub mod compare;

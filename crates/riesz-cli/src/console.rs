@@ -1,5 +1,4 @@
-//! Messages on standard error: notes, errors and progress. A closed or full standard error is no reason to
-//! fail.
+//! Messages on standard error: notes, errors and progress. A closed or full standard error is not a failure.
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
@@ -10,10 +9,11 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use riesz::model_card::CardEntry;
 
-/// Whether notes are left out, and those that were written.
+/// Whether notes are suppressed, and the notes that were printed.
 static NOTES: Mutex<(bool, BTreeSet<String>)> = Mutex::new((false, BTreeSet::new()));
 
-/// A note about a table, which may be read several times and is spoken of once.
+/// Prints a note about a table; a note that was printed before is not repeated, since tables are read several
+/// times.
 pub fn note_once(text: &str) {
     let Ok(mut notes) = NOTES.lock() else { return };
     let quiet = notes.0;
@@ -23,14 +23,14 @@ pub fn note_once(text: &str) {
     }
 }
 
-/// Where a command speaks to people.
+/// Destination of the messages of a command.
 #[derive(Debug, Clone, Copy)]
 pub struct Console {
     quiet: bool,
 }
 
 impl Console {
-    /// Speaks, or with `quiet` only of errors.
+    /// Prints all messages, or with `quiet` only errors.
     pub fn new(quiet: bool) -> Self {
         if let Ok(mut notes) = NOTES.lock() {
             notes.0 = quiet;
@@ -38,7 +38,7 @@ impl Console {
         Self { quiet }
     }
 
-    /// A line for people.
+    /// Prints each line of the text.
     pub fn note(&self, text: impl AsRef<str>) {
         if !self.quiet {
             for line in text.as_ref().lines() {
@@ -47,7 +47,7 @@ impl Console {
         }
     }
 
-    /// A line about something that may be a mistake.
+    /// Prints a warning on one line.
     pub fn warn(&self, text: impl AsRef<str>) {
         self.note(format!("warning: {}", one_line(text.as_ref())));
     }
@@ -67,7 +67,7 @@ impl Console {
     }
 }
 
-/// Runs `work` while the progress `done` is shown behind `message`.
+/// Runs `work` and shows its progress `done` after `message`.
 pub fn watched<T>(console: &Console, message: &str, done: &riesz::Progress, work: impl FnOnce() -> T) -> T {
     let progress = console.progress(message);
     let (end, end_signal) = std::sync::mpsc::channel::<()>();
@@ -90,14 +90,13 @@ pub fn watched<T>(console: &Console, message: &str, done: &riesz::Progress, work
     })
 }
 
-/// The estimated remaining time after a share of the work took `took`; `None` while the share is too small to
-/// tell.
+/// The estimated remaining time after a share of the work took the time `took`; `None` for shares below 1 %.
 fn remaining(share: f64, took: Duration) -> Option<Duration> {
     (share >= 0.01).then(|| took.mul_f64((1.0 - share) / share))
 }
 
-/// The percents done, or the steps where it is not known how many there will be, and how long it is until the
-/// expected `end`.
+/// The percentage done and the time until the expected `end`; or the number of steps, if the share is
+/// unknown.
 fn so_far(share: f64, steps: usize, end: Option<Duration>, now: Duration) -> String {
     if share == 0.0 {
         return if steps == 0 { String::new() } else { format!(": step {steps}") };
@@ -111,11 +110,11 @@ fn so_far(share: f64, steps: usize, end: Option<Duration>, now: Duration) -> Str
     format!(": {:.0} %{left}", 100.0 * share)
 }
 
-/// Work under way. It leaves the terminal when dropped.
+/// Progress display of running work, which is cleared when dropped.
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// Says how far the work is.
+    /// Replaces the message.
     pub fn say(&self, message: String) {
         self.0.set_message(message);
     }
@@ -127,12 +126,12 @@ impl Drop for Progress {
     }
 }
 
-/// The one line that every failure ends with.
+/// Prints the one line with which every failure ends.
 pub fn error(message: &str) {
     let _ = writeln!(std::io::stderr(), "error: {}", one_line(message));
 }
 
-/// Names from files can hold anything; a terminal must not obey them.
+/// The text with control characters escaped: names from files must not control a terminal.
 pub fn printable(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
@@ -170,7 +169,7 @@ mod tests {
         assert_eq!(progress_text(0.0, 7, 3), ": step 7");
         assert_eq!(progress_text(0.5, 7, 30), ": 50 %, 30 s left");
         assert_eq!(progress_text(0.2, 7, 60), ": 20 %, 4 min left");
-        // Work that takes longer than was expected does not say so again and again.
+        // Work that takes longer than expected shows no remaining time.
         assert_eq!(super::so_far(0.5, 1, Some(seconds(60)), seconds(70)), ": 50 %");
     }
 

@@ -3,14 +3,14 @@
 /// The result of every fallible step of a command.
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// Why a command ended early.
+/// The reason why a command ended early.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Failure {
-    /// Something the user gave cannot be used. Exit code 2.
+    /// An input cannot be used. Exit code 2.
     Input(String),
-    /// The command did its work, and a check it was asked to make failed. Exit code 1.
+    /// The command finished, but a requested check failed. Exit code 1.
     Check(String),
-    /// Whoever read standard output has closed it (`| head`): nothing is wrong. Exit code 0.
+    /// The reader of standard output has closed it (`| head`), which is no error. Exit code 0.
     ClosedPipe,
 }
 
@@ -20,7 +20,7 @@ impl Failure {
         Self::Input(message.into())
     }
 
-    /// This failure, with the name of the file before its message.
+    /// This failure, with a name before its message.
     pub fn about(self, name: &str) -> Self {
         match self {
             Self::Input(message) => Self::Input(format!("{name}: {message}")),
@@ -66,7 +66,7 @@ impl From<riesz::Error> for Failure {
     }
 }
 
-/// An error of the operating system in words.
+/// An error of the operating system as plain text.
 fn plain(error: &std::io::Error) -> String {
     use std::io::ErrorKind as Kind;
     match error.kind() {

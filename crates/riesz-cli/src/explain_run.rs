@@ -1,5 +1,5 @@
-//! The common part of `explain` and `report`: a model or a program and a question are prepared for a table,
-//! and the table is explained chunk by chunk.
+//! The common part of `explain` and `report`: prepares a model or a program and a question for a table, and
+//! explains the table in chunks.
 
 use std::io::Write;
 use std::path::Path;
@@ -24,45 +24,45 @@ use crate::question_args::{
     about_model, about_program, asks_for_probabilities, robustness, taken_from_predictions,
 };
 
-/// Numbers that a JSON explanation may hold. It is one object of whole arrays, for plots and reports that
-/// need all rows at once, so unlike the tables it cannot stream; beyond this a table is the right form.
+/// Largest number of numbers in a JSON explanation. It is one object of whole arrays, for plots and reports
+/// that need all rows at once, so unlike a table it cannot be streamed.
 const JSON_NUMBERS: usize = 20_000_000;
 
 /// The request to explain a table by a model or a program.
 pub struct ExplainRequest<'a> {
-    /// The question.
+    /// Options of the explanation.
     pub game: &'a GameArgs,
     /// Options for reading tables.
     pub table: &'a TableArgs,
     /// Information that LIBSVM files do not contain.
     pub features: &'a FeatureArgs,
-    /// Treatment of cells that cannot be used.
+    /// Treatment of cells that the model cannot use.
     pub cells: CellArgs,
     /// The seed of random draws.
     pub seed: u64,
-    /// Whether it is the variance of predictions that is explained, and not these.
+    /// Whether the posterior variance is explained instead of the prediction.
     pub variance: bool,
 }
 
-/// Explains some rows, those after the rows of the call before.
+/// Explains a chunk of rows, which follow the rows of the previous call.
 type Explain<'a> = Box<dyn FnMut(&Table) -> Result<Explanation> + 'a>;
 
 /// A model or a program that is ready to explain the rows of a table.
 pub struct Explaining<'a> {
     explain: Explain<'a>,
-    /// The model, if it is one.
+    /// The model; `None` for a program, or if the variance is explained.
     saved: Option<&'a SavedModel>,
-    /// Whether it is its probabilities that are explained.
+    /// Whether class probabilities are explained.
     probabilities: bool,
     rows: ModelRows,
     /// Provenance of the run.
     facts: Vec<CardEntry>,
-    /// The number of numbers in a row of the result.
+    /// Number of numbers per row of the result.
     pub width: usize,
 }
 
 impl<'a> Explaining<'a> {
-    /// For a model that was [admitted](CellArgs::admit), and its file.
+    /// Prepares a model that was [admitted](CellArgs::admit), with its file.
     pub fn of_model(
         model: (&'a SavedModel, &Path),
         rows: OpenTable,
@@ -77,7 +77,7 @@ impl<'a> Explaining<'a> {
         let Prepared { explainer, probabilities, rows, facts, width } =
             Prepared::new(model, rows, request, None, console)?;
         if request.variance {
-            // A variance decides for no class.
+            // A variance has no class decisions.
             let explain = Box::new(move |table: &Table| Ok(explainer.explain_variance(table)?));
             return Ok(Self { explain, saved: None, probabilities, rows, facts, width });
         }
@@ -85,7 +85,7 @@ impl<'a> Explaining<'a> {
         Ok(Self { explain, saved: Some(model.0), probabilities, rows, facts, width })
     }
 
-    /// For a model whose values are computed from its own predictions, for this reason.
+    /// Prepares a model whose values are computed from its own predictions, for the given reason.
     fn of_predictions(
         (saved, file): (&'a SavedModel, &Path),
         rows: OpenTable,
@@ -98,12 +98,12 @@ impl<'a> Explaining<'a> {
             |name: &&&str| request.game.settings.value(name).is_some_and(|value| !shapley(value));
         let exact = ["index", "unions", "covariance"].iter().find(takes_exact_values).copied();
         if let Some(option) = exact.or_else(|| request.game.robustness.as_ref().map(|_| "robustness")) {
-            return Err(Failure::input(format!("--{option} takes values that the kernel gives: {reason}")));
+            return Err(Failure::input(format!("--{option} needs values from the kernel: {reason}")));
         }
         let (tables, subject) = ((request.table, request.cells), Subject::Function);
         let (question, question_entries) =
             about_model(request.game, tables, (saved, subject), request.seed, console)?;
-        console.note(format!("values are found from the model's own predictions: {reason}"));
+        console.note(format!("values are computed from the model's predictions: {reason}"));
         let mut facts = vec![CardEntry::new("model file", described(file)?), rows_fact(&rows)?];
         facts.extend(question_entries);
         facts.push(CardEntry::new("values are from predictions", reason));
@@ -121,7 +121,7 @@ impl<'a> Explaining<'a> {
         Ok(Self { explain, saved: Some(saved), probabilities, rows, facts, width })
     }
 
-    /// For a program.
+    /// Prepares a program.
     pub fn of_program(
         command: &'a str,
         rows: OpenTable,
@@ -130,12 +130,12 @@ impl<'a> Explaining<'a> {
     ) -> Result<Self> {
         if request.variance {
             return Err(Failure::input(
-                "--variance: a program does not say how sure it is: give a model file",
+                "--variance needs a posterior, which a program does not have: give a model file",
             ));
         }
         if let Some(option) = request.features.first_given().filter(|_| !rows.is_sparse()) {
             return Err(Failure::input(format!(
-                "{option} is for LIBSVM's files, and a program is none: leave it out"
+                "{option} is an option of LIBSVM files, and cannot be used with a program: leave it out"
             )));
         }
         let (question, question_entries, columns) =
@@ -155,8 +155,9 @@ impl<'a> Explaining<'a> {
         Ok(Self { explain, saved: None, probabilities: false, rows, facts, width })
     }
 
-    /// Explains chunk by chunk, and passes each chunk to `take` with its rows numbered from the first of all.
-    /// Returns the number of rows, and entries for the provenance.
+    /// Explains the rows in chunks, and passes each chunk to `take`, with row numbers that count from the
+    /// table's first row; with `decide`, chunks contain the decisions of a classifier. Returns the number of
+    /// rows, and provenance entries.
     pub fn for_each_chunk(
         mut self,
         console: &Console,
@@ -198,21 +199,21 @@ impl<'a> Explaining<'a> {
     }
 }
 
-/// A model and a question, and the rows that it is to be asked about.
+/// An explainer of a model, and the rows to explain.
 pub struct Prepared<'a> {
-    /// Ready for rows.
+    /// The explainer, with the posterior if there is one.
     pub explainer: Explainer<'a>,
-    /// Whether it is its probabilities that are explained.
+    /// Whether class probabilities are explained.
     probabilities: bool,
-    /// The rows, chunk by chunk.
+    /// The rows, in chunks.
     pub rows: ModelRows,
     facts: Vec<CardEntry>,
     width: usize,
 }
 
 impl<'a> Prepared<'a> {
-    /// For a model that was [admitted](CellArgs::admit), and its file. A row and output of the result has
-    /// `listed` numbers, or a value for each set.
+    /// Prepares a model that was [admitted](CellArgs::admit), with its file. Each row and output of the
+    /// result has `listed` numbers, or by default a value for each set of players.
     pub fn new(
         (saved, file): (&'a SavedModel, &Path),
         rows: OpenTable,
@@ -230,8 +231,8 @@ impl<'a> Prepared<'a> {
         let (index, covariance, probabilities) =
             (question.index, question.covariance, question.probabilities);
         if request.variance && request.game.robustness.is_some() {
-            let why = "--robustness bounds values of the output, not shares of its variance: leave it or \
-                       --variance out";
+            let why = "--robustness bounds values of the output, not of its variance: leave it or --variance \
+                       out";
             return Err(Failure::input(why));
         }
         let question = if request.variance { of_variance(question, saved)? } else { question };
@@ -240,7 +241,7 @@ impl<'a> Prepared<'a> {
         let explainer = explainer.map_err(|error| match error {
             tied @ Error::NotProduct { .. } if request.game.background.is_none() && !request.variance => {
                 let remedy =
-                    "give --background FILE, against which values are found from its own predictions";
+                    "give --background FILE, with which values are computed from the model's predictions";
                 Failure::input(format!("{tied}; or {remedy}"))
             }
             other => request.game.settings.spelt(other),
@@ -266,31 +267,31 @@ fn of_variance(question: Question, saved: &SavedModel) -> Result<Question> {
     let refused = |why: &str| Err(Failure::input(format!("--variance: {why}")));
     match saved.covariance {
         None => refused(
-            "this model holds no posterior, whose variance it explains: fit a Gaussian process with 'riesz \
-             fit --model gp --posterior'",
+            "this model holds no posterior, which is needed for its variance: fit a Gaussian process with \
+             'riesz fit --model gp --posterior'",
         ),
         Some(_) if question.covariance => {
-            refused("how sure a variance is, is not known: leave --covariance out")
+            refused("the uncertainty of a variance is not computed: leave --covariance out")
         }
         Some(_) => Ok(question.with_covariance()),
     }
 }
 
-/// Which rows are explained.
+/// The provenance entry of the explained rows.
 fn rows_fact(rows: &OpenTable) -> Result<CardEntry> {
     Ok(CardEntry::new("rows", rows.path.as_deref().map_or(Ok(rows.name.clone()), described)?))
 }
 
-/// Collects explained rows, for results that need all of them at once.
+/// Explained rows collected for results that need all of them at once; the number is that of numbers per row.
 pub struct CollectedExplanation(Option<SavedExplanation>, usize);
 
 impl CollectedExplanation {
-    /// None yet, each of `width` numbers.
+    /// An empty collection for rows of `width` numbers.
     pub fn of_width(width: usize) -> Self {
         Self(None, width)
     }
 
-    /// Adds rows.
+    /// Adds a chunk of rows.
     pub fn add(&mut self, chunk: SavedExplanation) -> Result<()> {
         let collected = match &mut self.0 {
             None => self.0.insert(chunk),
@@ -305,7 +306,7 @@ impl CollectedExplanation {
         within_limit(&collected.explanation, self.1)
     }
 
-    /// All rows, with these entries in the provenance.
+    /// All rows, with further provenance entries.
     pub fn finish(self, facts: Vec<CardEntry>) -> Result<SavedExplanation> {
         let mut collected = self.0.ok_or_else(|| Failure::input("there are no rows to explain"))?;
         collected.explanation.provenance.run.extend(facts);
@@ -313,23 +314,23 @@ impl CollectedExplanation {
     }
 }
 
-/// Certificate and errors of all rows together.
+/// The certificate and errors over all rows.
 #[derive(Debug, Default)]
 pub struct Certificate {
-    /// None if values need not add up.
+    /// The largest residual; `None` if values need not add up to the prediction.
     residual: Option<f64>,
     bound: f64,
     failed: Option<usize>,
     /// The largest standard error, if values are estimated.
     std_error: Option<f64>,
-    /// The largest standard deviation, if it is said how sure values are.
+    /// The largest posterior standard deviation of a value, if it is known.
     sd: Option<f64>,
     /// The largest residual, if there is no bound.
     unproved: Option<f64>,
 }
 
 impl Certificate {
-    /// Includes rows.
+    /// Includes a chunk of rows.
     pub fn include(&mut self, chunk: &Explanation) {
         if let Some(sd) = chunk.sd() {
             self.sd = Some(sd.into_iter().fold(self.sd.unwrap_or(0.0), f64::max));
@@ -357,9 +358,8 @@ impl Certificate {
 
     /// Describes the certificate.
     pub fn words(&self) -> String {
-        let uncertainty_text = self
-            .sd
-            .map(|sd| format!("; the model is sure of values to ± {:.1e} or better (95 %)", 1.96 * sd));
+        let uncertainty_text =
+            self.sd.map(|sd| format!("; 95 % intervals of the values are at most ± {:.1e}", 1.96 * sd));
         self.computed() + &uncertainty_text.unwrap_or_default()
     }
 
@@ -380,7 +380,7 @@ impl Certificate {
         }
     }
 
-    /// Whether every residual is within its bound.
+    /// Returns an error if a residual exceeds its bound.
     pub fn check(&self) -> Result<()> {
         match self.failed {
             None => Ok(()),
@@ -392,7 +392,7 @@ impl Certificate {
     }
 }
 
-/// Writes an explanation as a whole, with what its model decides.
+/// Writes an explanation as JSON, with the decisions of a classifier.
 pub fn write_explanation(
     mut output: Output,
     explanation: &Explanation,
@@ -404,14 +404,14 @@ pub fn write_explanation(
     output.finish()
 }
 
-/// Whether an explanation whose rows take `width` numbers each can be held as a whole.
+/// Returns an error if an explanation with `width` numbers per row is too large for JSON.
 fn within_limit(explanation: &Explanation, width: usize) -> Result<()> {
     if explanation.rows().saturating_mul(width) <= JSON_NUMBERS {
         return Ok(());
     }
     Err(Failure::input(format!(
-        "a JSON explanation holds all rows at once, and more than {} are too many: use .csv or .parquet, \
-         which stream",
+        "a JSON explanation holds all rows at once, and can hold at most {}: use .csv or .parquet, which are \
+         streamed",
         JSON_NUMBERS / width.max(1)
     )))
 }

@@ -28,19 +28,19 @@ use exit::{Failure, Result};
 
 const EXAMPLES: &str = "\
 Examples:
-  riesz demo -o report.html                                   see it at work on bundled data
+  riesz demo -o report.html                                   a demonstration on bundled data
   riesz fit train.csv --target price --model gp -o m.riesz    fit a Gaussian process
   riesz predict m.riesz new.csv                               predictions as CSV
-  riesz explain m.riesz new.csv -o why.csv                    one exact value a row and feature
+  riesz explain m.riesz new.csv -o why.csv                    one exact value per row and feature
   riesz explain m.riesz new.csv --background train.csv -o why.parquet
   riesz explain libsvm.model new.csv --game baseline --baseline typical.csv
   riesz explain m.riesz new.csv -o why.json && riesz plot beeswarm why.json -o why.svg
   riesz importance m.riesz train.csv                          which features matter overall
-  riesz anova m.riesz train.csv --of age -o age.svg           what a feature does alone
-  riesz compare a.csv b.csv -o differ.html                    what makes two samples differ
-  riesz depend data.csv --target price                        what a column depends on
+  riesz anova m.riesz train.csv --of age -o age.svg           the component of a single feature
+  riesz compare a.csv b.csv -o differ.html                    the features in which two samples differ
+  riesz depend data.csv --target price                        the features on which a column depends
   riesz effect data.csv --graph 'age -> dose; age -> y; dose -> y' --treatment dose --outcome y
-  riesz inspect m.riesz                                       what is in the file";
+  riesz inspect m.riesz                                       the contents of a file";
 
 /// Kernel machines that explain themselves with exact Shapley values.
 #[derive(Debug, Parser)]
@@ -63,21 +63,22 @@ pub enum Command {
     Predict(predict::Args),
     /// Explain the predictions for the rows of a table
     Explain(explain::Args),
-    /// Say which features matter overall: to what the model says, or to how right it is
+    /// Compute the importance of features: their shares of the output's variance, or of the reduction of the
+    /// loss
     Importance(importance::Args),
-    /// Take a model apart into what each feature does alone, and two together: curves and surfaces
+    /// Decompose a model into components of single features and pairs: curves and surfaces (functional ANOVA)
     Anova(anova::Args),
-    /// Test whether two samples differ, and say in which features
+    /// Test whether two samples differ, and in which features
     Compare(Box<compare::Args>),
-    /// Test whether a target depends on the other columns, and say on which
+    /// Test whether a target depends on the other columns, and on which
     Depend(Box<depend::Args>),
-    /// Rank features by what a target depends on
+    /// Rank features by the dependence of a target on them
     Select(select::Args),
-    /// Learn from duels who beats whom, and say why
+    /// Learn preferences from duels, and predict, rank and explain them
     Prefer(Box<prefer::Args>),
-    /// Learn a map of single rows from averages or totals over groups of them
+    /// Learn a map of single rows from averages or totals over groups of rows
     Downscale(Box<downscale::Args>),
-    /// Ask a causal graph whether an effect follows from what studies measured
+    /// Check with a causal graph whether an effect is identified by what studies measured
     Graph(Box<graph::Args>),
     /// Estimate the causal effect of a treatment on an outcome, from one table or across studies
     #[command(visible_alias = "fuse")]
@@ -86,19 +87,19 @@ pub enum Command {
     Plot(plot::Args),
     /// Write a page about an explanation that opens in any browser, offline
     Report(report::Args),
-    /// Show what a model or explanation file holds
+    /// Show the contents of a model, an explanation or a table
     Inspect(inspect::Args),
-    /// Check somebody else's explanation against the model and the rows
+    /// Check an explanation, made by any program, against the model and the rows
     Verify(Box<verify::Args>),
-    /// Turn a model file into a LIBSVM model file, or back
+    /// Convert a model file to a LIBSVM model file, or back
     Convert(convert::Args),
     /// Fit, explain and report on bundled diabetes data
     Demo(demo::Args),
-    /// Add up statistics of units of a large fit, or take some away again
+    /// Add up the statistics of units of a large fit, or subtract some of them
     Merge(merge::Args),
-    /// Solve a large fit whose statistics are there
+    /// Solve a large fit from its statistics
     Solve(solve::Args),
-    /// Work on a unit of a large fit, on any machine that sees the files
+    /// Process a unit of work of a large fit, on any machine that can read the files
     Statistics(statistics::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
@@ -109,7 +110,7 @@ thread_local! {
     static HUSHED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `step`, whose panics are caught by the caller, without a word about them.
+/// Runs `step` without the message of a panic, which the caller catches.
 fn hushed<T>(step: impl FnOnce() -> T) -> T {
     HUSHED.set(true);
     let result = step();
@@ -144,7 +145,7 @@ fn main() -> ExitCode {
             }
             ExitCode::from(failure.code())
         }
-        // The hook has said what happened.
+        // The panic hook has printed a message.
         Err(_) => ExitCode::from(2),
     }
 }

@@ -4,14 +4,14 @@ use std::path::Path;
 
 use crate::args::{Format, Global};
 
-/// The form of a result that can be words, a table, a record, a picture or a page.
+/// The form of a result that can be text, a table, JSON, a picture or a page.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Form {
-    /// Words.
+    /// Text for reading.
     Text,
     /// A table.
     Table(Format),
-    /// Everything.
+    /// JSON with everything.
     Json,
     /// A picture.
     Picture {
@@ -23,8 +23,8 @@ pub enum Form {
 }
 
 impl Form {
-    /// The form requested by `--format`, or by the ending of the output; fails with the ending if that is
-    /// unknown.
+    /// The form requested by `--format`, or by the extension of the output. An unknown extension is returned
+    /// as the error.
     pub fn choose(path: Option<&Path>, global: &Global) -> Result<Self, String> {
         let ending = path.and_then(Path::extension).map(|end| end.to_string_lossy().to_ascii_lowercase());
         Ok(match (global.format, ending.as_deref()) {

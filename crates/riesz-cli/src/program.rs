@@ -1,6 +1,6 @@
-//! External programs as models: 'cmd:COMMAND' in place of a model file. The program gets rows as CSV, with a
-//! header, on its standard input, and answers with one line of numbers for each row on its standard output; a
-//! first line that is not numeric names the outputs.
+//! External programs as models: 'cmd:COMMAND' in place of a model file. The program reads rows as CSV, with a
+//! header, on its standard input, and writes one line of numbers per row on its standard output. A first line
+//! that is not numeric names the outputs.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -14,18 +14,18 @@ use riesz::{Explanation, Matrix, Question, Table};
 
 use crate::exit::{Failure, Result};
 
-/// Rows that a program is asked about at once: it is started anew each time.
+/// Largest number of rows per call of a program, which is started for each call.
 const BATCH: usize = 1 << 20;
 
-/// Bytes that an answer to one row may have on average.
+/// Largest average number of bytes of the answer to one row.
 const LONGEST_LINE: u64 = 1 << 14;
 
-/// The command, if `model` is one and not a file.
+/// The command, if `model` is one rather than a file.
 pub fn command(model: &Path) -> Option<&str> {
     model.to_str()?.strip_prefix("cmd:")
 }
 
-/// Explains rows of a program, whose first row has the number `first_row`.
+/// Explains rows of a program; the first one has the number `first_row` in the table.
 pub fn explain(command: &str, question: &Question, rows: &Table, first_row: usize) -> Result<Explanation> {
     let mut names: Option<Vec<String>> = None;
     let ask = |queried: &Table| -> Result<Matrix> {
@@ -60,9 +60,10 @@ fn answer(command: &str, rows: &Table) -> Result<(Matrix, Option<Vec<String>>)> 
         .map_err(|e| broken("does not start", &e))?;
     let input = csv_of(rows)?;
     let (stdin, mut stdout) = (child.stdin.take(), child.stdout.take());
-    // Written beside the reading: a program may answer before it has read everything.
+    // The input is written while the output is read: a program may answer before it has read everything.
     let writer = std::thread::spawn(move || {
-        // A program that does not read to the end closes its input early; what it answers will tell.
+        // A program that does not read to the end closes its input early; its answers show whether this is an
+        // error.
         stdin.map(|mut stdin| stdin.write_all(&input))
     });
     let mut text = String::new();
@@ -74,18 +75,19 @@ fn answer(command: &str, rows: &Table) -> Result<(Matrix, Option<Vec<String>>)> 
     drop(stdout);
     let status = child.wait().map_err(|e| broken("cannot be waited for", &e))?;
     drop(writer.join());
-    read.map_err(|e| broken("answers with what is not text", &e))?;
+    read.map_err(|e| broken("answers with bytes that are not text", &e))?;
     if text.len() as u64 >= limit {
         let row_count = rows.rows();
         return Err(Failure::input(format!(
-            "the program '{command}' does not stop answering about {row_count} rows"
+            "the answer of the program '{command}' to {row_count} rows is too long: it must be one line of \
+             numbers per row"
         )));
     }
     if !status.success() {
         let code = status
             .code()
             .map_or("was stopped by a signal".into(), |c| format!("ended with the exit code {c}"));
-        return Err(Failure::input(format!("the program '{command}' {code}: it must answer and end with 0")));
+        return Err(Failure::input(format!("the program '{command}' {code}: it must end with 0")));
     }
     parse(&text, rows.rows(), command)
 }
@@ -129,8 +131,8 @@ fn parse(text: &str, rows: usize, command: &str) -> Result<(Matrix, Option<Vec<S
     }
     if count != rows {
         return Err(Failure::input(format!(
-            "the program '{command}' answers with {count} lines of numbers about {rows} rows: one a row is \
-             needed"
+            "the program '{command}' answers with {count} lines of numbers to {rows} rows: it must write one \
+             line per row"
         )));
     }
     Ok((Matrix::from_row_major(count, outputs.unwrap_or(0), numbers), names))

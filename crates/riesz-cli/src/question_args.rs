@@ -18,26 +18,25 @@ use crate::io::input::{described, read_file};
 use crate::io::model_rows::{CellPolicy, MissingCells, ModelRows, UnseenLevels};
 use crate::io::names::listed_columns;
 
-/// The settings that were given, as an entry of the provenance.
+/// The provenance entry of the given settings.
 fn given_settings(args: &GameArgs) -> Vec<CardEntry> {
     args.settings.words().map(|words| CardEntry::new("settings", words)).into_iter().collect()
 }
 
-/// Whether the arguments ask for the probabilities of a classifier.
+/// Whether the options request the probabilities of a classifier.
 pub fn asks_for_probabilities(args: &GameArgs) -> bool {
     args.settings.value("probabilities") == Some(&serde_json::Value::Bool(true))
 }
 
-/// Why the values that the arguments ask of a model are found from its own predictions, as those of a
-/// function: because
-/// it has no exact ones, or because that is asked for. `None` if the model's kernel gives them.
+/// The reason why values are computed from the model's predictions, as for any function: the model has no
+/// exact values, or an estimator is requested. `None` if the values come from the model's kernel.
 pub fn taken_from_predictions(args: &GameArgs, saved: &SavedModel) -> Result<Option<String>> {
     let against_rows = match args.settings.value("game").and_then(serde_json::Value::as_str) {
         None => source(args).is_some(),
         Some(game) => ["interventional", "baseline"].contains(&game) && source(args).is_some(),
     };
     if args.settings.value("estimator").is_some() {
-        return Ok(Some("an estimator was asked for".into()));
+        return Ok(Some("an estimator was requested".into()));
     }
     if !against_rows {
         return Ok(None);
@@ -50,8 +49,8 @@ pub fn taken_from_predictions(args: &GameArgs, saved: &SavedModel) -> Result<Opt
     Ok(refusal.map(|refusal| refusal.to_string()))
 }
 
-/// The question that the arguments ask of a model, and facts about where its rows come from. Reads the files
-/// they name. It is asked of the model's kernel, or of its predictions as of any function.
+/// The question about a model that the options describe, and provenance entries of its rows. Reads the files
+/// that the options name. `subject` is the model's kernel, or its predictions as those of any function.
 pub fn about_model(
     args: &GameArgs,
     (table, cells): (&TableArgs, CellArgs),
@@ -61,8 +60,8 @@ pub fn about_model(
 ) -> Result<(Question, Vec<CardEntry>)> {
     if !args.ignore.is_empty() {
         return Err(Failure::input(
-            "--ignore says which columns of the background a program is not asked about; a model asks for \
-             its own columns alone: leave it out",
+            "--ignore names background columns that are no inputs of a program; a model reads only its own \
+             columns: leave it out",
         ));
     }
     let columns = saved.model.columns();
@@ -81,7 +80,7 @@ pub fn about_model(
     };
     let settings = match subject {
         Subject::Model => args.settings.clone(),
-        // A function answers with probabilities where these are asked for.
+        // A function returns probabilities itself if they are requested.
         _ => args.settings.excluding(&["probabilities"]),
     };
     let question = settings.question(subject, source(args).map(|(s, _)| s), seed, rows)?;
@@ -93,8 +92,8 @@ pub fn about_model(
     Ok((question, facts))
 }
 
-/// The question that the arguments ask of a program, facts about its rows, and the columns that the program
-/// is asked about: those of the background.
+/// The question about a program that the options describe, provenance entries of its rows, and the input
+/// columns of the program: those of the background.
 pub fn about_program(
     args: &GameArgs,
     table: &TableArgs,
@@ -103,12 +102,13 @@ pub fn about_program(
 ) -> Result<(Question, Vec<CardEntry>, Vec<Column>)> {
     if args.robustness.is_some() {
         return Err(Failure::input(
-            "--robustness takes a model whose kernel is known, which a program is not: leave it out",
+            "--robustness needs a model with a kernel, and cannot be used with a program: leave it out",
         ));
     }
     let mut facts = given_settings(args);
     let rows = |_: &str| {
-        let (_, path) = source(args).ok_or_else(|| Failure::input("a program needs a background"))?;
+        let (_, path) = source(args)
+            .ok_or_else(|| Failure::input("a program needs background rows: give --background FILE"))?;
         if path.as_os_str() == "-" {
             return Err(Failure::input(
                 "the background of a program cannot come from standard input: give a file",
@@ -120,7 +120,10 @@ pub fn about_program(
         let is_feature = |c: &&String| args.background_weights.as_ref() != Some(*c) && !ignored.contains(*c);
         let names: Vec<String> = rows.header().iter().filter(is_feature).cloned().collect();
         if names.is_empty() {
-            return Err(Failure::input(format!("{}: no column is left to ask the program about", rows.name)));
+            return Err(Failure::input(format!(
+                "{}: no column is left as an input of the program",
+                rows.name
+            )));
         }
         let columns = Columns::read(rows, &names)?.table(&names, &[], console)?.columns().to_vec();
         let policy = CellPolicy { missing: MissingCells::Refuse(""), unseen: UnseenLevels::Refuse("") };
@@ -133,13 +136,14 @@ pub fn about_program(
     Ok((question.with_players(groups), facts, columns))
 }
 
-/// Where rows for absent features come from.
+/// The file of the values of absent features, and its kind.
 fn source(args: &GameArgs) -> Option<(Source, &Path)> {
     let background = args.background.as_deref().map(|path| (Source::Background, path));
     background.or_else(|| Some((Source::Baseline, args.baseline.as_deref()?)))
 }
 
-/// The bound of `--robustness`, if requested: the perturbation of columns, and the largest change of values.
+/// Entries for the bound of `--robustness`, if requested: the perturbation of columns, and the largest change
+/// of values.
 pub fn robustness(
     args: &GameArgs,
     explainer: &Explainer<'_>,
@@ -150,13 +154,14 @@ pub fn robustness(
     let number = |text: &str| match text.trim().parse::<f64>() {
         Ok(delta) if delta.is_finite() && delta >= 0.0 => Ok(delta),
         _ => Err(Failure::input(format!(
-            "--robustness: '{text}' is not understood: write a number that is not negative, or \
+            "--robustness: '{text}' cannot be read: give a number of at least 0, or \
              column=number,column=number"
         ))),
     };
     let (delta, moves) = if text.contains('=') {
         let mut delta = vec![0.0; columns.len()];
-        // A column's name may hold commas, a number does not: it ends where one follows an equals sign.
+        // A column's name may hold commas, but a number does not: an entry ends at a comma after its equals
+        // sign.
         let parts = text.split(',').fold(Vec::<String>::new(), |mut parts, piece| {
             match parts.last_mut() {
                 Some(open) if !open.contains('=') => *open = format!("{open},{piece}"),
@@ -239,7 +244,7 @@ fn read_background(
     Ok(background)
 }
 
-/// `name=col,col;name=col`, or a file with one `name=col,col` a line.
+/// Parses groups `name=col,col;name=col`, or reads them from a file with one `name=col,col` per line.
 pub fn read_groups(text: &str, columns: &[Column]) -> Result<Players> {
     let content = if text.contains('=') {
         text.replace(';', "\n")
@@ -251,8 +256,8 @@ pub fn read_groups(text: &str, columns: &[Column]) -> Result<Players> {
     for line in content.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')) {
         let Some((name, members)) = line.split_once('=') else {
             return Err(Failure::input(format!(
-                "the group '{line}' is not understood: write name=column,column, groups separated by ';' or \
-                 lines"
+                "the group '{line}' cannot be read: write name=column,column, and separate groups by ';' or \
+                 new lines"
             )));
         };
         let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();

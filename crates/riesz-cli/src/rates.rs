@@ -6,7 +6,7 @@ use riesz::{KernelExpansion, NaturalScalePrediction, Posterior, Table};
 /// The two-sided 95 % quantile of the normal distribution.
 const NORMAL: f64 = 1.959_963_984_540_054;
 
-/// The quantity that a model of counts predicts, and the transform of its output; `None` for other models.
+/// The names of the quantity that a count model predicts and of its latent scale; `None` for other models.
 pub fn counted(model: &KernelExpansion) -> Option<[&'static str; 2]> {
     match model.link {
         Link::Log => Some(["rate", "log_rate"]),
@@ -15,15 +15,14 @@ pub fn counted(model: &KernelExpansion) -> Option<[&'static str; 2]> {
     }
 }
 
-/// The columns of [`with_intervals`].
+/// The column names of [`with_intervals`].
 pub fn names([rate, link]: [&str; 2]) -> Vec<String> {
     let ends = ["", "_median", "_low", "_high"].map(|end| format!("{rate}{end}"));
     ends.into_iter().chain([link.to_string(), format!("{link}_std")]).collect()
 }
 
-/// The posterior mean of the rates of some rows, their median, the ends of 95 % intervals, and the latent
-/// function with
-/// its standard deviation.
+/// For each row: the posterior mean of the rate, its median, the ends of its 95 % interval, the latent mean
+/// and its standard deviation.
 pub fn with_intervals(posterior: &Posterior<'_>, rows: &Table) -> riesz::Result<Vec<Vec<f64>>> {
     let NaturalScalePrediction { mean, median, low, high } =
         NaturalScalePrediction::new(posterior, rows, NORMAL)?;
@@ -31,8 +30,8 @@ pub fn with_intervals(posterior: &Posterior<'_>, rows: &Table) -> riesz::Result<
     Ok(vec![mean, median, low, high, latent, posterior.sd(rows)?.column(0)])
 }
 
-/// The posterior mean of the rates of rows, or without a posterior the rates at the mean of the latent
-/// function, which are the medians.
+/// The posterior mean rate of each row; without a posterior the rate at the mean of the latent function,
+/// which is the median.
 pub fn mean_rates(
     model: &KernelExpansion,
     posterior: Option<&Posterior<'_>>,
@@ -44,7 +43,7 @@ pub fn mean_rates(
     }
 }
 
-/// The map of a regression: its outputs, their standard deviations, and the ends of 95 % intervals.
+/// For each row of a regression: the output, its standard deviation, and the ends of its 95 % interval.
 pub fn of_regression(posterior: &Posterior<'_>, rows: &Table) -> riesz::Result<Vec<Vec<f64>>> {
     let prediction = NaturalScalePrediction::new(posterior, rows, NORMAL)?;
     Ok(vec![prediction.mean, posterior.sd(rows)?.column(0), prediction.low, prediction.high])

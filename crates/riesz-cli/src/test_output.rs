@@ -1,5 +1,5 @@
-//! The common part of `compare` and `depend`: a test's settings from arguments, and its result as text,
-//! table, picture or page.
+//! The common part of `compare` and `depend`: a test's settings from options, and its result as text, table,
+//! picture or page.
 
 use std::fmt::Write as _;
 
@@ -22,22 +22,22 @@ use crate::io::write::{Cells, TableWriter};
 use crate::output_format::Form;
 use crate::question_args::read_groups;
 
-/// The form in which a finding is written; refused if the test does not yield it.
+/// The output form of the result; forms that need attributions are refused with `--statistic-only`.
 pub fn form(args: &TestArgs, global: &Global) -> Result<Form> {
     let form = Form::choose(args.output.as_deref(), global).map_err(|other| {
         Failure::input(format!(
-            "a finding is written as .html, .svg, .png, .csv, .parquet, .json or .txt, not as .{other}"
+            "the result is written as .html, .svg, .png, .csv, .parquet, .json or .txt, not as .{other}"
         ))
     })?;
     if args.statistic_only && !matches!(form, Form::Text | Form::Json) {
         return Err(Failure::input(
-            "with --statistic-only there are no features to show: write words or JSON, or leave it out",
+            "--statistic-only gives no values of features to show: write text or JSON, or leave it out",
         ));
     }
     Ok(form)
 }
 
-/// The kernels that were asked for, and their multiples; none for the default.
+/// The requested kernels at all multiples of length scales; empty for the default kernel.
 pub fn kernels(args: &TestArgs, sample: &Table) -> Result<Vec<Kernel>> {
     let units = if args.no_standardise {
         ColumnScaling::raw(sample.width())
@@ -52,7 +52,7 @@ pub fn kernels(args: &TestArgs, sample: &Table) -> Result<Vec<Kernel>> {
         kernels.push(KernelExpression::parse("rbf")?.resolve(sample, &units)?);
     }
     if let Some(bad) = args.lengthscales.iter().find(|m| !(m.is_finite() && **m > 0.0)) {
-        return Err(Failure::input(format!("--lengthscales {bad}: multiples are positive numbers")));
+        return Err(Failure::input(format!("--lengthscales {bad}: give positive multiples")));
     }
     if args.lengthscales.is_empty() {
         return Ok(kernels);
@@ -68,7 +68,7 @@ fn groups(args: &TestArgs, sample: &Table) -> Result<Option<Players>> {
     args.groups.as_deref().map(|g| read_groups(g, sample.columns())).transpose()
 }
 
-/// The settings that were asked for, for features in the columns of `sample`.
+/// The requested settings, for features in the columns of `sample`.
 pub fn settings(args: &TestArgs, global: &Global, sample: &Table) -> Result<TestSettings> {
     Ok(TestSettings {
         factors: args.factors,
@@ -91,22 +91,22 @@ pub fn brief(value: f64) -> String {
     CardEntry::measured("", rounded).value
 }
 
-/// The result of a test, and its names in the output.
+/// The result of a test, with its names in the output.
 pub struct TestOutput<'f> {
-    /// The statistic.
+    /// The name of the statistic.
     pub name: &'f str,
-    /// The title.
+    /// The title of the page.
     pub title: String,
-    /// The verdict, in a sentence.
+    /// The verdict in one sentence.
     pub verdict: String,
     /// The result.
     pub result: &'f TestResult,
-    /// The witness functions of the columns, for the page.
+    /// Computes the witness functions of the columns, for the page.
     pub witnesses: &'f dyn Fn() -> Result<Vec<Witness>>,
 }
 
 impl TestOutput<'_> {
-    /// Writes the result.
+    /// Writes the result in the given form.
     pub fn write(&self, args: &TestArgs, form: Form, console: &Console) -> Result<()> {
         let path = args.output.as_deref();
         let options = PlotOptions { max_display: args.max_display, ..PlotOptions::default() };
@@ -190,7 +190,7 @@ impl TestOutput<'_> {
         }
         if order.len() > max_display {
             let remaining_sum: f64 = order[max_display..].iter().map(|&j| values[j]).sum();
-            let _ = writeln!(text, "and {} more, together {remaining_sum:.6e}", order.len() - max_display);
+            let _ = writeln!(text, "and {} more with the sum {remaining_sum:.6e}", order.len() - max_display);
         }
         if let Some(interactions) = &attributions.interactions {
             let mut pairs: Vec<(usize, usize, f64)> = Vec::new();
@@ -205,11 +205,8 @@ impl TestOutput<'_> {
         }
         if let Some(higher_order) = &attributions.higher_order {
             let p = higher_order.pvalue.map_or_else(String::new, |p| format!(", p = {p:.4}"));
-            let _ = writeln!(
-                text,
-                "\nonly in three or more features together: {:.6e}{p}",
-                higher_order.statistic
-            );
+            let _ =
+                writeln!(text, "\nonly in three or more features jointly: {:.6e}{p}", higher_order.statistic);
         }
         let mut certificate = Certificate::default();
         certificate.include(explanation);
@@ -218,7 +215,7 @@ impl TestOutput<'_> {
     }
 
     fn record(&self) -> Result<serde_json::Value> {
-        let broken = |e: serde_json::Error| Failure::input(format!("the finding cannot be written: {e}"));
+        let broken = |e: serde_json::Error| Failure::input(format!("the result cannot be written: {e}"));
         let result = serde_json::to_value(self.result).map_err(broken)?;
         let mut record =
             json!({ "format": "riesz-test", "version": 2, "test": self.name, "verdict": self.verdict });

@@ -25,10 +25,10 @@ pub struct Wanted {
 /// Columns of the table.
 const COLUMNS: [&str; 8] = ["row", "output", "rank", "feature_1", "feature_2", "value", "bound", "left_out"];
 
-/// Numbers of a line beside texts.
+/// Number of numeric cells of a line.
 const NUMBERS: usize = 6;
 
-/// Searches chunk by chunk and writes the table.
+/// Searches the pairs of each row in chunks, and writes the table.
 pub fn run(
     model: &Path,
     rows: OpenTable,
@@ -38,8 +38,8 @@ pub fn run(
     console: &Console,
 ) -> Result<()> {
     if program::command(model).is_some() {
-        let why = "--top-interactions takes a model whose kernel is known: a program has Shapley values of \
-                   single features";
+        let why = "--top-interactions needs a model with a kernel, and cannot be used with a program: leave \
+                   it out";
         return Err(Failure::input(why));
     }
     let saved = request.cells.admit(read_model(model, Some(&rows), request.features)?)?;
@@ -67,20 +67,19 @@ pub fn run(
     rows.facts().iter().for_each(|fact| console.note(format!("note: {}", fact.value)));
     table.finish()?;
     console.note(format!(
-        "{done} rows searched, up to {searched} pairs looked at in each; exact: each value is within \
+        "{done} rows searched, up to {searched} pairs evaluated per row; exact: each value is within \
          {bound:.1e} (proved bound){}",
         match incomplete {
             0 => String::new(),
             some => format!(
-                "; of {some} lists a stronger pair may be missing, see left_out: raise \
-                             --max-pairs"
+                "; {some} lists may lack a stronger pair, within the bound in left_out: raise --max-pairs"
             ),
         }
     ));
     Ok(())
 }
 
-/// One line for each pair; the first row has the number `from`.
+/// One line per pair; the first row has the number `from`.
 fn lines(interactions: Option<&TopInteractions>, from: usize) -> Vec<Cells> {
     let (mut rows, mut ranks) = (Vec::new(), Vec::new());
     let (mut outputs, mut first, mut second) = (Vec::new(), Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Downscaling for Python: tables in, fitted models out.
+//! Downscaling for Python: fits processes to tables of rows, bags and targets.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,11 +15,11 @@ use riesz::{Error, Matrix, PosteriorCovariance, Table};
 use crate::thread_pools::{Threads, interruptible};
 use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
 
-/// The rows that are used and of each its bag; bags with rows and targets, as places in the table of bags; of
-/// each target its bag among those; notes.
+/// The result of a join: the used rows and the bag of each; the bags with rows and the targets, as positions
+/// in the table of bags; the bag of each target among the bags with rows; notes.
 type Places = (Vec<usize>, Vec<usize>, Vec<usize>, Vec<usize>, Vec<Option<usize>>, Vec<String>);
 
-/// Joins rows and bags on the bags' names.
+/// Joins rows and bags by the names of the bags.
 #[pyfunction]
 pub fn join_bags(
     rows: Vec<String>,
@@ -32,7 +32,7 @@ pub fn join_bags(
     Ok((joined.rows, joined.bag, joined.with_rows, joined.targets, joined.matched, joined.notes))
 }
 
-/// Covariates that bags with rows and targets both have, and of targets that are sums the sums of their
+/// The mediators of bags with rows, the mediators of targets, and for targets that are sums their total
 /// weights.
 type Coarse<'py> = (NamedRows<'py>, NamedRows<'py>, Option<Vec<f64>>);
 
@@ -41,7 +41,8 @@ type Coarse<'py> = (NamedRows<'py>, NamedRows<'py>, Option<Vec<f64>>);
 #[pyo3(from_item_all)]
 pub struct AggregateInput<'py> {
     rows: NamedRows<'py>,
-    /// For each membership its row, its bag and its weight, and the number of bags.
+    /// The row of each membership; `bag` and `weight` are its bag and its weight, `bags` is the number of
+    /// bags.
     row: Vec<usize>,
     bag: Vec<usize>,
     bags: usize,
@@ -85,56 +86,56 @@ impl Aggregates {
         Ok(Self { data: Arc::new(data), name: input.name })
     }
 
-    /// Through how many inducing points these are learnt from by default, if any.
+    /// The default number of inducing points; `None` if the exact fit is the default.
     #[getter]
     fn usual_points(&self) -> Option<usize> {
         self.data.usual_points()
     }
 
-    /// Where hardly any target has rows of its own, that in words.
+    /// A warning if hardly any target has rows of its own.
     #[getter]
     fn hardly_matched(&self) -> Option<String> {
         self.data.few_matched_warning()
     }
 
-    /// Whether the sizes of targets fall as weights of their rows rise.
+    /// Whether targets look like means: their magnitudes fall as the weights of their rows grow.
     #[getter]
     fn look_like_means(&self) -> bool {
         self.data.targets_look_like_means()
     }
 
-    /// The target that is most off by more than rounding, and by how much, if there is one.
+    /// The target with the largest error beyond rounding, and this error; `None` if there is no such target.
     fn unmet(&self, fitted: Vec<f64>) -> Option<(usize, f64)> {
         self.data.largest_mismatch(&fitted)
     }
 
-    /// The targets whose mediators are far, by this kernel in JSON, from those of all bags with rows.
+    /// The targets whose mediators are far from the mediators of all bags with rows, by `kernel` in JSON.
     fn far(&self, kernel: &str) -> PyResult<Vec<usize>> {
         Ok(self.data.distant_mediators(&crate::fit::kernel(kernel)?))
     }
 }
 
-/// A process: where tuning starts.
+/// The process at which tuning starts.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct Start {
-    /// In JSON.
+    /// The kernel in JSON.
     kernel: String,
     noise: f64,
-    /// Where these are not the conventions'.
+    /// `None` for the value of the conventions, here and in `mediation_noise`.
     row_noise: Option<f64>,
     mediation_noise: Option<f64>,
-    /// The mediators' kernel in JSON, the ridge and whether it is centred where these are not the
-    /// conventions', and whether every row is an example.
+    /// The mediators' kernel in JSON, the ridge and whether the embedding is centred (`None` for the values
+    /// of the conventions), and whether every row is an example.
     mediation: Option<(String, Option<f64>, Option<bool>, bool)>,
-    /// Where targets are regressed on mediators, and not rows, whether bags are tied to that by a variance,
-    /// or exactly.
+    /// For a regression of targets on mediators instead of rows: whether bags are tied to it by a variance
+    /// (true), or its predictions are pseudo-targets (false).
     tied: Option<bool>,
     prior_mean: Option<f64>,
     normalize_y: bool,
-    /// Through inducing points, whether what these leave unexplained lowers a bound.
+    /// Whether a fit with inducing points maximises the variational bound (VFE) instead of using FITC.
     bound: bool,
-    /// Whether conventions are the published ones.
+    /// Whether the conventions are those of the published models.
     published: bool,
     /// Whether targets have no errors.
     exact: bool,
@@ -190,23 +191,23 @@ pub struct AggregatePart {
     bags: Option<Moments>,
     /// The prediction of each target from the others, with noise; `None` for a single target.
     left_out: Option<Moments>,
-    /// The derivative of the weights of bags with respect to targets, bags × targets, and the estimates for
-    /// targets that are all 1; `None` for a sparse fit.
+    /// The derivatives of the weights of bags by the targets, bags × targets, and the estimates for targets
+    /// that are all 1; `None` for a sparse fit.
     sensitivities: Option<(Py<PyArray2<f64>>, Vec<f64>)>,
 }
 
 /// A fitted process; see [`riesz::aggregate`].
 #[pyclass(frozen, get_all, module = "riesz._core")]
 pub struct FittedAggregates {
-    /// At the best hyper-parameters.
+    /// The fit at the best hyper-parameters.
     best: Py<AggregatePart>,
     /// Draws of hyper-parameters; empty without an average.
     parts: Vec<Py<AggregatePart>>,
     /// The effective sample size of the draws.
     effective: Option<f64>,
-    /// The variances of noise, of targets, rows and mediation, in squared units of the target.
+    /// The noise variances of targets, rows and mediation, in squared units of the target.
     noise: (f64, f64, f64),
-    /// The mediators' kernel in JSON, and the ridge; where targets are regressed, in their squared units.
+    /// The mediators' kernel in JSON, and the ridge; for regressed targets in their squared units.
     mediation: Option<(String, f64)>,
     log_marginal_likelihood: f64,
     warnings: Vec<String>,
@@ -253,12 +254,13 @@ impl Part {
     }
 }
 
-/// The kernel in JSON, and the ridge.
+/// The mediators' kernel in JSON, and the ridge.
 fn in_json(mediation: Mediation) -> PyResult<(String, f64)> {
     Ok((serde_json::to_string(&mediation.kernel).map_err(refuse)?, mediation.ridge))
 }
 
-/// Fits exactly, with or without tuning, and averages over draws of hyperparameters if their number is given.
+/// Fits the exact process, with or without tuning. If `draws` is given, averages over this number of draws of
+/// hyper-parameters.
 #[pyfunction]
 pub fn fit_aggregates(
     py: Python<'_>,
@@ -308,7 +310,7 @@ pub fn fit_aggregates(
     })
 }
 
-/// The log marginal likelihood of the start, exactly, and its gradient in the logarithms of its parameters.
+/// The exact log marginal likelihood of the start, and its gradient by the logarithms of its parameters.
 #[pyfunction]
 pub fn aggregate_evidence(
     py: Python<'_>,
@@ -323,14 +325,14 @@ pub fn aggregate_evidence(
     interruptible(py, &Threads::per_core(), &Arc::default(), work)?.map_err(raise)
 }
 
-/// Inducing points: so many, or these.
+/// Inducing points: their number, or their rows.
 #[derive(FromPyObject)]
 pub enum Points<'py> {
     Count(usize),
     Rows(NamedRows<'py>),
 }
 
-/// Fits through inducing points.
+/// Fits the sparse process with inducing points.
 #[pyfunction]
 pub fn fit_sparse_aggregates(
     py: Python<'_>,

@@ -1,4 +1,4 @@
-//! Counts of bags for Python.
+//! Fits of counts of bags for Python.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::aggregate::{Aggregates, Points};
 use crate::thread_pools::{Threads, interruptible};
 use crate::{Expansion, raise, refuse, sample};
 
-/// Where tuning starts.
+/// The process of counts at which tuning starts.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct CountStart {
-    /// In JSON.
+    /// The kernel in JSON.
     kernel: String,
     /// The number of trials of each target, for counts of successes.
     trials: Option<Vec<f64>>,
@@ -27,7 +27,7 @@ pub struct CountStart {
     /// The overdispersion of mediated counts, if it is not the default.
     mediation_dispersion: Option<f64>,
     prior_mean: Option<f64>,
-    /// Whether conventions are the published ones.
+    /// Whether the conventions are those of the published models.
     published: bool,
 }
 
@@ -57,7 +57,7 @@ impl CountPart {
 /// A process fitted to counts.
 #[pyclass(frozen, get_all, module = "riesz._core")]
 pub struct FittedCounts {
-    /// At the best hyper-parameters.
+    /// The fit at the best hyper-parameters.
     best: Py<CountPart>,
     /// Draws of hyper-parameters; empty without an average.
     parts: Vec<Py<CountPart>>,
@@ -71,8 +71,8 @@ pub struct FittedCounts {
     warnings: Vec<String>,
 }
 
-/// Fits with or without tuning, with the given inducing points or the default ones, and averages over draws
-/// of hyperparameters if their number is given.
+/// Fits a process to counts, with or without tuning, at the given or the default inducing points. If `draws`
+/// is given, averages over this number of draws of hyper-parameters.
 #[pyfunction]
 pub fn fit_counts(
     py: Python<'_>,

@@ -1,4 +1,4 @@
-//! Trials of treatments for Python: effects updated by trials, and suggestions of further trials.
+//! Bayesian optimisation of treatments for Python: updates effects by trials, and suggests further trials.
 
 use std::sync::Arc;
 
@@ -14,24 +14,24 @@ use crate::fusion::{CausalEffect, EffectQuery, EstimateParts, array, estimate_pa
 use crate::thread_pools::{Threads, interruptible};
 use crate::{NamedRows, raise, sample};
 
-/// Treatments that were tried, outcomes, their variances about the effect where these are known, and the name
+/// The treatments of trials, their outcomes, the outcomes' variances around the effect if known, and the name
 /// of the prior.
 type Tried<'py> = (NamedRows<'py>, Vec<f64>, Option<Vec<f64>>, String);
 
 /// Bounds by the names of treatments.
 type Bounds = Vec<(String, (f64, f64))>;
 
-/// An effect, what was tried of it, and what may be tried: rows, or what is between bounds; with costs.
+/// An effect, its trials, the candidate rows or the bounds between which treatments may be, and costs.
 type Choice<'py> = (Py<CausalEffect>, Tried<'py>, Option<NamedRows<'py>>, Bounds, Vec<f64>);
 
-/// An effect with its trials and prior, the domain of treatments, and costs, in the library's types.
+/// An effect, its trials and prior, the domain of treatments, and costs, in the library's types.
 type Chosen = (Arc<Effect>, (Trials, EffectPrior), Domain, Vec<f64>);
 
-/// The number of the effect, treatments, the value of the acquisition function, expected improvement, mean and
-/// standard deviation of the effect, and whether the studies support it.
+/// A suggestion: the number of the effect, the treatments, the value of the acquisition function, the
+/// expected improvement, mean and standard deviation of the effect, and whether the studies support it.
 type Next = (usize, Vec<f64>, f64, f64, f64, f64, bool);
 
-/// The estimate of a query, and the variance and length scale of the discrepancy, and the noise.
+/// The estimate of a query, and the variance and length scale of the discrepancy with the noise.
 type Believed = (EstimateParts, (f64, f64, f64));
 
 fn tried((rows, outcomes, noise, prior): Tried<'_>) -> PyResult<(Trials, EffectPrior)> {
@@ -63,7 +63,7 @@ pub fn update_effect(
     Ok((estimate_parts(py, estimate)?, (numbers.variance, numbers.lengthscale, numbers.noise)))
 }
 
-/// Treatments to try next, of all effects that there are.
+/// Suggests the next treatments to try, over all effects.
 #[pyfunction]
 #[pyo3(signature = (choices, count, acquisition, minimize, supported, seed))]
 pub fn suggest_trials(
@@ -102,7 +102,7 @@ pub fn suggest_trials(
     Ok(suggestions.into_iter().map(next).collect())
 }
 
-/// The rows of which one would be tried first, to be given costs.
+/// The candidate treatments between bounds, so that the caller can give them costs.
 #[pyfunction]
 pub fn trial_candidates(
     py: Python<'_>,

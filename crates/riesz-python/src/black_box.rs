@@ -1,4 +1,4 @@
-//! Estimates for functions that are written in Python.
+//! Estimated Shapley values of functions that are written in Python.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -41,7 +41,7 @@ impl From<Failure> for PyErr {
     }
 }
 
-/// The answer of `function` for some rows.
+/// The outputs of `function` (rows × outputs) for some rows.
 fn call(py: Python<'_>, function: &Bound<'_, PyAny>, rows: &Table) -> Result<Matrix, Failure> {
     let by_column = matrix(rows.width(), rows.rows(), rows.column_major().to_vec())?;
     let answer = function.call1((by_column.reversed_axes().into_pyarray(py),))?;
@@ -50,16 +50,16 @@ fn call(py: Python<'_>, function: &Bound<'_, PyAny>, rows: &Table) -> Result<Mat
     Ok(Matrix::from_row_major(answer.nrows(), answer.ncols(), answer.iter().copied().collect()))
 }
 
-/// Rows in the columns of the background.
+/// Converts rows to a table with the columns of the background.
 fn rows_of(question: &riesz::Question, rows: &PyReadonlyArray2<'_, f64>) -> PyResult<Table> {
     let columns = question.game.rows().map_or(&[][..], Table::columns);
     table(columns, rows.as_array()).map_err(raise)
 }
 
-/// Rows that a function is asked about at once.
+/// Maximum number of rows in one call of a function.
 const BATCH: usize = 1 << 16;
 
-/// Values of `function` by coalitions.
+/// Explains `function` by values of coalitions (Kernel SHAP).
 #[pyfunction]
 #[pyo3(signature = (function, rows, question, budget=None, sample=None))]
 pub(crate) fn kernel_shap<'py>(
@@ -89,11 +89,11 @@ pub(crate) fn kernel_shap<'py>(
     explained(py, Some(explanation), keep.then_some(kept))
 }
 
-/// Explained rows whose estimates are made together.
+/// Number of explained rows that are estimated together.
 const CHUNK: usize = 64;
 
 /// Estimates the values of `function`, from arrays (rows, columns) to arrays (rows, outputs), along random
-/// orders.
+/// orders of the players.
 #[pyfunction]
 pub(crate) fn permutation<'py>(
     py: Python<'py>,

@@ -1,4 +1,4 @@
-//! Causal graphs for Python: texts and names in, identification results out.
+//! Causal graphs for Python: reads graphs, identifies effects, and returns the results as texts and JSON.
 
 use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
@@ -12,9 +12,9 @@ use crate::{raise, refuse};
 /// A graph as Python passes it.
 #[derive(FromPyObject)]
 pub enum GraphInput {
-    /// Its text.
+    /// The text of the graph, in one of the known formats.
     Text(String),
-    /// Its variables and arrows.
+    /// The variables and the arrows of the graph.
     Arrows(Vec<String>, Vec<(String, String)>),
 }
 
@@ -33,7 +33,7 @@ impl GraphInput {
     }
 }
 
-/// A question and how its answer follows.
+/// A causal query: its graph, and the identification of its effect.
 pub struct Question {
     pub graph: Option<Graph>,
     pub identification: Identification,
@@ -48,8 +48,8 @@ impl Question {
     }
 }
 
-/// Whether and how an effect is identified: the answer in JSON, and in a sentence. If it is not identified,
-/// the JSON says why.
+/// The identification of an effect in JSON, and in a sentence. If the effect is not identified, the JSON has
+/// the reason.
 #[pyfunction]
 pub fn identify_effect(graph: Option<GraphInput>, query: &str) -> PyResult<(String, String)> {
     let graph = graph.map(|input| input.graph()).transpose()?;
@@ -66,8 +66,7 @@ pub fn identify_effect(graph: Option<GraphInput>, query: &str) -> PyResult<(Stri
     }
 }
 
-/// The formula of an effect in words and signs and in JSON; nothing and the hedge in JSON if there is no
-/// formula.
+/// The formula of an effect as text and in JSON; if there is no formula, `None` and the hedge in JSON.
 #[pyfunction]
 pub fn formula_of_effect(
     graph: GraphInput,
@@ -84,7 +83,7 @@ pub fn formula_of_effect(
     }
 }
 
-/// An instrument and its covariates.
+/// Finds an instrument and its covariates; `None` if there is no instrument.
 #[pyfunction]
 pub fn find_instrument(
     graph: GraphInput,
@@ -101,7 +100,8 @@ pub fn find_instrument(
 /// Treatments, each with its covariates.
 type Sequence = Vec<(String, Vec<String>)>;
 
-/// Treatments in causal order, each with its covariates; nothing if no sequence identifies the effect.
+/// Finds the treatments in causal order, each with its covariates; `None` if no sequence identifies the
+/// effect.
 #[pyfunction]
 pub fn find_sequence(
     graph: GraphInput,
@@ -115,7 +115,7 @@ pub fn find_sequence(
     Ok(adjustment.map(|steps| steps.into_iter().map(|step| (step.treatment, step.adjust)).collect()))
 }
 
-/// The variables, those declared unmeasured, the arrows, and the pairs with a hidden common cause of a graph.
+/// The parts of a graph: variables, unmeasured variables, arrows, and pairs with a hidden common cause.
 #[pyfunction]
 #[allow(clippy::type_complexity)]
 pub fn graph_parts(
@@ -128,7 +128,7 @@ pub fn graph_parts(
     Ok((graph.variables().to_vec(), latent, owned(graph.arrows()), owned(graph.confounded())))
 }
 
-/// A path that is open between variables given others, in words; none where they are d-separated.
+/// Describes an open path between `a` and `b` given `conditioning`; `None` if they are d-separated.
 #[pyfunction]
 pub fn open_path(
     graph: GraphInput,

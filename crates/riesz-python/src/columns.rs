@@ -8,7 +8,7 @@ use riesz::columns::{
 use crate::Cell;
 use crate::error::refuse;
 
-/// Whether a column of these cells is categorical, and a remark for the user about how it is read. `choice`
+/// Whether a column with these cells is categorical, and a remark for the user about the decision. `choice`
 /// is the type that the user chose, `"text"` or `"number"`; `table` is the name of the table.
 #[pyfunction]
 pub fn column_type(
@@ -35,8 +35,7 @@ pub fn column_type(
     }
 }
 
-/// The unit of all numbers among the cells, if they have one and the same. Numbers in different units are
-/// refused.
+/// The common unit of all numbers among the cells; `None` if they have no unit. Different units are an error.
 #[pyfunction]
 pub fn column_unit(name: &str, table: &str, cells: Vec<Option<Cell>>) -> PyResult<Option<String>> {
     let profile = profile_of(&cells);
@@ -60,13 +59,13 @@ fn profile_of(cells: &[Option<Cell>]) -> Profile {
     profile
 }
 
-/// Whether two units are one, in another spelling.
+/// Whether two texts are spellings of the same unit.
 #[pyfunction]
 pub fn same_unit(a: &str, b: &str) -> bool {
     riesz::columns::same_unit(a, b)
 }
 
-/// The number that each cell is; `None` where it is none.
+/// Reads each cell as a number; `None` for cells that are not numbers.
 #[pyfunction]
 pub fn read_numbers(cells: Vec<Option<Cell>>) -> Vec<Option<f64>> {
     let read = |cell: &Option<Cell>| match cell {
@@ -77,7 +76,7 @@ pub fn read_numbers(cells: Vec<Option<Cell>>) -> Vec<Option<f64>> {
     cells.iter().map(read).collect()
 }
 
-/// Warnings of finite numbers that are probably no measurements: they number the rows, or mark missing
+/// Warnings about finite numbers that are probably not measurements: numbers of the rows, or marks of missing
 /// values.
 #[pyfunction]
 pub fn column_suspicions(name: &str, values: Vec<f64>) -> Vec<String> {

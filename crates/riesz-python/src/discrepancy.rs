@@ -1,4 +1,4 @@
-//! Two-sample and independence tests: tables in, test results out.
+//! Two-sample and independence tests for Python.
 
 use std::sync::Arc;
 
@@ -16,8 +16,9 @@ use crate::explanation::Explanation;
 use crate::thread_pools::{Threads, interruptible};
 use crate::{NamedRows, fit, matrix, players, raise, refuse, sample};
 
-/// Factors, what is said of features ("nothing", "values" or "significance"), groups of them, whether pairs
-/// are looked at, draws, their seed.
+/// Options of a test: the kind of factors, the attribution to features ("nothing", "values" or
+/// "significance"), groups of features, whether pairs are attributed too, the number of permutations, and the
+/// seed.
 type Options = (String, String, Option<Vec<(String, Vec<usize>)>>, bool, usize, u64);
 
 fn settings(columns: &[Column], options: Options) -> PyResult<TestSettings> {
@@ -42,15 +43,15 @@ fn settings(columns: &[Column], options: Options) -> PyResult<TestSettings> {
 
 fn factors(name: &str) -> PyResult<FactorKind> {
     FactorKind::named(name)
-        .ok_or_else(|| refuse(format!("factors = '{name}': they are 'orthogonal' or 'product'")))
+        .ok_or_else(|| refuse(format!("factors = '{name}': it must be 'orthogonal' or 'product'")))
 }
 
-/// Kernels from riesz's JSON form.
+/// Parses kernels in riesz's JSON form.
 fn parse_kernels(kernels: &[String]) -> PyResult<Vec<Kernel>> {
     kernels.iter().map(|json| fit::kernel(json)).collect()
 }
 
-/// The kernels of a test: those given, or the default one, at each multiple of their length scales.
+/// The kernels of a test: the given kernels, or the default one, at each multiple of their length scales.
 fn kernels(
     mut kernels: Vec<Kernel>,
     multiples: Option<&[f64]>,
@@ -64,7 +65,7 @@ fn kernels(
     Ok(kernels.iter().flat_map(|kernel| lengthscale_grid(kernel, multiples)).collect())
 }
 
-/// A refusal in the words of the Python functions.
+/// The exception for an error of a test, with the names of the Python arguments.
 fn refuse_test(error: Error) -> PyErr {
     match &error {
         Error::NotProduct { .. } => {
@@ -88,7 +89,7 @@ pub(crate) struct TestResult {
     statistic: f64,
     pvalue: Option<f64>,
     null_distribution: Py<PyArray1<f64>>,
-    /// Kernel in its JSON form, statistic and p-value.
+    /// The kernel in JSON, the statistic and the p-value of each kernel.
     by_kernel: Vec<(String, f64, Option<f64>)>,
     chosen: usize,
     attributions: Option<Py<Explanation>>,
@@ -99,7 +100,7 @@ pub(crate) struct TestResult {
     interactions_bound: Option<f64>,
     marginal: Option<Py<PyArray1<f64>>>,
     marginal_pvalues: Option<Py<PyArray1<f64>>>,
-    /// Statistic and p-value.
+    /// The statistic and the p-value of the higher-order term.
     higher_order: Option<(f64, Option<f64>)>,
 }
 
@@ -149,7 +150,7 @@ impl TestResult {
     }
 }
 
-/// Compares two samples with the same columns. `block_size` is None, or the rows of a block.
+/// Compares two samples with the same columns. `block_size` is the number of rows of a block, or `None`.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub(crate) fn mmd_test<'py>(
@@ -182,7 +183,7 @@ pub(crate) fn mmd_test<'py>(
 }
 
 /// Tests whether the rows of two tables depend on each other, given the rows of a third table if there is
-/// one. `decay` is None for permutations, or the number of rows over which a wild bootstrap decorrelates.
+/// one. `decay` is the number of rows over which a wild bootstrap decorrelates, or `None` for permutations.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub(crate) fn hsic_test<'py>(
@@ -235,7 +236,7 @@ pub(crate) fn witness<'py>(
     Ok(PyBytes::new(py, &serde_json::to_vec(&witness).map_err(refuse)?))
 }
 
-/// Columns of `x` from the most to the least relevant for `y`, and their scores.
+/// Ranks the columns of `x` from the most to the least relevant for `y`, and returns their scores.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub(crate) fn rank_features(

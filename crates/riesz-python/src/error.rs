@@ -1,4 +1,4 @@
-//! The library's errors as Python's exceptions: the one place that knows both.
+//! Conversion of the library's errors to Python exceptions.
 
 use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -11,7 +11,7 @@ pyo3::create_exception!(
     "The model, or a part of it that the message names, has no exact values."
 );
 
-/// A refusal of the library in the words of the Python classes, whose arguments have scikit-learn's names.
+/// Converts an error of the library to an exception, with the names of arguments in the Python classes.
 pub(crate) fn raise(error: Error) -> PyErr {
     match error {
         Error::NotProduct { .. } => UnsupportedModelError::new_err(error.to_string()),

@@ -1,4 +1,4 @@
-//! Explanations: the library's, with their parts as numpy arrays.
+//! Explanations for Python, with their parts as numpy arrays.
 
 use numpy::ndarray::{Array3, Array4};
 use numpy::{
@@ -18,14 +18,15 @@ use riesz_report::{PlotOptions, ReportOptions, Theme};
 
 use crate::{NamedRows, Sample, matrix, raise, refuse, sample};
 
-/// The game, what an absent feature means in it, facts about the model and about the run.
+/// The provenance: the game, its meaning of an absent feature, facts about the model, and facts about the
+/// run.
 type Origin = (String, String, Vec<(String, String)>, Vec<(String, String)>);
 
-/// Values, what they add up to, how exact they are, and where they come from.
+/// An explanation: values, base values and predictions, with their exactness and provenance.
 #[pyclass(frozen, module = "riesz._core")]
 pub(crate) struct Explanation {
     inner: riesz::Explanation,
-    /// The decisions of a classifier about the rows, if a file has them.
+    /// The decisions of a classifier about the rows, if the file has them.
     decisions: Option<ClassDecisions>,
     /// For values estimated from coalitions: the coalitions, from which a larger budget continues.
     #[pyo3(get)]
@@ -50,8 +51,8 @@ impl Explanation {
 
 #[pymethods]
 impl Explanation {
-    /// Arrays are rows × sets × outputs and rows × outputs. With neither bounds nor standard errors it is not
-    /// stated how exact values are.
+    /// An explanation from arrays, rows × sets × outputs and rows × outputs. Without bounds and standard
+    /// errors the exactness of the values is unknown.
     #[new]
     #[pyo3(signature = (
         *, values, base_values, predictions, bound, std_error, sampling, players, subsets, output_names, data, row_numbers, provenance,
@@ -122,7 +123,7 @@ impl Explanation {
         Ok(Self { decisions, ..Self::new(inner, None) })
     }
 
-    /// The arguments of the constructor, for pickling.
+    /// The arguments of the constructor, for `pickle`.
     fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<((), Bound<'py, PyDict>)> {
         let parts = PyDict::new(py);
         parts.set_item("values", self.values(py)?)?;
@@ -141,7 +142,7 @@ impl Explanation {
         parts.set_item("index", self.index())?;
         let decisions = self.decisions.as_ref().map(serde_json::to_string).transpose().map_err(refuse)?;
         parts.set_item("decisions", decisions)?;
-        // Nothing that an older riesz would stumble over where there is nothing to say.
+        // Absent parts are omitted, so that older versions of riesz can read the pickle.
         if let Some(Uncertainty { dispersion: spread, .. }) = &self.inner.uncertainty {
             match spread {
                 Dispersion::Covariance(_) => parts.set_item("covariance", self.covariance(py)?)?,
@@ -155,19 +156,19 @@ impl Explanation {
         Ok(((), parts))
     }
 
-    /// The size of the largest sets that the index gives values.
+    /// The size of the largest sets that have values in the index.
     #[getter]
     fn order(&self) -> usize {
         self.inner.index.order()
     }
 
-    /// Which values they are, as the explainer was asked.
+    /// The index of the values, as the explainer takes it.
     #[getter]
     fn index(&self) -> String {
         self.inner.index.to_string()
     }
 
-    /// The sets of players that values belong to; None for every player alone.
+    /// The sets of players that have values; `None` if these are the single players.
     #[getter]
     fn subsets(&self) -> Option<Vec<Vec<usize>>> {
         self.inner.subsets.clone()
@@ -185,13 +186,13 @@ impl Explanation {
         self.inner.index.names()
     }
 
-    /// Whether the values of all sets add up to the prediction less the base value.
+    /// Whether the values of all sets add up to the prediction minus the base value.
     #[getter]
     fn is_efficient(&self) -> bool {
         self.inner.index.is_efficient()
     }
 
-    /// Reads the JSON form.
+    /// Reads an explanation from JSON.
     #[staticmethod]
     fn from_json(py: Python<'_>, json: &[u8]) -> PyResult<Self> {
         let SavedExplanation { explanation, decisions } =
@@ -199,7 +200,7 @@ impl Explanation {
         Ok(Self { decisions, ..Self::new(explanation, None) })
     }
 
-    /// The JSON form.
+    /// Writes the explanation as JSON.
     fn to_json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let mut json = Vec::new();
         py.detach(|| explanation_json::write(&self.inner, self.decisions.as_ref(), &mut json))
@@ -207,8 +208,8 @@ impl Explanation {
         Ok(PyBytes::new(py, &json))
     }
 
-    /// Reads a table of values: the names of its columns, its numbers (lines × columns, anything for the
-    /// outputs), and the outputs.
+    /// Reads a table of values: the names of its columns, its numbers (lines × columns), and the output of
+    /// each line. Numbers in the column of the outputs are ignored.
     #[staticmethod]
     fn from_table(
         header: Vec<String>,
@@ -224,13 +225,13 @@ impl Explanation {
         Ok(Self::new(reader.finish(None).map_err(refuse)?, None))
     }
 
-    /// The table of values: the columns of numbers after the number of the row and the name of the output.
+    /// The columns of the table of values, without its first two, the row number and the name of the output.
     fn table<'py>(&self, py: Python<'py>) -> Vec<(String, Bound<'py, PyArray1<f64>>)> {
         let names = value_table::header(&self.inner).into_iter().skip(2);
         names.zip(value_table::numbers(&self.inner)).map(|(name, v)| (name, v.into_pyarray(py))).collect()
     }
 
-    /// The values of some rows, sets and outputs.
+    /// Selects the values of some rows, sets and outputs.
     fn select(
         &self,
         rows: PyReadonlyArray1<'_, i64>,
@@ -245,13 +246,13 @@ impl Explanation {
         Self { decisions, ..Self::new(self.inner.select(&rows, &places(sets), &outputs), None) }
     }
 
-    /// The HTML report.
+    /// The HTML report, as text.
     fn report(&self, py: Python<'_>, title: String) -> PyResult<String> {
         let options = ReportOptions { title, decisions: self.decisions.clone(), ..ReportOptions::default() };
         py.detach(|| riesz_report::report(&self.inner, &options)).map_err(refuse)
     }
 
-    /// Weighted means of rows, means × rows.
+    /// Averages rows with `weights` (means × rows).
     fn average(&self, py: Python<'_>, weights: PyReadonlyArray2<'_, f64>) -> PyResult<Self> {
         let entries =
             |row: numpy::ndarray::ArrayView1<'_, f64>| row.iter().copied().enumerate().collect::<Vec<_>>();
@@ -261,7 +262,7 @@ impl Explanation {
         Ok(Self::new(py.detach(mean).map_err(raise)?, None))
     }
 
-    /// Which duels rows are, as JSON.
+    /// The duels of the rows, as JSON; `None` for other models.
     #[getter]
     fn duels(&self) -> PyResult<Option<String>> {
         self.inner.duels.as_ref().map(serde_json::to_string).transpose().map_err(refuse)
@@ -313,7 +314,7 @@ impl Explanation {
         self.cube(py, std_error).map(Some)
     }
 
-    /// The covariance between the values of sets, rows × sets × sets × outputs.
+    /// The covariances between the values of sets, rows × sets × sets × outputs.
     #[getter]
     fn covariance<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray4<f64>>>> {
         let Some(Uncertainty { dispersion: Dispersion::Covariance(entries), .. }) = &self.inner.uncertainty
@@ -325,21 +326,21 @@ impl Explanation {
         Ok(Some(array.permuted_axes([0, 2, 3, 1]).into_pyarray(py)))
     }
 
-    /// Standard deviations, rows × sets × outputs.
+    /// The standard deviations of the values, rows × sets × outputs.
     #[getter]
     fn sd<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray3<f64>>>> {
         self.inner.sd().map(|sd| self.cube(py, &sd)).transpose()
     }
 
-    /// Where they come from, as JSON.
+    /// The source of the covariances or standard deviations, as JSON.
     #[getter]
     fn sure_by(&self) -> PyResult<Option<String>> {
         let source = self.inner.uncertainty.as_ref().and_then(|known| known.source);
         source.map(|source| serde_json::to_string(&source)).transpose().map_err(refuse)
     }
 
-    /// The probability that the value of one set is larger than that of another, or larger in size, in each
-    /// row, rows × outputs.
+    /// The probability, rows × outputs, that set `a` has a larger value than set `b`; with `by_size` a larger
+    /// magnitude.
     fn probability<'py>(
         &self,
         py: Python<'py>,
@@ -355,8 +356,8 @@ impl Explanation {
         self.pair(py, (0..n * m).map(probability_in_game).collect::<riesz::Result<_>>().map_err(refuse)?)
     }
 
-    /// The probability that the sets with the largest values of a row are these, and its standard error, each
-    /// rows × outputs.
+    /// The probability that the `count` sets with the largest |value| of a row are the largest under the
+    /// posterior, and its standard error, each rows × outputs.
     #[allow(clippy::type_complexity, reason = "two arrays")]
     fn probability_of_top<'py>(
         &self,
@@ -375,29 +376,29 @@ impl Explanation {
         Ok((pair(|p| p.value)?, pair(|p| p.std_error)?))
     }
 
-    /// Draws of the values of each row, draws × rows × sets × outputs.
+    /// Posterior draws of the values, draws × rows × sets × outputs.
     fn draws<'py>(&self, py: Python<'py>, draws: usize, seed: u64) -> PyResult<Bound<'py, PyArray4<f64>>> {
         let (n, m, s) = (self.inner.rows(), self.inner.outputs(), self.inner.sets());
         let drawn = py.detach(|| self.inner.draws_of_all(draws, seed)).map_err(refuse)?;
         Ok(Array4::from_shape_fn((draws, n, s, m), |(d, i, k, o)| drawn[i * m + o][(k, d)]).into_pyarray(py))
     }
 
-    /// Evaluations and seed.
+    /// The number of evaluations and the seed of estimated values.
     #[getter]
     fn sampling(&self) -> Option<(usize, u64)> {
         let Exactness::Estimated { sampling, .. } = &self.inner.exactness else { return None };
         sampling.map(|Sampling { evaluations, seed }| (evaluations, seed))
     }
 
-    /// The largest residual, the largest bound, and whether each residual is within its own.
+    /// The largest residual, the largest bound, and whether each residual is within its bound.
     #[getter]
     fn certificate(&self) -> Option<(f64, f64, bool)> {
         self.inner.certificate().map(|c| (c.residual, c.bound, c.holds))
     }
 
-    /// For one output, by set: the mean of |value|, its standard error and interval of this level (None for a
-    /// single row), mean values, and the .05, .5 and .95 quantiles of |value|; and the order of sets, with
-    /// the probability that neighbours are in the right order.
+    /// The importance of each set for one output: the mean |value| with its standard error and interval
+    /// (`None` for a single row), the mean value, and the 5 %, 50 % and 95 % quantiles of |value|. It also
+    /// has the order of the sets, and the probability that neighbours in this order are in the right order.
     fn importance(&self, py: Python<'_>, output: usize, level: f64) -> PyResult<Py<PyDict>> {
         let importance = py.detach(|| self.inner.importance(output));
         let parts = PyDict::new(py);
@@ -420,13 +421,13 @@ impl Explanation {
         Ok(parts.unbind())
     }
 
-    /// Whether there are values of all players.
+    /// Whether the explanation has the values of all players.
     #[getter]
     fn is_complete(&self) -> bool {
         self.inner.is_complete()
     }
 
-    /// Names and columns of the sets of players that have values.
+    /// The names and columns of the sets of players that have values.
     #[getter]
     fn sets(&self) -> Vec<(String, Vec<usize>)> {
         (0..self.inner.sets()).map(|k| (self.inner.set_name(k), self.inner.set_columns(k))).collect()
@@ -442,7 +443,7 @@ impl Explanation {
         self.inner.row_numbers.iter().map(|&i| i as i64).collect::<Vec<_>>().into_pyarray(py)
     }
 
-    /// The explained rows: names of columns, their levels, and numbers.
+    /// The explained rows: names of columns, their levels, and numbers (rows × columns).
     #[getter]
     #[allow(clippy::type_complexity, reason = "as in NamedRows")]
     fn data<'py>(

@@ -1,4 +1,4 @@
-//! Fitting: arrays in, a fitted model out.
+//! Fits of kernel models to arrays.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,7 +14,7 @@ use crate::question::Settings;
 use crate::thread_pools::{Threads, interruptible};
 use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
 
-/// A kernel in riesz's JSON form.
+/// Parses a kernel in riesz's JSON form.
 pub(crate) fn kernel(json: &str) -> PyResult<Kernel> {
     serde_json::from_str(json).map_err(refuse)
 }
@@ -24,15 +24,15 @@ fn targets(y: &PyReadonlyArray2<'_, f64>) -> Matrix {
     Matrix::from_row_major(y.nrows(), y.ncols(), y.iter().copied().collect())
 }
 
-/// Functionals, strength, and of how many coalitions they are estimates.
+/// The functionals of a penalty, its strength, and the number of sampled coalitions if they are estimates.
 type Penalising<'py> = (PyReadonlyArray2<'py, f64>, f64, Option<usize>);
 
 fn penalty((functionals, strength, sampled): Penalising<'_>) -> Penalty {
     Penalty { functionals: targets(&functionals), strength, sampled }
 }
 
-/// The Shapley values of players at the rows of `x` as functionals of a model's coefficients: rows × (players
-/// · rows), and of how many coalitions they are estimates, if they are.
+/// The Shapley values of players at the rows of `x` as linear functionals of a model's coefficients, rows ×
+/// (players · rows), and the number of sampled coalitions if they are estimates.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub fn functionals<'py>(
@@ -58,28 +58,28 @@ pub fn functionals<'py>(
     Ok((crate::matrix(z.rows(), z.cols(), z.data().to_vec())?.into_pyarray(py), sampled))
 }
 
-/// Coefficients (rows × outputs) and intercepts that Newton's method starts from.
+/// The coefficients (rows × outputs) and intercepts at which Newton's method starts.
 type Start<'py> = (PyReadonlyArray2<'py, f64>, Vec<f64>);
 
-/// The targets of a fit: labels as indices of classes, or numbers (rows × targets).
+/// The targets of a fit: indices of classes with the classes' names, or numbers (rows × targets).
 #[derive(FromPyObject)]
 pub enum Target<'py> {
     Classes(Vec<usize>, Vec<String>),
     Numbers(PyReadonlyArray2<'py, f64>),
 }
 
-/// A fitted model, and what is known of the fit; see [`riesz::fit::Fitted`].
+/// A fitted model with the results of its fit; see [`riesz::fit::Fitted`].
 #[pyclass(frozen, get_all, module = "riesz._core")]
 pub struct Fitted {
     pub(crate) model: Py<Expansion>,
     pub(crate) warnings: Vec<String>,
     pub(crate) iterations: Vec<usize>,
-    /// The ridge or the price of errors, given or chosen.
+    /// The ridge, or the cost parameter C; given or chosen.
     pub(crate) chosen: Option<f64>,
     pub(crate) support: Option<Vec<usize>>,
     pub(crate) noise: Option<f64>,
     pub(crate) log_marginal_likelihood: Option<f64>,
-    /// Coefficients and intercepts where Newton's method ended.
+    /// The coefficients and intercepts at which Newton's method ended.
     pub(crate) end: Option<(Py<PyArray2<f64>>, Vec<f64>)>,
 }
 
@@ -98,7 +98,7 @@ pub fn fit(
     start: Option<Start<'_>>,
     seed: u64,
 ) -> PyResult<Fitted> {
-    let kind = ModelKind::named(model).ok_or_else(|| refuse(format!("'{model}' is no kind of model")))?;
+    let kind = ModelKind::named(model).ok_or_else(|| refuse(format!("'{model}' is not a kind of model")))?;
     let (x, kernel) = (sample(x)?, self::kernel(kernel)?);
     let target = match target {
         Target::Classes(labels, classes) => riesz::fit::Target::Classes { labels, classes },

@@ -1,4 +1,4 @@
-//! Effects across studies for Python: tables in, fitted effects out.
+//! Causal effects across studies for Python: fits effects to tables of studies, and evaluates queries.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,20 +17,20 @@ use crate::causal::{GraphInput, Question};
 use crate::thread_pools::{Threads, interruptible};
 use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
 
-/// A study that leads to the next: what is queried of it, how it tells what that does, by which covariates,
-/// and what it shares with the next.
+/// A study that leads to the next one: its treatments, the route of identification, the covariates of this
+/// route, and the mediators that it shares with the next study.
 type Leading<'py> = (NamedRows<'py>, String, Option<NamedRows<'py>>, NamedRows<'py>);
 
-/// An effect; see [`riesz::causal`].
+/// A fitted effect; see [`riesz::causal`].
 #[pyclass(frozen, module = "riesz._core")]
 pub struct CausalEffect {
     pub(crate) effect: Arc<Effect>,
 }
 
-/// A weight, weights of rows, a model, and rows.
+/// A component of a mixture: its weight, weights (queries × rows), the outcome model, and rows of mediators.
 type Part = (f64, Py<PyArray2<f64>>, Py<Expansion>, Py<PyArray2<f64>>);
 
-/// The treatments of a query, a baseline, or for a slope the treatment and the step.
+/// A query: its treatments; a baseline for a contrast; or for a slope the treatment and the step.
 pub(crate) type EffectQuery<'py> =
     (NamedRows<'py>, Option<NamedRows<'py>>, Option<(Option<String>, Option<f64>)>);
 
@@ -46,8 +46,8 @@ pub(crate) fn sums(effect: &Effect, (at, baseline, slope): EffectQuery<'_>) -> P
     estimand.weights_at(&sample(at)?, effect.treatments()).map_err(raise)
 }
 
-/// Means, covariance, its parts by cause, the data support of each query by name, and whether the studies
-/// support each query.
+/// An estimate: means, covariance, the parts of the covariance by cause, the measures of data support by
+/// name, and whether the studies support each query.
 pub(crate) type EstimateParts =
     (Vec<f64>, Py<PyArray2<f64>>, Vec<(String, Py<PyArray2<f64>>)>, Vec<(&'static str, Vec<f64>)>, Vec<bool>);
 
@@ -55,7 +55,7 @@ pub(crate) fn array(py: Python<'_>, m: &Matrix) -> PyResult<Py<PyArray2<f64>>> {
     Ok(matrix(m.rows(), m.cols(), m.data().to_vec())?.into_pyarray(py).unbind())
 }
 
-/// The data support of queries, by name.
+/// The measures of data support of the queries, by name.
 pub(crate) fn standings(support: &[DataSupport]) -> Vec<(&'static str, Vec<f64>)> {
     type ReadSupport = fn(&DataSupport) -> f64;
     let entries: [(_, ReadSupport); 6] = [
@@ -86,7 +86,7 @@ pub(crate) fn estimate_parts(
 }
 
 impl CausalEffect {
-    /// This effect on another population.
+    /// The effect on another population.
     fn on(&self, py: Python<'_>, population: TargetPopulation) -> PyResult<Self> {
         let (effect, stop) = (Arc::clone(&self.effect), Arc::default());
         let stop_flag = Arc::clone(&stop);
@@ -99,22 +99,22 @@ impl CausalEffect {
 
 #[pymethods]
 impl CausalEffect {
-    /// The effect on another population, of rows of covariates that count by these numbers.
+    /// The effect on another population, given by rows of covariates and their weights.
     fn population(&self, py: Python<'_>, members: NamedRows<'_>, weights: Vec<f64>) -> PyResult<Self> {
         self.on(py, TargetPopulation::members(sample(members)?, &weights).map_err(raise)?)
     }
 
-    /// The effect on those who were treated so.
+    /// The effect on the people with the given treatments.
     fn treated(&self, py: Python<'_>, treatments: NamedRows<'_>) -> PyResult<Self> {
         self.on(py, TargetPopulation::Treated(sample(treatments)?))
     }
 
-    /// The effect on those of whom some covariates are these.
+    /// The effect on the people with the given values of some covariates.
     fn like(&self, py: Python<'_>, covariates: NamedRows<'_>) -> PyResult<Self> {
         self.on(py, TargetPopulation::ConditionalOn(sample(covariates)?))
     }
 
-    /// Joint draws, queries × draws.
+    /// Joint posterior draws of the effect, queries × draws.
     fn sample(
         &self,
         py: Python<'_>,
@@ -127,7 +127,8 @@ impl CausalEffect {
         array(py, &interruptible(py, &Threads::per_core(), &Arc::default(), work)?.map_err(raise)?)
     }
 
-    /// The models of which this effect is a mixture, with their weights and posterior covariances.
+    /// The components of the mixture that this effect is: weights, and models with their posterior
+    /// covariances.
     fn parts(&self, py: Python<'_>) -> PyResult<Vec<(f64, Py<Expansion>)>> {
         let effect = Arc::clone(&self.effect);
         let posteriors =
@@ -139,8 +140,8 @@ impl CausalEffect {
         entries.collect()
     }
 
-    /// The share of the total variance of the queries that one further row of a study would remove, for each
-    /// of these rows.
+    /// The share of the total variance of the queries that each of `rows` would remove as a further row of a
+    /// study.
     fn variance_reduction(
         &self,
         py: Python<'_>,
@@ -153,8 +154,8 @@ impl CausalEffect {
         interruptible(py, &Threads::per_core(), &Arc::default(), work)?.map_err(raise)
     }
 
-    /// The query as sums over mediators, for each set of hyper-parameters: its weight, weights (queries × rows),
-    /// the outcome model, and the rows of mediators.
+    /// The query as weighted sums of the outcome model over rows of mediators, for each set of
+    /// hyper-parameters.
     fn mediator_sums(&self, py: Python<'_>, query: EffectQuery<'_>) -> PyResult<Vec<Part>> {
         let (effect, sums) = (Arc::clone(&self.effect), sums(&self.effect, query)?);
         let x = sums.treatments.clone();
@@ -177,7 +178,7 @@ impl CausalEffect {
         entries.collect()
     }
 
-    /// The effective sample size of the averaged draws of hyperparameters.
+    /// The effective sample size of the averaged draws of hyper-parameters.
     #[getter]
     fn effective_draws(&self) -> f64 {
         self.effect.effective_draws()
@@ -190,8 +191,8 @@ impl CausalEffect {
         estimate_parts(py, interruptible(py, &Threads::per_core(), &Arc::default(), work)?.map_err(raise)?)
     }
 
-    /// The estimate by a published posterior: over landmarks or by integrals, with a normal measure of this
-    /// mass or that of rows.
+    /// The estimate by a published posterior, over landmarks or with integrals. The measure of mediators is
+    /// normal with total mass `mass`, or the empirical measure of the rows if `mass` is `None`.
     fn published(
         &self,
         py: Python<'_>,
@@ -209,7 +210,7 @@ impl CausalEffect {
     }
 }
 
-/// A table for Python: the names of columns, their levels, and the rows.
+/// A table for Python: the names of columns, their levels, and the rows (rows × columns).
 type PyRows = (Vec<String>, Vec<Option<Vec<String>>>, Py<PyArray2<f64>>);
 
 fn rows(py: Python<'_>, table: &Table) -> PyResult<PyRows> {
@@ -223,7 +224,7 @@ fn rows(py: Python<'_>, table: &Table) -> PyResult<PyRows> {
     Ok((names, levels.collect(), numbers))
 }
 
-/// Studies from what Python has of them.
+/// Converts the studies that Python passes.
 fn studies(
     leading: Vec<Leading<'_>>,
     points: NamedRows<'_>,
@@ -246,7 +247,7 @@ fn studies(
         })
     };
     let mut studies = leading.into_iter().map(study).collect::<PyResult<Vec<_>>>()?;
-    // By the study that leads to the last.
+    // The shared covariates belong to the study that leads to the last one.
     if let (Some(final_study), Some(shared)) = (studies.last_mut(), shared) {
         final_study.shared = Some(sample(shared)?);
     }
@@ -256,7 +257,7 @@ fn studies(
 /// A stage of an effect from one table: the names of its history, treatments and averaged columns.
 type StageNames = (Vec<String>, Vec<String>, Vec<String>);
 
-/// The stages of an effect from one table; none of an effect across studies.
+/// The stages of an effect from one table; empty for an effect across studies.
 #[pyfunction]
 pub fn effect_stages(graph: Option<GraphInput>, query: &str) -> PyResult<Vec<StageNames>> {
     let identification = Question::new(graph, query)?.identification;
@@ -264,8 +265,8 @@ pub fn effect_stages(graph: Option<GraphInput>, query: &str) -> PyResult<Vec<Sta
     Ok(stages.into_iter().map(|stage| (stage.history, stage.treatments, stage.averaged)).collect())
 }
 
-/// Learns an effect from studies; `shared` are covariates that the last two share. From one table, which
-/// `points` then are, it takes `single`: its stages, and the names of all treatments.
+/// Fits an effect to studies, or to one table. `shared` are the covariates that the last two studies share.
+/// For one table, `points` are its rows, and `single` has its stages and the names of all treatments.
 #[pyfunction]
 #[pyo3(signature = (leading, points, outcome, draws, seed, shared=None, landmarks=None, single=None))]
 #[allow(clippy::too_many_arguments, reason = "called with what a fit in Python keeps")]
@@ -298,24 +299,24 @@ pub fn fuse(
     Ok(CausalEffect { effect: Arc::new(effect) })
 }
 
-/// A column of a study: its name, its levels if it is categorical, and numbers or codes, of which NaN is
-/// missing.
+/// A column of a study: its name, its levels if it is categorical, and its numbers or codes, with NaN for
+/// missing ones.
 type OwnColumn = (String, Option<Vec<String>>, Vec<f64>);
 
-/// A study that leads to the next, for Python.
+/// A study that leads to the next one, see [`Leading`], for Python.
 type PyStudy = (PyRows, &'static str, Option<PyRows>, PyRows);
 
-/// The arguments of [`fuse`] other than draws and seed, the shares of unmatched rows by mediator, and
-/// caveats.
+/// Studies for Python: the arguments of [`fuse`] that describe them, the shares of unmatched rows by
+/// mediator, and caveats.
 type PyStudies = (Vec<PyStudy>, PyRows, Vec<f64>, Option<PyRows>, BTreeMap<String, f64>, Vec<String>);
 
-/// The columns that an effect needs of each study.
+/// The names of the columns of each study that an effect needs.
 #[pyfunction]
 pub fn needed_columns(graph: Option<GraphInput>, query: &str) -> PyResult<Vec<Vec<String>>> {
     Question::new(graph, query)?.identification.needed().map_err(raise)
 }
 
-/// Studies from their tables, as [`fuse`] takes them, and what they leave in doubt.
+/// Gathers studies from their tables, in the form that [`fuse`] takes, with their caveats.
 #[pyfunction]
 pub fn gather_studies(
     py: Python<'_>,
@@ -350,7 +351,7 @@ pub fn gather_studies(
     Ok((leading, rows(py, &studies.points)?, studies.outcome.clone(), shared, gathered.unmatched, doubts))
 }
 
-/// The caveats of an estimated effect other than those of its studies.
+/// The caveats of an estimated effect, without the caveats of its studies.
 #[pyfunction]
 pub fn effect_doubts(
     graph: Option<GraphInput>,
@@ -362,7 +363,7 @@ pub fn effect_doubts(
     Ok(caveats(&identification, &effect.effect, draws).iter().map(ToString::to_string).collect())
 }
 
-/// Treatments to show an effect at.
+/// The default treatments at which an effect is shown.
 #[pyfunction]
 #[pyo3(signature = (treatments, count=DEFAULT_DOSE_COUNT))]
 pub fn usual_doses(py: Python<'_>, treatments: NamedRows<'_>, count: usize) -> PyResult<PyRows> {
@@ -374,14 +375,14 @@ pub fn usual_doses(py: Python<'_>, treatments: NamedRows<'_>, count: usize) -> P
     rows(py, &usual.map_err(raise)?)
 }
 
-/// The subject of a page: the question, and the studies as [`fuse`] takes them.
+/// The subject of a page: graph and query, and the studies in the form that [`fuse`] takes.
 type About<'py> =
     (Option<GraphInput>, String, Vec<Leading<'py>>, NamedRows<'py>, Vec<f64>, Option<NamedRows<'py>>);
 
-/// The provenance on a page: the population, shares of unmatched rows, caveats, and entries.
+/// The provenance on a page: the population, the shares of unmatched rows, the caveats, and further entries.
 type PageProvenance = (String, BTreeMap<String, f64>, Vec<String>, Vec<(String, String)>);
 
-/// The page of an effect on the population of `effect`.
+/// The HTML page of an effect on the population of `effect`.
 #[pyfunction]
 #[pyo3(signature = (about, effect, treatments, provenance, level, baseline=None))]
 pub fn effect_page(

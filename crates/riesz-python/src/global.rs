@@ -24,9 +24,11 @@ fn background(
 
 type Array<'py> = Bound<'py, PyArray2<f64>>;
 
-/// Parts of the variance of each output, outputs × players: first-order, Shapley, total; and the bound on
-/// their errors by output. The explanation's predictions are the variances. With so many draws and their seed
-/// outputs are draws, output after output; else with `posterior` their mean.
+/// Decomposes the variance of each output. Returns the explanation, whose predictions are the variances; the
+/// first-order parts, Shapley effects and total parts, outputs × players; and the error bound of each output.
+///
+/// `draws` are the number of posterior draws and their seed: each draw is then an output, output after
+/// output. Without `draws`, `posterior` gives posterior means.
 #[pyfunction]
 #[allow(
     clippy::too_many_arguments,
@@ -74,7 +76,7 @@ pub(crate) fn sobol_indices<'py>(
     Ok((Explanation::new(indices.explanation, None), first, effects, total, bound))
 }
 
-/// The result of SAGE.
+/// SAGE values with their errors.
 #[pyclass(frozen, get_all, module = "riesz._core")]
 pub(crate) struct SageValues {
     explanation: Py<Explanation>,
@@ -87,8 +89,8 @@ pub(crate) struct SageValues {
     coalitions: usize,
 }
 
-/// The loss of the model on labelled rows, by players. Labels are codes of classes, or numbers (rows ×
-/// outputs).
+/// Computes SAGE values, the players' parts in reducing the loss on labelled rows. Labels are codes of
+/// classes, or numbers (rows × outputs).
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub(crate) fn sage_values<'py>(
@@ -117,7 +119,7 @@ pub(crate) fn sage_values<'py>(
                 targets.iter().copied().collect(),
             ))
         }
-        (None, None) => return Err(refuse("there are no labels")),
+        (None, None) => return Err(refuse("the labels are missing: give classes or numbers")),
     };
     let groups = Some(players(model.columns(), groups)?);
     let sage = Sage { groups, permutations, seed, ..Sage::default() };
@@ -143,7 +145,7 @@ pub(crate) fn sage_values<'py>(
 }
 
 /// A component of a model's functional ANOVA at some rows, rows × outputs, and its posterior standard
-/// deviations where the model has a posterior.
+/// deviations if the model has a posterior.
 #[pyfunction]
 #[allow(
     clippy::too_many_arguments,

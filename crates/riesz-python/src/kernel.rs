@@ -1,4 +1,4 @@
-//! The registry of factors, and kernels from Python's classes.
+//! The registry of kernel factors for Python, and conversion of the kernel classes to riesz's JSON form.
 
 use numpy::PyReadonlyArray2;
 use pyo3::prelude::*;
@@ -8,10 +8,10 @@ use riesz::{Column, Kernel};
 
 use crate::{raise, refuse, table};
 
-/// A scale and factors, each by its kind, its columns and its arguments.
+/// A term of a kernel: its scale and its factors, each with its kind, columns and arguments.
 type Written = (f64, Vec<(String, Vec<usize>, Vec<(String, Vec<f64>)>)>);
 
-/// The name of an argument, its name in the class (empty where it has none), and its default there.
+/// An argument of a factor: its name, its name in the Python class (empty if it has none), and its default.
 type Argument = (&'static str, &'static str, f64);
 
 /// Every kind of factor: its name, its class in `riesz.kernels`, and its arguments.
@@ -28,13 +28,13 @@ pub(crate) fn kernel_help() -> String {
     riesz::kernel::help_text()
 }
 
-/// A length scale for each column of some rows by a rule: "median" or "median_per_feature".
+/// The length scale of each column by a rule, "median" or "median_per_feature".
 #[pyfunction]
 pub(crate) fn length_scales(rows: PyReadonlyArray2<'_, f64>, rule: &str) -> PyResult<Vec<f64>> {
     let rule = match rule {
         "median" => Lengthscale::Median,
         "median_per_feature" => Lengthscale::MedianPerFeature,
-        _ => return Err(refuse(format!("there is no rule '{rule}' for length scales"))),
+        _ => return Err(refuse(format!("unknown rule '{rule}' for length scales"))),
     };
     let rows = rows.as_array();
     let rows = table(&Column::numbered(rows.ncols()), rows).map_err(refuse)?;
@@ -42,7 +42,7 @@ pub(crate) fn length_scales(rows: PyReadonlyArray2<'_, f64>, rule: &str) -> PyRe
     lengthscales(&rows, &columns, &ColumnScaling::raw(rows.width()), rule).map_err(raise)
 }
 
-/// A sum of products in riesz's JSON form.
+/// A kernel, as a sum of terms, in riesz's JSON form.
 #[pyfunction]
 pub(crate) fn kernel(terms: Vec<Written>) -> PyResult<String> {
     let mut kernel = Kernel { terms: Vec::with_capacity(terms.len()) };
@@ -60,7 +60,7 @@ pub(crate) fn kernel(terms: Vec<Written>) -> PyResult<String> {
     serde_json::to_string(&kernel).map_err(refuse)
 }
 
-/// The inverse of `kernel`.
+/// The terms of a kernel in riesz's JSON form, the inverse of [`kernel`].
 #[pyfunction]
 pub(crate) fn kernel_terms(json: &str) -> PyResult<Vec<Written>> {
     let kernel: Kernel = serde_json::from_str(json).map_err(refuse)?;

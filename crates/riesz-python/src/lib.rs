@@ -1,5 +1,5 @@
-//! The compiled half of the Python package `riesz`: conversion between numpy arrays and the library's types,
-//! and nothing else. The public classes are written in Python, in `python/riesz`.
+//! The compiled part of the Python package `riesz`. It only converts between numpy arrays and the library's
+//! types; the public classes are written in Python, in `python/riesz`.
 
 mod aggregate;
 mod aggregate_counts;
@@ -54,10 +54,10 @@ fn table(columns: &[Column], rows: ArrayView2<'_, f64>) -> riesz::Result<Table> 
     Table::from_column_major(columns.to_vec(), rows.nrows(), rows.t().iter().copied().collect())
 }
 
-/// Names of columns, their levels (`None` for numbers), and the rows.
+/// Names of columns, their levels (`None` for numeric columns), and the rows (rows × columns).
 pub(crate) type NamedRows<'py> = (Vec<String>, Vec<Option<Vec<String>>>, PyReadonlyArray2<'py, f64>);
 
-/// Rows that say what their columns hold.
+/// Converts rows with named columns to a table.
 pub(crate) fn sample((names, levels, rows): NamedRows<'_>) -> PyResult<Table> {
     let kind = |levels: Option<Vec<String>>| match levels {
         Some(levels) => ColumnKind::Categorical { levels },
@@ -68,18 +68,18 @@ pub(crate) fn sample((names, levels, rows): NamedRows<'_>) -> PyResult<Table> {
     table(&columns, rows.as_array()).map_err(refuse)
 }
 
-/// Row-major numbers as an array; their number is the product of the sizes.
+/// Row-major numbers as an array (rows × cols); there must be `rows · cols` numbers.
 fn matrix(rows: usize, cols: usize, numbers: Vec<f64>) -> PyResult<Array2<f64>> {
     Array2::from_shape_vec((rows, cols), numbers).map_err(refuse)
 }
 
-/// Whether the values of so many coalitions of so many rows and outputs are few enough to be kept with an
-/// explanation: 1 GB.
+/// Whether an explanation keeps the values of `coalitions` coalitions in `games` games, one for each row and
+/// output: up to 1 GB.
 fn may_keep(coalitions: usize, games: usize) -> bool {
     4.0 * coalitions as f64 * games as f64 <= 1e9
 }
 
-/// Coalitions that were valued in an explanation, from which a larger budget goes on.
+/// The coalitions evaluated for an explanation, from which a larger budget continues.
 #[pyclass(frozen, module = "riesz._core")]
 #[derive(Clone, Default)]
 pub(crate) struct Sample {
@@ -97,22 +97,22 @@ impl Sample {
     }
 }
 
-/// Players from their names and columns.
+/// Players from their names and the positions of their columns.
 fn players(columns: &[Column], groups: Vec<(String, Vec<usize>)>) -> PyResult<Players> {
     let mut named = Vec::with_capacity(groups.len());
     for (name, columns_of_group) in groups {
         let names: Option<Vec<String>> =
             columns_of_group.iter().map(|&j| columns.get(j).map(|c| c.name.clone())).collect();
         let names =
-            names.ok_or_else(|| refuse(format!("group '{name}' names a column that is not there")))?;
+            names.ok_or_else(|| refuse(format!("group '{name}' names a column that does not exist")))?;
         named.push((name, names));
     }
     Players::named(columns, &named).map_err(refuse)
 }
 
-const NO_POSTERIOR: &str = "this model holds no posterior, from which standard deviations, covariances and \
-                            samples follow: fit a GaussianProcessRegressor and save it with posterior=True \
-                            ('riesz fit --model gp --posterior')";
+const NO_POSTERIOR: &str = "this model holds no posterior, which standard deviations, covariances and samples \
+                            need: fit a GaussianProcessRegressor and save it with posterior=True ('riesz fit \
+                            --model gp --posterior')";
 
 /// A fitted kernel model.
 #[pyclass(frozen, module = "riesz._core")]
@@ -158,7 +158,7 @@ impl Expansion {
     }
 }
 
-/// Matrices of one size as an array, the first axis over them.
+/// Matrices of one size as an array (matrices × rows × cols).
 fn stack<'py>(py: Python<'py>, matrices: &[Matrix]) -> PyResult<Bound<'py, PyArray3<f64>>> {
     let (rows, cols) = (matrices[0].rows(), matrices[0].cols());
     let numbers = matrices.iter().flat_map(|m| m.data().iter().copied()).collect();
@@ -185,8 +185,8 @@ impl Expansion {
         Ok(Self { model: Arc::new(model), covariance: None, groups: None })
     }
 
-    /// Reads a riesz model, or a LIBSVM model with this number of features, these names, and the scaling of a
-    /// range file.
+    /// Reads a riesz model or a LIBSVM model. A LIBSVM model takes its number of features, their names, and
+    /// the scaling of a range file from the arguments.
     #[staticmethod]
     #[pyo3(signature = (bytes, width = None, names = None, ranges = None))]
     fn from_bytes(
@@ -199,7 +199,7 @@ impl Expansion {
             let options =
                 [("n_features", width.is_some()), ("columns", names.is_some()), ("scale", ranges.is_some())];
             if let Some((name, _)) = options.iter().find(|(_, is_given)| *is_given) {
-                return Err(refuse(format!("a riesz file says what its columns are: leave {name} out")));
+                return Err(refuse(format!("a riesz file defines its columns: leave {name} out")));
             }
             let SavedModel { model, covariance, groups } = model::from_bytes(bytes).map_err(refuse)?;
             return Ok(Self { model: Arc::new(model), covariance: covariance.map(Arc::new), groups });
@@ -214,16 +214,16 @@ impl Expansion {
         Err(PyValueError::new_err("this is neither a riesz model nor a LIBSVM model"))
     }
 
-    /// The model as a riesz model file, with its posterior or without.
+    /// The model as a riesz model file, with its posterior if `posterior` is true.
     fn to_bytes<'py>(&self, py: Python<'py>, posterior: bool) -> PyResult<Bound<'py, PyBytes>> {
         let covariance = self.covariance.as_deref().filter(|_| posterior).cloned();
         let saved = SavedModel { model: (*self.model).clone(), covariance, groups: self.groups.clone() };
         Ok(PyBytes::new(py, &model::to_bytes(&saved).map_err(refuse)?))
     }
 
-    /// This model with the posterior of a Gaussian process: the Cholesky factor (n × n, lower) of the
-    /// covariance of the observations, which are the values of f at the points times `weights`, and the
-    /// factor of the standard deviations of each output.
+    /// This model with the posterior of a Gaussian process. `factor` (n × n, lower) is the Cholesky factor of
+    /// the covariance of the observations, which are the values of f at the n support points times `weights`.
+    /// `scale` multiplies the standard deviations of each output.
     fn with_posterior(
         &self,
         factor: PyReadonlyArray2<'_, f64>,
@@ -233,13 +233,13 @@ impl Expansion {
         let (factor, n) = (factor.as_array(), self.model.support_points.rows());
         if factor.dim() != (n, n) {
             return Err(refuse(format!(
-                "the factor of the posterior is {:?}: it has a row a support point",
+                "the factor of the posterior is {:?}: it needs a row for each support point",
                 factor.dim()
             )));
         }
         let packed: Vec<f64> = (0..n).flat_map(|i| (0..=i).map(move |j| factor[[i, j]])).collect();
-        let factor =
-            Cholesky::from_packed(n, &packed, 0.0).ok_or_else(|| refuse("this is no Cholesky factor"))?;
+        let factor = Cholesky::from_packed(n, &packed, 0.0)
+            .ok_or_else(|| refuse("the factor of the posterior is not a Cholesky factor"))?;
         let diagonal =
             |weights: Vec<f64>| Sparse::from_columns(n, weights.into_iter().enumerate().map(|entry| [entry]));
         let operator = weights.map(diagonal).transpose().map_err(refuse)?;
@@ -257,8 +257,8 @@ impl Expansion {
         })
     }
 
-    /// This model with the refits of `other` for sums of its outputs, outputs × sums of `weights`, if it
-    /// has refits.
+    /// This model with the refits of `other`, if it has any, for sums of its outputs. `weights` (outputs ×
+    /// sums) are the weights of the outputs in the sums.
     fn with_refits_of(&self, other: &Self, weights: PyReadonlyArray2<'_, f64>) -> PyResult<Self> {
         let weights = weights.as_array();
         let weights =
@@ -274,13 +274,13 @@ impl Expansion {
         })
     }
 
-    /// Whether these are the bytes of a LIBSVM model.
+    /// Whether `bytes` are a LIBSVM model.
     #[staticmethod]
     fn is_libsvm(bytes: &[u8]) -> bool {
         !model::recognises(bytes) && libsvm::recognises(bytes)
     }
 
-    /// This model with one more level in categorical columns, the last, for unknown cells.
+    /// This model with a further last level in categorical columns, for unknown cells.
     fn with_unseen(&self) -> PyResult<Self> {
         let model = (*self.model).clone().with_unknown_level().map_err(raise)?;
         Ok(Self { model: Arc::new(model), covariance: self.covariance.clone(), groups: self.groups.clone() })
@@ -291,7 +291,7 @@ impl Expansion {
         self.model.columns().iter().map(|c| c.name.clone()).collect()
     }
 
-    /// For each column the names of its levels in the order of their codes; `None` for numeric columns.
+    /// The names of the levels of each column, in the order of their codes; `None` for numeric columns.
     #[getter]
     fn levels(&self) -> Vec<Option<Vec<String>>> {
         let levels = |column: &Column| match &column.kind {
@@ -301,7 +301,7 @@ impl Expansion {
         self.model.columns().iter().map(levels).collect()
     }
 
-    /// For each column the unit in which the training data had it; `None` where it had none.
+    /// The unit of each column in the training data; `None` for columns without a unit.
     #[getter]
     fn units(&self) -> Vec<Option<String>> {
         self.model.columns().iter().map(|c| self.model.unit_of(&c.name).map(String::from)).collect()
@@ -325,14 +325,14 @@ impl Expansion {
         serde_json::to_string(&self.model.kernel).map_err(refuse)
     }
 
-    /// Whether the outputs make probabilities.
+    /// Whether the model has class probabilities.
     #[getter]
     fn has_probabilities(&self) -> bool {
         ProbabilityLink::of_model(&self.model).is_some()
     }
 
-    /// The quantity that a count model predicts: ``"rate"`` or ``"probability"``, of which the output is the
-    /// logarithm or the log odds; `None` for other models.
+    /// The quantity that a count model predicts: ``"rate"`` if the output is its logarithm, ``"probability"``
+    /// if the output is its log odds; `None` for other models.
     #[getter]
     fn counted(&self) -> Option<&'static str> {
         match self.model.link {
@@ -342,8 +342,8 @@ impl Expansion {
         }
     }
 
-    /// The outputs of a model of counts on their natural scale, rows × 1: the posterior mean where there is a
-    /// posterior, else at the mean of the latent function, which is the median.
+    /// The outputs of a model of counts on their natural scale, rows × 1. These are posterior means; for a
+    /// model without a posterior, they are the inverse link of the latent mean, which is the median.
     fn natural<'py>(
         &self,
         py: Python<'py>,
@@ -370,13 +370,13 @@ impl Expansion {
         self.model.classes.clone()
     }
 
-    /// Whether it knows how sure it is.
+    /// Whether the model has a posterior covariance.
     #[getter]
     fn has_posterior(&self) -> bool {
         self.covariance.is_some()
     }
 
-    /// Standard deviations, rows × outputs.
+    /// Posterior standard deviations, rows × outputs.
     fn std<'py>(
         &self,
         py: Python<'py>,
@@ -386,7 +386,8 @@ impl Expansion {
         Ok(matrix(sd.rows(), sd.cols(), sd.data().to_vec())?.into_pyarray(py))
     }
 
-    /// Means, medians, and ends of intervals of `sds` standard deviations for the rates of a count model.
+    /// Means, medians, and lower and upper ends of intervals for the rates of a count model. Intervals reach
+    /// `sds` standard deviations of the latent function to either side.
     #[allow(clippy::type_complexity, reason = "four lists")]
     fn rates(
         &self,
@@ -400,7 +401,7 @@ impl Expansion {
         Ok((prediction.mean, prediction.median, prediction.low, prediction.high))
     }
 
-    /// Joint covariances, outputs × rows × rows.
+    /// Joint posterior covariances, outputs × rows × rows.
     fn covariance<'py>(
         &self,
         py: Python<'py>,
@@ -412,7 +413,7 @@ impl Expansion {
         stack(py, &self.of_posterior(py, &rows, joint)?)
     }
 
-    /// Joint draws, outputs × rows × draws.
+    /// Joint posterior draws, outputs × rows × draws.
     fn sample<'py>(
         &self,
         py: Python<'py>,
@@ -426,12 +427,12 @@ impl Expansion {
         stack(py, &self.of_posterior(py, &rows, draw)?.values)
     }
 
-    /// For each row the index of the class that the model predicts; `None` where it predicts none.
+    /// The index of the predicted class of each row; `None` for a model that predicts no classes.
     fn classify(&self, py: Python<'_>, rows: PyReadonlyArray2<'_, f64>) -> PyResult<Option<Vec<usize>>> {
         self.predicted(py, &rows).map(|prediction| prediction.classes)
     }
 
-    /// Class probabilities, rows × classes; `None` where the model has none.
+    /// Class probabilities, rows × classes; `None` for a model without them.
     fn probabilities<'py>(
         &self,
         py: Python<'py>,
@@ -464,7 +465,7 @@ impl Expansion {
         self.model.intercept.clone()
     }
 
-    /// The players that the model file names, as (name, columns); empty if it names none.
+    /// The players of the model file, as (name, columns); empty if it has none.
     #[getter]
     fn groups(&self) -> Vec<(String, Vec<usize>)> {
         let players = self.groups.as_ref().map_or(&[][..], |groups| groups.players());
@@ -508,9 +509,9 @@ self_cell!(
 struct Explainer {
     owned: Arc<Owned>,
     threads: Py<Threads>,
-    /// Without the rows of its game.
+    /// The budget without the rows of the game.
     budget: Budget,
-    /// Whether the game values coalitions.
+    /// Whether values are computed from values of coalitions, which a budget can limit.
     by_coalitions: bool,
     stop: Arc<AtomicBool>,
 }
@@ -547,7 +548,7 @@ impl Explainer {
         Ok(Self { owned: Arc::new(owned), threads, budget, by_coalitions, stop })
     }
 
-    /// Why values are estimated within a budget, if they are.
+    /// The reason why values are estimated within a budget; `None` if they are exact.
     #[pyo3(signature = (budget=None))]
     fn sampled_because(&self, budget: Option<question::Budget>) -> Option<String> {
         let players = self.owned.borrow_dependent().groups().players().len();
@@ -561,12 +562,12 @@ impl Explainer {
         players.iter().map(|p| (p.name.clone(), p.columns.clone())).collect()
     }
 
-    /// For each output, how far values may move if the columns of a row move by these numbers.
+    /// For each output, a bound on the change of values if the columns of a row change by `delta`.
     fn robustness(&self, delta: Vec<f64>) -> PyResult<Vec<f64>> {
         self.owned.borrow_dependent().robustness(&delta).map_err(refuse)
     }
 
-    /// Shapley values of the variance game, as an explanation of the variance of each row.
+    /// Explains the posterior variance of each row by the Shapley values of the variance game.
     fn explain_variance(&self, py: Python<'_>, rows: PyReadonlyArray2<'_, f64>) -> PyResult<Explanation> {
         let columns = self.owned.borrow_owner().model.columns();
         let (rows, owned) = (table(columns, rows.as_array()).map_err(refuse)?, self.owned.clone());
@@ -576,8 +577,8 @@ impl Explainer {
         explained(py, Some(explanation), None)
     }
 
-    /// Explains rows within a budget of coalitions, going on from those of `sample`, an earlier call on the
-    /// same rows.
+    /// Explains rows within a budget of coalitions. It continues from the coalitions of `sample`, which comes
+    /// from an earlier call on the same rows.
     #[pyo3(signature = (rows, budget=None, sample=None))]
     fn explain(
         &self,
@@ -594,7 +595,7 @@ impl Explainer {
         let budget = self.budget_or_default(budget);
         let sampled = self.by_coalitions && budget.sampled_because(p).is_some();
         let every_coalition = if p < 60 { (1_usize << p).saturating_sub(2) } else { usize::MAX };
-        // What is sampled is kept, and kept in one piece.
+        // Sampled coalitions are kept in one piece, so that the rows are not split into chunks.
         let keeps = sampled && may_keep(budget.coalitions.min(every_coalition), n * m) || sample.is_some();
         let mut kept = keeps.then(|| sample.cloned().unwrap_or_default());
         let (mut done, mut chunk) = (0, if keeps { n } else { explainer.max_batch_rows() });
@@ -612,8 +613,8 @@ impl Explainer {
             part.row_numbers.iter_mut().for_each(|row| *row += done);
             join(&mut explanation, part)?;
             done = until;
-            // Chunks do not change a bit of the result, but where each is as dear as the next one they stay
-            // as they are.
+            // Chunks do not change the result. They grow only while they are fast, so that Ctrl-C is checked
+            // often.
             if start.elapsed() < PATIENCE {
                 chunk = (2 * chunk).min(1 << 16);
             }
@@ -621,8 +622,7 @@ impl Explainer {
         explained(py, explanation, kept)
     }
 
-    /// For each row and output the strongest pairs of players, with the bound on their values, on those of
-    /// others, and how many were looked at.
+    /// For each row and output the strongest pairs of players, their error bound, and facts about the search.
     fn top_interactions<'py>(
         &self,
         py: Python<'py>,
@@ -652,18 +652,19 @@ impl Explainer {
     }
 }
 
-/// Players (pairs × 2), their values, the bound on them, that on what is left out, how many pairs were looked
-/// at, and whether none can be missing.
+/// The strongest pairs of one game: players (pairs × 2), their values, the error bound of the values, an
+/// upper bound on |value| of the other pairs, the number of searched pairs, and whether no stronger pair can
+/// be missing.
 type Top<'py> = (Bound<'py, PyArray2<i64>>, Bound<'py, PyArray1<f64>>, f64, f64, usize, bool);
 
 impl Explainer {
-    /// The budget, or one of its own.
+    /// The budget of a call, or by default the explainer's budget.
     fn budget_or_default(&self, budget: Option<question::Budget>) -> Budget {
         budget.map_or(self.budget, |(coalitions, std_error)| Budget { coalitions, std_error, ..self.budget })
     }
 }
 
-/// Puts `part` below what is there.
+/// Appends the rows of `part` to `explanation`.
 fn join(explanation: &mut Option<riesz::Explanation>, part: riesz::Explanation) -> PyResult<()> {
     match explanation {
         Some(existing) => existing.concat_rows(part).map_err(refuse),
@@ -680,7 +681,7 @@ fn explained(
     explanation: Option<riesz::Explanation>,
     kept: Option<Sample>,
 ) -> PyResult<Explanation> {
-    let explanation = explanation.ok_or_else(|| refuse("nothing was explained"))?;
+    let explanation = explanation.ok_or_else(|| refuse("there are no rows to explain"))?;
     let kept = kept.filter(|_| matches!(explanation.exactness, Exactness::Estimated { .. }));
     Ok(Explanation::new(explanation, kept.map(|kept| Py::new(py, kept)).transpose()?))
 }
@@ -692,7 +693,7 @@ enum Cell {
     Number(f64),
 }
 
-/// The code of each cell among `levels`; `None` for what is none of them.
+/// The code of each cell among `levels`; `None` for cells that are none of the levels.
 #[pyfunction]
 fn codes(levels: Vec<String>, cells: Vec<Cell>) -> Vec<Option<usize>> {
     let code = |cell: &Cell| match cell {
@@ -702,7 +703,7 @@ fn codes(levels: Vec<String>, cells: Vec<Cell>) -> Vec<Option<usize>> {
     cells.iter().map(code).collect()
 }
 
-/// The compiled half of riesz.
+/// The compiled part of riesz.
 #[pymodule]
 mod _core {
     #[pymodule_export]

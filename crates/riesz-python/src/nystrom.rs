@@ -1,4 +1,5 @@
-//! Fits in units of rows: bytes and arrays in, bytes out. What travels between machines are bytes.
+//! Fits through landmarks in units of rows. Surveys, plans and statistics are bytes, which can be sent
+//! between machines.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,7 +17,7 @@ use riesz::{Kernel, Matrix, fit::nystrom};
 use crate::thread_pools::{Threads, interruptible};
 use crate::{Expansion, NamedRows, matrix, raise, refuse, sample};
 
-/// Features with their names and levels, targets (rows × targets), and weights.
+/// The rows of a unit: features with their names and levels, targets (rows × targets), and weights.
 type UnitRows<'py> = (NamedRows<'py>, PyReadonlyArray2<'py, f64>, Option<Vec<f64>>);
 
 fn rows((x, y, weights): UnitRows<'_>) -> PyResult<LabelledRows> {
@@ -37,7 +38,7 @@ fn plan(bytes: &[u8]) -> PyResult<FitPlan> {
     FitPlan::from_bytes(bytes).map_err(raise)
 }
 
-/// The bytes that `work` returns; with this number of threads, `None` for one per core.
+/// Runs `work` in a pool of `threads` threads (`None` for one per core), and returns its bytes.
 fn made<'py>(
     py: Python<'py>,
     threads: Option<usize>,
@@ -48,7 +49,7 @@ fn made<'py>(
     Ok(PyBytes::new(py, &bytes))
 }
 
-/// The survey of some rows, which precedes a plan.
+/// Surveys the rows of a unit; a plan is made from the surveys.
 #[pyfunction]
 pub fn survey_rows<'py>(
     py: Python<'py>,
@@ -64,19 +65,19 @@ pub fn survey_rows<'py>(
     })
 }
 
-/// The sum of several surveys.
+/// Adds several surveys.
 #[pyfunction]
 pub fn merge_surveys<'py>(py: Python<'py>, parts: Vec<Vec<u8>>) -> PyResult<Bound<'py, PyBytes>> {
     let mut parts = parts.iter().map(|bytes| self::survey(bytes));
-    let mut total = parts.next().ok_or_else(|| refuse("there are no rows"))??;
+    let mut total = parts.next().ok_or_else(|| refuse("there are no surveys to merge"))??;
     for part in parts {
         total.merge(part?).map_err(raise)?;
     }
     Ok(PyBytes::new(py, &total.to_bytes()))
 }
 
-/// The kernel, tuned, and what is fitted, as bytes; and whether how large the kernel is does not depend on
-/// the rows.
+/// The tuned kernel and the model to fit, as bytes; and whether the kernel is bounded, so that its size does
+/// not depend on the rows.
 #[pyfunction]
 pub fn tune_fit<'py>(
     py: Python<'py>,
@@ -101,7 +102,7 @@ pub fn tune_fit<'py>(
     Ok((PyBytes::new(py, &serde_json::to_vec(&tuned).map_err(refuse)?), tuned.0.is_bounded()))
 }
 
-/// A survey of some rows that says how large the kernel is at them.
+/// Surveys the rows of a unit together with the size of the kernel at them.
 #[pyfunction]
 pub fn survey_kernel<'py>(
     py: Python<'py>,
@@ -119,7 +120,7 @@ pub fn survey_kernel<'py>(
     })
 }
 
-/// Landmarks.
+/// Makes the plan of a fit, with its landmarks.
 #[pyfunction]
 pub fn plan_fit<'py>(
     py: Python<'py>,
@@ -132,7 +133,7 @@ pub fn plan_fit<'py>(
     made(py, None, move || Ok(job.plan(&survey, tuned)?.to_bytes()))
 }
 
-/// The statistics of a unit.
+/// Computes the sufficient statistics of a unit.
 #[pyfunction]
 pub fn unit_statistics<'py>(
     py: Python<'py>,
@@ -145,7 +146,7 @@ pub fn unit_statistics<'py>(
     made(py, threads, move || Ok(Statistics::from_rows(&plan, &rows, unit)?.to_bytes()))
 }
 
-/// Statistics of several units together, without those of others.
+/// Adds the statistics `parts` of several units, and subtracts the statistics `removed` of others.
 #[pyfunction]
 pub fn merge_statistics<'py>(
     py: Python<'py>,
@@ -162,14 +163,14 @@ pub fn merge_statistics<'py>(
     })
 }
 
-/// The units that statistics count, after all checks of a file.
+/// The units that the statistics include, after all checks of the bytes.
 #[pyfunction]
 pub fn counted_units(plan: &[u8], statistics: &[u8]) -> PyResult<Vec<u64>> {
     let total = Statistics::from_bytes(&self::plan(plan)?, statistics).map_err(raise)?;
     Ok(total.units().iter().copied().collect())
 }
 
-/// The pass of a unit at some coefficients.
+/// Computes the pass over a unit at some coefficients.
 #[pyfunction]
 pub fn unit_pass<'py>(
     py: Python<'py>,
@@ -184,7 +185,7 @@ pub fn unit_pass<'py>(
     made(py, threads, move || Ok(DataPass::from_rows(&plan, &coefficients, &rows, unit)?.to_bytes()))
 }
 
-/// The sum of several passes.
+/// Adds several passes.
 #[pyfunction]
 pub fn merge_passes<'py>(
     py: Python<'py>,
@@ -203,7 +204,7 @@ pub fn merge_passes<'py>(
     })
 }
 
-/// A fit under way, by statistics of all rows, by a survey, or by its plan alone.
+/// The state of an iterative fit. It starts from the statistics of all rows, from a survey, or from its plan.
 #[pyclass(module = "riesz._core")]
 pub struct Fitting {
     plan: FitPlan,
@@ -233,12 +234,12 @@ impl Fitting {
         Ok(Self { plan, fitting })
     }
 
-    /// The coefficients at which a pass over all rows is wanted, as bytes; `None` at the end.
+    /// The coefficients at which the next pass over all rows is needed, as bytes; `None` at the end.
     fn wants<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         self.fitting.next_coefficients().map(|coefficients| PyBytes::new(py, &coefficients.to_bytes()))
     }
 
-    /// Goes on by that pass.
+    /// Continues with the pass over all rows at the coefficients of `wants`.
     fn take(&mut self, py: Python<'_>, pass: &[u8]) -> PyResult<()> {
         let Some(coefficients) = self.fitting.next_coefficients() else { return Ok(()) };
         let pass = DataPass::from_bytes(&self.plan, coefficients, pass).map_err(raise)?;
@@ -246,7 +247,7 @@ impl Fitting {
         py.detach(|| fitting.apply_pass(&pass)).map_err(raise)
     }
 
-    /// Proved bounds at rows, rows × targets; `None` if there are none.
+    /// Proved error bounds at the rows of `x`, rows × targets; `None` if the fit has none.
     fn bounds<'py>(&self, py: Python<'py>, x: NamedRows<'py>) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
         let x = sample(x)?;
         let bounds =
@@ -255,14 +256,14 @@ impl Fitting {
         bounds.flatten().map(array).transpose()
     }
 
-    /// (landmarks, ridge, held-out mean squared error) of all that was tried.
+    /// All tried settings as (landmarks, ridge, held-out mean squared error).
     #[getter]
     fn tried(&self) -> Vec<(usize, f64, f64)> {
         let candidates = self.fitting.solution().map_or(&[][..], |solution| &solution.tried);
         candidates.iter().map(|t| (t.landmarks, t.ridge, t.error)).collect()
     }
 
-    /// The model, what to look at, and the ridge, or the variance of the noise.
+    /// The model, warnings, and the ridge or the noise variance.
     fn fitted(&self, py: Python<'_>, names: Vec<String>) -> PyResult<(Py<Expansion>, Vec<String>, f64)> {
         let mut fitted = self.fitting.fitted().map_err(raise)?;
         if names.len() == fitted.model.outputs() && fitted.model.classes.is_empty() {
@@ -274,7 +275,7 @@ impl Fitting {
     }
 }
 
-/// A name for a plan, how many landmarks it has, and what a fit by it begins with.
+/// The digest of a plan, its number of landmarks, and the data with which its fit starts.
 #[pyfunction]
 pub fn plan_facts(plan: &[u8]) -> PyResult<(String, usize, &'static str)> {
     let plan = self::plan(plan)?;

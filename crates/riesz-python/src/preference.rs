@@ -1,4 +1,4 @@
-//! Models of duels for Python: arrays in, a fitted model out.
+//! Models of duels for Python: reads duels, fits models to them, and explains them.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -24,20 +24,19 @@ use crate::{Expansion, NamedRows, explained, raise, refuse, sample};
 /// The items on either side of each duel, its outcome, and its weight.
 pub(crate) type DuelInput = (Vec<usize>, Vec<usize>, Vec<f64>, Option<Vec<f64>>);
 
-/// Duels without circumstances between so many items.
+/// Duels between `items` items, without contexts.
 pub(crate) fn duels(items: usize, (left, right, outcome, weight): DuelInput) -> PyResult<Duels> {
     Duels::new(items, &left, &right, &outcome, weight.as_deref()).map_err(raise)
 }
 
-/// Names of the items on the left and on the right, a row each.
+/// The names of the left and the right item of each row.
 type Names = (Vec<String>, Vec<String>);
 
-/// The duels of a table: the row of each, its outcome, and how much it counts; and the rows without an
-/// outcome.
+/// The duels of a table: the row, the outcome and the weight of each; and the rows without an outcome.
 type ReadOutcomes = (Vec<usize>, Vec<f64>, Option<Vec<f64>>, Vec<usize>);
 
-/// Reads who won so many duels: by words, by the scores of both sides, by counts of wins and perhaps of ties,
-/// or else the left one always.
+/// Reads the outcomes of `count` duels from words, from the scores of both sides, or from counts of wins and
+/// possibly ties. Without any of these the left item always wins.
 #[pyfunction]
 pub fn read_outcomes(
     count: usize,
@@ -71,7 +70,7 @@ pub fn read_outcomes(
     Ok((outcomes.rows, outcomes.outcome, outcomes.weight, outcomes.missing))
 }
 
-/// Who is at home in each duel: 1 for the left item, -1 for the right one, 0 for neither.
+/// Reads the home side of each duel: 1 for the left item, -1 for the right one, 0 for neither.
 #[pyfunction]
 pub fn read_homes(cells: Vec<Option<String>>, names: Names) -> PyResult<Vec<i8>> {
     let (left, right) = names;
@@ -84,23 +83,23 @@ pub fn read_homes(cells: Vec<Option<String>>, names: Names) -> PyResult<Vec<i8>>
     Ok(homes.iter().map(code).collect())
 }
 
-/// Number of bags, and of each membership the bag, the item, and how much it counts.
+/// The number of bags, and the bag, the item and the weight of each membership.
 type Memberships = (usize, Vec<usize>, Vec<usize>, Option<Vec<f64>>);
 
-/// Further columns of duels.
+/// Further data and options of duels.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct Circumstances<'py> {
-    /// Who is at home in each duel: 1 for the left item, -1 for the right one, 0 for neither.
+    /// The home side of each duel: 1 for the left item, -1 for the right one, 0 for neither.
     home: Option<Vec<i8>>,
-    /// The items' names, for abilities of their own.
+    /// The items' names, for an ability of each item besides its features.
     names: Option<Vec<String>>,
-    /// The kernel of contexts in JSON, what they share, and a row a duel.
+    /// The kernel of contexts in JSON, the part `shared` of all contexts, and a row for each duel.
     contexts: Option<(String, f64, NamedRows<'py>)>,
     members: Option<Memberships>,
-    /// Whether ties are outcomes of their own.
+    /// Whether ties are a third outcome.
     ties: bool,
-    /// Whether the posterior is that of the variational bound.
+    /// Whether inference maximises the variational bound instead of using Laplace's approximation.
     bound: bool,
 }
 
@@ -111,14 +110,14 @@ pub struct FittedPrior {
     kernel: String,
     utility: f64,
     generalised: f64,
-    /// The shares of further utilities: of being at home, and of ability.
+    /// The shares of further utilities: home advantage and ability.
     further: Vec<f64>,
-    /// The kernel of contexts in JSON, and what they share.
+    /// The kernel of contexts in JSON, and the part `shared` of all contexts.
     contexts: Option<(String, f64)>,
     margin: Option<f64>,
 }
 
-/// Duels as a model takes them.
+/// Duels in the form that a model takes.
 struct Learnt {
     items: Table,
     bags: Option<ItemBags>,
@@ -126,7 +125,7 @@ struct Learnt {
 }
 
 impl Circumstances<'_> {
-    /// Puts them into a model and its data.
+    /// Sets the process up for these circumstances, and returns its data.
     fn arranged(self, process: &mut PreferenceProcess, items: Table, duels: DuelInput) -> PyResult<Learnt> {
         let (left, right, outcome, weight) = duels;
         let home = self.home.map(|home| {
@@ -173,7 +172,9 @@ impl Circumstances<'_> {
     ) -> PyResult<(Table, Duels)> {
         let Learnt { items, bags, duels } = self.arranged(process, items, duels)?;
         if bags.is_some() {
-            return Err(refuse("members: landmarks know nothing of bags"));
+            return Err(refuse(
+                "members: fits through landmarks do not support bags: leave members or landmarks out",
+            ));
         }
         Ok((items, duels))
     }
@@ -199,7 +200,7 @@ impl FittedPrior {
     }
 }
 
-/// Fits duels among items; returns the fit, and what was found of the prior.
+/// Fits a model to duels among items, and returns the fit and the tuned prior.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub fn fit_preferences(
@@ -243,10 +244,11 @@ pub fn fit_preferences(
     Ok((fitted, tuned_prior))
 }
 
-/// Arrays of sums: the outputs, their standard deviations, and the probabilities of classes.
+/// Predictions of sums: the outputs, their standard deviations, and the probabilities of classes.
 type Sums<'py> = (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<f64>>, Option<Bound<'py, PyArray2<f64>>>);
 
-/// Sums of a model's outputs: row i of `rows` counts `weights[i]` in the sum `places[i]` of so many.
+/// Predicts `count` sums of a model's outputs. Row i of `rows` has the weight `weights[i]` in the sum
+/// `places[i]`.
 #[pyfunction]
 pub fn predict_sums<'py>(
     py: Python<'py>,
@@ -262,7 +264,10 @@ pub fn predict_sums<'py>(
     };
     let mut columns = vec![Vec::new(); count];
     for (row, (place, weight)) in places.into_iter().zip(weights).enumerate() {
-        columns.get_mut(place).ok_or_else(|| refuse("there is no such sum"))?.push((row, weight));
+        columns
+            .get_mut(place)
+            .ok_or_else(|| refuse("the number of a sum is out of range"))?
+            .push((row, weight));
     }
     let weights = Sparse::from_columns(table.rows(), columns).map_err(raise)?;
     let prediction = AggregatePrediction::new(&model.model, covariance, &table, &weights).map_err(raise)?;
@@ -274,16 +279,16 @@ pub fn predict_sums<'py>(
 }
 
 /// The replacement of absent columns of duels: the game's name, its background rows (items, or duels as wide
-/// rows), their weights, and those of contexts.
+/// rows), their weights, and the background rows of contexts.
 type Absent<'py> = (String, Option<NamedRows<'py>>, Option<Vec<f64>>, Option<NamedRows<'py>>);
 
-/// Names on either side of duels; and of bags which rows count how much in them.
+/// The names of the left and the right items of duels; for duels of bags also the shares of their rows.
 type Called = (Vec<String>, Vec<String>, Option<Shares>);
 
-/// The duel that each row counts in, and how much.
+/// The duel of each row, and the row's weight in it.
 type Shares = (Vec<usize>, Vec<f64>);
 
-/// Explains duels, as wide rows, of a model of duels; of bags the means of those of their members.
+/// Explains duels, given as wide rows. Explanations of bags are means of the explanations of their members.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub fn explain_duels(
@@ -301,7 +306,7 @@ pub fn explain_duels(
     let ((name, background_rows, weights, contexts), (shifts, permutations, seed)) = (absent, drawn);
     let background_rows = background_rows.map(sample).transpose()?;
     let table =
-        || background_rows.clone().ok_or_else(|| refuse(format!("the game '{name}' takes a background")));
+        || background_rows.clone().ok_or_else(|| refuse(format!("the game '{name}' needs a background")));
     let items = || Ok::<_, PyErr>(Background { rows: table()?, weights: weights.clone() });
     let game = match &name[..] {
         "contexts" => None,
@@ -331,7 +336,7 @@ pub fn explain_duels(
     explained(py, Some(explanation), None)
 }
 
-/// Adds the names of duels and the win probabilities to an explanation; averages those of bags.
+/// Adds the names and the win probabilities of duels to an explanation, and averages explanations of bags.
 fn named(
     mut explanation: riesz::Explanation,
     (model, covariance, rows): (&riesz::KernelExpansion, Option<&riesz::PosteriorCovariance>, &Table),

@@ -1,4 +1,4 @@
-//! Models of many duels for Python: Bradley and Terry's, and preferences through landmarks.
+//! Models of many duels for Python: the Bradley-Terry model, and preference models through landmarks.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,9 +17,9 @@ use crate::preference::{Circumstances, DuelInput, FittedPrior, duels as duels_of
 use crate::thread_pools::{Threads, interruptible};
 use crate::{Expansion, NamedRows, raise, refuse, sample};
 
-/// Fits Bradley and Terry's model to items with these names, or a linear one to their rows; a ridge of `None`
-/// is chosen. Returns the fit, coefficients, their standard deviations (`None` if there are more than 1,000),
-/// and notes.
+/// Fits a Bradley-Terry model to items with these names, or a linear one to their rows. A ridge of `None` is
+/// chosen by the evidence. Returns the fit, the coefficients, their standard deviations (`None` for more than
+/// 1,000 coefficients), and notes.
 #[pyfunction]
 #[allow(clippy::type_complexity, reason = "called by name from one place in Python")]
 pub fn fit_bradley_terry(
@@ -56,24 +56,24 @@ pub fn fit_bradley_terry(
     Ok((fitted, fit.coef, errors, fit.notes))
 }
 
-/// The log odds of two items, known through landmarks.
+/// The fitted function from two items to their log odds, through landmarks.
 #[pyclass(frozen, module = "riesz._core")]
 pub struct PairFunction(Arc<LandmarkFunction>);
 
-/// Names and levels of columns, as rows take them, and the rows themselves.
+/// A table for Python: the names and levels of columns, and the rows.
 type Columns<'py> = (Vec<String>, Vec<Option<Vec<String>>>, Bound<'py, PyArray2<f64>>);
-/// Kernels in JSON and what goes with them: of items, the shares of a utility and of the generalised part, of
-/// further utilities, of contexts with what they share; the margin.
+/// A prior: the kernel of items in JSON, the variances of the utility and the generalised part, the kernel of
+/// further utilities, the kernel of contexts with the part `shared` of all contexts, and the margin of ties.
 type Prior = (String, [f64; 2], Option<String>, Option<(String, f64)>, Option<f64>);
-/// Landmarks and their bases; weights.
+/// The landmarks with their bases, and the weights.
 type Fields<'py> = (Vec<(Columns<'py>, Bound<'py, PyArray2<f64>>)>, Bound<'py, PyArray2<f64>>);
-/// Items, contexts, pairs, their contexts, curvatures.
+/// The training data: items, contexts, pairs, the context of each pair, and curvatures.
 type Learnt<'py> = (Columns<'py>, Option<Columns<'py>>, Vec<(usize, usize)>, Vec<usize>, Vec<f64>);
-/// The fields of parameters as Python passes them.
+/// [`Fields`] and [`Learnt`] as Python passes them.
 type GivenFields<'py> = (Vec<(NamedRows<'py>, PyReadonlyArray2<'py, f64>)>, PyReadonlyArray2<'py, f64>);
 type GivenLearnt<'py> = (NamedRows<'py>, Option<NamedRows<'py>>, Vec<(usize, usize)>, Vec<usize>, Vec<f64>);
 
-/// Means, and standard deviations where they were asked for.
+/// Means, and standard deviations if they were requested.
 type Moments<'py> = (Bound<'py, PyArray1<f64>>, Option<Bound<'py, PyArray1<f64>>>);
 
 fn array<'py>(py: Python<'py>, m: &riesz::Matrix) -> PyResult<Bound<'py, PyArray2<f64>>> {
@@ -85,7 +85,7 @@ fn matrix_of(m: &PyReadonlyArray2<'_, f64>) -> riesz::Matrix {
     riesz::Matrix::from_row_major(m.nrows(), m.ncols(), m.iter().copied().collect())
 }
 
-/// A table as Python gives one.
+/// Converts a table for Python.
 fn columns<'py>(py: Python<'py>, rows: &Table) -> PyResult<Columns<'py>> {
     let levels = |column: &riesz::Column| match &column.kind {
         ColumnKind::Numeric => None,
@@ -161,8 +161,8 @@ impl PairFunction {
         self.0.context_landmarks().map(Table::rows)
     }
 
-    /// The mean log odds of pairs of rows of `items`, each in its context, and their standard deviations if
-    /// `std` is given: "draws" estimates them, "exact" computes them.
+    /// The mean log odds of pairs of rows of `items`, each in its context. If `std` is given, also their
+    /// standard deviations, estimated from draws ("draws") or computed exactly ("exact").
     fn log_odds<'py>(
         &self,
         py: Python<'py>,
@@ -184,7 +184,7 @@ impl PairFunction {
         Ok((mean.into_pyarray(py), sd.map(|sd| sd.into_pyarray(py))))
     }
 
-    /// The probabilities of classes.
+    /// The probabilities of the classes, pairs × classes.
     fn probabilities<'py>(
         &self,
         py: Python<'py>,
@@ -217,27 +217,27 @@ impl PairFunction {
     }
 }
 
-/// Settings of a fit through landmarks: how many of items and of contexts, pairs that tuning looks at, draws,
-/// tolerance.
+/// Settings of a fit through landmarks: the numbers of landmarks of items and of contexts, the number of
+/// pairs for tuning, the number of draws, and the tolerance.
 type Sizes = (usize, usize, usize, usize, f64);
 
-/// A fit with landmarks.
+/// A fit through landmarks.
 #[pyclass(frozen, get_all, module = "riesz._core")]
 pub struct FittedLandmarks {
     function: Py<PairFunction>,
-    /// The mean as an expansion; or the reason why there is none.
+    /// The mean as a kernel expansion; `None` with a reason in `no_model_reason` if it has no such form.
     model: Option<Py<Expansion>>,
     no_model_reason: Option<String>,
     prior: Py<FittedPrior>,
     warnings: Vec<String>,
     /// The log marginal likelihood of the duels that the tuning used.
     log_marginal_likelihood: Option<f64>,
-    /// The share of the items' variance that landmarks do not know, and that of contexts.
+    /// The share of the items' prior variance that landmarks do not explain, and the same share for contexts.
     unknown: f64,
     unknown_contexts: f64,
 }
 
-/// Fits duels among items through landmarks.
+/// Fits a model to duels among items through landmarks.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub fn fit_landmarks(
@@ -280,7 +280,7 @@ pub fn fit_landmarks(
     })
 }
 
-/// Laplace's approximation of the log marginal likelihood of duels under a prior, and its gradient in the
+/// Laplace's approximation of the log marginal likelihood of duels under a prior, and its gradient by the
 /// logarithms of the shares and the kernel's parameters.
 #[pyfunction]
 pub fn preference_evidence(

@@ -1,4 +1,4 @@
-//! Questions, from the names and values of Python's classes.
+//! Questions to explain, from the settings of Python's classes.
 
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{players, raise, refuse, table};
 
-/// Settings of a question, by name.
+/// The settings of a question, by name.
 #[pyclass(frozen, module = "riesz._core")]
 pub(crate) struct Settings {
     settings: riesz::question::Settings,
@@ -22,30 +22,30 @@ pub(crate) struct Question {
     estimated: bool,
 }
 
-/// Coalitions, and the standard error to reach, if there is one.
+/// A budget: the number of coalitions, and the standard error to reach, if any.
 pub(crate) type Budget = (usize, Option<f64>);
 
 #[pymethods]
 impl Settings {
-    /// From a JSON object; null is not set.
+    /// Settings from a JSON object; null values are unset.
     #[new]
     fn new(json: &str) -> PyResult<Self> {
         let values: serde_json::Map<String, Value> = serde_json::from_str(json).map_err(refuse)?;
         Ok(Self { settings: riesz::question::Settings::new(values).map_err(raise)? })
     }
 
-    /// Whether a model is to be asked for its answers, though its kernel may be known.
+    /// Whether the model is treated as a black box, even if its kernel is known.
     #[getter]
     fn asks_for_answers(&self) -> bool {
         self.settings.asks_for_answers()
     }
 
-    /// These settings without those of sampling.
+    /// These settings without the settings of sampling.
     fn without_estimates(&self) -> Self {
         Self { settings: self.settings.without_sampling() }
     }
 
-    /// The game of a question about a function, or about a model with a known kernel. An error names the
+    /// The game of a question about a function, or about a model with a known kernel. The error names the
     /// setting that is not allowed.
     fn game(&self, of_function: bool, has_background: bool) -> PyResult<&'static str> {
         let subject = if of_function { Subject::Function } else { Subject::Model };
@@ -55,8 +55,8 @@ impl Settings {
 }
 
 impl Settings {
-    /// The question with these rows as background; `support_points` are the default background of the
-    /// observational game.
+    /// The question with `background` as its background rows. `support_points` are the default background of
+    /// the observational game.
     pub(crate) fn ask(
         &self,
         subject: Subject,
@@ -109,7 +109,7 @@ impl Question {
         Ok(Self { question, estimated })
     }
 
-    /// "permutation" or "kernel_shap".
+    /// The estimator of the values: "permutation" or "kernel_shap".
     #[getter]
     fn estimator(&self) -> &'static str {
         match self.question.estimator {
@@ -118,7 +118,7 @@ impl Question {
         }
     }
 
-    /// Whether values come with standard errors.
+    /// Whether values are estimated, with standard errors.
     #[getter]
     fn estimated(&self) -> bool {
         self.estimated
@@ -126,7 +126,7 @@ impl Question {
 }
 
 impl Question {
-    /// The question within this budget, if it is given.
+    /// The question with `budget`, or with its own budget for `None`.
     pub(crate) fn with_budget(&self, budget: Option<Budget>) -> riesz::Question {
         let default = self.question.budget;
         let (coalitions, std_error) = budget.unwrap_or((default.coalitions, default.std_error));

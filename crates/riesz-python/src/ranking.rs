@@ -1,4 +1,4 @@
-//! Rankings of items and tests of whether they exist, for Python: arrays in, numbers out.
+//! Rankings of items, measures of rankability, and clusters of items for Python.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -22,10 +22,12 @@ fn process(kernel: &str, tune: bool, restarts: usize, seed: u64) -> PyResult<Pre
     Ok(PreferenceProcess { tune, restarts, seed, ..process })
 }
 
-/// For each item: utility and its interval, rank and its interval, probability to be the best.
+/// The place of an item: its utility and interval, its rank and interval, and its probability of being the
+/// best.
 type Place = (f64, (f64, f64), usize, (usize, usize), f64);
 
-/// Places of items; the cyclic share of the mean, and of draws; the circles of three that are most probable.
+/// A ranking: the places of items, the cyclic share of the mean and of draws, and the most probable cycles of
+/// three items.
 type Ranked = (Vec<Place>, f64, (f64, f64, f64), Vec<([usize; 3], f64)>);
 
 fn ranked(result: &Rankability) -> Ranked {
@@ -37,7 +39,7 @@ fn ranked(result: &Rankability) -> Ranked {
     (places.collect(), result.cyclic_share, result.cyclic_share_interval, circles)
 }
 
-/// A ranking of all items of a model of abilities.
+/// Ranks all items of a model of abilities.
 #[pyfunction]
 pub fn rank_abilities(
     py: Python<'_>,
@@ -56,7 +58,7 @@ pub fn rank_abilities(
             ColumnKind::Categorical { levels } => levels.len(),
             ColumnKind::Numeric => 0,
         };
-        // All against the first one: abilities matter by their differences alone.
+        // Each item against the first one, since only differences of abilities matter.
         let values = (0..count).map(|i| i as f64).chain(std::iter::repeat_n(0.0, count)).collect();
         let rows = Table::from_column_major(columns.to_vec(), count, values)?;
         let posterior = Posterior::new(&model, &covariance)?;
@@ -66,8 +68,8 @@ pub fn rank_abilities(
     Ok(ranked(&interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?))
 }
 
-/// A ranking of items; `further` utilities are those of a column, its number, with a share: by its levels if
-/// the last is true, else by its number.
+/// Ranks items. Each entry of `further` is a utility of one column: the column, its share, and whether the
+/// utility is one of levels (true) or linear in the column's number (false).
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub fn rank_preferences(
@@ -101,8 +103,8 @@ pub fn rank_preferences(
     Ok(ranked(&interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?))
 }
 
-/// SpecR of duels among so many items; mean and standard deviation of rankings, and of coins; average
-/// clustering.
+/// SpecR of duels among `items` items; its mean and standard deviation for perfect rankings, and for fair
+/// coins; and the average clustering coefficient.
 #[pyfunction]
 #[allow(clippy::type_complexity, reason = "read by one place in Python")]
 pub fn spec_r(
@@ -140,13 +142,13 @@ pub fn compare_preferences(
     Ok([evidence.nested, evidence.utility, evidence.generalised])
 }
 
-/// Labels, memberships, bounds by number of clusters, the sweeps of the best run, labels by covariates alone,
-/// and stability.
+/// A clustering: labels, memberships, evidence bounds by number of clusters, the bounds over the sweeps of
+/// the best run, labels by covariates alone, and stability.
 type Clustered<'py> =
     (Vec<usize>, Bound<'py, PyArray2<f64>>, Vec<(usize, f64)>, Vec<f64>, Vec<usize>, Option<f64>);
 
-/// Clusters of comparable items: `count` clusters, or if it is `None` the number with the largest bound, at
-/// most `max_clusters`.
+/// Clusters comparable items into `count` clusters. For `None` the number is the one with the largest bound,
+/// at most `max_clusters`.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "called by name from one place in Python")]
 pub fn cluster_preferences<'py>(
@@ -175,7 +177,7 @@ pub fn cluster_preferences<'py>(
         "abstaining" => ClusteringMethod::Abstaining { threshold },
         "spectral" => ClusteringMethod::Spectral,
         "covariates" => ClusteringMethod::Covariates,
-        other => return Err(refuse(format!("there is no method '{other}'"))),
+        other => return Err(refuse(format!("unknown method '{other}' of clustering"))),
     };
     let duels = duels(items.rows(), input)?;
     let count = count.map_or(ClusterCount::UpTo(max_clusters.min(items.rows())), ClusterCount::Fixed);

@@ -1,7 +1,7 @@
-//! Thread pools that outlive a fork, and work in them that Ctrl-C stops.
+//! Thread pools that survive a fork, and work in them that Ctrl-C interrupts.
 //!
-//! Everything that may use several threads runs in these pools and nothing in rayon's global one: a forked
-//! child has the memory of its parent but none of its threads, for which it would wait for ever.
+//! All work that may use several threads runs in these pools, never in rayon's global pool. A forked child
+//! has the memory of its parent but none of its threads, and would wait for them forever.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,19 +18,19 @@ use crate::error::refuse;
 /// The time between checks for Ctrl-C.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
 
-/// The time to wait for work that was told to stop. Work in a step that cannot be stopped, such as a large
-/// factorisation, ends with that step while Python continues.
+/// The time to wait for work after it was signalled to stop. Work in a step that cannot be stopped, such as a
+/// large factorisation, ends after this step while Python continues.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// A pool of this number of threads, in every process that needs it.
+/// A thread pool, which each process creates when it first needs it.
 #[pyclass(frozen, module = "riesz._core")]
 pub(crate) struct Threads {
-    /// 0 for one a core, shared by all who say no number.
+    /// The number of threads; 0 for one per core, in a pool that all such objects share.
     count: usize,
     first: OnceLock<Box<ProcessPool>>,
 }
 
-/// The pool of a process, and those of its forked children.
+/// The pool of a process, and the pools of its forked children.
 struct ProcessPool {
     process: u32,
     pool: Option<ThreadPool>,
@@ -39,7 +39,7 @@ struct ProcessPool {
 
 impl Drop for ProcessPool {
     fn drop(&mut self) {
-        // A child has no threads of its parent to end, and locks that they held are held for ever.
+        // A child has none of the parent's threads to join, and locks that these held stay locked.
         if self.process != std::process::id() {
             std::mem::forget(self.pool.take());
         }
@@ -50,7 +50,7 @@ static SHARED: Threads = Threads { count: 0, first: OnceLock::new() };
 
 #[pymethods]
 impl Threads {
-    /// `None` is one a core.
+    /// A pool of `count` threads; `None` for one per core.
     #[new]
     pub(crate) fn new(count: Option<usize>) -> Self {
         Self { count: count.unwrap_or(0), first: OnceLock::new() }
@@ -58,17 +58,17 @@ impl Threads {
 }
 
 impl Threads {
-    /// One thread per core.
+    /// The shared pool with one thread per core.
     pub(crate) fn per_core() -> Self {
         Self::new(None)
     }
 
-    /// One thread per core, not shared with other work.
+    /// A new pool with one thread per core, not shared with other work.
     pub(crate) fn separate() -> Self {
         Self::new(Some(std::thread::available_parallelism().map_or(1, usize::from)))
     }
 
-    /// This process's pool, made where there is none yet.
+    /// The pool of this process, created if there is none yet.
     fn pool(&self) -> PyResult<&ThreadPool> {
         let mut place = if self.count == 0 { &SHARED.first } else { &self.first };
         let process = std::process::id();
@@ -79,8 +79,8 @@ impl Threads {
                 }
                 Some(another) => place = &another.next,
                 None => {
-                    // Made outside of the lock, which no fork must find held. If another thread is faster,
-                    // this pool is dropped.
+                    // The pool is built outside the lock, so that no fork happens while the lock is held. If
+                    // another thread is faster, this pool is dropped.
                     let pool = ThreadPoolBuilder::new().num_threads(self.count).build().map_err(refuse)?;
                     let _ =
                         place.set(Box::new(ProcessPool { process, pool: Some(pool), next: OnceLock::new() }));
@@ -90,8 +90,9 @@ impl Threads {
     }
 }
 
-/// Runs `work` while this thread looks whether the user pressed Ctrl-C, and then sets `stop`, which `work` is
-/// to heed. `stop` is of this work alone: it may stay behind for a while.
+/// Runs `work` in a pool while this thread checks for Ctrl-C. After Ctrl-C it sets `stop`, which `work` must
+/// check. No other work may use `stop`, since `work` may continue for a while after this function has
+/// returned.
 pub(crate) fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     threads: &Threads,
@@ -101,7 +102,7 @@ pub(crate) fn interruptible<T: Send + 'static>(
     asking(py, threads, stop, true, unasked, |_| work())
 }
 
-/// Runs work like [`interruptible`] with a `stop` that others use too: waits until the work has ended.
+/// Runs `work` like [`interruptible`], but waits until it has ended, so that other work can use `stop` too.
 pub(crate) fn interruptible_to_the_end<T: Send + 'static>(
     py: Python<'_>,
     threads: &Threads,
@@ -113,12 +114,12 @@ pub(crate) fn interruptible_to_the_end<T: Send + 'static>(
     result
 }
 
-/// The function of work that asks none.
+/// The callback of work that never calls it.
 fn unasked(_: Table) -> PyResult<Matrix> {
-    Err(refuse("there is nothing to ask"))
+    Err(refuse("this work has no function to call"))
 }
 
-/// The function with which work calls back into Python; the calling thread evaluates it.
+/// The function by which work requests an evaluation in Python; the calling thread evaluates it.
 type Ask<'a> = &'a mut dyn FnMut(Table) -> riesz::Result<Matrix>;
 
 enum Message<T> {
@@ -126,8 +127,10 @@ enum Message<T> {
     Ends(std::thread::Result<T>),
 }
 
-/// Runs work like [`interruptible`], where it calls a function of this thread. Its `threads` must be separate: they
-/// wait for the function, which may need threads too. Unless it `leaves`, waits for the end of the work.
+/// Runs `work` like [`interruptible`] and evaluates `function` in this thread whenever `work` requests it.
+///
+/// `threads` must be a separate pool, since its threads wait for `function`, which may need threads too.
+/// After an interruption with `leaves`, returns after a grace period; otherwise waits for the end of `work`.
 pub(crate) fn asking<T: Send + 'static>(
     py: Python<'_>,
     threads: &Threads,
@@ -172,11 +175,11 @@ pub(crate) fn asking<T: Send + 'static>(
                     interrupted = py.check_signals().err().map(|error| (error, Instant::now()));
                 }
             }
-            Err(RecvTimeoutError::Disconnected) => return Err(refuse("the computation broke off")),
+            Err(RecvTimeoutError::Disconnected) => return Err(refuse("the computation broke down")),
         }
         let Some((_, since)) = &interrupted else { continue };
         stop.store(true, Ordering::Relaxed);
-        // Whoever waits for an answer is told that there is none.
+        // Dropping the sender ends the wait of work that requested an answer.
         answers = None;
         if leaves && since.elapsed() >= GRACE {
             return Err(interrupted.map_or_else(|| refuse("interrupted"), |(error, _)| error));

@@ -14,7 +14,7 @@ function number(x) {
   return t.replace(/-/g, '−');
 }
 const signed = (x) => (x > 0 ? '+' : '') + number(x);
-// Half of 95 % intervals, where it is said how sure values are; of the dots of few rows they are drawn.
+// Half of a 95 % interval, in standard deviations. Dots have intervals only if there are at most FEW rows.
 const REACH = 1.959963984540054, FEW = 200;
 const reach = (j, i) => D.sd ? REACH * D.sd[S.output][j][i] : null;
 const within = (x, r) => signed(x) + (r === null ? '' : ` ± ${number(+r.toPrecision(2))}`);
@@ -74,7 +74,7 @@ function ramp(t) {
   return `rgb(${stops[k].map((c, j) => Math.round(c + (stops[k + 1][j] - c) * (u - k))).join(',')})`;
 }
 
-// As in svg.rs: the most frequent levels have colours of their own, the rest share one.
+// As in plot/mod.rs: each of the most frequent levels has its own colour; the others share one.
 const LEVELS = ['#4a6fd0', '#b07d00', '#00856f', '#c2416b', '#8a5fbf', '#5b7f1c'];
 function levelColours(column) {
   const counts = column.levels.map(() => 0);
@@ -109,7 +109,7 @@ function dependence() {
     line(svg, left, y.at(v), right, y.at(v), v === 0 ? MUTED : GRID);
     write(svg, left - 8, y.at(v), number(+v.toPrecision(12)), 'end', MUTED, left - 26);
   }
-  write(svg, (left + right) / 2, bottom + 33, column ? (D.duels ? column.name : p.name) : p.size ? `${D.words[0]} (${p.name} is of ${p.size} columns, so it has no single value)` : `${D.words[0]} (the explanation has no feature values)`, 'middle', MUTED, right - left);
+  write(svg, (left + right) / 2, bottom + 33, column ? (D.duels ? column.name : p.name) : p.size ? `${D.words[0]} (${p.name} has ${p.size} columns and no single value)` : `${D.words[0]} (the explanation has no feature values)`, 'middle', MUTED, right - left);
   const up = write(svg, 0, -4, `${D.value} of ${p.name}${sure.length ? ', 95 % intervals' : ''}`, 'middle', MUTED, bottom - 20);
   up.setAttribute('transform', `translate(14 ${bottom / 2}) rotate(-90)`);
   let colour = () => 'var(--rz-down)';
@@ -138,7 +138,7 @@ function dependence() {
   for (const g of document.querySelectorAll('[data-player]')) g.classList.toggle('chosen', +g.dataset.player === S.player);
 }
 
-// The text of a row, each word shaded by the values of the features that are it, or have it in them.
+// The text of a row. The shade of a word is the sum of the values of the features that contain it.
 const PLAYER_OF = new Map();
 if (D.text !== null) D.players.forEach((p, j) => { for (const c of p.columns) PLAYER_OF.set(D.columns[c].name, j); });
 const LONGEST = Math.max(1, ...[...PLAYER_OF.keys()].map((word) => word.split(' ').length));

@@ -1,28 +1,29 @@
-//! One self-contained page about a map learnt from bags: the map, its uncertainty, its explanation by
-//! features, and for bags the observed values and their explanation. No network, no script.
+//! A self-contained HTML page about a map learnt from bags. It shows the map, its uncertainty, its
+//! explanation by features, and the observed and explained values of the bags. The page loads nothing and has
+//! no script.
 
 use minijinja::{Value, context};
 use riesz::aggregate::TargetUnit;
 use riesz::kernel_model::Link;
-use riesz::{Error, Explanation, Result};
+use riesz::{Explanation, Result};
 
-use crate::format::{fixed, number};
-use crate::html::{exactness, inline, written};
-use crate::plot::{Plot, PlotOptions, Shown, capital, places_map, render};
+use crate::format::{by_magnitude, fixed, number, range};
+use crate::html::{both_widths, exactness, inline, written};
+use crate::plot::{Plot, PlotOptions, Shown, capital, has_length, places_map, render};
 use crate::svg::Theme;
 
 const TEMPLATE: &str = include_str!("../assets/downscale.html");
 
-/// Features whose values have maps and columns of their own, the most important ones.
+/// Maximum number of features that have a map and a column; these are the most important ones.
 const MOST_FEATURES: usize = 12;
 
-/// Bags that are listed.
+/// Maximum number of bags in the table.
 const MOST_BAGS: usize = 200;
 
-/// Features that say in words why a bag is what it is.
+/// Maximum number of features that the description of a bag names, see [`why`].
 const SPOKEN: usize = 3;
 
-/// Width of a map in pixels; it is drawn as wide as there is room.
+/// Width of a map in pixels, before the page scales it to the available room.
 const WIDTH: u32 = 460;
 
 /// The contents of the page.
@@ -30,11 +31,11 @@ const WIDTH: u32 = 460;
 pub struct DownscalePage<'p> {
     /// The page's title.
     pub title: &'p str,
-    /// The quantity of the map on its natural scale: "rate", "probability", or the model's output.
+    /// The name of the mapped quantity on its natural scale: "rate", "probability", or the model's output.
     pub quantity: &'p str,
-    /// The link between the explained outputs and that quantity.
+    /// The link between the explained outputs and the mapped quantity.
     pub link: Link,
-    /// Places of rows, from left to right and from bottom to top.
+    /// Coordinates of the rows: from left to right, and from bottom to top.
     pub places: [&'p [f64]; 2],
     /// The names of the coordinates.
     pub axes: [&'p str; 2],
@@ -44,113 +45,61 @@ pub struct DownscalePage<'p> {
     pub sd: &'p [f64],
     /// The explanation of all rows; its first output is shown.
     pub explanation: &'p Explanation,
-    /// The bags of rows, if there are some.
+    /// The bags of rows, if any.
     pub bags: Option<PageBags<'p>>,
 }
 
-/// Bags of rows.
+/// The bags of rows, with their observed and explained values.
 #[derive(Debug, Clone)]
 pub struct PageBags<'p> {
-    /// The column with their names.
+    /// The column with the names of the bags.
     pub column: &'p str,
-    /// Their names.
+    /// The names of the bags.
     pub names: &'p [String],
     /// The number of rows of each bag.
     pub rows: &'p [usize],
-    /// The column of the rows' weights, if they have some.
+    /// The column of the rows' weights, if any.
     pub weight: Option<&'p str>,
-    /// The sums of the rows' weights.
+    /// The sum of the rows' weights in each bag.
     pub mass: &'p [f64],
-    /// The map's value for each bag, and for all rows.
+    /// The map's value for each bag, and for all rows together.
     pub map: (&'p [f64], f64),
-    /// A description of that value in terms of rows: "the mean over people of the map’s rate".
+    /// A description of the map's value in terms of rows: "the mean over people of the map’s rate".
     pub is: &'p str,
-    /// The name of the observed quantity, and its values; not a number where nothing was observed.
+    /// The name of the observed quantity, and its value for each bag; NaN where nothing was observed.
     pub observed: Option<(&'p str, &'p [f64])>,
-    /// Means or sums of the rows' outputs explained, a row a bag, and likewise those of all rows together.
+    /// Explanations of the mean or sum of the rows' outputs: one with a row for each bag, and one of all
+    /// rows.
     pub explanation: [&'p Explanation; 2],
-    /// Which of the two.
+    /// Whether the explanations are of means or of sums.
     pub unit: TargetUnit,
 }
 
-/// The page as one HTML file that opens from disk and loads nothing.
+/// Returns the page as one HTML file that opens from disk and loads nothing.
 ///
 /// # Errors
-/// As [`render_map`](crate::render_map) and [`render`]; [`Error::Shape`] unless there is one of all lists for
-/// each row and bag.
+/// As [`render_map`](crate::render_map) and [`render`]; [`Error::Shape`](riesz::Error::Shape) unless every
+/// list has one entry for each row, or for each bag.
 pub fn downscale_report(page: &DownscalePage<'_>) -> Result<String> {
     let e = page.explanation;
     let n = e.rows();
     let lists = [("means", page.mean.len()), ("standard deviations", page.sd.len())];
     for (list, count) in lists.into_iter().chain(page.places.map(|coordinates| ("places", coordinates.len())))
     {
-        one_each(list, n, count, "one a row")?;
+        has_length(list, n, count, "one for each row")?;
     }
-    let options = |width| PlotOptions {
-        theme: Theme::Auto,
-        width,
-        max_display: MOST_FEATURES,
-        ..PlotOptions::default()
-    };
     let bar = Plot::named("bar")?;
-    let bars: Vec<String> =
-        [720, 330].into_iter().map(|w| Ok(inline(render(e, bar, &options(w))?))).collect::<Result<_>>()?;
-    let draw = |head: &str, caption: &str, shown: &Shown<'_>, title: &str| -> Result<Value> {
-        let svg = inline(places_map(page.places, shown, page.axes, title, &options(WIDTH))?);
-        Ok(context! { head, caption, svg })
-    };
-    let numbers = |values| Shown::Numbers { values, ends: None };
-    let (quantity, output) = (page.quantity, &e.output_names[0]);
-    let names: Vec<String> = (0..e.sets()).map(|j| e.set_name(j)).collect();
+    let options = PlotOptions { max_display: MOST_FEATURES, ..PlotOptions::default() };
+    let bars = both_widths(720, &options, |options| render(e, bar, options))?;
     let first: Vec<usize> = (0..n).map(|i| largest(e.row_values(i, 0))).collect();
-    let maps = [
-        draw(&capital(quantity), &span("", page.mean), &numbers(page.mean), quantity)?,
-        draw(
-            "How sure",
-            &span("standard deviation ", page.sd),
-            &numbers(page.sd),
-            &format!("sd of {output}"),
-        )?,
-        draw(
-            "Top feature",
-            "whose value is the largest, up or down",
-            &Shown::Levels { of: &first, names: &names },
-            "top feature",
-        )?,
-    ];
-    let values_of = |j: usize| -> Vec<f64> { (0..n).map(|i| e.row_values(i, 0)[j]).collect() };
-    let (order, mean_abs) = (e.ranking(0), e.mean_abs(0));
+    let maps = maps(page, &first)?;
+    let order = e.ranking(0);
     let drawn = &order[..order.len().min(MOST_FEATURES)];
-    let drawn_values: Vec<Vec<f64>> = drawn.iter().map(|&j| values_of(j)).collect();
-    // All on one scale, by which colours can be compared.
-    let reach = drawn_values.iter().flatten().fold(0.0, |maximum: f64, v| maximum.max(v.abs()));
-    let features = drawn
-        .iter()
-        .zip(&drawn_values)
-        .map(|(&j, values)| {
-            let shown = Shown::Numbers { values, ends: Some([-reach, reach]) };
-            draw(&names[j], &span("", values), &shown, &format!("value of {}", names[j]))
-        })
-        .collect::<Result<Vec<_>>>()?;
-    let decimals = Decimals::for_values(&e.values, 4);
-    let table: Vec<Value> = order
-        .iter()
-        .map(|&j| {
-            let values = values_of(j);
-            let [low, high] = ends(&values);
-            let share = first.iter().filter(|top| **top == j).count() as f64 / n as f64;
-            let cells = vec![
-                decimals.write(mean_abs[j]),
-                decimals.signed(low),
-                decimals.signed(high),
-                format!("{} %", fixed(100.0 * share, 1)),
-            ];
-            context! { name => names[j].clone(), cells }
-        })
-        .collect();
+    let (features, reach) = feature_maps(page, drawn)?;
+    let quantity = capital(page.quantity);
     let page = context! {
         title => page.title,
-        lead => format!("{} of {n} rows, how sure it is, and what features make of it.", capital(quantity)),
+        lead => format!("{quantity} of {n} rows, its uncertainty and its explanation by features."),
         pictures => true,
         sure => how_sure(page.link),
         maps,
@@ -159,7 +108,7 @@ pub fn downscale_report(page: &DownscalePage<'_>) -> Result<String> {
         features,
         left => order.len() - drawn.len(),
         reach => number(reach),
-        table,
+        table => feature_table(e, &order, &first),
         bags => page.bags.as_ref().map(|page_bags| of_bags(page_bags, page)).transpose()?,
         exactness => minijinja::value::Serde(exactness(e)),
         provenance => minijinja::value::Serde(&e.provenance),
@@ -167,67 +116,128 @@ pub fn downscale_report(page: &DownscalePage<'_>) -> Result<String> {
     written(TEMPLATE, page)
 }
 
-/// A sentence about the standard deviations of the map.
+impl DownscalePage<'_> {
+    /// A map with its headline and caption.
+    fn map(&self, head: &str, caption: &str, shown: &Shown<'_>, title: &str) -> Result<Value> {
+        let options = PlotOptions { theme: Theme::Auto, width: WIDTH, ..PlotOptions::default() };
+        let svg = inline(places_map(self.places, shown, self.axes, title, &options)?);
+        Ok(context! { head, caption, svg })
+    }
+}
+
+/// The maps of the mean, of the standard deviation and of the feature with the largest value, `first`.
+fn maps(page: &DownscalePage<'_>, first: &[usize]) -> Result<[Value; 3]> {
+    let (e, quantity) = (page.explanation, page.quantity);
+    let numbers = |values| Shown::Numbers { values, ends: None };
+    let names: Vec<String> = (0..e.sets()).map(|j| e.set_name(j)).collect();
+    let (sd, output) = (span("standard deviation ", page.sd), &e.output_names[0]);
+    let caption = "the feature with the largest |Shapley value|";
+    let levels = Shown::Levels { of: first, names: &names };
+    Ok([
+        page.map(&capital(quantity), &span("", page.mean), &numbers(page.mean), quantity)?,
+        page.map("Uncertainty", &sd, &numbers(page.sd), &format!("sd of {output}"))?,
+        page.map("Top feature", caption, &levels, "top feature")?,
+    ])
+}
+
+fn values_of(e: &Explanation, j: usize) -> Vec<f64> {
+    (0..e.rows()).map(|i| e.row_values(i, 0)[j]).collect()
+}
+
+/// The maps of the values of features, and the end of their scale. All maps have one scale, so that their
+/// colours can be compared.
+fn feature_maps(page: &DownscalePage<'_>, drawn: &[usize]) -> Result<(Vec<Value>, f64)> {
+    let e = page.explanation;
+    let values: Vec<Vec<f64>> = drawn.iter().map(|&j| values_of(e, j)).collect();
+    let reach = values.iter().flatten().fold(0.0, |maximum: f64, v| maximum.max(v.abs()));
+    let map = |(&j, values): (&usize, &Vec<f64>)| {
+        let (name, shown) = (e.set_name(j), Shown::Numbers { values, ends: Some([-reach, reach]) });
+        page.map(&name, &span("", values), &shown, &format!("value of {name}"))
+    };
+    Ok((drawn.iter().zip(&values).map(map).collect::<Result<_>>()?, reach))
+}
+
+/// The rows of the table of features. `first` is the feature with the largest value in each row.
+fn feature_table(e: &Explanation, order: &[usize], first: &[usize]) -> Vec<Value> {
+    let (decimals, mean_abs) = (Decimals::for_values(&e.values, 4), e.mean_abs(0));
+    let row = |&j: &usize| {
+        let [low, high] = range(values_of(e, j));
+        let share = first.iter().filter(|top| **top == j).count() as f64 / e.rows() as f64;
+        let cells = vec![
+            decimals.write(mean_abs[j]),
+            decimals.signed(low),
+            decimals.signed(high),
+            format!("{} %", fixed(100.0 * share, 1)),
+        ];
+        context! { name => e.set_name(j), cells }
+    };
+    order.iter().map(row).collect()
+}
+
+/// Sentences about the mean and the standard deviation that the map shows.
 fn how_sure(link: Link) -> String {
     let sentence = match link {
         Link::Log => {
-            "The map is the posterior mean of the rate; the standard deviation is that of its logarithm."
+            "The map shows the posterior mean of the rate; the standard deviation refers to its logarithm."
         }
         Link::Logit => {
-            "The map is the posterior mean of the probability; the standard deviation is that of its log \
-             odds."
+            "The map shows the posterior mean of the probability; the standard deviation refers to its \
+             log odds."
         }
         _ => {
-            "The map is the posterior mean, and the standard deviation that of the same posterior, noise \
-             not included."
+            "The map shows the posterior mean; the standard deviation belongs to the same posterior and \
+             does not include noise."
         }
     };
     format!(
-        "{sentence} Both are by the best hyper-parameters, which are too sure of themselves where bags are \
-         few."
+        "{sentence} Both use the best hyper-parameters only, which understates the uncertainty where bags \
+         are few."
     )
 }
 
-/// A sentence about the explained quantity, the baseline, and the sum of the values.
+/// Sentences about the bars, the sum of the values, and the explained quantity.
 fn caption_of_values(page: &DownscalePage<'_>) -> String {
     let e = page.explanation;
     let (base, output) = (number(e.base_values[0]), &e.output_names[0]);
     let counts = match page.link {
         Link::Log => {
-            " Explained is the logarithm of the rate: exp(value) is the factor by which a feature raises it."
+            " The explained quantity is the logarithm of the rate: a feature multiplies the rate by \
+             exp(value)."
         }
         Link::Logit => {
-            " Explained are the log odds of a success: exp(value) is the factor by which a feature raises \
-             the odds."
+            " The explained quantity is the log odds of a success: a feature multiplies the odds by \
+             exp(value)."
         }
         _ => "",
     };
     let functional = match &e.provenance.game[..] {
         "functional" => {
-            " The base value is then no mean of predictions: compare values between rows and features, or \
-             give a background, whose rows each row is then compared with."
+            " In this game the base value is not a mean of predictions: compare values between rows and \
+             features, or give a background, with whose rows each row is then compared."
         }
         _ => "",
     };
     format!(
-        "A bar is the mean |Shapley value| of a feature over all {} rows. In each row values add up to \
-         {output} less the base value, {base}. {}.{functional}{counts}",
+        "Each bar is the mean |Shapley value| of a feature over all {} rows. In each row the values add up \
+         to {output} minus the base value, {base}. {}.{functional}{counts}",
         e.rows(),
         capital(&e.provenance.absent)
     )
 }
 
-/// The table of bags, after a line of all rows.
+/// The table of bags; its first line is about all rows together.
 fn of_bags(bags: &PageBags<'_>, page: &DownscalePage<'_>) -> Result<Value> {
     let ([e, all_rows], count) = (bags.explanation, bags.names.len());
     let observed = bags.observed.map_or(count, |(_, values)| values.len());
     let lists = [bags.rows.len(), bags.mass.len(), bags.map.0.len(), e.rows(), observed];
-    lists.into_iter().try_for_each(|actual| one_each("numbers of bags", count, actual, "one a bag"))?;
+    lists
+        .into_iter()
+        .try_for_each(|actual| has_length("numbers of bags", count, actual, "one for each bag"))?;
     let differences: Option<Vec<f64>> =
         bags.observed.map(|(_, values)| values.iter().zip(bags.map.0).map(|(z, map)| z - map).collect());
     let mut order: Vec<usize> = (0..count).collect();
     if let Some(differences) = &differences {
-        // Bags that nothing was observed of come last.
+        // Bags without an observation come last.
         let size = |k: usize| if differences[k].is_nan() { -1.0 } else { differences[k].abs() };
         order.sort_by(|&a, &b| size(b).total_cmp(&size(a)));
     }
@@ -242,7 +252,7 @@ fn of_bags(bags: &PageBags<'_>, page: &DownscalePage<'_>) -> Result<Value> {
     columns.extend(["why".into(), "base value".to_string()]);
     columns.extend(shown.iter().map(|&j| e.set_name(j)));
     columns.extend((!omitted.is_empty()).then(|| format!("{} others", omitted.len())));
-    // Equal decimals, so that numbers of a column can be compared at a glance.
+    // Equal decimals make the numbers of a column easy to compare.
     let seen = bags.observed.map_or(&[][..], |(_, values)| values);
     let maps = Decimals::for_values(bags.map.0.iter().chain(seen), 4);
     let offs = Decimals::for_values(differences.iter().flatten(), 3);
@@ -286,16 +296,16 @@ fn of_bags(bags: &PageBags<'_>, page: &DownscalePage<'_>) -> Result<Value> {
     Ok(context! { head => format!("By {}", bags.column), caption, columns, rows })
 }
 
-/// A description of the table of bags.
+/// The description of the table of bags.
 fn caption_of_bags(bags: &PageBags<'_>, link: Link, differences_of_bags: Option<&[f64]>) -> String {
     let count = bags.names.len();
-    let mut text = format!("Of each bag the map says {}. ", bags.is);
+    let mut text = format!("The map’s value for a bag is {}. ", bags.is);
     if let Some(list) = differences_of_bags {
         let seen: Vec<f64> = list.iter().copied().filter(|v| !v.is_nan()).collect();
         if !seen.is_empty() {
             let mean = (seen.iter().map(|v| v * v).sum::<f64>() / seen.len() as f64).sqrt();
             text += &format!(
-                "What was observed is off that by {} (root mean square of {} bags). ",
+                "The observed values differ from it by {} (root mean square over {} bags). ",
                 number(mean),
                 seen.len()
             );
@@ -303,31 +313,28 @@ fn caption_of_bags(bags: &PageBags<'_>, link: Link, differences_of_bags: Option<
     }
     text += match link {
         Link::Log | Link::Logit => {
-            "Explained is the weighted mean of its rows’ outputs, log rates or log odds, to which the base \
-             value and features’ values add up exactly; that is not the logarithm of the sum. "
+            "The explained quantity is the weighted mean of the rows’ outputs, which are log rates or log \
+             odds; it is not the logarithm of the sum. The base value and the features’ values add up to it \
+             exactly. "
         }
         _ => {
-            "By linearity its values are the same of its rows’ Shapley values, and as exact: with the base \
-             value they add up to the map. "
+            "By linearity the values of a bag are the same mean or sum of its rows’ Shapley values, and \
+             equally exact. With the base value they add up to the map’s value. "
         }
     };
-    text += "In words a bag is compared with all rows together, whose values the first line has. ";
+    text += "The column ‘why’ compares a bag with all rows together, whose values are in the first line. ";
     let which = match (count > MOST_BAGS, differences_of_bags.is_some()) {
-        (true, true) => format!(
-            "The {MOST_BAGS} of {count} bags with the largest differences; ‘riesz downscale explain’ writes \
-             all."
-        ),
-        (true, false) => {
-            format!("The first {MOST_BAGS} of {count} bags; ‘riesz downscale explain’ writes all.")
-        }
-        (false, true) => "Those with the largest differences come first.".into(),
-        (false, false) => String::new(),
+        (true, true) => format!("the {MOST_BAGS} of {count} bags with the largest differences"),
+        (true, false) => format!("the first {MOST_BAGS} of {count} bags"),
+        (false, true) => return text + "Bags with the largest differences come first.",
+        (false, false) => return text,
     };
-    text + &which
+    text + &format!("The table lists {which}; ‘riesz downscale explain’ writes all.")
 }
 
-/// Why a bag is what it is, compared with so many times all rows, in words: "3.2 above average: rain +2.1,
-/// height +0.9, 2 others +0.2". Differences of exact values are exact.
+/// A description of the difference between row `k` of `e` (a bag) and `times` times `overall` (all rows
+/// together): "3.2 above average: rain +2.1, height +0.9, 2 others +0.2". Differences of exact values are
+/// exact.
 fn why((e, k): (&Explanation, usize), overall: &Explanation, times: f64, link: Link) -> String {
     let values: Vec<f64> = e
         .row_values(k, 0)
@@ -336,9 +343,8 @@ fn why((e, k): (&Explanation, usize), overall: &Explanation, times: f64, link: L
         .map(|(of_bag, of_all)| of_bag - times * of_all)
         .collect();
     let above = e.predictions[k] - times * overall.predictions[0];
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|&a, &b| values[b].abs().total_cmp(&values[a].abs()));
-    // A sum of one would only hide a name.
+    let order = by_magnitude(&values);
+    // A sum over a single feature would only hide its name.
     let keep = if order.len() <= SPOKEN + 1 { order.len() } else { SPOKEN };
     let decimals = Decimals::for_values(values.iter().chain([&above]), 3);
     let factor = |v: f64| fixed(v.exp(), 2);
@@ -358,12 +364,11 @@ fn why((e, k): (&Explanation, usize), overall: &Explanation, times: f64, link: L
     format!("{begin}: {}", parts.join(", "))
 }
 
-/// The number of decimals of numbers in one column.
+/// Number of decimals for the numbers of one column; `None` for very small or very large numbers.
 struct Decimals(Option<usize>);
 
 impl Decimals {
-    /// Decimals for this number of significant digits of the largest number; `None` for very small or large
-    /// numbers.
+    /// The number of decimals that shows `significant` digits of the largest number.
     fn for_values<'v>(values: impl IntoIterator<Item = &'v f64>, significant: i32) -> Self {
         let largest =
             values.into_iter().filter(|v| !v.is_nan()).fold(0.0, |maximum: f64, v| maximum.max(v.abs()));
@@ -375,39 +380,25 @@ impl Decimals {
         self.0.map_or_else(|| number(short(x)), |decimals| fixed(x, decimals))
     }
 
-    /// With a sign in front, also of gains.
+    /// The number with its sign, also if it is positive.
     fn signed(&self, x: f64) -> String {
         let text = self.write(x);
         if x > 0.0 && text.bytes().any(|b| (b'1'..=b'9').contains(&b)) { format!("+{text}") } else { text }
     }
 }
 
-/// To three significant digits.
+/// Rounds to three significant digits.
 fn short(x: f64) -> f64 {
     format!("{x:.2e}").parse().unwrap_or(x)
 }
 
-fn ends(values: &[f64]) -> [f64; 2] {
-    values
-        .iter()
-        .fold([f64::INFINITY, f64::NEG_INFINITY], |extremes, v| [extremes[0].min(*v), extremes[1].max(*v)])
-}
-
 fn span(prefix: &str, values: &[f64]) -> String {
-    let [low, high] = ends(values).map(short);
+    let [low, high] = range(values.iter().copied()).map(short);
     format!("{prefix}from {} to {}", number(low), number(high))
 }
 
-/// Where the largest number is, up or down.
+/// The position of the number that is largest in magnitude.
 fn largest(values: &[f64]) -> usize {
     let first = |best: usize, j: usize| if values[j].abs() > values[best].abs() { j } else { best };
     (0..values.len()).fold(0, first)
-}
-
-fn one_each(name: &str, expected: usize, actual: usize, why: &str) -> Result<()> {
-    if expected == actual {
-        return Ok(());
-    }
-    let subject = format!("the list of {name}");
-    Err(Error::Shape { subject, unit: "entries", expected, actual, why: why.into() })
 }

@@ -1,5 +1,5 @@
-//! An effect across studies with its identification, support and uncertainty, as pages, pictures and the
-//! command line present it.
+//! The answer to a causal query, with its identification, support and uncertainty. Pages, pictures and the
+//! command line share it.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use riesz::causal::{Estimand, Graph, Identification, Pointwise, Studies};
 use riesz::model_card::CardEntry;
 use riesz::{ColumnKind, Table};
 
-use crate::format::{fixed, number};
+use crate::format::{fixed, number, range};
 
 /// The contents of the page.
 #[derive(Debug, Clone)]
@@ -18,15 +18,15 @@ pub struct EffectPage<'p> {
     pub graph: Option<&'p Graph>,
     /// The training data.
     pub studies: &'p Studies,
-    /// Treatments that it is said at.
+    /// The treatments at which the effect is evaluated, a row for each.
     pub treatments: &'p Table,
     /// The estimand at these treatments.
     pub estimand: &'p Estimand,
-    /// The answer.
+    /// The posterior of the effect at these treatments.
     pub effect: &'p Pointwise,
     /// A description of the population: "all people of study 1".
     pub population: &'p str,
-    /// Probability of intervals.
+    /// Probability of the intervals.
     pub level: f64,
     /// For each mediator, the share of rows of a study whose values the next study does not have.
     pub unmatched: &'p BTreeMap<String, f64>,
@@ -37,13 +37,13 @@ pub struct EffectPage<'p> {
 }
 
 impl EffectPage<'_> {
-    /// The estimand in the field's notation.
+    /// The estimand in do-notation, as the label of an axis.
     pub(crate) fn axis(&self) -> String {
         let names: Vec<&str> = self.treatments.columns().iter().map(|column| &column.name[..]).collect();
         let notation = format!("E[{} | do({})]", self.identification.outcome, names.join(", "));
         match self.estimand {
             Estimand::Level => notation,
-            Estimand::Contrast(_) => format!("{notation} less the baseline’s"),
+            Estimand::Contrast(_) => format!("{notation} minus the baseline’s"),
             Estimand::Slope { treatment: by, .. } => format!("slope of {notation} by {by}"),
         }
     }
@@ -53,7 +53,8 @@ impl EffectPage<'_> {
         assigned(self.treatments, row)
     }
 
-    /// The doses of the first study, or of the one table, if there is one treatment.
+    /// The observed doses of the first treatment of study 1; for an effect from one table, of its only
+    /// treatment.
     pub(crate) fn doses(&self) -> &[f64] {
         if let ([name], true) = (&self.identification.treatments[..], self.identification.is_single_table()) {
             let points = &self.studies.points;
@@ -62,8 +63,8 @@ impl EffectPage<'_> {
         self.studies.studies.first().map_or(&[], |first| first.treatments.column(0))
     }
 
-    /// The answer in a sentence or two: the treatments with the lowest and the highest mean outcome, among
-    /// those that the studies support.
+    /// The answer in one or two sentences: the treatments with the lowest and the highest mean outcome among
+    /// the supported ones.
     pub fn answer(&self) -> String {
         let supported = self.effect.supported();
         let supported_rows: Vec<usize> = (0..supported.len()).filter(|&i| supported[i]).collect();
@@ -72,8 +73,8 @@ impl EffectPage<'_> {
             (supported_rows.iter().min_by(by_mean), supported_rows.iter().max_by(by_mean))
         else {
             return format!(
-                "{} do not tell the effect on {} at any of these treatments: what is shown there is what \
-                 the model makes of rows far away.",
+                "{} do not support an estimate of the effect on {} at any of these treatments: the model \
+                 extrapolates from rows far away.",
                 if self.identification.is_single_table() { "The data" } else { "The studies" },
                 self.identification.outcome
             );
@@ -88,62 +89,43 @@ impl EffectPage<'_> {
         let mean_of = format!("the mean of {}", self.identification.outcome);
         let mean = format!("{mean_of} would");
         let with = |i: usize| format!("with {}", self.label(i));
+        let ([lowest, highest], [with_low, with_high]) =
+            ([low, high].map(with_interval), [low, high].map(with));
         let remark = match supported_rows.len() == supported.len() {
             true => String::new(),
             false => format!(
-                " Of {} treatments {} tell {}; elsewhere it is what the model makes of rows far away.",
+                " Of {} treatments {} support {}; at the others the model extrapolates from rows far away.",
                 supported.len(),
                 if self.identification.is_single_table() { "the data" } else { "the studies" },
                 supported_rows.len()
             ),
         };
+        let range = format!("{lowest}, {with_low}, and {highest}, {with_high}");
         let text = match (self.estimand, low == high) {
-            (Estimand::Level, true) => {
-                format!("{intervention}, {mean} be {} {}.", with_interval(low), with(low))
-            }
+            (Estimand::Level, true) => format!("{intervention}, {mean} be {lowest} {with_low}."),
             (Estimand::Level, false) => format!(
-                "{intervention}, {mean} be lowest, {}, {}, and highest, {}, {}.",
-                with_interval(low),
-                with(low),
-                with_interval(high),
-                with(high)
+                "{intervention}, {mean} be lowest, {lowest}, {with_low}, and highest, {highest}, {with_high}."
             ),
             (Estimand::Contrast(base), true) => {
-                format!(
-                    "{intervention}, {mean} change by {} {} instead of {}.",
-                    with_interval(low),
-                    with(low),
-                    assigned(base, 0)
-                )
+                let base = assigned(base, 0);
+                format!("{intervention}, {mean} change by {lowest} {with_low} instead of {base}.")
             }
-            (Estimand::Contrast(base), false) => format!(
-                "{intervention} instead of with {}, {mean} change by between {}, {}, and {}, {}.",
-                assigned(base, 0),
-                with_interval(low),
-                with(low),
-                with_interval(high),
-                with(high)
+            (Estimand::Contrast(base), false) => {
+                let base = assigned(base, 0);
+                format!("{intervention} instead of with {base}, {mean} change by between {range}.")
+            }
+            (Estimand::Slope { treatment: by, .. }, true) => format!(
+                "{intervention}, a little more {by} would change {mean_of} by {lowest} per unit {with_low}."
             ),
-            (Estimand::Slope { treatment: by, .. }, true) => {
-                format!(
-                    "{intervention}, a little more {by} would change {mean_of} by {} a unit {}.",
-                    with_interval(low),
-                    with(low)
-                )
-            }
             (Estimand::Slope { treatment: by, .. }, false) => format!(
-                "{intervention}, a little more {by} would change {mean_of} by between {} a unit, {}, and {}, \
-                 {}.",
-                with_interval(low),
-                with(low),
-                with_interval(high),
-                with(high)
+                "{intervention}, a little more {by} would change {mean_of} by between {lowest} per unit, \
+                 {with_low}, and {highest}, {with_high}."
             ),
         };
         text + &remark
     }
 
-    /// Whether it is drawn as a curve: along one treatment that is a number.
+    /// Whether the effect is drawn as a curve: there is one treatment, and it is numeric.
     pub(crate) fn is_curve(&self) -> bool {
         self.treatments.width() == 1
             && self.treatments.rows() > 1
@@ -151,7 +133,7 @@ impl EffectPage<'_> {
     }
 }
 
-/// A row as `name = value and name = value`.
+/// A row of the table as `name = value and name = value`.
 pub(crate) fn assigned(table: &Table, row: usize) -> String {
     let cell = |j: usize| format!("{} = {}", table.columns()[j].name, shown(table, row, j));
     (0..table.width()).map(cell).collect::<Vec<_>>().join(" and ")
@@ -162,17 +144,16 @@ pub(crate) fn shown(table: &Table, row: usize, j: usize) -> String {
     if column.kind == ColumnKind::Numeric { number(value) } else { column.format(value) }
 }
 
-/// The cells of a column, numbers with equal decimals: four digits of their range.
+/// The cells of a column. Numbers have equal decimals, four significant digits of their range.
 pub(crate) fn of_column(table: &Table, j: usize) -> Vec<String> {
     let cells = table.column(j);
-    let (low, high) =
-        cells.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
+    let [low, high] = range(cells.iter().copied());
     let size = (high - low) / 100.0;
     let numeric = table.columns()[j].kind == ColumnKind::Numeric && cells.iter().any(|v| v.fract() != 0.0);
     (0..cells.len()).map(|i| if numeric { rounded(cells[i], size) } else { shown(table, i, j) }).collect()
 }
 
-/// A number with as many decimals as its standard deviation `sd` warrants: two digits of this.
+/// A number with the decimals of the first two significant digits of its standard deviation `sd`.
 pub(crate) fn rounded(value: f64, sd: f64) -> String {
     let large = value.abs() >= 1e6;
     if !(sd > 0.0 && sd.is_finite()) || large || sd < 1e-6 {

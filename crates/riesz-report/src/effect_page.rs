@@ -1,5 +1,5 @@
-//! One self-contained page about the effect of a treatment across studies: the answer, its identification,
-//! the curve, and the causes of its uncertainty. No network, no script.
+//! A self-contained HTML page about the effect of a treatment. It shows the answer, its identification, the
+//! curve, and the causes of its uncertainty. The page loads nothing and has no script.
 
 use minijinja::context;
 use riesz::causal::{Estimand, IdentificationRoute, UncertaintyCause};
@@ -8,31 +8,27 @@ use riesz::{Result, Table};
 
 use crate::effect::{EffectPage, assigned, of_column, rounded};
 use crate::format::{fixed, number};
-use crate::html::{inline, written};
+use crate::html::{both_widths, written};
 use crate::plot::{PlotOptions, capital, render_causal_graph, render_effect};
-use crate::svg::{Svg, Theme};
 
 const TEMPLATE: &str = include_str!("../assets/effect.html");
 
-/// Rows of the table, evenly taken of all.
+/// Maximum number of rows in the table; they are evenly spaced among all treatments.
 const MOST_ROWS: usize = 100;
 
-/// Variables of a graph that is drawn.
+/// Maximum number of variables of a graph that is drawn.
 const MOST_VARIABLES: usize = 40;
 
-/// The page as one HTML file that opens from disk and loads nothing.
+/// Returns the page as one HTML file that opens from disk and loads nothing.
 ///
 /// # Errors
 /// As [`render_effect`].
 pub fn effect_report(page: &EffectPage<'_>) -> Result<String> {
     let (identification, effect) = (page.identification, page.effect);
-    let options = |width| PlotOptions { theme: Theme::Auto, width, ..PlotOptions::default() };
-    let both_widths = |draw: &dyn Fn(&PlotOptions) -> Result<Svg>| -> Result<Vec<String>> {
-        [640, 330].into_iter().map(|width| Ok(inline(draw(&options(width))?))).collect()
-    };
+    let options = PlotOptions::default();
     let drawn = page.graph.filter(|graph| graph.variables().len() <= MOST_VARIABLES);
     let graph = drawn
-        .map(|graph| both_widths(&|options| render_causal_graph(graph, identification, options)))
+        .map(|graph| both_widths(640, &options, |o| render_causal_graph(graph, identification, o)))
         .transpose()?;
     let sd = effect.sd();
     let largest = |variances: &[f64]| variances.iter().fold(0.0, |m: f64, v| m.max(v.sqrt()));
@@ -51,11 +47,12 @@ pub fn effect_report(page: &EffectPage<'_>) -> Result<String> {
         page.treatments.columns().iter().map(|column| column.name.clone()).collect();
     columns.extend(["mean", "sd"].map(String::from));
     columns.push(format!("{} % interval", number(100.0 * page.level)));
-    columns
-        .push(if page.identification.is_single_table() { "supported" } else { "told by the studies" }.into());
+    columns.push(
+        if page.identification.is_single_table() { "supported" } else { "supported by the studies" }.into(),
+    );
     columns.extend(effect.causes.iter().map(|(cause, _)| format!("sd, {cause}")));
-    columns.extend(["resolved by study 1", "by those after it", "overlap"].map(String::from));
-    // Equal decimals, so that numbers of a column can be compared at a glance.
+    columns.extend(["resolved by study 1", "by later studies", "overlap"].map(String::from));
+    // Equal decimals make the numbers of a column easy to compare.
     let mut sizes: Vec<f64> = sd.iter().copied().filter(|sd| *sd > 0.0).collect();
     sizes.sort_unstable_by(f64::total_cmp);
     let size = sizes.get(sizes.len() / 2).copied().unwrap_or(0.0);
@@ -86,7 +83,7 @@ pub fn effect_report(page: &EffectPage<'_>) -> Result<String> {
         answer => page.answer(),
         doubts => page.doubts.iter().map(|text| capital(text)).collect::<Vec<_>>(),
         caption => caption(page),
-        curves => both_widths(&|options| render_effect(page, options))?,
+        curves => both_widths(640, &options, |o| render_effect(page, o))?,
         identified => capital(&identification.to_string()),
         graph,
         assumptions => identification.assumptions.iter().map(|text| capital(text)).collect::<Vec<_>>(),
@@ -106,43 +103,45 @@ pub fn effect_report(page: &EffectPage<'_>) -> Result<String> {
 fn caption(page: &EffectPage<'_>) -> String {
     let (people_treated, outcome) = (page.population, &page.identification.outcome);
     let quantity = match page.estimand {
-        Estimand::Level => format!("The mean of {outcome} if {people_treated} were treated so"),
+        Estimand::Level => format!("The mean of {outcome} if {people_treated} had this treatment"),
         Estimand::Contrast(base) => format!(
-            "By how much the mean of {outcome} would change if {people_treated} were treated so instead of \
-             with {}",
+            "The change in the mean of {outcome} if {people_treated} had this treatment instead of {}",
             assigned(base, 0)
         ),
         Estimand::Slope { treatment: by, .. } => {
             format!(
-                "By how much the mean of {outcome} would change a unit of {by} if {people_treated} were \
-                 treated so"
+                "The change in the mean of {outcome} per unit of {by} if {people_treated} had this treatment"
             )
         }
     };
     let level = number(100.0 * page.level);
     if page.is_curve() {
         return format!(
-            "{quantity}, with a {level} % band. Small strokes are doses that people had. Where the field is \
-             hatched, the data do not tell it."
+            "{quantity}, with a {level} % band. Small strokes are observed doses. Where the field is \
+             hatched, the data do not support the estimate."
         );
     }
-    format!("{quantity}, with {level} % intervals. Where a line is hatched, the data do not tell it.")
+    format!(
+        "{quantity}, with {level} % intervals. Where a line is hatched, the data do not support the estimate."
+    )
 }
 
 /// A sentence about the largest cause of uncertainty.
 fn main_cause(shares: &[(UncertaintyCause, f64)]) -> String {
     let Some((cause, share)) = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|entry| entry.1 > 0.0)
     else {
-        return "Nothing does.".into();
+        return "The effect has no variance at these treatments.".into();
     };
     let remedy = match cause {
         UncertaintyCause::Study(k) => format!("more rows of study {} would help most", k + 1),
         UncertaintyCause::Outcome | UncertaintyCause::Stage(_) => "more rows would help most".into(),
         UncertaintyCause::Interaction => {
-            "study 1 leads where the next one knows little, and rows of that would help most there".into()
+            "study 1 leads to values that the next study rarely has, and more rows with these values would \
+             help most"
+                .into()
         }
         UncertaintyCause::Adjustment => "more people would help most".into(),
-        UncertaintyCause::Hyperparameters => "more rows of any study would tell how smooth it is".into(),
+        UncertaintyCause::Hyperparameters => "more rows of any study would help most".into(),
     };
     format!(
         "The largest part of the variance over these treatments, {} %, is due to {cause}: {remedy}.",
@@ -150,42 +149,41 @@ fn main_cause(shares: &[(UncertaintyCause, f64)]) -> String {
     )
 }
 
-/// A description of a cause.
+/// An explanation of a cause, for the table of causes.
 fn meaning(cause: UncertaintyCause, page: &EffectPage<'_>) -> String {
     match cause {
         UncertaintyCause::Outcome => format!(
-            "what {} is, given treatments and covariates, is known by few rows, or noisy ones",
+            "few or noisy rows determine the mean of {}, given treatments and covariates",
             page.identification.outcome
         ),
         UncertaintyCause::Stage(k) => format!(
-            "what stage {} of the table says, how {} come about, is known by few rows, or noisy ones",
+            "few or noisy rows determine stage {} of the table, the distribution of {}",
             k + 1,
             page.identification.stages().get(k + 1).map_or_else(String::new, |next| listed(&next.history))
         ),
         UncertaintyCause::Adjustment if page.identification.is_single_table() => {
-            "who happens to be in the table, over whom the effect is averaged".into()
+            "the effect is averaged over the people of the table, who are a sample".into()
         }
         UncertaintyCause::Interaction if page.identification.is_single_table() => {
-            "a stage may lead to where the next one knows little".into()
+            "a stage may lead to values that the next one rarely has".into()
         }
         UncertaintyCause::Study(0) => {
-            "what treatments do to what studies share is known by few rows, or noisy ones".into()
+            "few or noisy rows determine the effect of the treatments on the shared variables".into()
         }
         UncertaintyCause::Study(k) if k == page.studies.studies.len() => {
             format!(
-                "what {} is, given what studies share, is known by few rows, or noisy ones",
+                "few or noisy rows determine the mean of {}, given the shared variables",
                 page.identification.outcome
             )
         }
         UncertaintyCause::Study(_) => {
-            "how one of the things that studies share leads to the next is known by few rows, or noisy ones"
-                .into()
+            "few or noisy rows determine the step from one of the shared variables to the next".into()
         }
-        UncertaintyCause::Interaction => "a study may lead to where those after it know little".into(),
+        UncertaintyCause::Interaction => "a study may lead to values that later studies rarely have".into(),
         UncertaintyCause::Adjustment => {
-            "who happens to be in study 1, over whom the effect is averaged".into()
+            "the effect is averaged over the people of study 1, who are a sample".into()
         }
-        UncertaintyCause::Hyperparameters => "how smooth and how noisy all this is".into(),
+        UncertaintyCause::Hyperparameters => "length scales and noise are themselves estimated".into(),
     }
 }
 
@@ -207,12 +205,16 @@ fn studies(page: &EffectPage<'_>) -> Vec<minijinja::Value> {
                 IdentificationRoute::BackDoor(table) => format!(", adjusted for {}", names(table)),
                 IdentificationRoute::FrontDoor(table) => format!(", through {}", names(table)),
             };
-            let caption =
-                format!("what {} does to {}{covariates}", names(&study.treatments), names(&study.mediators));
+            let caption = format!(
+                "the effect of {} on {}{covariates}",
+                names(&study.treatments),
+                names(&study.mediators)
+            );
             context! { name => (k + 1).to_string(), rows => study.treatments.rows(), caption }
         })
         .collect();
-    let caption = format!("what {} says of {}", names(&page.studies.points), page.identification.outcome);
+    let caption =
+        format!("given {}, the mean of {}", names(&page.studies.points), page.identification.outcome);
     lines.push(
         context! { name => (lines.len() + 1).to_string(), rows => page.studies.points.rows(), caption },
     );
@@ -233,7 +235,7 @@ fn stages(page: &EffectPage<'_>) -> Vec<minijinja::Value> {
             Some(next) => {
                 let new: Vec<&String> =
                     next.history.iter().filter(|name| !fitted_stage.columns().contains(name)).collect();
-                format!("how {} come about", listed(new))
+                format!("the distribution of {}", listed(new))
             }
         };
         let caption = format!("{quantity}, given {conditions}{averaged}");
@@ -242,20 +244,21 @@ fn stages(page: &EffectPage<'_>) -> Vec<minijinja::Value> {
     lines.collect()
 }
 
-/// A sentence about how many rows of a study have values that the next study has too.
+/// A sentence about the shares of rows of a study whose values the next study does not have.
 fn matched(page: &EffectPage<'_>) -> String {
     if page.identification.is_single_table() {
-        return "Each stage is a regression by all these rows, in which what is averaged over keeps the \
-                values that people of the table have."
+        return "Each stage is a regression on all these rows. The variables that are averaged over keep \
+                their values in the table."
             .into();
     }
     if page.unmatched.values().all(|share| *share == 0.0) {
-        return "Of what studies share, none has values beyond those of the study after it.".into();
+        return "No shared variable of a study has values that the next study lacks.".into();
     }
     let share = |(name, share): (&String, &f64)| format!("{name} {} %", fixed(100.0 * share, 1));
     let shares: Vec<String> = page.unmatched.iter().map(share).collect();
     format!(
-        "Rows of a study whose values the next one has not, so that it says nothing of what comes after: {}.",
+        "Share of a study’s rows whose values the next study lacks, so that the next study does not inform \
+         them: {}.",
         shares.join(", ")
     )
 }
@@ -263,7 +266,7 @@ fn matched(page: &EffectPage<'_>) -> String {
 fn about_rows(count: usize, n: usize) -> String {
     let selection = if count < n { format!("{count} of {n} treatments. ") } else { String::new() };
     format!(
-        "{selection}Resolved is the share of the prior variance that a study takes away; overlap the share \
-         of people for whom such a treatment was near. The studies tell what has half or more of each."
+        "{selection}‘Resolved’ is the share of the prior variance that a study explains. ‘Overlap’ is the \
+         share of people for whom such a treatment was near. Supported treatments have half or more of each."
     )
 }

@@ -1,9 +1,9 @@
-//! Numbers and words in pictures: short, with a true minus sign, and their width.
+//! Short texts for numbers, with a true minus sign, and the widths of texts in pictures.
 
 use riesz::explanation::Explanation;
 use riesz::table::ColumnKind;
 
-/// Four significant digits, whole numbers below a million in full, a true minus sign.
+/// Writes a number with four significant digits and a true minus sign; whole numbers below a million in full.
 pub fn number(x: f64) -> String {
     let size = x.abs();
     if !x.is_finite() {
@@ -20,18 +20,18 @@ pub fn number(x: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
 }
 
-/// A probability, to three decimals or as small as it is.
+/// Writes a p-value with three decimals, or with significant digits if it is below 0.0005.
 pub(crate) fn pvalue(p: f64) -> String {
     if p >= 0.0005 { fixed(p, 3) } else { number(p) }
 }
 
-/// `number` with a sign in front, also for gains.
+/// [`number`] with its sign in front, also if it is positive.
 pub(crate) fn signed(x: f64) -> String {
     let text = number(x);
     if x > 0.0 { format!("+{text}") } else { text }
 }
 
-/// `signed`, and how far it may be off to two digits, if that is known.
+/// [`signed`] with `± reach`, half the length of an interval, to two digits; without it for `None`.
 pub(crate) fn signed_within(x: f64, reach: Option<f64>) -> String {
     match reach {
         Some(reach) => format!("{} ± {}", signed(x), number(format!("{reach:.1e}").parse().unwrap_or(reach))),
@@ -39,7 +39,7 @@ pub(crate) fn signed_within(x: f64, reach: Option<f64>) -> String {
     }
 }
 
-/// One-digit scientific notation, for errors and bounds.
+/// Scientific notation with `digits` digits after the point, for errors and bounds.
 pub(crate) fn scientific(x: f64, digits: usize) -> String {
     if x == 0.0 {
         return "0".into();
@@ -50,7 +50,7 @@ pub(crate) fn scientific(x: f64, digits: usize) -> String {
     format!("{x:.digits$e}").replace('-', "−")
 }
 
-/// `decimals` digits after the point and a true minus sign; never "−0".
+/// Writes `x` with `decimals` digits after the point and a true minus sign; never "−0".
 pub(crate) fn fixed(x: f64, decimals: usize) -> String {
     let text = format!("{x:.decimals$}");
     match text.strip_prefix('-') {
@@ -60,7 +60,7 @@ pub(crate) fn fixed(x: f64, decimals: usize) -> String {
     }
 }
 
-/// Positions of round numbers in `lo..=hi`, about `count` of them, with their labels (equal decimals).
+/// About `count` round numbers in `lo..=hi`, with their labels of equal decimals.
 pub(crate) fn ticks(lo: f64, hi: f64, count: usize) -> Vec<(f64, String)> {
     let raw = (hi - lo) / count.max(1) as f64;
     let power = 10f64.powf(raw.log10().floor());
@@ -88,6 +88,18 @@ pub(crate) fn ticks(lo: f64, hi: f64, count: usize) -> Vec<(f64, String)> {
         .collect()
 }
 
+/// The smallest and the largest number; infinite if there are none.
+pub(crate) fn range(values: impl IntoIterator<Item = f64>) -> [f64; 2] {
+    values.into_iter().fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], v| [low.min(v), high.max(v)])
+}
+
+/// Positions of the values, the largest in magnitude first; ties keep their order.
+pub(crate) fn by_magnitude(values: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[b].abs().total_cmp(&values[a].abs()));
+    order
+}
+
 /// Widths of the printable ASCII characters of DejaVu Sans in hundredths of the font size.
 const WIDTHS: [u8; 95] = [
     31, 40, 45, 83, 63, 95, 77, 27, 39, 39, 50, 83, 31, 36, 31, 33, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63,
@@ -96,7 +108,7 @@ const WIDTHS: [u8; 95] = [
     63, 61, 63, 63, 41, 52, 39, 63, 59, 81, 59, 59, 52, 63, 33, 63, 83,
 ];
 
-/// Width of `text` at font size `size`; a good estimate outside ASCII.
+/// Width of `text` at font size `size`; approximate outside ASCII.
 pub(crate) fn text_width(text: &str, size: f64) -> f64 {
     text.chars().map(|c| char_width(c) * size).sum()
 }
@@ -110,7 +122,7 @@ fn char_width(c: char) -> f64 {
     }
 }
 
-/// `text` cut to `width` at font size `size`, ending in an ellipsis if something was left out.
+/// `text` cut to `width` at font size `size`; it ends in an ellipsis if it was cut.
 pub(crate) fn shorten(text: &str, size: f64, width: f64) -> String {
     if text_width(text, size) <= width {
         return text.to_string();
@@ -126,12 +138,12 @@ pub(crate) fn shorten(text: &str, size: f64, width: f64) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// The single column of a set of players, if it has one: only then is there a feature value to show.
+/// The column of a set of players that has one column; only such a set has a feature value to show.
 pub(crate) fn single_column(explanation: &Explanation, set: usize) -> Option<usize> {
     if let [column] = explanation.set_columns(set)[..] { Some(column) } else { None }
 }
 
-/// The value of column `column` in row `row`, in words or short digits.
+/// The value of a row in a column: the name of a level, or a short number.
 pub(crate) fn cell(explanation: &Explanation, row: usize, column: usize) -> String {
     let value = explanation.data.get(row, column);
     let column = &explanation.data.columns()[column];
@@ -141,7 +153,7 @@ pub(crate) fn cell(explanation: &Explanation, row: usize, column: usize) -> Stri
     }
 }
 
-/// "bmi = 32.1", or just the name of a group.
+/// The label of a set of players: "bmi = 32.1", or only the name if it has no single column.
 pub(crate) fn label(explanation: &Explanation, row: usize, set: usize) -> String {
     let name = explanation.set_name(set);
     match single_column(explanation, set) {

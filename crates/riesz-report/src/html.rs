@@ -1,4 +1,5 @@
-//! One self-contained page: static plots, the data as JSON, own script and style, no network.
+//! A self-contained HTML report of an explanation: static plots, the data as JSON, a script and a style
+//! sheet. The page loads nothing.
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use minijinja::{Environment, context};
@@ -7,7 +8,7 @@ use riesz::{ClassDecisions, ColumnKind, Error, Exactness, Explanation, Result};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::format::{fixed, number, scientific, single_column};
+use crate::format::{by_magnitude, fixed, number, scientific, single_column};
 use crate::plot::{Plot, PlotOptions, capital, check, render, row_title};
 use crate::svg::{Svg, Theme, variables};
 
@@ -21,9 +22,9 @@ const STYLE: &str = include_str!("../assets/report.css");
 pub struct ReportOptions {
     /// The page's title.
     pub title: String,
-    /// Most players shown by name in the plots.
+    /// Maximum number of players that the plots show by name.
     pub max_display: usize,
-    /// Most rows drawn and listed; importance is always computed from all rows.
+    /// Maximum number of rows drawn and listed; importance is always computed from all rows.
     pub max_rows: usize,
     /// The decisions of a classifier about the rows.
     pub decisions: Option<ClassDecisions>,
@@ -35,10 +36,11 @@ impl Default for ReportOptions {
     }
 }
 
-/// The page as one HTML file that opens from disk and loads nothing.
+/// Returns the page as one HTML file that opens from disk and loads nothing.
 ///
 /// # Errors
-/// As [`render`]: an explanation that is inconsistent, empty or not finite; [`Error::Parameter`] for options.
+/// As [`render`] for an explanation that is inconsistent, empty or not finite; [`Error::Parameter`] for
+/// options out of range.
 pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<String> {
     check(explanation)?;
     if options.max_rows == 0 {
@@ -55,7 +57,7 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
                 PlotOptions { output: o, theme: Theme::Auto, width, max_display, ..PlotOptions::default() };
             Ok(inline(render(e, Plot::named(name)?, &options)?))
         };
-        // Pictures of interactions, where there are some.
+        // Pictures of interactions, if the explanation has any.
         let pairs = |name: &str, width: u32| -> Result<Option<String>> {
             if Plot::named(name)?.can_show(explanation) {
                 plot(explanation, name, width).map(Some)
@@ -105,16 +107,16 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
     written(TEMPLATE, page)
 }
 
-/// A page that begins as all do.
+/// Renders a page from its template, after the head that all pages share.
 pub(crate) fn written(template: &str, page: minijinja::Value) -> Result<String> {
     let page = context! { style => STYLE, style_hash => hash(STYLE), ..page };
-    // The name says that it is HTML, where what is put in is escaped.
+    // The name ends in .html, so that minijinja escapes the inserted values.
     Environment::new()
         .render_named_str("page.html", &[HEAD, template].concat(), page)
         .map_err(|e| Error::Format { problem: format!("the page cannot be written: {e}") })
 }
 
-/// Evenly spaced rows, few enough for a page of some megabytes; all of them if they are few.
+/// Evenly spaced rows, at most `max_rows` and few enough for a page of some megabytes.
 fn drawn_rows(explanation: &Explanation, max_rows: usize) -> Vec<usize> {
     let n = explanation.rows();
     let numbers = explanation.outputs() * explanation.sets() + explanation.data.width();
@@ -122,39 +124,48 @@ fn drawn_rows(explanation: &Explanation, max_rows: usize) -> Vec<usize> {
     (0..count).map(|k| k * n / count).collect()
 }
 
-/// The picture as part of a page: the page's own style sheet holds the variables.
+/// The picture as part of a page, without the colour variables, which the page's style sheet defines.
 pub(crate) fn inline(svg: Svg) -> String {
     svg.text.replace(&variables(), "").replace(" xmlns=\"http://www.w3.org/2000/svg\"", "")
 }
 
-/// Sentences about the whiskers, and about which of the two most important features matters more; `None` if
-/// the explanation has no uncertainty.
+/// The pictures of a page for wide and for narrow windows.
+pub(crate) fn both_widths(
+    wide: u32,
+    options: &PlotOptions,
+    draw: impl Fn(&PlotOptions) -> Result<Svg>,
+) -> Result<Vec<String>> {
+    let options = |width| PlotOptions { width, theme: Theme::Auto, ..options.clone() };
+    [wide, 330].into_iter().map(|width| Ok(inline(draw(&options(width))?))).collect()
+}
+
+/// Sentences about the whiskers, and about the probability that the most important feature matters more than
+/// the second one; `None` if the explanation has no uncertainty.
 fn uncertainty_text(e: &Explanation, output: usize) -> Result<Option<String>> {
     let Some(known) = &e.uncertainty else { return Ok(None) };
     let mut text = match known.source {
         Some(UncertaintySource::Bootstrap { draws, .. }) => format!(
-            "Whiskers are 95 % intervals: ± 1.96 standard deviations of the values of {draws} refits of the \
-             model to rows drawn anew from its own."
+            "Whiskers are 95 % intervals: ± 1.96 standard deviations of the values over {draws} refits of \
+             the model to bootstrap samples of its rows."
         ),
         Some(UncertaintySource::Jackknife { rows }) => format!(
-            "Whiskers are 95 % intervals: ± 1.96 standard deviations that follow from refits of the model \
-             without each of its {rows} rows (the jackknife)."
+            "Whiskers are 95 % intervals: ± 1.96 jackknife standard deviations, from refits of the model \
+             without each of its {rows} rows."
         ),
         Some(UncertaintySource::Landmarks { .. }) => {
-            "Whiskers are 95 % intervals of what the values would be with all \
-            rows as support points, estimated from fits with fewer landmarks: they say nothing of how the \
-            model depends on its sample."
+            "Whiskers are 95 % intervals for the values of a fit with all rows as support points, estimated \
+            from fits with fewer landmarks. They do not cover the dependence of the model on its sample."
                 .into()
         }
-        _ => "Whiskers are 95 % intervals: each value lies within its own with 95 % probability, given what \
-              the model has learnt from its data."
+        _ => "Whiskers are 95 % intervals: each value lies in its interval with 95 % probability under the \
+              posterior."
             .into(),
     };
     text += " ";
     let [singular, plural] = e.row_words();
     text += &format!(
-        "Those of the means take the mean standard deviation of {plural}, which is no less than that of the \
-         mean."
+        "The whiskers of means use the mean standard deviation over {plural}, an upper bound of the standard \
+         deviation of the mean."
     );
     if let (Dispersion::Covariance(_), [first, second, ..]) = (&known.dispersion, &e.ranking(output)[..]) {
         let probability = e.mean_probability_stronger(output, *first, *second)?;
@@ -167,7 +178,7 @@ fn uncertainty_text(e: &Explanation, output: usize) -> Result<Option<String>> {
     Ok(Some(text))
 }
 
-/// A probability in words: two decimals, and never a 0 or 1 that it is not.
+/// Writes a probability with two decimals; it is never rounded to 0 or 1.
 fn share(p: f64) -> String {
     match p {
         p if p < 0.005 && p > 0.0 => "less than 0.01".into(),
@@ -176,7 +187,7 @@ fn share(p: f64) -> String {
     }
 }
 
-/// The decisions of a classifier about some of the rows, as the page's script reads them.
+/// The decisions of a classifier for the drawn rows, in the form that the page's script reads.
 fn decisions_of_rows(decisions: &ClassDecisions, rows: &[usize]) -> Value {
     let selected = decisions.select(rows, &(0..decisions.meaning.len()).collect::<Vec<_>>());
     let probability = |p: &Option<(usize, Vec<f64>)>| {
@@ -235,13 +246,12 @@ fn data(drawn: &Explanation, full: &Explanation, decisions: Option<Value>) -> Re
     });
     if let Some(sd) = drawn.sd() {
         data["sd"] = json!(by_player(&sd));
-        // Of each row: the sum that waterfalls end with, and how sure it is that the first step is larger
-        // than the second.
+        // For each row: the standard deviation of the waterfall's last sum, and the probability that its
+        // first step is larger than its second.
         let (mut deviation_of_rest, mut first) = (Vec::new(), Vec::new());
         for (i, o) in (0..n * m).map(|g| (g / m, g % m)) {
             let values = drawn.row_values(i, o);
-            let mut order: Vec<usize> = (0..p).collect();
-            order.sort_by(|&a, &b| values[b].abs().total_cmp(&values[a].abs()));
+            let order = by_magnitude(values);
             deviation_of_rest.push(if p > STEPS + 1 { drawn.sd_of_sum(i, o, &order[STEPS..]) } else { None });
             first.push(match (drawn.covariance(i, o), &order[..]) {
                 (Some(_), [a, b, ..]) => Some(share(drawn.probability_larger_magnitude((i, o), *a, *b)?)),
@@ -257,8 +267,8 @@ fn data(drawn: &Explanation, full: &Explanation, decisions: Option<Value>) -> Re
     Ok(data)
 }
 
-/// The column that holds the text of which the features are words: one of levels, called so, that is no
-/// feature's own.
+/// The column with the text whose words are the features: a categorical column named "text" or "the text"
+/// that is not a feature.
 fn text_column(e: &Explanation) -> Option<usize> {
     let is_text = |name: &str, kind: &ColumnKind| {
         matches!(kind, ColumnKind::Categorical { .. }) && ["text", "the text"].contains(&name)
@@ -268,10 +278,10 @@ fn text_column(e: &Explanation) -> Option<usize> {
     (!is_own && e.duels.is_none()).then_some(position)
 }
 
-/// Steps of the script's waterfall, before the sum of the others.
+/// Number of steps of the script's waterfall, before the sum of the others.
 const STEPS: usize = 12;
 
-/// The panel's verdict (a class), its headline and its facts.
+/// The panel about exactness: its CSS class, its headline and its facts.
 pub(crate) fn exactness(e: &Explanation) -> Value {
     let entry = |name: &str, value: String| json!({ "name": name, "value": value });
     match (&e.exactness, e.certificate()) {
@@ -306,9 +316,9 @@ pub(crate) fn exactness(e: &Explanation) -> Value {
         (_, None) => json!({
             "class": "estimated",
             "headline": if fact(e, "explained").is_some() {
-                "These values are exact up to rounding, of which there is no proved bound."
+                "These values are exact up to rounding; there is no proved bound on its errors."
             } else {
-                "How exact these values are is not known: the table that they come from does not say."
+                "The exactness of these values is unknown: the table that they come from does not state it."
             },
             "facts": [entry(
                 "largest |residual|",
@@ -337,14 +347,14 @@ fn words(e: &Explanation) -> Value {
         "title": "Duels",
         "search": "name or value",
         "dots": "Orange dots are duels in which the left item has more of the feature than the right one, \
-                 blue dots those in which it has less",
-        "read": "A feature is one of both items: its number here is that of the left item less that of the \
-                 right one. With the sides changed all values are the same with the opposite sign.",
+                 blue dots are duels in which it has less",
+        "read": "Each feature describes both items: its number here is the left item’s minus the right \
+                 item’s. If the sides are exchanged, all values change their sign.",
     })
 }
 
-/// The value of an entry of the provenance: "explained", if it is not the model's output, and "mean", for
-/// means over rows.
+/// The value of an entry of the provenance. "explained" is there if the explained quantity is not the model's
+/// output, "mean" if the explanation is a mean over rows.
 fn fact<'e>(e: &'e Explanation, name: &str) -> Option<&'e str> {
     e.provenance.run.iter().find(|fact| fact.name == name).map(|fact| fact.value.as_str())
 }

@@ -1,5 +1,5 @@
-//! One self-contained page about global importance: bars, a table, curves, exactness and provenance. No
-//! network, no script.
+//! A self-contained HTML page about global importance: bars, a table, curves, exactness and provenance. The
+//! page loads nothing and has no script.
 
 use minijinja::context;
 use riesz::global::{Curve, SageValues, SobolIndices};
@@ -7,9 +7,8 @@ use riesz::{Result, ValueIndex};
 use serde_json::{Value, json};
 
 use crate::format::{fixed, number, scientific};
-use crate::html::{exactness, inline, written};
+use crate::html::{both_widths, exactness, written};
 use crate::plot::{Overall, PlotOptions, capital, render_component, render_overall};
-use crate::svg::{Svg, Theme};
 
 const TEMPLATE: &str = include_str!("../assets/importance.html");
 
@@ -20,13 +19,13 @@ pub struct ImportancePage<'p> {
     pub title: &'p str,
     /// The importance of features.
     pub ranking: Overall<'p>,
-    /// Components of the model's functional ANOVA, which are drawn for the first output.
+    /// Components of the model's functional ANOVA; they are drawn for the first output.
     pub curves: &'p [Curve],
-    /// Most features shown by name in the plot; the table has all.
+    /// Maximum number of features that the plot shows by name; the table has all.
     pub max_display: usize,
 }
 
-/// A part of the page about one output.
+/// The part of the page about one output.
 struct Part {
     head: String,
     caption: String,
@@ -35,25 +34,16 @@ struct Part {
     note: String,
 }
 
-/// The page as one HTML file that opens from disk and loads nothing.
+/// Returns the page as one HTML file that opens from disk and loads nothing.
 ///
 /// # Errors
 /// As [`render_overall`].
 pub fn importance_report(page: &ImportancePage<'_>) -> Result<String> {
-    let options = |output, width| PlotOptions {
-        output,
-        theme: Theme::Auto,
-        width,
-        max_display: page.max_display,
-        ..PlotOptions::default()
-    };
-    let both_widths = |output: usize, draw: &dyn Fn(&PlotOptions) -> Result<Svg>| -> Result<Vec<String>> {
-        [720, 330].into_iter().map(|width| Ok(inline(draw(&options(output, width))?))).collect()
-    };
+    let options = |output| PlotOptions { output, max_display: page.max_display, ..PlotOptions::default() };
     let e = page.ranking.explanation();
     let mut outputs = Vec::new();
     for o in 0..e.outputs() {
-        let bars = both_widths(o, &|options| render_overall(&page.ranking, options))?;
+        let bars = both_widths(720, &options(o), |options| render_overall(&page.ranking, options))?;
         let Part { head, caption, columns, rows, note } = match &page.ranking {
             Overall::Variance(indices) => of_variance(indices, o),
             Overall::Loss { values, .. } => of_loss(values, &page.ranking),
@@ -68,7 +58,7 @@ pub fn importance_report(page: &ImportancePage<'_>) -> Result<String> {
             let names: Vec<&str> = curve.axes.iter().map(|axis| axis.column.as_str()).collect();
             let kind = if names.len() == 1 { "alone" } else { "together" };
             let name = format!("{} {kind}", names.join(" and "));
-            Ok(context! { name, plots => both_widths(0, &|options| render_component(curve, options))? })
+            Ok(context! { name, plots => both_widths(720, &options(0), |o| render_component(curve, o))? })
         })
         .collect::<Result<Vec<_>>>()?;
     let certificate = match &page.ranking {
@@ -86,7 +76,7 @@ pub fn importance_report(page: &ImportancePage<'_>) -> Result<String> {
     written(TEMPLATE, page)
 }
 
-/// From the largest to the smallest.
+/// Positions of the values from the largest to the smallest.
 fn order(values: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
@@ -116,27 +106,27 @@ fn of_variance(indices: &SobolIndices, o: usize) -> Part {
     };
     let caption = match indices.scale(o) {
         Some(_) if e.index == ValueIndex::Shapley => format!(
-            "The variance of {name} is {}. A bar is a feature’s Shapley effect, its share of that; across \
-             it a line from what the feature explains alone to what is left unexplained without it: a long \
-             line is of what it does together with others.",
+            "The variance of {name} is {}. A bar is a feature’s Shapley effect, its share of the variance. \
+             The line across it runs from the feature’s first-order index to its total index: a long line \
+             shows strong interactions with other features.",
             number(variance)
         ),
         Some(_) => format!(
-            "The variance of {name} is {}. A bar is a share of it: {}.",
+            "The variance of {name} is {}. A bar is a share of the variance: {}.",
             number(variance),
             e.index.name()
         ),
         None => format!(
-            "{name} does not vary by more than the error of its variance, {}, so that there are no shares: \
+            "The variance of {name} does not exceed its error bound, {}, so that shares are not defined: \
              bars are parts of the variance, all of which may be errors.",
             scientific(bound, 1)
         ),
     };
     let of_share = indices
         .scale(o)
-        .map_or(String::new(), |scale| format!("; of a share {}", scientific(scale * bound, 1)));
+        .map_or(String::new(), |scale| format!(", each share within {}", scientific(scale * bound, 1)));
     let note = format!("Each part of the variance is exact within {}{of_share}.", scientific(bound, 1));
-    Part { head: format!("What {name} varies with"), caption, columns, rows, note }
+    Part { head: format!("Sources of the variance of {name}"), caption, columns, rows, note }
 }
 
 fn of_loss(sage_values: &SageValues, drawn: &Overall<'_>) -> Part {
@@ -163,17 +153,17 @@ fn of_loss(sage_values: &SageValues, drawn: &Overall<'_>) -> Part {
         })
         .collect();
     let caption = format!(
-        "The mean {} of the model over {} rows is {}, that of its mean prediction {}. A bar is what a \
-         feature takes off: together they are the difference. Below 0 a feature makes the model worse.",
+        "The mean {} of the model over {} rows is {}; for its mean prediction alone it is {}. A bar is the \
+         part of the difference that a feature removes. A feature with a bar below 0 makes the model worse.",
         sage_values.measure,
         sage_values.rows,
         number(sage_values.loss),
         number(sage_values.base_loss)
     );
-    let note = "Intervals are for the rows: how far other rows could have led, if these are a random sample.";
-    let note = if known { note } else { "Of a single row nothing is known of other rows." };
+    let note = "Intervals cover the choice of the rows, if these are a random sample.";
+    let note = if known { note } else { "A single row gives no standard errors." };
     Part {
-        head: format!("What takes off the {}", sage_values.measure),
+        head: format!("Reduction of the {} by feature", sage_values.measure),
         caption,
         columns,
         rows,
@@ -185,31 +175,23 @@ fn of_loss(sage_values: &SageValues, drawn: &Overall<'_>) -> Part {
 fn how_exact(sage_values: &SageValues) -> Value {
     let fact = |name: &str, value: String| json!({ "name": name, "value": value });
     let largest = |errors: &Vec<f64>| number(errors.iter().copied().fold(0.0, f64::max));
-    let mut facts = vec![fact("coalitions of features valued", sage_values.coalitions.to_string())];
-    facts.extend(
-        sage_values
-            .std_error
-            .as_ref()
-            .map(|errors| fact("largest standard error over rows", largest(errors))),
-    );
-    facts.extend(
-        sage_values
-            .sampling_error
-            .as_ref()
-            .map(|errors| fact("largest standard error over orders", largest(errors))),
-    );
+    let mut facts = vec![fact("coalitions of features evaluated", sage_values.coalitions.to_string())];
+    for (unit, errors) in [("rows", &sage_values.std_error), ("orders", &sage_values.sampling_error)] {
+        let name = format!("largest standard error over {unit}");
+        facts.extend(errors.as_ref().map(|errors| fact(&name, largest(errors))));
+    }
     let left = (sage_values.base_loss - sage_values.loss - sage_values.values.iter().sum::<f64>()).abs();
     facts.push(fact("|residual|", scientific(left, 1)));
     let (class, headline) = match sage_values.sampling_error {
         None => (
             "holds",
             "For these rows and this background the values are exact up to rounding: all coalitions of \
-             features were valued. For other rows they are estimates.",
+             features were evaluated. For other rows they are estimates.",
         ),
         Some(_) => (
             "estimated",
-            "These values are estimates: coalitions of random orders of features were valued, each exactly \
-             for these rows and this background.",
+            "These values are estimates from random orders of the features; each coalition was evaluated \
+             exactly for these rows and this background.",
         ),
     };
     json!({ "class": class, "headline": headline, "facts": facts })

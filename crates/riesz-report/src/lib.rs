@@ -1,7 +1,7 @@
-//! Pictures and pages from explanations: SVG plots, PNG files, and one self-contained HTML report.
+//! Plots and HTML reports of explanations: SVG pictures, PNG files, and self-contained pages.
 //!
-//! This crate computes nothing: every number shown comes from the [`Explanation`](riesz::Explanation), or is
-//! a mean or sum of such numbers.
+//! This crate computes nothing new. Every number shown comes from the [`Explanation`](riesz::Explanation), or
+//! is a mean or sum of its numbers.
 
 mod downscale_page;
 mod effect;

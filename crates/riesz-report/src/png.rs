@@ -1,4 +1,4 @@
-//! SVG to PNG with a built-in font: the same bytes on every machine, with or without fonts.
+//! Conversion of SVG to PNG with a built-in font, so that every machine gives the same bytes.
 
 use std::sync::Arc;
 
@@ -7,25 +7,28 @@ use riesz::{Error, Result};
 
 use crate::svg::Svg;
 
-/// DejaVu Sans, Latin and Greek; its licence stands next to it.
+/// The Latin and Greek letters of DejaVu Sans; the licence is in the same folder.
 const FONT: &[u8] = include_bytes!("../assets/DejaVuSans-subset.ttf");
 
-/// The picture as a PNG file, `scale` pixels to an SVG pixel (2 is sharp on most screens). The SVG must be
-/// drawn in
-/// [`Theme::Light`](crate::Theme::Light) or [`Theme::Dark`](crate::Theme::Dark).
+/// Returns the picture as a PNG file with `scale` pixels for each SVG pixel (2 is sharp on most screens). The
+/// SVG must be drawn in [`Theme::Light`](crate::Theme::Light) or [`Theme::Dark`](crate::Theme::Dark).
 ///
 /// # Errors
 /// [`Error::Parameter`] for a scale out of range or a picture in [`Theme::Auto`](crate::Theme::Auto).
 pub fn png(svg: &Svg, scale: f32) -> Result<Vec<u8>> {
     let side = svg.width.max(svg.height) as f32 * scale;
     if !(0.1..=10.0).contains(&scale) || side > 32_000.0 {
-        return Err(Error::parameter("scale", scale, "from 0.1 to 10, and at most 32000 pixels a side"));
+        return Err(Error::parameter(
+            "scale",
+            scale,
+            "from 0.1 to 10, with at most 32000 pixels on each side",
+        ));
     }
     if svg.text.contains("var(--rz-") {
-        return Err(Error::parameter("theme", "auto", "light or dark for PNG"));
+        return Err(Error::parameter("theme", "auto", "light or dark for a PNG file"));
     }
     let broken = |problem: String| Error::Format {
-        problem: format!("the picture cannot be turned into PNG: {problem}"),
+        problem: format!("the picture cannot be converted to PNG: {problem}"),
     };
     let mut fonts = usvg::fontdb::Database::new();
     fonts.load_font_data(FONT.to_vec());

@@ -1,11 +1,11 @@
-//! A small writer of SVG text: fixed decimals, escaped words, colours by meaning.
+//! A small writer of SVG text, with fixed decimals, escaped text, and colours named by their meaning.
 
 use std::fmt::Write;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use resvg::tiny_skia;
 
-/// Which colours a picture is drawn in.
+/// The colours of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Theme {
     /// Dark ink on white, in literal colours.
@@ -13,31 +13,30 @@ pub enum Theme {
     Light,
     /// Light ink on near black, in literal colours.
     Dark,
-    /// CSS variables that follow `prefers-color-scheme`: for browsers only, PNG needs literal colours.
+    /// CSS variables that follow `prefers-color-scheme`; for browsers only, since PNG needs literal colours.
     Auto,
 }
 
-/// A colour by its meaning.
+/// A colour, named by its meaning.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Paint {
     Paper,
     Ink,
     Muted,
     Grid,
-    /// Pushes the prediction up.
+    /// A value that raises the prediction.
     Up,
-    /// Pushes the prediction down.
+    /// A value that lowers the prediction.
     Down,
-    /// No feature value to show.
+    /// A dot without a feature value.
     Neutral,
-    /// Low (0) to high (1) feature values.
+    /// A feature value from low (0) to high (1).
     Ramp(f64),
-    /// A level that has a colour of its own, see [`LEVELS`].
+    /// The position of a colour in [`LEVELS`].
     Level(usize),
 }
 
-/// Colours of levels, which have no order: none lies between others. All have a contrast of at least 3
-/// against white and near black.
+/// Colours of unordered levels. All have a contrast of at least 3 against white and near black.
 pub(crate) const LEVELS: [&str; 6] = ["#4a6fd0", "#b07d00", "#00856f", "#c2416b", "#8a5fbf", "#5b7f1c"];
 
 /// Name, light and dark colour of each paint that depends on the theme. Ink on paper has a contrast of at
@@ -52,10 +51,10 @@ pub(crate) const COLOURS: [(&str, &str, &str); 7] = [
     ("neutral", "#868d96", "#868d96"),
 ];
 
-/// Steps of the ramp. Every step has a contrast of at least 3 against white and against near black.
+/// Number of steps of the ramp. Every step has a contrast of at least 3 against white and near black.
 pub(crate) const RAMP_STEPS: usize = 17;
 
-/// Blue through grey to vermilion, in `RAMP_STEPS` steps.
+/// The colour of `t` in 0..=1 on a ramp of [`RAMP_STEPS`] steps from blue through grey to vermilion.
 pub(crate) fn ramp(t: f64) -> String {
     const STOPS: [[f64; 3]; 3] = [[31.0, 119.0, 190.0], [143.0, 141.0, 146.0], [217.0, 95.0, 2.0]];
     let t = (t.clamp(0.0, 1.0) * (RAMP_STEPS - 1) as f64).round() / (RAMP_STEPS - 1) as f64 * 2.0;
@@ -77,12 +76,12 @@ impl Paint {
         }
     }
 
-    /// Up for gains and zero, down for losses.
+    /// `Up` for values of at least 0, `Down` for negative ones.
     pub(crate) fn of_sign(value: f64) -> Self {
         if value < 0.0 { Self::Down } else { Self::Up }
     }
 
-    /// The colour of a paint that is the same on light and on dark paper.
+    /// The red, green and blue of a paint that does not depend on the theme.
     fn rgb(self) -> [u8; 3] {
         let hex = self.css(Theme::Light);
         [1, 3, 5].map(|start| {
@@ -102,7 +101,7 @@ impl Paint {
     }
 }
 
-/// `text` with the five characters escaped that mean something in XML, and without characters XML forbids.
+/// `text` with the five special characters of XML escaped, and forbidden characters replaced.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -127,6 +126,17 @@ pub(crate) fn coordinate(x: f64) -> String {
     if text == "-0" { "0".into() } else { text.into() }
 }
 
+/// Straight lines through `points`, as the data of a path.
+fn path(points: &[(f64, f64)]) -> String {
+    let pairs = points.iter().map(|p| format!("{} {}", coordinate(p.0), coordinate(p.1)));
+    format!("M{}", pairs.collect::<Vec<_>>().join("L"))
+}
+
+/// The attribute of an opacity below 1.
+fn fill_opacity(opacity: f64) -> String {
+    if opacity < 1.0 { format!(" fill-opacity=\"{opacity:.2}\"") } else { String::new() }
+}
+
 /// A finished picture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Svg {
@@ -138,7 +148,7 @@ pub struct Svg {
     pub height: u32,
 }
 
-/// Where a text stands relative to its point.
+/// The position of a text relative to its point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Anchor {
     Start,
@@ -146,7 +156,7 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// The pencil.
+/// A picture while it is drawn: its SVG elements as text.
 pub(crate) struct Canvas {
     body: String,
     theme: Theme,
@@ -163,15 +173,15 @@ impl Canvas {
     pub(crate) fn rect(&mut self, x: f64, y: f64, width: f64, height: f64, paint: Paint, opacity: f64) {
         let (x, y, w, h) =
             (coordinate(x), coordinate(y), coordinate(width.max(0.0)), coordinate(height.max(0.0)));
-        let opacity = if opacity < 1.0 { format!(" fill-opacity=\"{opacity:.2}\"") } else { String::new() };
-        let fill = paint.css(self.theme);
+        let (fill, opacity) = (paint.css(self.theme), fill_opacity(opacity));
         self.push(&format!(
             "<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" fill=\"{fill}\"{opacity}/>\n"
         ));
     }
 
-    /// Cells in one picture, `columns` to a row from the top; those without paint are not there. For
-    /// browsers: PNG files have no pictures in pictures.
+    /// Draws cells as one embedded image, row by row from the top with `columns` cells each. Cells without
+    /// paint are transparent. For browsers only, since PNG files are drawn without
+    /// embedded images.
     pub(crate) fn picture(
         &mut self,
         [x, y, width, height]: [f64; 4],
@@ -198,88 +208,59 @@ impl Canvas {
     }
 
     pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), paint: Paint, dashed: bool) {
-        let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(coordinate);
-        let dash = if dashed { " stroke-dasharray=\"2 3\"" } else { "" };
-        let stroke = paint.css(self.theme);
-        self.push(&format!("<path d=\"M{x1} {y1}L{x2} {y2}\" stroke=\"{stroke}\" fill=\"none\"{dash}/>\n"));
+        self.stroke(&path(&[from, to]), paint, if dashed { " stroke-dasharray=\"2 3\"" } else { "" });
     }
 
-    pub(crate) fn polygon(&mut self, points: &[(f64, f64)], paint: Paint) {
-        let d: Vec<String> =
-            points.iter().map(|p| format!("{} {}", coordinate(p.0), coordinate(p.1))).collect();
-        let fill = paint.css(self.theme);
-        self.push(&format!("<path d=\"M{}Z\" fill=\"{fill}\"/>\n", d.join("L")));
+    /// Draws a filled outline.
+    pub(crate) fn polygon(&mut self, points: &[(f64, f64)], paint: Paint, opacity: f64) {
+        let (d, fill, opacity) = (path(points), paint.css(self.theme), fill_opacity(opacity));
+        self.push(&format!("<path d=\"{d}Z\" fill=\"{fill}\"{opacity}/>\n"));
     }
 
-    /// Lines from one end to the other each, in one path.
+    /// Draws straight lines, each from one end to the other, in one path.
     pub(crate) fn rules(&mut self, ends: &[[(f64, f64); 2]], paint: Paint, opacity: f64) {
         if ends.is_empty() {
             return;
         }
-        let line = |[a, b]: &[(f64, f64); 2]| {
-            let [x1, y1, x2, y2] = [a.0, a.1, b.0, b.1].map(coordinate);
-            format!("M{x1} {y1}L{x2} {y2}")
-        };
-        let (d, stroke) = (ends.iter().map(line).collect::<String>(), paint.css(self.theme));
-        self.push(&format!(
-            "<path d=\"{d}\" stroke=\"{stroke}\" fill=\"none\" stroke-opacity=\"{opacity:.2}\"/>\n"
-        ));
+        let d: String = ends.iter().map(|line| path(line)).collect();
+        self.stroke(&d, paint, &format!(" stroke-opacity=\"{opacity:.2}\""));
     }
 
-    /// A line as wide and as strong as what it stands for.
+    /// Draws a straight line with a width and an opacity.
     pub(crate) fn edge(&mut self, from: (f64, f64), to: (f64, f64), paint: Paint, width: f64, opacity: f64) {
-        let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(coordinate);
-        let (stroke, width) = (paint.css(self.theme), coordinate(width));
-        self.push(&format!(
-            "<path d=\"M{x1} {y1}L{x2} {y2}\" stroke=\"{stroke}\" fill=\"none\" stroke-width=\"{width}\" \
-             stroke-opacity=\"{opacity:.2}\"/>\n"
-        ));
+        let width = coordinate(width);
+        let attributes = format!(" stroke-width=\"{width}\" stroke-opacity=\"{opacity:.2}\"");
+        self.stroke(&path(&[from, to]), paint, &attributes);
     }
 
-    /// A filled circle.
+    /// Draws a filled circle.
     pub(crate) fn disc(&mut self, centre: (f64, f64), radius: f64, paint: Paint) {
         let [x, y, r] = [centre.0, centre.1, radius].map(coordinate);
         self.push(&format!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{r}\" fill=\"{}\"/>\n", paint.css(self.theme)));
     }
 
-    /// From one x to another at y, with ends that are seen.
+    /// Draws a horizontal whisker with caps.
     pub(crate) fn whisker(&mut self, from: f64, to: f64, y: f64) {
         let cap = |x: f64| [(x, y - 3.5), (x, y + 3.5)];
         self.rules(&[[(from, y), (to, y)], cap(from), cap(to)], Paint::Ink, 1.0);
     }
 
-    /// A filled outline that lets through what lies below.
-    pub(crate) fn area(&mut self, points: &[(f64, f64)], paint: Paint, opacity: f64) {
-        let d: Vec<String> =
-            points.iter().map(|p| format!("{} {}", coordinate(p.0), coordinate(p.1))).collect();
-        let fill = paint.css(self.theme);
-        self.push(&format!(
-            "<path d=\"M{}Z\" fill=\"{fill}\" fill-opacity=\"{opacity:.2}\"/>\n",
-            d.join("L")
-        ));
-    }
-
     pub(crate) fn polyline(&mut self, points: &[(f64, f64)], paint: Paint) {
-        let d: Vec<String> =
-            points.iter().map(|p| format!("{} {}", coordinate(p.0), coordinate(p.1))).collect();
-        let stroke = paint.css(self.theme);
-        self.push(&format!(
-            "<path d=\"M{}\" stroke=\"{stroke}\" fill=\"none\" stroke-width=\"1.5\"/>\n",
-            d.join("L")
-        ));
+        self.stroke(&path(points), paint, " stroke-width=\"1.5\"");
     }
 
-    /// A broken line of one stroke and one colour, interrupted if `dashed`.
+    /// Draws a line through `points`, one pixel wide.
     pub(crate) fn stroke_path(&mut self, points: &[(f64, f64)], paint: Paint, dashed: bool) {
-        let d: Vec<String> =
-            points.iter().map(|p| format!("{} {}", coordinate(p.0), coordinate(p.1))).collect();
-        let dash = if dashed { " stroke-dasharray=\"4 4\"" } else { "" };
-        let stroke = paint.css(self.theme);
-        self.push(&format!("<path d=\"M{}\" stroke=\"{stroke}\" fill=\"none\"{dash}/>\n", d.join("L")));
+        self.stroke(&path(points), paint, if dashed { " stroke-dasharray=\"4 4\"" } else { "" });
     }
 
-    /// Dots, batched by colour: a dot is the zero-length line `h0` with round ends, a quarter of a circle's
-    /// bytes.
+    fn stroke(&mut self, d: &str, paint: Paint, attributes: &str) {
+        let stroke = paint.css(self.theme);
+        self.push(&format!("<path d=\"{d}\" stroke=\"{stroke}\" fill=\"none\"{attributes}/>\n"));
+    }
+
+    /// Draws dots, batched by colour. A dot is the zero-length line `h0` with round ends, which takes a
+    /// quarter of a circle's bytes.
     pub(crate) fn dots(&mut self, dots: &[(f64, f64, Paint)], diameter: f64) {
         let mut batches: Vec<(String, String)> = Vec::new();
         for &(x, y, paint) in dots {
@@ -299,8 +280,8 @@ impl Canvas {
         }
     }
 
-    /// Text on the line through `y` (its middle), with a rim of paper that keeps lines behind it apart. Text
-    /// longer than `room` is cut; the whole stands in its title.
+    /// Draws text whose middle line is at `y`, with a rim in the colour of the paper that separates it from
+    /// lines behind it. Text longer than `room` is cut; its title has all of it.
     pub(crate) fn text(&mut self, position: (f64, f64), text: &str, anchor: Anchor, paint: Paint, room: f64) {
         let shown = crate::format::shorten(text, FONT, room);
         let title = if shown == text { String::new() } else { format!("<title>{}</title>", escape(text)) };
@@ -318,7 +299,7 @@ impl Canvas {
         ));
     }
 
-    /// Text on a coloured ground, which needs no rim.
+    /// Draws centred text on a coloured background, without a rim.
     pub(crate) fn text_on(&mut self, position: (f64, f64), text: &str) {
         let (x, y) = (coordinate(position.0), coordinate(position.1 + FONT * 0.36));
         let fill = Paint::Ink.css(self.theme);
@@ -328,7 +309,7 @@ impl Canvas {
         ));
     }
 
-    /// Text that reads upwards, centred on `at`.
+    /// Draws text that reads upwards, centred on `position`.
     pub(crate) fn text_up(&mut self, position: (f64, f64), text: &str, room: f64) {
         let (x, y) = (coordinate(position.0), coordinate(position.1));
         let fill = Paint::Muted.css(self.theme);
@@ -339,7 +320,7 @@ impl Canvas {
         ));
     }
 
-    /// Opens a group that belongs to a player: pages make it clickable.
+    /// Opens the group of a player's elements, which pages make clickable.
     pub(crate) fn open_player(&mut self, player: usize) {
         self.push(&format!("<g data-player=\"{player}\">\n"));
     }
@@ -352,8 +333,8 @@ impl Canvas {
         self.body.push_str(text);
     }
 
-    /// The whole file. `title` is the accessible name, `description` the accessible description;
-    /// `attributes` go on the root for pages to read.
+    /// Returns the finished picture. `title` is its accessible name, `description` its accessible
+    /// description, and `attributes` are set on the root element, where pages read them.
     pub(crate) fn finish(
         self,
         width: f64,
@@ -378,7 +359,7 @@ impl Canvas {
     }
 }
 
-/// The variables of [`Theme::Auto`], as a style element.
+/// The CSS variables of [`Theme::Auto`], as a style element.
 pub(crate) fn variables() -> String {
     let list = |dark: bool| -> String {
         COLOURS.iter().map(|c| format!("--rz-{}:{};", c.0, if dark { c.2 } else { c.1 })).collect()

@@ -1,8 +1,9 @@
-//! Exact Shapley values against the best published form, a numpy quadrature in log space, in one run.
+//! Benchmark of exact Shapley values against the best published form, a numpy quadrature in log space.
 //!
-//! `cargo bench --bench explain` prints a table. The reference needs a Python with numpy: the one that
-//! `RIESZ_PYTHON` names, or `python3`; `-- --quick` does without. One thread, 1000 support points, standard
-//! normal data, length scales √d, kernel evaluation included in both. Values must agree to 1e-12.
+//! `cargo bench --bench explain` prints a table. The reference runs in the Python that `RIESZ_PYTHON` names,
+//! or in `python3`, and needs numpy; `-- --quick` skips it. Both sides use one thread, 1000 support points,
+//! standard normal data and length scales √d, and both include the kernel evaluation. Values must agree to
+//! 1e-12.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -16,7 +17,7 @@ use riesz::{Explainer, Game, Isa, Kernel, KernelExpansion, Matrix, Question, Tab
 const N: usize = 1000;
 const BACKGROUND: usize = 100;
 
-/// Standard normal numbers by Box and Muller from a fixed stream.
+/// A fixed stream of standard normal numbers, by the Box-Muller method.
 struct Normal(u64);
 impl Normal {
     fn uniform(&mut self) -> f64 {
@@ -30,7 +31,7 @@ impl Normal {
     }
 }
 
-/// Median seconds a run of `f`, over at least 7 runs and half a second.
+/// Median seconds of a run of `f`, over at least 7 runs and half a second.
 fn time(mut f: impl FnMut()) -> f64 {
     f();
     let begin = Instant::now();
@@ -44,7 +45,8 @@ fn time(mut f: impl FnMut()) -> f64 {
     runs[runs.len() / 2]
 }
 
-/// Milliseconds a row and values of the first row, by the numpy reference.
+/// Runs the numpy reference, and returns its milliseconds per row and the values of `row`; `None` without
+/// numpy.
 fn numpy(points: &[Vec<f64>], coef: &[f64], row: &[f64], background: &[Vec<f64>]) -> Option<(f64, Vec<f64>)> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/explain_reference.py");
     let python = std::env::var("RIESZ_PYTHON").unwrap_or_else(|_| "python3".into());
@@ -69,7 +71,7 @@ fn numpy(points: &[Vec<f64>], coef: &[f64], row: &[f64], background: &[Vec<f64>]
 
 fn main() {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread pool");
-    println!("one thread, {}, n = {N}, length scales √d; milliseconds a row", Isa::detect().name());
+    println!("one thread, {}, n = {N}, length scales √d; milliseconds per row", Isa::detect().name());
     println!(
         "{:<16} {:>4} {:>6} {:>10} {:>10} {:>8} {:>10}",
         "game", "d", "rows", "riesz", "numpy", "ratio", "difference"
@@ -142,9 +144,9 @@ fn main() {
     threads();
 }
 
-/// Values of all pairs and triples of features, beside those of features alone.
+/// Times the values of all pairs and triples of features, beside the values of single features.
 fn pairs(pool: &rayon::ThreadPool) {
-    println!("all pairs and triples, functional, one thread, n = {N}; milliseconds a row");
+    println!("all pairs and triples, functional, one thread, n = {N}; milliseconds per row");
     for (d, rows) in [(10, 20), (50, 4), (100, 2)] {
         let mut normal = Normal(d as u64);
         let mut table = |n: usize| Table::from_rows(&normal.matrix(n, d)).expect("finite numbers");
@@ -159,14 +161,14 @@ fn pairs(pool: &rayon::ThreadPool) {
             let seconds = pool.install(|| time(|| drop(explainer.explain(&x))));
             seconds * 1e3 / rows as f64
         });
-        println!("d = {d}: {pairs:.3}, triples {triples:.2}, features alone {alone:.4}");
+        println!("d = {d}: {pairs:.3}, triples {triples:.2}, single features {alone:.4}");
     }
 }
 
-/// Polynomial kernels, which are no products.
+/// Times polynomial kernels, which are not products of one factor for each feature.
 fn powers(pool: &rayon::ThreadPool) {
     println!(
-        "polynomial kernels, interventional, 50 background rows, one thread, n = {N}; milliseconds a row"
+        "polynomial kernels, interventional, 50 background rows, one thread, n = {N}; milliseconds per row"
     );
     for (d, degree, rows) in [(10, 2, 20), (10, 3, 20), (10, 5, 10), (10, 10, 4), (100, 3, 4)] {
         let mut normal = Normal(d as u64);
@@ -202,19 +204,19 @@ fn covariances(pool: &rayon::ThreadPool) {
         time(|| drop(explainer.posterior_functionals(&x).map(|values| posterior.covariance(&values))))
     });
     println!(
-        "covariance of values, n = {n}, d = {d}, {background} background rows: {:.2} ms a row",
+        "covariance of values, n = {n}, d = {d}, {background} background rows: {:.2} ms per row",
         seconds * 1e3
     );
 }
 
-/// The most memory this process has had, in megabytes; Linux only.
+/// Peak memory of this process so far, in megabytes; Linux only.
 fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|l| l.starts_with("VmHWM:"))?;
     Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? / 1024)
 }
 
-/// Times two threads against one.
+/// Compares the time of two threads with the time of one.
 fn threads() {
     for (interventional, d, rows) in [(false, 50, 1000), (true, 20, 64)] {
         let mut normal = Normal(d as u64);
@@ -241,7 +243,7 @@ fn threads() {
     }
 }
 
-/// Rows of 50 non-zeros against a baseline of zeros: what do 10,000 columns cost?
+/// Times rows with 50 non-zeros against a baseline of zeros, to show the cost of 10,000 columns.
 fn sparse(pool: &rayon::ThreadPool) {
     const ROWS: usize = 16;
     for (d, filled) in [(50, 50), (10_000, 50), (10_000, 10_000)] {
@@ -262,6 +264,6 @@ fn sparse(pool: &rayon::ThreadPool) {
         let explainer = Explainer::new(&model, Game::Baseline { point }).expect("a product kernel");
         let seconds = pool.install(|| time(|| drop(explainer.explain(&x).expect("an explanation"))));
         let ms = seconds * 1e3 / ROWS as f64;
-        println!("baseline, {filled:>5} of {d:>5} columns differ: {ms:.3} ms a row");
+        println!("baseline, {filled:>5} of {d:>5} columns differ: {ms:.3} ms per row");
     }
 }

@@ -1,9 +1,8 @@
 """The best published form of exact Shapley values for product kernels, in numpy.
 
-Gauss-Legendre quadrature in log space with ceil(d/2) nodes, one row at a time, nodes in chunks whose
-temporaries stay below 32 MiB; the interventional game loops over the background rows. Reads sizes and
-doubles from stdin, prints milliseconds a row and the values of the row.
-"""
+It is Gauss-Legendre quadrature in log space with ceil(d/2) nodes, one row at a time. Nodes are in chunks
+whose temporaries stay below 32 MiB; the interventional game loops over the background rows. The program reads
+sizes and doubles from stdin, and prints milliseconds per row and the values of the row. """
 
 import sys
 import time
@@ -12,7 +11,7 @@ import numpy as np
 
 
 def values(a, b, weight, nodes, node_weights):
-    """Sum over rows p of weight * (a - b) * integral of the other factors."""
+    """Sums weight[p] * (a - b) * integral of the other factors over the rows p of a and b (n, d)."""
     n, d = a.shape
     total = np.zeros((n, d))
     chunk = max(1, (1 << 22) // (n * d))

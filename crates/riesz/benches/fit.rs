@@ -1,9 +1,9 @@
-//! Kernel ridge and Gaussian process regression with fixed parameters against numpy and scipy, in one run.
+//! Benchmark of kernel ridge and Gaussian process regression with fixed parameters against numpy and scipy.
 //!
-//! `cargo bench --bench fit` prints a table. The reference needs a Python with numpy and scipy: the one that
-//! `RIESZ_PYTHON` names, or `python3`; `-- --quick` does without. d = 10, Gaussian kernel, gram matrix,
-//! Cholesky and solve in both; runs of the two take turns, and the ratio is that of the medians. Coefficients
-//! must agree to 1e-8.
+//! `cargo bench --bench fit` prints a table. The reference runs in the Python that `RIESZ_PYTHON` names, or
+//! in `python3`, and needs numpy and scipy; `-- --quick` skips it. Both sides use 10 features and a Gaussian
+//! kernel, and compute the gram matrix, its Cholesky factor and the solution. Runs of the two alternate, and
+//! the ratio is the ratio of medians. Coefficients must agree to 1e-8.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -15,7 +15,7 @@ use riesz::{Isa, Kernel, Matrix, Table};
 const D: usize = 10;
 const RUNS: usize = 9;
 
-/// The reference, waiting to be told to run.
+/// The running reference process, which fits once for each line of its input.
 struct Reference {
     child: Child,
     stdin: ChildStdin,
@@ -47,7 +47,7 @@ impl Reference {
         Some(line(&mut self.stdout)?[0])
     }
 
-    /// Ends the input, which makes the reference print them.
+    /// Ends the input, so that the reference prints its coefficients, and returns them.
     fn coefficients(self) -> Option<Vec<f64>> {
         let Self { mut child, stdin, mut stdout } = self;
         drop(stdin);
@@ -57,7 +57,7 @@ impl Reference {
     }
 }
 
-/// One line of numbers.
+/// Reads one line of numbers.
 fn line(from: &mut impl BufRead) -> Option<Vec<f64>> {
     let mut line = String::new();
     from.read_line(&mut line).ok()?;
@@ -71,7 +71,7 @@ fn median(mut runs: Vec<f64>) -> f64 {
 }
 
 fn main() {
-    println!("fits, {}, d = {D}; milliseconds a fit, median of {RUNS}", Isa::detect().name());
+    println!("fits, {}, d = {D}; milliseconds per fit, median of {RUNS}", Isa::detect().name());
     println!(
         "{:<18} {:>6} {:>8} {:>10} {:>10} {:>8} {:>12}",
         "model", "n", "threads", "riesz", "scipy", "ratio", "difference"

@@ -1,8 +1,8 @@
-"""Gaussian process regression with fixed parameters the usual way: numpy's Gaussian gram matrix, scipy's
-cho_factor and cho_solve, all in place.
+"""Gaussian process regression with fixed parameters in the usual way: a Gaussian gram matrix in numpy, and
+scipy's cho_factor and cho_solve, all in place.
 
-Reads a line with n and d, the rows and the targets as doubles; then, for each further line, fits once and
-prints the seconds it took. At the end of input prints the coefficients."""
+The program reads a line with n and d, then the rows and the targets as doubles. For each further line it fits
+once and prints the seconds of the fit. At the end of the input it prints the coefficients."""
 
 import sys
 import time

@@ -1,9 +1,10 @@
-//! The evidence lower bound of a sparse Gaussian process and its gradient against GPflow's SGPR, in one run.
+//! Benchmark of the evidence lower bound of a sparse Gaussian process and its gradient against GPflow's SGPR.
 //!
-//! `cargo bench --bench sparse_gp` prints a table. The reference needs a Python with GPflow: the one that
-//! `RIESZ_PYTHON` names, or `python3`; `-- --quick` does without. n = 100,000, d = 18, m = 500, a Gaussian
-//! kernel with a length scale a column, one thread. Runs of the two take turns; CPU seconds, and the ratio is
-//! that of the medians. Bounds must agree to 1e-9, gradients to 1e-5.
+//! `cargo bench --bench sparse_gp` prints a table. The reference runs in the Python that `RIESZ_PYTHON`
+//! names, or in `python3`, and needs GPflow; `-- --quick` skips it. Both sides use 100,000 rows of 18
+//! columns, 500 inducing points, a Gaussian kernel with a length scale for each column, and one thread. Runs
+//! of the two alternate. Times are CPU seconds, and the ratio is the ratio of medians. Bounds must agree to
+//! 1e-9, gradients to 1e-5.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -16,7 +17,7 @@ const D: usize = 18;
 const M: usize = 500;
 const RUNS: usize = 3;
 
-/// The reference, waiting to be told to run.
+/// The running reference process, which evaluates once for each line of its input.
 struct Reference {
     child: Child,
     stdin: ChildStdin,
@@ -47,7 +48,8 @@ impl Reference {
         Some(line(&mut self.stdout)?[0])
     }
 
-    /// Ends the input, which makes the reference print its memory, the bound and the gradient.
+    /// Ends the input, so that the reference prints its peak memory, the bound and the gradient, and returns
+    /// them.
     fn numbers(self) -> Option<Vec<f64>> {
         let Self { mut child, stdin, mut stdout } = self;
         drop(stdin);
@@ -57,7 +59,7 @@ impl Reference {
     }
 }
 
-/// One line of numbers.
+/// Reads one line of numbers.
 fn line(from: &mut impl BufRead) -> Option<Vec<f64>> {
     let mut line = String::new();
     from.read_line(&mut line).ok()?;
@@ -70,14 +72,14 @@ fn median(mut runs: Vec<f64>) -> f64 {
     runs[runs.len() / 2]
 }
 
-/// CPU seconds of this process so far, on Linux.
+/// CPU seconds of this process so far; Linux only.
 fn seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
     fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
-/// The most memory that this process held so far, in bytes, on Linux.
+/// Peak memory of this process so far, in bytes; Linux only.
 fn peak() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -92,7 +94,7 @@ fn main() {
         ((state >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
     };
     let mut normal = || (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos();
-    // Columns that go together, as columns do.
+    // Columns are correlated, like columns of real data.
     let rows: Vec<Vec<f64>> = (0..N)
         .map(|_| {
             let common = normal();

@@ -1,10 +1,10 @@
-"""The evidence lower bound of a sparse Gaussian process, with its gradient, by GPflow's SGPR: a Gaussian
-kernel with a length scale a column.
+"""The evidence lower bound of a sparse Gaussian process and its gradient by GPflow's SGPR, for a Gaussian
+kernel with a length scale for each column.
 
-Reads a line with n, d and m, then as doubles the rows, the targets, the inducing points, and the logarithms
-of the kernel's scale, its length scales and the noise. For each further line evaluates once and prints the
-CPU seconds it took. At the end of input prints its peak memory in bytes, the bound and its gradient in these
-logarithms."""
+The program reads a line with n, d and m. Then it reads, as doubles, the rows, the targets, the inducing
+points, and the logarithms of the kernel's scale, its length scales and the noise. For each further line it
+evaluates once and prints the CPU seconds of the evaluation. At the end of the input it prints its peak memory
+in bytes, the bound, and the gradient of the bound by these logarithms."""
 
 import os
 import resource
@@ -26,7 +26,7 @@ def main():
     n, d, m = map(int, sys.stdin.buffer.readline().split())
     numbers = np.frombuffer(sys.stdin.buffer.read(8 * (n * d + n + m * d + d + 2)))
     x, y, points, theta = np.split(numbers, np.cumsum([n * d, n, m * d]))
-    # As little as riesz adds to the diagonal.
+    # The same jitter as riesz adds to the diagonal.
     gpflow.config.set_default_jitter(1e-10 * np.exp(theta[0]))
     kernel = gpflow.kernels.SquaredExponential(variance=np.exp(theta[0]), lengthscales=np.exp(theta[1:-1]))
     model = gpflow.models.SGPR(
@@ -41,13 +41,13 @@ def main():
             value = model.elbo()
         return value, tape.gradient(value, [p.unconstrained_variable for p in parameters])
 
-    # The first call makes the graph.
+    # The first call builds the graph.
     value, slopes = evaluate()
     for _ in sys.stdin.buffer:
         start = time.process_time()
         value, slopes = evaluate()
         print(time.process_time() - start, flush=True)
-    # From the variables that GPflow optimises to logarithms.
+    # Convert from GPflow's unconstrained variables to logarithms of the parameters.
     with tf.GradientTape() as tape:
         logs = [tf.math.log(p.transform(p.unconstrained_variable)) for p in parameters]
         total = tf.add_n([tf.reduce_sum(log) for log in logs])

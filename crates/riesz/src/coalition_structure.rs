@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::table::Players;
 
-/// A player by its name, or a union of players and unions. As JSON, names and lists of lists:
+/// A player, given by its name, or a union of players and unions. As JSON, names and lists of lists:
 /// `[["s1", "s2", "s3"], ["age", "sex"]]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum CoalitionStructure {
     /// A player.
     Player(String),
-    /// Who stands together.
+    /// A union, given by its members.
     Of(Vec<CoalitionStructure>),
 }
 
-/// A coalition structure with players as numbers.
+/// A coalition structure with players given by their indices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CoalitionTree {
     Player(usize),
@@ -26,10 +26,11 @@ pub(crate) enum CoalitionTree {
 }
 
 impl CoalitionStructure {
-    /// The tree of `unions` over all players of `groups`, where unnamed players form unions of their own.
+    /// The tree of `unions` over all players of `groups`. Every player that no union names is a union on its
+    /// own.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a name that is no player's or stands twice, and for a union of nobody.
+    /// [`Error::Parameter`] for a name that is no player's or occurs twice, and for an empty union.
     pub(crate) fn tree(unions: &[Self], groups: &Players) -> Result<CoalitionTree> {
         let mut seen = HashSet::new();
         let mut top =
@@ -45,20 +46,20 @@ impl CoalitionStructure {
                 let Some(player) = player else {
                     let names: Vec<&str> =
                         groups.players().iter().take(10).map(|p| p.name.as_str()).collect();
-                    let allowed = format!("unions are made of the players, such as {}", names.join(", "));
+                    let allowed = format!("unions consist of players, such as {}", names.join(", "));
                     return Err(Error::parameter("unions", format!("'{name}'"), allowed));
                 };
                 if !seen.insert(player) {
                     return Err(Error::parameter(
                         "unions",
                         format!("'{name}'"),
-                        "a player stands in one union",
+                        "a player belongs to one union only",
                     ));
                 }
                 Ok(CoalitionTree::Player(player))
             }
             Self::Of(members) if members.is_empty() => {
-                Err(Error::parameter("unions", "[]", "a union has members"))
+                Err(Error::parameter("unions", "[]", "a union needs at least one member"))
             }
             Self::Of(members) => {
                 let subtrees = members.iter().map(|member| member.resolve(groups, seen));
@@ -69,20 +70,20 @@ impl CoalitionStructure {
 }
 
 impl CoalitionTree {
-    /// The tree restricted to the players for which `active` gives a position; `None` if there are none.
+    /// The tree restricted to the players for which `active` returns a position; `None` if there are none.
     pub(crate) fn restricted(&self, active: &dyn Fn(usize) -> Option<usize>) -> Option<Self> {
         match self {
             Self::Player(player) => active(*player).map(Self::Player),
             Self::CoalitionStructure(members) => {
                 let mut subtrees: Vec<Self> =
                     members.iter().filter_map(|member| member.restricted(active)).collect();
-                // A union of one is that one.
+                // A union of one member is replaced by the member.
                 if subtrees.len() > 1 { Some(Self::CoalitionStructure(subtrees)) } else { subtrees.pop() }
             }
         }
     }
 
-    /// Its players as bits, where there are few.
+    /// The players as a bit set; for at most as many players as a `usize` has bits.
     pub(crate) fn bits(&self) -> usize {
         match self {
             Self::Player(player) => 1 << player,
@@ -120,7 +121,7 @@ mod tests {
             Some(CoalitionTree::CoalitionStructure(vec![player(1), player(0)]))
         );
         assert_eq!(tree.restricted(&|_| None), None);
-        for (text, word) in [(r#"["x"]"#, "'x'"), (r#"[["a", "a"]]"#, "one union"), ("[[]]", "members")] {
+        for (text, word) in [(r#"["x"]"#, "'x'"), (r#"[["a", "a"]]"#, "one union"), ("[[]]", "member")] {
             assert!(parse(text).unwrap_err().to_string().contains(word), "{text}");
         }
     }

@@ -1,20 +1,23 @@
-//! Cancellation and progress of long work: it can be stopped within a second, and reports its progress.
+//! Cancellation and progress of long computations: they can be stopped within a second, and report their
+//! progress.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::error::{Error, Result};
 
-/// Multiplications that take a small fraction of a second.
+/// Number of multiplications that take a small fraction of a second.
 pub(crate) const CHUNK_COST: usize = 1 << 28;
 
+/// Checks whether the work was cancelled.
+///
 /// # Errors
-/// [`Error::Interrupted`] once `stop` is set.
+/// [`Error::Interrupted`] if `stop` is set.
 pub(crate) fn check_cancelled(stop: &AtomicBool) -> Result<()> {
     if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
 }
 
-/// The progress of work, for another thread to read.
+/// The progress of a computation, which another thread may read.
 #[derive(Debug, Default)]
 pub struct Progress {
     completed: AtomicUsize,
@@ -22,25 +25,25 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// The share that is done, from 0 to 1; 0 where nobody knows how much there is to do.
+    /// The completed share, from 0 to 1; 0 if the total is unknown.
     pub fn share(&self) -> f64 {
         let (done, total) = (self.steps(), self.total.load(Ordering::Relaxed));
         if total == 0 { 0.0 } else { (done as f64 / total as f64).min(1.0) }
     }
 
-    /// The steps that are done.
+    /// The number of completed steps.
     pub fn steps(&self) -> usize {
         self.completed.load(Ordering::Relaxed)
     }
 
-    /// Work of so many steps begins.
+    /// Starts a computation of `total` steps.
     pub(crate) fn start(&self, total: usize) {
         self.completed.store(0, Ordering::Relaxed);
         self.total.store(total, Ordering::Relaxed);
     }
 }
 
-/// Where work looks whether it is to go on, and says how far it is.
+/// Access to the cancellation flag and the progress of a computation.
 #[derive(Clone, Copy)]
 pub(crate) struct RunControl<'w> {
     pub(crate) stop: &'w AtomicBool,
@@ -55,24 +58,24 @@ impl RunControl<'_> {
         RunControl { stop: &STOP, progress: &PROGRESS }
     }
 
-    /// See [`check`].
+    /// Checks for cancellation; see [`check_cancelled`].
     pub(crate) fn check_cancelled(self) -> Result<()> {
         check_cancelled(self.stop)
     }
 
-    /// A step is done.
+    /// Counts one completed step.
     pub(crate) fn step(self) {
         self.steps(1);
     }
 
-    /// Several steps are done.
+    /// Counts several completed steps.
     pub(crate) fn steps(self, steps: usize) {
         self.progress.completed.fetch_add(steps, Ordering::Relaxed);
     }
 }
 
-/// Does `work` on `0..count`, each of which costs so many multiplications, in parts between which it can be
-/// stopped.
+/// Applies `work` to the range `0..count` in parts, and checks for cancellation between them. Each element
+/// costs `cost` multiplications.
 ///
 /// # Errors
 /// [`Error::Interrupted`].

@@ -1,5 +1,5 @@
-//! One error type for the library. Every variant carries the data that names the culprit, and its message
-//! says what is wrong, where, and what to do about it.
+//! The error type of the library. Every variant holds the data that identify the culprit. Its message says
+//! what is wrong, where, and how to fix it.
 
 use thiserror::Error;
 
@@ -8,11 +8,11 @@ pub use crate::refusal::IdentificationError;
 /// The result of every fallible call in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The errors of the library. Rows and columns are counted from 0 in the fields; messages count rows from 1.
+/// The errors of the library. Fields count rows and columns from 0; messages count rows from 1.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is nothing to work on.
+    /// An input that is empty or too small.
     #[error("{subject} is {}: at least {needed} {unit} \
              needed", if *needed == 1 { "empty" } else { "too small" })]
     TooFew {
@@ -33,7 +33,7 @@ pub enum Error {
         /// The offending number.
         value: f64,
     },
-    /// Two things whose sizes must agree do not.
+    /// A size that differs from the expected one.
     #[error("{subject} has {actual} {unit}, but {expected} are expected ({why})")]
     Shape {
         /// The subject with the wrong size.
@@ -44,15 +44,15 @@ pub enum Error {
         expected: usize,
         /// The actual size.
         actual: usize,
-        /// Where the expectation comes from.
+        /// The reason for the expected size.
         why: String,
     },
-    /// A column that is needed is not there.
+    /// A name that is not among the columns.
     #[error("there is no column '{name}'; the columns are: {known}")]
     UnknownColumn {
-        /// The name that was asked for.
+        /// The unknown name.
         name: String,
-        /// The names there are, joined by commas.
+        /// The existing names, joined by commas.
         known: String,
     },
     /// Two columns, players or outputs share a name.
@@ -61,7 +61,7 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// A categorical value that was not there when the model was fitted.
+    /// A categorical level that was not in the training data.
     #[error("row {}: column '{column}' is '{level}', which the model has not seen; it knows: \
              {known}", row + 1)]
     UnseenLevel {
@@ -74,7 +74,7 @@ pub enum Error {
         /// The known levels, joined by commas.
         known: String,
     },
-    /// A column holds text where numbers are needed, or the reverse.
+    /// A column of text where numbers are needed, or of numbers where text is needed.
     #[error("column '{column}' holds {actual}, but the model was fitted on {expected} there")]
     WrongKind {
         /// Column name.
@@ -84,14 +84,14 @@ pub enum Error {
         /// The expected content.
         expected: &'static str,
     },
-    /// A cell of a column that cannot be used.
+    /// A cell that cannot be used.
     #[error("row {} of column '{column}' is {}: {problem}", row + 1, quoted(value))]
     Cell {
         /// Row, from 0.
         row: usize,
         /// Column name.
         column: String,
-        /// The cell; empty where it is missing.
+        /// The cell; empty if it is missing.
         value: String,
         /// The problem and its remedy.
         problem: String,
@@ -103,10 +103,10 @@ pub enum Error {
         name: String,
         /// The value given.
         value: String,
-        /// The range that is allowed, in words.
+        /// The allowed values, in words.
         allowed: String,
     },
-    /// A setting that has no use in the question that it is given for.
+    /// A setting that has no effect in the question for which it is given.
     #[error("{setting} belongs to {belongs}: leave it out")]
     Unused {
         /// The setting's name.
@@ -114,7 +114,7 @@ pub enum Error {
         /// The kind of question that the setting belongs to.
         belongs: String,
     },
-    /// A matrix that should be positive definite is not, even after the largest jitter.
+    /// A matrix that is not positive definite, even with the largest jitter.
     #[error(
         "the {size}x{size} {matrix} is not positive definite, even with {jitter:.1e} added to its diagonal: \
          raise the ridge, noise or alpha, remove duplicate rows, or check the kernel's parameters"
@@ -122,12 +122,13 @@ pub enum Error {
     NotPositiveDefinite {
         /// The name of the matrix.
         matrix: &'static str,
-        /// Its size.
+        /// Its number of rows.
         size: usize,
         /// The largest jitter tried.
         jitter: f64,
     },
-    /// The kernel ties several players together, so the product-game formulas do not hold.
+    /// A factor that is a joint function of columns of different players, so that the product-game formulas
+    /// do not hold.
     #[error(
         "no exact values: the factor {factor} ties the columns {columns} together, and they belong to \
          different players; make them one player (a group), or use a kernel that is a product over columns \
@@ -136,10 +137,10 @@ pub enum Error {
     NotProduct {
         /// The factor, as a formula.
         factor: String,
-        /// The columns it ties together.
+        /// The columns that the factor reads.
         columns: String,
     },
-    /// A target that cannot be learnt from.
+    /// A target from which a model cannot be learnt.
     #[error("the target '{name}' {problem}")]
     Target {
         /// The target's name.
@@ -147,7 +148,7 @@ pub enum Error {
         /// The problem and its remedy.
         problem: String,
     },
-    /// An iterative method did not reach its tolerance.
+    /// An iterative method that did not reach its tolerance.
     #[error("{method} did not converge in {iterations} iterations (last change {change:.2e}): {remedy}")]
     NotConverged {
         /// The method.
@@ -159,7 +160,7 @@ pub enum Error {
         /// The remedy.
         remedy: &'static str,
     },
-    /// A file's content that cannot be understood.
+    /// File content that cannot be parsed.
     #[error("{format}, line {line}: {problem}")]
     Parse {
         /// The file format.
@@ -169,27 +170,27 @@ pub enum Error {
         /// The problem and its remedy.
         problem: String,
     },
-    /// A model or explanation file written by another program or a newer version.
+    /// A model or explanation file that another program or a newer version wrote.
     #[error("{problem}")]
     Format {
         /// The problem and its remedy.
         problem: String,
     },
-    /// More memory would be taken than there is.
+    /// Work that needs more memory than is free.
     #[error(
-        "{subject} takes {:.1} GB of memory, and {:.1} GB are free: use fewer reference rows, or learn \
+        "{subject} needs {:.1} GB of memory, but only {:.1} GB are free: use fewer reference rows, or learn \
          through landmarks or random features",
         needed / 1e9, *available as f64 / 1e9
     )]
     Memory {
-        /// The subject that takes the memory.
+        /// The subject that needs the memory.
         subject: String,
-        /// Bytes that are needed.
+        /// Bytes needed.
         needed: f64,
-        /// Bytes that there are.
+        /// Bytes available.
         available: u64,
     },
-    /// A causal question that the graph and what was measured do not answer.
+    /// A causal question that the graph and the measured variables do not identify.
     #[error("{0}")]
     Causal(Box<IdentificationError>),
     /// The caller asked to stop.
@@ -206,23 +207,59 @@ pub enum Error {
 }
 
 impl Error {
-    /// A causal question without an answer.
+    /// The error for a causal question that is not identified.
     pub(crate) fn causal(refusal: IdentificationError) -> Self {
         Self::Causal(Box::new(refusal))
     }
 
-    /// A parameter outside its range.
+    /// Creates [`Error::TooFew`].
+    pub fn too_few(subject: impl Into<String>, needed: usize, unit: &'static str) -> Self {
+        Self::TooFew { subject: subject.into(), needed, unit }
+    }
+
+    /// Creates [`Error::NotFinite`].
+    pub fn not_finite(row: usize, column: impl Into<String>, value: f64) -> Self {
+        Self::NotFinite { row, column: column.into(), value }
+    }
+
+    /// Creates [`Error::Shape`].
+    pub fn shape(
+        subject: impl Into<String>,
+        unit: &'static str,
+        expected: usize,
+        actual: usize,
+        why: impl Into<String>,
+    ) -> Self {
+        Self::Shape { subject: subject.into(), unit, expected, actual, why: why.into() }
+    }
+
+    /// Creates [`Error::Target`].
+    pub fn target(name: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::Target { name: name.into(), problem: problem.into() }
+    }
+
+    /// Creates [`Error::Format`].
+    pub fn format(problem: impl Into<String>) -> Self {
+        Self::Format { problem: problem.into() }
+    }
+
+    /// Creates [`Error::Overflow`].
+    pub fn overflow(subject: impl Into<String>, remedy: &'static str) -> Self {
+        Self::Overflow { subject: subject.into(), remedy }
+    }
+
+    /// The error for a parameter outside its range.
     pub fn parameter(name: impl Into<String>, value: impl ToString, allowed: impl Into<String>) -> Self {
         Self::Parameter { name: name.into(), value: value.to_string(), allowed: allowed.into() }
     }
 }
 
-/// A cell for a message.
+/// A cell in quotation marks for a message.
 fn quoted(cell: &str) -> String {
     if cell.is_empty() { "empty".into() } else { format!("'{cell}'") }
 }
 
-/// Checks a size: [`Error::Shape`] unless it is the expected one.
+/// Checks a size: [`Error::Shape`] if it differs from the expected size.
 pub(crate) fn sized(
     subject: &str,
     unit: &'static str,
@@ -236,13 +273,22 @@ pub(crate) fn sized(
     Err(Error::Shape { subject: subject.into(), unit, expected, actual, why: why.into() })
 }
 
-/// The error for a setting that has no effect with what it was given for; `belongs` says with what it has
-/// one.
+/// Checks that no name is used twice.
+pub(crate) fn check_distinct<'n>(names: impl IntoIterator<Item = &'n String>) -> Result<()> {
+    let mut names: Vec<&String> = names.into_iter().collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(Error::DuplicateName { name: pair[0].clone() }),
+        None => Ok(()),
+    }
+}
+
+/// The error for a setting that has no effect here; `belongs` names the questions in which it has an effect.
 pub(crate) fn unused(setting: &str, belongs: &str) -> Error {
     Error::Unused { setting: setting.into(), belongs: belongs.into() }
 }
 
-/// Names for a message, separated by commas: the first twenty, and how many there are.
+/// Names for a message, separated by commas: at most the first twenty, then their total number.
 pub fn listed<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
     const SHOWN: usize = 20;
     let mut text = String::new();

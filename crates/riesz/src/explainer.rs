@@ -1,4 +1,4 @@
-//! Explainers: they turn a model and a [`Question`] into an [`Explanation`].
+//! Explainers, which compute the [`Explanation`] that a [`Question`] asks for, from a model.
 
 mod coalition_outputs;
 mod engine;
@@ -9,7 +9,6 @@ mod predictions;
 mod probability_engine;
 mod product_engine;
 mod robustness;
-mod top_interactions;
 mod value_covariance;
 
 use std::sync::Arc;
@@ -17,10 +16,11 @@ use std::sync::atomic::AtomicBool;
 
 use crate::attribution::observational::ObservationalGame;
 use crate::attribution::sampled_shapley::{Budget, SampleState};
+use crate::attribution::top_pair_search::SearchLimits;
 use crate::coalition_structure::CoalitionStructure;
 use crate::control::Progress;
 use crate::error::{Error, Result};
-use crate::explanation::{Dispersion, Explanation, Uncertainty};
+use crate::explanation::{Dispersion, Explanation, TopInteractions, Uncertainty};
 use crate::game::{ConditionalModel, Game};
 use crate::index::ValueIndex;
 use crate::kernel_model::KernelExpansion;
@@ -36,42 +36,42 @@ pub use predictions::PredictionFunction;
 use probability_engine::ProbabilityEngine;
 use product_engine::ProductEngine;
 
-/// The largest number of sets that get values in a row.
+/// The largest number of sets of players whose values a row may have.
 const MAX_SETS: usize = 1 << 24;
 
-/// Answers one question about rows of one model.
+/// Computes the answer to one question about rows of one model.
 pub struct Explainer<'m> {
     engine: Box<dyn GameEngine + 'm>,
     model: &'m KernelExpansion,
-    /// The budget of the question, for engines that sample coalitions.
+    /// The question's budget of coalitions, for engines that sample them.
     budget: Budget,
-    /// Whether values are to come with their covariance.
+    /// Whether values come with their covariance.
     with_covariance: bool,
     posterior: Option<Posterior<'m>>,
 }
 
 /// The reason why the covariance that was requested cannot be computed.
-const NO_POSTERIOR: &str = "this model holds no posterior, which says how sure values are: fit a Gaussian \
-                            process and save it with its posterior ('riesz fit --model gp --posterior', in \
-                            Python save(path, posterior=True)), or ridge or logistic regression or a \
-                            support vector machine with bootstrap";
+const NO_POSTERIOR: &str = "this model holds no posterior, from which the uncertainty of values is \
+                            computed: fit a Gaussian process and save it with its posterior ('riesz fit \
+                            --model gp --posterior', in Python save(path, posterior=True)), or fit ridge or \
+                            logistic regression or a support vector machine with bootstrap";
 
 impl<'m> Explainer<'m> {
-    /// Prepares to ask `question` of `model`; a [`Game`] alone is the question for one player a column. Cost
-    /// O(n · background · d) for games with a background; for the observational game O(reference² · d), and
-    /// that of choosing a ridge where none is given.
+    /// Creates an explainer of `model` for `question`; a [`Game`] converts to a question with one player per
+    /// column. Cost O(n · background · d) for games with a background. For the observational game
+    /// O(reference² · d), plus the choice of the ridge where none is given.
     ///
     /// # Errors
-    /// [`Error::NotProduct`] if the kernel ties columns of different players together, which the
-    /// observational game allows, as do the others that take rows where a polynomial of degree 20 at most is
-    /// a term of its own, for which the functional game is an
-    /// [`Error::Parameter`]; and whatever is wrong with the background, baseline or reference.
+    /// [`Error::NotProduct`] if a factor of the kernel ties columns of different players together. The
+    /// observational game allows this; so do the games with a background or a baseline for polynomials of
+    /// degree at most 20 that are a term alone, for which the functional game is an [`Error::Parameter`].
+    /// Also the errors of an invalid background, baseline or reference.
     pub fn new(model: &'m KernelExpansion, question: impl Into<Question>) -> Result<Self> {
         Self::new_with_control(model, question, Arc::default())
     }
 
-    /// An explainer whose preparation and later work fail with [`Error::Interrupted`] soon after `stop`
-    /// becomes true, however many rows are passed.
+    /// Creates an explainer whose preparation and later work fail with [`Error::Interrupted`] soon after
+    /// `stop` becomes true, for any number of rows.
     ///
     /// # Errors
     /// As [`new`](Self::new); [`Error::Interrupted`].
@@ -89,15 +89,15 @@ impl<'m> Explainer<'m> {
         if covered != model.support_points.width()
             || groups.player_of_column(model.support_points.width()).contains(&usize::MAX)
         {
-            return Err(Error::Shape {
-                subject: "the list of players".into(),
-                unit: "columns",
-                expected: model.support_points.width(),
-                actual: covered,
-                why: "every column of the model belongs to one player".into(),
-            });
+            return Err(Error::shape(
+                "the list of players",
+                "columns",
+                model.support_points.width(),
+                covered,
+                "every column of the model belongs to one player",
+            ));
         }
-        // The strongest of too many pairs can be found.
+        // For more pairs than a row can hold, the strongest ones can still be found.
         if index.order() > 2 {
             check_sets(index, groups.players().len())?;
         }
@@ -138,14 +138,14 @@ impl<'m> Explainer<'m> {
         Ok(Self { engine, model, budget, with_covariance: covariance, posterior: None })
     }
 
-    /// Adds the posterior of the model, which a question for the covariance of values
-    /// ([`Question::covariance`](crate::Question::covariance)) needs; other questions ignore it.
+    /// Adds the posterior of the model, which questions with covariances of values
+    /// ([`Question::covariance`](crate::Question::covariance)) need; other questions ignore it.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a question that takes one where there is none, in the functional game under a
-    /// prior, in the observational game where values are estimated or f is skew, in that and the game of
-    /// independent parts of more than 12 players, and for an index of sets or unions; as
-    /// [`Posterior::new`].
+    /// [`Error::Parameter`] if the question needs covariances and `covariance` is `None`, or if they do not
+    /// exist: in the functional game under a prior; in the observational game for estimated values or a skew
+    /// f; in the observational game and the game of independent parts for more than 12 players; and for an
+    /// index of sets or unions. Also as [`Posterior::new`].
     pub fn with_posterior(mut self, covariance: Option<&'m PosteriorCovariance>) -> Result<Self> {
         if self.with_covariance {
             let covariance = covariance.ok_or_else(|| Error::parameter("covariance", true, NO_POSTERIOR))?;
@@ -156,7 +156,7 @@ impl<'m> Explainer<'m> {
         Ok(self)
     }
 
-    /// The functional game: an absent feature's kernel factor is 1.
+    /// Creates an explainer for the functional game: an absent feature's kernel factor is 1.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -164,7 +164,8 @@ impl<'m> Explainer<'m> {
         Self::new(model, Game::Functional)
     }
 
-    /// Against one reference row, a table of one row.
+    /// Creates an explainer for the baseline game: absent features have the values of `point`, a table of one
+    /// row.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -172,7 +173,8 @@ impl<'m> Explainer<'m> {
         Self::new(model, Game::Baseline { point: point.clone() })
     }
 
-    /// Against background rows, equally weighted.
+    /// Creates an explainer for the interventional game: absent features have the values of the rows of
+    /// `background`, equally weighted.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -180,7 +182,8 @@ impl<'m> Explainer<'m> {
         Self::new(model, Game::Interventional { background: background.clone().into() })
     }
 
-    /// Given the present features, with conditional distributions learnt from the model's own support points.
+    /// Creates an explainer for the observational game, with conditional distributions learnt from the
+    /// model's own support points.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -188,14 +191,14 @@ impl<'m> Explainer<'m> {
         Self::new(model, Game::observational(model))
     }
 
-    /// This explainer on another instruction set, for comparisons.
+    /// Sets the instruction set, for comparisons.
     pub fn with_isa(mut self, isa: Isa) -> Self {
         self.engine.set_isa(isa);
         self
     }
 
-    /// This explainer, which reports in `progress` how many of the rows of the last call are done. Games that
-    /// value coalitions do not report it.
+    /// Sets the counter that reports how many rows of the last call are done. Games that value coalitions do
+    /// not report it.
     pub fn with_progress(mut self, progress: Arc<Progress>) -> Self {
         self.engine.set_progress(progress);
         self
@@ -206,7 +209,7 @@ impl<'m> Explainer<'m> {
         self.engine.players()
     }
 
-    /// The game's value with all players absent, one an output.
+    /// The game's value with all players absent, for each output.
     pub fn base_values(&self) -> &[f64] {
         self.engine.base_values()
     }
@@ -216,56 +219,56 @@ impl<'m> Explainer<'m> {
         self.engine.describe_absence()
     }
 
-    /// Whether values are found from coalitions, as many as a [`Budget`] allows.
+    /// Whether values are computed from coalitions, whose number a [`Budget`] limits.
     pub fn samples_coalitions(&self) -> bool {
         self.engine.samples_coalitions()
     }
 
-    /// The number of rows to pass in one call: more rows only use more memory, and fewer rows, in games that
-    /// value coalitions, repeat work.
+    /// The number of rows to pass in one call. More rows only use more memory; fewer rows repeat work in
+    /// games that value coalitions.
     pub fn max_batch_rows(&self) -> usize {
         self.engine.max_batch_rows(self.with_covariance)
     }
 
-    /// The values of `players`, each named once by its number, in each of `rows` as linear functions of the
-    /// model's coefficients: for each of the players a matrix (support points × rows) whose entry (i, r) is
-    /// the contribution of a coefficient 1 of support point i to the player's value in row r, for every
-    /// output alike. For regularisers, posterior covariances and all other uses of the functional rather than
-    /// its value.
+    /// Returns the values of `players` (distinct player numbers) in each of `rows` as linear functions of the
+    /// model's coefficients. For each of these players a matrix (support points × rows) has at (i, r) the
+    /// contribution of a coefficient 1 of support point i to the player's value in row r, the same for every
+    /// output. Regularisers and posterior covariances need this functional rather than its value.
     ///
-    /// Cost: that of explaining the rows, whatever the number of players, and 8 bytes for each player,
-    /// support point and row; in the game of independent parts O(2^players · players) for each support point
-    /// and row. Under the observational game that of explaining the rows and a matrix product of the
-    /// reference with the support points for each coalition, once a player. It takes all coalitions of up to
-    /// 16 players whatever the [`Budget`], and of more players if they fit; else it is estimated from a
-    /// sample as large as the budget (its standard error is not looked at), see
-    /// [`sampled_functionals`](Self::sampled_functionals).
+    /// Cost that of explaining the rows, for any number of players, and 8 bytes for each player, support
+    /// point and row. In the game of independent parts O(2^players · players) for each support point and row.
+    /// In the observational game that of explaining the rows, and for each player and coalition a matrix
+    /// product of the reference with the support points. The observational game uses all coalitions of up to
+    /// 16 players whatever the [`Budget`], and of more players if the budget holds them. Otherwise the
+    /// functionals are estimated from a sample of the size of the budget, which ignores the requested
+    /// standard error; see [`sampled_functionals`](Self::sampled_functionals).
     ///
     /// # Errors
-    /// As [`explain`](Self::explain); [`Error::Parameter`] for a player that is not there or named twice, or
-    /// a budget that is too small for a sample;
-    /// [`Error::NotProduct`].
+    /// As [`explain`](Self::explain); [`Error::Parameter`] for a player that does not exist or is repeated,
+    /// or a budget that is too small for a sample; [`Error::NotProduct`].
     pub fn functionals(&self, rows: &Table, players: &[usize]) -> Result<Vec<Matrix>> {
         let count = self.groups().players().len();
         for (position, &player) in players.iter().enumerate() {
             if player >= count || players[..position].contains(&player) {
-                let allowed = format!("there are {count} players, from 0, each of which is named once");
+                let allowed = format!(
+                    "players are numbered from 0, there are {count} of them, and each may occur once"
+                );
                 return Err(Error::parameter("player", player, allowed));
             }
         }
         self.engine.functionals(rows, players)
     }
 
-    /// The values of all players in each of `rows` (Shapley's, Banzhaf's or Beta-Shapley values, as the
-    /// question's index says) as functionals of f, for a [`Posterior`] of the same model: that of player j in
-    /// row r is number `r * players + j`. Their joint covariance under the posterior says how sure values
-    /// are, which of two is larger, and more by
-    /// [`sampling`](crate::Posterior::sample); their means are the values. Exact to rounding, of which there
-    /// is no bound here.
+    /// Returns the values of all players in each of `rows` (Shapley, Banzhaf or Beta-Shapley values, by the
+    /// question's index) as functionals of f, for a [`Posterior`] of the same model. Player j in row r has
+    /// the functional number `r * players + j`. The joint covariance of these functionals under the posterior
+    /// is the uncertainty of the values and of their differences; [`sampling`](crate::Posterior::sample)
+    /// gives any other statistic. Their means are the values, exact up to rounding, for which there is no
+    /// bound.
     ///
     /// Cost that of [`functionals`](Self::functionals), and O(reference² · players² · nodes²) for each pair
-    /// of rows, where nodes is at most half the number of players: hand over one row at a time where rows are
-    /// not compared.
+    /// of rows, where nodes is at most half the number of players. Pass one row at a time where rows are not
+    /// compared.
     ///
     /// ```
     /// use riesz::fit::GaussianProcess;
@@ -284,37 +287,38 @@ impl<'m> Explainer<'m> {
     /// # Ok::<(), riesz::Error>(())
     /// ```
     ///
-    /// Of a skew f, whose [covariance](crate::PosteriorCovariance::skew_swap) says which columns change
-    /// places, they are told by an explainer [with its posterior](Self::with_posterior).
+    /// For a skew f, whose [covariance](crate::PosteriorCovariance::skew_swap) lists the columns to swap, the
+    /// explainer must have [its posterior](Self::with_posterior).
     ///
-    /// Under the observational game they are sums of values of f, by the
+    /// In the observational game the functionals are sums of values of f, with the
     /// [weights](crate::embedding::ConditionalMeanEmbeddings::weights) of the reference rows given each
-    /// coalition (for a kernel without a factor a player f at the reference rows, else at these with the
-    /// players that are given taken from the row): for up to 12 players, all of whose coalitions the
-    /// [`Budget`] holds, at O(3^players · reference²) a pair of rows, and 2^players times the cost of
-    /// weights. Weights are those that values are found with: what landmarks, random features and conjugate
-    /// gradients leave open is no part of what f does not know. In the game of independent parts, likewise,
-    /// they are sums over all combinations of the parts' rows, for up to 12 players at O(3^players ·
-    /// reference² + 4^players) a pair of rows, part and term of the kernel, with 8 · 4^players bytes; twice
-    /// these for a skew f.
+    /// coalition. Where the kernel has no factor of a player, f is taken at the reference rows, otherwise at
+    /// these rows with the present players' values of the explained row. Allowed are up to 12 players, whose
+    /// coalitions must all fit the [`Budget`]. Cost O(3^players · reference²) for each pair of rows, and
+    /// 2^players times that of the weights. The weights are those of the values; errors of landmarks, random
+    /// features and conjugate gradients are not part of the posterior uncertainty. In the game of independent
+    /// parts the functionals are sums over all combinations of the parts' rows, for up to 12 players. Cost
+    /// O(3^players · reference² + 4^players) for each pair of rows, part and term of the kernel, with 8 ·
+    /// 4^players bytes; twice as much for a skew f.
     ///
     /// # Errors
-    /// As [`explain`](Self::explain); [`Error::Parameter`] for the functional game, for observational values
-    /// that are estimated, for those of more players, and for an index of sets or unions.
+    /// As [`explain`](Self::explain); [`Error::Parameter`] for the functional game, for estimated
+    /// observational values, for too many players, and for an index of sets or unions.
     pub fn posterior_functionals(&self, rows: &Table) -> Result<Functionals> {
         let mirror = self.posterior.as_ref().and_then(Posterior::skew_swap);
         self.engine.posterior_functionals(rows, mirror)
     }
 
-    /// The effect of knowing each player on the posterior variance of f(x), for each output a matrix rows ×
-    /// (players + 1): Shapley values of the variance game, in which the value of a coalition is the posterior
-    /// variance of its own value in the explainer's game, `Var(E_b f(x_S, b_-S))`; and in the last column the
-    /// variance of the base value, of the empty coalition. A row sums to the [variance](Posterior::variance)
-    /// of f(x). Negative values reduce the uncertainty: features that move the row towards the data. Exact up
-    /// to rounding, relative to the prior's variance.
+    /// Returns the effect of each player's presence on the posterior variance of f(x), for each output a
+    /// matrix rows × (players + 1). Columns 0 to players - 1 have the Shapley values of the variance game, in
+    /// which a coalition S has the posterior variance of its value in the explainer's game,
+    /// `Var(E_b f(x_S, b_-S))`. The last column has the variance of the base value, that of the empty
+    /// coalition. Each row sums to the [variance](Posterior::variance) of f(x). A feature with a negative
+    /// value reduces the uncertainty: it moves the row towards the data. Exact up to rounding, relative to
+    /// the prior's variance.
     ///
-    /// Cost a row O((n · reference)² · players²) for each product of the kernel's sum with each other (in the
-    /// marginal-product game the reference counts once), and n³/3 once: for a baseline or few background
+    /// Cost for each row O((n · reference)² · players²) for each pair of the kernel's products, where the
+    /// marginal-product game counts the reference once, and n³/3 once. Suited to a baseline or few background
     /// rows.
     ///
     /// # Errors
@@ -327,57 +331,57 @@ impl<'m> Explainer<'m> {
         self.engine.variance_shares(rows, &posterior)
     }
 
-    /// The largest number of coalitions that [`functionals`](Self::functionals) samples; `None` where values
-    /// are not estimated.
+    /// The largest number of coalitions that [`functionals`](Self::functionals) samples; `None` where it does
+    /// not estimate.
     pub fn sampled_functionals(&self) -> Option<usize> {
         self.engine.sampled_functionals()
     }
 
-    /// For each output, a bound on how far any Shapley value, or other semivalue, of any row moves if each
-    /// column j of the row moves by at most `delta[j]` (for a categorical column: if it changes at all).
-    /// Proved, from the norm of the model in the space of its kernel, and therefore often far larger than
-    /// what happens. Cost O(n² d).
+    /// Returns, for each output, a bound on the change of any Shapley value or other semivalue of any row if
+    /// each column j of the row moves by at most `delta[j]` (for a categorical column: if it changes at all).
+    /// The bound follows from the norm of the model in the space of its kernel, and is often far larger than
+    /// actual changes. Cost O(n² d).
     ///
     /// Source: Chau, Hu, Gonzalez and Sejdinovic 2022, Theorem 6, with the constants that the triangle
     /// inequality gives.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for kernels that are not bounded, and for values of pairs and the functional and
-    /// marginal-product games, to which the theorem does not speak; [`Error::Shape`] unless there is one
-    /// number a column.
+    /// [`Error::Parameter`] for unbounded kernels, for values of pairs, and for the functional and
+    /// marginal-product games, which the theorem does not cover; [`Error::Shape`] unless `delta` has one
+    /// number per column.
     pub fn robustness(&self, delta: &[f64]) -> Result<Vec<f64>> {
         self.engine.robustness(delta)
     }
 
-    /// The values of every row of `rows`, whose columns are matched to the model's by name: those of the
-    /// question's index, Shapley values by default.
+    /// Returns the values of every row of `rows`, by the question's index (Shapley values by default).
+    /// Columns are matched to the model's by name.
     ///
-    /// Product games are exact: each value comes with a proved bound on quadrature and rounding error, and
-    /// the gap to the prediction. Cost a row O(reference rows · n · players · nodes), where nodes depends on
-    /// how unlike present and absent factors are (usually 5 to 30) and never exceeds half the number of
-    /// players; of a polynomial that ties players together it is half the degree, and from degree 5 on the
-    /// cost grows with the degree squared.
+    /// Product games are exact: each value has a proved bound on its quadrature and rounding error, and the
+    /// residual to the prediction is reported. Cost per row O(reference rows · n · players · nodes). The
+    /// number of nodes depends on how much present and absent factors differ; it is usually 5 to 30, and at
+    /// most half the number of players. For a polynomial that ties players together it is half the degree,
+    /// and from degree 5 on the cost grows with the degree squared.
     ///
-    /// If the question asks for them, values come with their covariance under the model's posterior: a row at
-    /// a time, at O(reference² · players² · nodes²) and O(n² · players) each; in the observational game and
-    /// that of independent parts at what [`posterior_functionals`](Self::posterior_functionals) says.
+    /// If the question asks for covariances, values come with their covariance under the model's posterior.
+    /// Each row costs O(reference² · players² · nodes²) and O(n² · players). For the observational game and
+    /// the game of independent parts see [`posterior_functionals`](Self::posterior_functionals).
     ///
-    /// The observational game is exact if its [`Budget`] holds all coalitions, and is estimated with standard
-    /// errors otherwise. Cost for each coalition O(reference³) once, and O(reference · (reference + n)) a
-    /// row; by conjugate gradients O(reference²) a row and step.
+    /// The observational game is exact if its [`Budget`] holds all coalitions; otherwise values are
+    /// estimated, with standard errors. Cost for each coalition O(reference³) once, and O(reference ·
+    /// (reference + n)) per row; by conjugate gradients O(reference²) per row and step.
     ///
     /// Work is shared by the threads of the ambient pool; results do not depend on their number.
     ///
     /// # Errors
     /// As [`Table::align_to`]; [`Error::Overflow`] if a value is not finite; [`Error::NotPositiveDefinite`]
-    /// for a ridge that is too small; [`Error::NotConverged`] for conjugate gradients that do not reach their
-    /// tolerance; [`Error::Parameter`] for a budget that is too small, and for a question for covariances
-    /// without a [posterior](Self::with_posterior).
+    /// if the ridge is too small; [`Error::NotConverged`] if conjugate gradients do not reach their
+    /// tolerance; [`Error::Parameter`] if the budget is too small, or if covariances are requested without a
+    /// [posterior](Self::with_posterior).
     pub fn explain(&self, rows: &Table) -> Result<Explanation> {
         self.attach_covariance(self.engine.explain(rows, self.budget, None)?, rows)
     }
 
-    /// Adds the covariance of values, where the question requests it.
+    /// Adds the covariance of the values if the question requests it.
     fn attach_covariance(&self, mut explanation: Explanation, rows: &Table) -> Result<Explanation> {
         if self.with_covariance {
             let posterior =
@@ -389,12 +393,57 @@ impl<'m> Explainer<'m> {
         Ok(explanation)
     }
 
-    /// Explains as [`explain`](Self::explain) with a budget, continuing from the coalitions that an earlier
-    /// call on the same rows valued, and storing them for a later call: the result is that of one call with
-    /// the larger budget. Product games, which value no coalitions, are explained anew.
+    /// Returns the `count` strongest pairs of each of `rows` by the absolute values of their interactions,
+    /// for an index of pairs. The result is exact, with a bound on the interactions of all unlisted pairs,
+    /// although most values are not computed. It serves any number of players; [`explain`](Self::explain)
+    /// would list 50 million pairs per row for 10,000 players.
+    ///
+    /// An interaction is at most the product of two numbers, one per player, that cost as much as Shapley
+    /// values. The search visits pairs in decreasing order of this product, until no other pair can be among
+    /// the strongest, or it has visited `limit` pairs. It visits few pairs if some players matter more than
+    /// others, or if a row differs from its reference in few columns, and all pairs if all players matter
+    /// equally. A visit costs O(reference rows · n); the value of a pair that may be among the strongest
+    /// costs that times the number of nodes. The search needs about 20 MB per thread besides the result, for
+    /// any number of pairs. For a polynomial that ties columns together, and for probabilities, the values of
+    /// all pairs are computed.
+    ///
+    /// ```
+    /// use riesz::{KernelExpansion, Explainer, Game, Kernel, Matrix, Question, Table};
+    ///
+    /// let points: Vec<Vec<f64>> = (0..20).map(|i| (0..300).map(|j| f64::from((i * j + i) % 7)).collect()).collect();
+    /// let lengthscales: Vec<f64> = (0..300).map(|j| 3.0 + f64::from(j)).collect();
+    /// let coef = Matrix::column_vector((0..20).map(|i| f64::from(i % 3) - 1.0).collect());
+    /// let model = KernelExpansion::new(Kernel::gaussian(&lengthscales), Table::from_rows(&points)?, coef, vec![0.0])?;
+    /// let question = Question::from(Game::Functional).with_index("k-sii".parse()?);
+    /// let top = Explainer::new(&model, question)?.top_interactions(&model.support_points.select_rows(&[3]), 5, None)?;
+    /// let strongest = top.of_row(0, 0);
+    /// assert!(strongest.pairs.len() == 5 && strongest.is_complete() && strongest.searched < 300 * 299 / 4);
+    /// # Ok::<(), riesz::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// As [`explain`](Self::explain); [`Error::Format`] for a sample of other rows or another explainer.
+    /// As [`explain`](Self::explain); [`Error::Parameter`] for an index of single
+    /// players or of larger sets, and for 0 pairs.
+    pub fn top_interactions(
+        &self,
+        rows: &Table,
+        count: usize,
+        limit: Option<usize>,
+    ) -> Result<TopInteractions> {
+        self.engine.check_pairs(count)?;
+        let limits = SearchLimits { count, limit: limit.unwrap_or(usize::MAX) };
+        if let Some(interactions) = self.engine.strongest_pairs(rows, limits)? {
+            return Ok(interactions);
+        }
+        TopInteractions::from_explanation(&self.explain(rows)?, count)
+    }
+
+    /// Explains as [`explain`](Self::explain) with `budget`. It continues from the coalitions in `sample`
+    /// that an earlier call on the same rows valued, and stores the new ones there. The result is that of one
+    /// call with the larger budget. Product games, which value no coalitions, start anew.
+    ///
+    /// # Errors
+    /// As [`explain`](Self::explain); [`Error::Format`] if `sample` is of other rows or another explainer.
     pub fn explain_from(
         &self,
         rows: &Table,
@@ -405,7 +454,7 @@ impl<'m> Explainer<'m> {
     }
 }
 
-/// Checks that a row has no more values than can be held.
+/// Checks that the number of values of a row does not exceed [`MAX_SETS`].
 fn check_sets(index: ValueIndex, players: usize) -> Result<()> {
     let order = index.order();
     if order > 1 && index.sets(players).is_none_or(|sets| sets > MAX_SETS) {

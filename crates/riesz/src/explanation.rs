@@ -27,41 +27,42 @@ pub use uncertainty::{Dispersion, Proportion, Uncertainty, UncertaintySource};
 pub enum Exactness {
     /// Exact up to rounding.
     Exact {
-        /// A proved bound on the error of each value and on the [residual](Explanation::residuals):
-        /// quadrature and rounding (rows × outputs), that of kernel factors included, however far apart rows
-        /// are and whatever cancels.
+        /// Proved bounds, rows × outputs, on the error of each value and on the
+        /// [residual](Explanation::residuals). They cover quadrature and rounding, including that of the
+        /// kernel factors, for any distance between rows and any cancellation.
         bound: Vec<f64>,
     },
     /// Estimated from samples.
     Estimated {
-        /// Standard error of each value, in the layout of [`Explanation::values`], such that the value ± 1.96
-        /// of it holds the truth about 95 times in 100 or more: it allows for few draws by Student's
-        /// quantile, and for what they may have missed.
+        /// Standard error of each value, in the layout of [`Explanation::values`]. The value ± 1.96 standard
+        /// errors covers the true value in about 95 % of samples or more. Standard errors allow for few draws
+        /// by Student's quantile, and for extreme draws that may have been missed.
         std_error: Vec<f64>,
         /// The sampling; `None` if the values come from a table that does not state it.
         #[serde(flatten)]
         sampling: Option<Sampling>,
     },
-    /// No bound is known: the values come from a file that does not say, or are exact to rounding alone.
+    /// No bound is known: the values come from a file that states none, or are exact up to rounding errors
+    /// without a bound.
     Unstated,
 }
 
 /// The sampling of estimated values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampling {
-    /// Number of evaluations of the game: rows that a function was asked about, or coalitions valued for all
-    /// rows together.
+    /// Number of evaluations of the game: rows passed to a prediction function, or coalitions evaluated for
+    /// all rows together.
     pub evaluations: usize,
     /// Seed of the sampler.
     pub seed: u64,
 }
 
-/// Where an explanation comes from.
+/// Provenance of an explanation: its game, model and run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Provenance {
     /// The game's name, for example `interventional`.
     pub game: String,
-    /// The meaning of an absent feature in this game, in a sentence.
+    /// Meaning of an absent feature in this game, as a sentence.
     pub absent: String,
     /// The model card: kind, kernel, number of support points, settings of the fit.
     pub model: Vec<CardEntry>,
@@ -69,21 +70,22 @@ pub struct Provenance {
     pub run: Vec<CardEntry>,
 }
 
-/// The games of what a model's output varies with, and of what takes off its loss.
+/// Names of the games that divide the variance of a model's output (Shapley effects) and the reduction of its
+/// loss (SAGE values).
 pub(crate) const VARIANCE_GAME: &str = "variance";
 pub(crate) const LOSS_GAME: &str = "sage";
 
-/// Values of `n` rows, `m` outputs and `s` sets of players: one set a player, unless
-/// [`subsets`](Self::subsets) lists others.
+/// Values of `n` rows, `m` outputs and `s` sets of players. Every player alone is a set, unless
+/// [`subsets`](Self::subsets) lists other sets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// Which value it is.
+    /// The value index, for example the Shapley value.
     #[serde(default)]
     pub index: ValueIndex,
     /// The players of the game.
     pub players: Vec<Player>,
-    /// The sets of players that values belong to, each in ascending order; `None` for every player alone, in
-    /// their order.
+    /// The sets of players that have values, each in ascending order; `None` if the sets are the single
+    /// players in their order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subsets: Option<Vec<Vec<usize>>>,
     /// Names of the model's outputs.
@@ -98,12 +100,12 @@ pub struct Explanation {
     pub data: Table,
     /// The number of each explained row in its source, from 0.
     pub row_numbers: Vec<usize>,
-    /// Exact or estimated, and how far off.
+    /// Exactness of the values, with error bounds or standard errors.
     pub exactness: Exactness,
     /// The posterior uncertainty of values; `None` where it is not stated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncertainty: Option<Uncertainty>,
-    /// Which duels the rows are; `None` where they are none, or nothing is said of who met.
+    /// The duel of each row; `None` if rows are not duels, or their items have no names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duels: Option<Vec<Duel>>,
     /// Model card and run.
@@ -111,6 +113,25 @@ pub struct Explanation {
 }
 
 impl Explanation {
+    /// Shapley values of all rows of `data` before numbers and provenance are set.
+    pub(crate) fn of_rows(players: &[Player], output_names: &[String], data: Table) -> Self {
+        Self {
+            index: ValueIndex::Shapley,
+            players: players.to_vec(),
+            subsets: None,
+            output_names: output_names.to_vec(),
+            values: Vec::new(),
+            base_values: Vec::new(),
+            predictions: Vec::new(),
+            row_numbers: (0..data.rows()).collect(),
+            data,
+            exactness: Exactness::Unstated,
+            uncertainty: None,
+            duels: None,
+            provenance: Provenance::default(),
+        }
+    }
+
     /// Number of explained rows.
     pub fn rows(&self) -> usize {
         self.data.rows()
@@ -143,14 +164,14 @@ impl Explanation {
         self.members(k).flat_map(|player| &player.columns).copied().collect()
     }
 
-    /// The values of row `i`, output `o`, one a set.
+    /// The values of row `i`, output `o`, one per set.
     pub fn row_values(&self, i: usize, o: usize) -> &[f64] {
         let s = self.sets();
         let start = (i * self.outputs() + o) * s;
         &self.values[start..start + s]
     }
 
-    /// Mean of |value| over rows, one a set: the usual measure of global importance. Zeros if there are no
+    /// Mean of |value| over rows for each set, the usual measure of global importance; zeros if there are no
     /// rows.
     pub fn mean_abs(&self, output: usize) -> Vec<f64> {
         let mut mean = vec![0.0; self.sets()];
@@ -170,12 +191,12 @@ impl Explanation {
         order
     }
 
-    /// `prediction - base_value - sum of values`, per row and output (rows × outputs). The prediction is
-    /// computed on another path than the values, so that this checks them; where values are not of all sets,
-    /// it is what the others are worth.
+    /// Residuals `prediction - base_value - sum of values` per row and output (rows × outputs). The
+    /// prediction is computed independently of the values, so the residual checks them. If some sets have no
+    /// values, the residual includes the sum of the missing values.
     pub fn residuals(&self) -> Vec<f64> {
         let m = self.outputs();
-        // The same sum, to the last bit, in whichever order sets are listed.
+        // A fixed order of summation gives the same bits for any order of the sets.
         let order = self.subsets.as_ref().map(|sets| {
             let mut order: Vec<usize> = (0..sets.len()).collect();
             order.sort_by_key(|&k| &sets[k]);
@@ -190,8 +211,8 @@ impl Explanation {
             .collect()
     }
 
-    /// The name of a value for people: that of its index, or of the quantity it is a part of if that is no
-    /// prediction.
+    /// Name of the values in reports: the name of the index, or of the quantity that the values divide if
+    /// this is the variance or the loss.
     pub fn value_name(&self) -> String {
         match (self.provenance.game.as_str(), self.index) {
             (VARIANCE_GAME, ValueIndex::Shapley) => "Shapley effect".into(),
@@ -201,7 +222,8 @@ impl Explanation {
         }
     }
 
-    /// Whether there are values of all sets that the index has, which then add up.
+    /// Whether all sets of the index have a value. The values of an efficient index then sum to the
+    /// prediction minus the base value.
     pub fn is_complete(&self) -> bool {
         let Some(sets) = &self.subsets else { return self.index.order() == 1 };
         let (set_count, order) = (self.index.sets(self.players.len()), self.index.order());
@@ -211,9 +233,9 @@ impl Explanation {
             && sets.iter().all(|set| set.len() <= order)
     }
 
-    /// The explanation's check of itself: the largest |residual|, the largest bound, and whether every
-    /// residual is within its own bound. `None` if values are not known to be exact, and if they need not add
-    /// up.
+    /// Certificate of the explanation: the largest |residual|, the largest bound, and whether every residual
+    /// is within its own bound. `None` unless the values are exact with bounds, complete, and of an efficient
+    /// index.
     pub fn certificate(&self) -> Option<Certificate> {
         let Exactness::Exact { bound } = &self.exactness else { return None };
         if !(self.index.is_efficient() && self.is_complete()) {
@@ -231,7 +253,7 @@ impl Explanation {
     /// Appends the rows of `other`, an explanation of further rows by the same explainer.
     ///
     /// # Errors
-    /// [`Error::Format`] if the two do not belong together.
+    /// [`Error::Format`] if the two explanations are incompatible.
     pub fn concat_rows(&mut self, other: Self) -> Result<()> {
         let is_compatible = self.is_compatible(&other)
             && self.output_names == other.output_names
@@ -248,11 +270,9 @@ impl Explanation {
                 sampling.evaluations += more.evaluations;
             }
             _ => {
-                return Err(Error::Format {
-                    problem:
-                        "only explanations by the same explainer, exact or estimated alike, can be joined"
-                            .into(),
-                });
+                return Err(Error::format(
+                    "only explanations by the same explainer can be joined, both exact or both estimated",
+                ));
             }
         }
         self.data = self.data.stack(&other.data)?;
@@ -269,11 +289,11 @@ impl Explanation {
         Ok(())
     }
 
-    /// Adds the outputs of `other`, an explanation of the same rows to the same players by the same game,
-    /// after the own outputs: two models, one table. The entries about its model follow the own ones.
+    /// Appends the outputs of `other`, an explanation of the same rows, players and game, for example of
+    /// another model. The model card of `other` is appended as well.
     ///
     /// # Errors
-    /// [`Error::Format`] if the two do not belong together.
+    /// [`Error::Format`] if the two explanations are incompatible.
     pub fn concat_outputs(&mut self, other: Self) -> Result<()> {
         let is_compatible =
             self.is_compatible(&other) && self.row_numbers == other.row_numbers && self.data == other.data;
@@ -283,11 +303,9 @@ impl Explanation {
                 *bound = interleave(bound, m, &b, k);
             }
             _ => {
-                return Err(Error::Format {
-                    problem:
-                        "only exact explanations of the same rows, players and game can stand side by side"
-                            .into(),
-                });
+                return Err(Error::format(
+                    "only exact explanations of the same rows, players and game can be combined",
+                ));
             }
         }
         if let (Some(uncertainty), Some(other_uncertainty)) = (&mut self.uncertainty, &other.uncertainty) {
@@ -301,7 +319,8 @@ impl Explanation {
         Ok(())
     }
 
-    /// Whether the values of both are of the same kind.
+    /// Whether both explanations have the same index, sets, game and kind of uncertainty, and both or neither
+    /// name duels.
     fn is_compatible(&self, other: &Self) -> bool {
         self.index == other.index
             && self.players == other.players
@@ -320,7 +339,8 @@ impl Explanation {
         self.select(indices, &indices_up_to(self.sets()), &indices_up_to(self.outputs()))
     }
 
-    /// The values of a selection of rows, sets and outputs, in the order of these indices, which may repeat.
+    /// The explanation of a selection of rows, sets and outputs, in the order of these indices, which may
+    /// repeat.
     pub fn select(&self, rows: &[usize], sets: &[usize], outputs: &[usize]) -> Self {
         let games: Vec<usize> =
             rows.iter().flat_map(|i| outputs.iter().map(move |o| i * self.outputs() + o)).collect();
@@ -362,7 +382,7 @@ impl Explanation {
     /// [`Error::Shape`], [`Error::Format`].
     pub fn validate(&self) -> Result<()> {
         let (n, m, p, s) = (self.rows(), self.outputs(), self.players.len(), self.sets());
-        let broken = |problem: String| Err(Error::Format { problem });
+        let broken = |problem: String| Err(Error::format(problem));
         let check = |name: &str, list: &[f64], expected: usize| {
             if !list.iter().all(|v| v.is_finite()) {
                 return broken("the explanation holds numbers that are not finite".into());
@@ -370,15 +390,15 @@ impl Explanation {
             if list.len() == expected {
                 return Ok(());
             }
-            Err(Error::Shape {
-                subject: format!("the explanation's {name}"),
-                unit: "numbers",
+            Err(Error::shape(
+                format!("the explanation's {name}"),
+                "numbers",
                 expected,
-                actual: list.len(),
-                why: format!("{n} rows, {m} outputs, {s} sets of players"),
-            })
+                list.len(),
+                format!("{n} rows, {m} outputs, {s} sets of players"),
+            ))
         };
-        // A file may claim any number of rows.
+        // A file may state any number of rows, so the products saturate.
         let games = n.saturating_mul(m);
         let value_count = games.saturating_mul(s);
         check("values", &self.values, value_count)?;
@@ -397,15 +417,21 @@ impl Explanation {
         self.uncertainty.iter().try_for_each(|u| u.validate(games, s))?;
         self.duels.iter().try_for_each(|duels| duels::validate(duels, n))?;
         if self.row_numbers.len() != n {
-            return broken(format!("the explanation numbers {} rows and has {n}", self.row_numbers.len()));
+            return broken(format!(
+                "the explanation has {} row numbers and {n} rows",
+                self.row_numbers.len()
+            ));
         }
-        // Files and numpy number rows so.
+        // Files and numpy store row numbers as signed 64-bit integers.
         if let Some(row) = self.row_numbers.iter().find(|row| i64::try_from(**row).is_err()) {
             return broken(format!("the explanation has a row number {row}: rows are numbered below 2^63"));
         }
         for player in &self.players {
             if player.columns.iter().any(|&j| j >= self.data.width()) {
-                return broken(format!("player '{}' names a column that the data lack", player.name));
+                return broken(format!(
+                    "player '{}' refers to a column that is not in the data",
+                    player.name
+                ));
             }
         }
         self.index.validate()?;
@@ -416,18 +442,18 @@ impl Explanation {
             !set.is_empty() && set.windows(2).all(|w| w[0] < w[1]) && set.iter().all(|&j| j < p)
         };
         match self.subsets.iter().flatten().find(|set| !fits(set)) {
-            Some(set) => broken(format!("{set:?} is no set of the explanation's {p} players")),
+            Some(set) => broken(format!("{set:?} is not an ascending set of the explanation's {p} players")),
             None => Ok(()),
         }
     }
 }
 
-/// Alternates `m` numbers of `a` and `k` of `b`.
+/// Interleaves blocks of `m` numbers of `a` with blocks of `k` numbers of `b`.
 fn interleave(a: &[f64], m: usize, b: &[f64], k: usize) -> Vec<f64> {
     a.chunks(m.max(1)).zip(b.chunks(k.max(1))).flat_map(|(a, b)| a.iter().chain(b)).copied().collect()
 }
 
-/// The certificate of an exact explanation as a whole.
+/// Certificate of a whole exact explanation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Certificate {
     /// The largest |residual|.
@@ -627,7 +653,7 @@ pub(crate) mod tests {
         let mut outputs = output(&explanation, 0);
         outputs.concat_outputs(output(&explanation, 1)).unwrap();
         assert_eq!(outputs, explanation);
-        // What is known of one alone cannot be said of both, and a failure leaves things as they were.
+        // Explanations with and without uncertainty cannot be joined, and a failed call changes nothing.
         assert!(
             outputs.concat_outputs(output(&example(), 1)).is_err() && rows.concat_rows(example()).is_err()
         );
@@ -649,7 +675,7 @@ pub(crate) mod tests {
         );
     }
 
-    /// Closed forms against draws, and draws against the covariance.
+    /// Closed forms agree with shares of draws, and draws agree with the covariance.
     #[test]
     fn probabilities_are_shares_of_draws() {
         let explanation = uncertain_example();
@@ -704,7 +730,7 @@ pub(crate) mod tests {
             uncertain.probability_of_top((0, 0), 4, 9, 0).is_err()
                 && uncertain.probability_of_top((0, 0), 1, 0, 0).is_err()
         );
-        // A value that is known compares as a number does.
+        // Values without variance compare like numbers.
         let mut known = uncertain;
         if let Some(Uncertainty { dispersion: Dispersion::Covariance(covariances), .. }) =
             &mut known.uncertainty

@@ -1,10 +1,11 @@
-//! Value indices: which value of a game a player, or a set of players, gets.
+//! Value indices: the kind of value that a player, or a set of players, gets in a game.
 //!
-//! A semivalue is the average contribution of a player to a coalition of others, each of whom is present with
-//! probability t, where t is drawn from a distribution on [0, 1] (Dubey, Neyman and Weber 1981). Shapley
-//! values use the uniform distribution, for which alone the values of all players add up to the prediction
-//! less the base value. An interaction index gives a value to pairs too, or to all sets up to a given size:
-//! their joint contribution beyond that of smaller sets, on average over the others.
+//! A semivalue is the average contribution of a player to a random coalition of the others (Dubey, Neyman and
+//! Weber 1981). Each of the others is present with probability t, where t is drawn from a distribution on [0,
+//! 1]. Shapley values have the uniform distribution. Only then do the values of all players add up to the
+//! prediction minus the base value. An interaction index also gives values to pairs, or to all sets up to a
+//! given size: their joint contribution beyond the contributions of smaller sets, averaged over the other
+//! players.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,11 +17,13 @@ use crate::error::{Error, Result};
 
 mod inclusion_weights;
 
-/// Which value of a game a set of players gets. As text it is one of `shapley`, `owen`, `banzhaf`,
-/// `banzhaf(T)`, `beta-shapley(ALPHA, BETA)`, `semivalue(T: WEIGHT, …)`, `leave-one-out` and `first-order`,
-/// which give a value to each player; or of `sii`, `k-sii`, `stii`, `fsii`, `bii`, `fbii` and `moebius`,
-/// which give one to each player and each pair, and with a number, as in `k-sii(3)`, to each set of up to so
-/// many players.
+/// The kind of value that players, or sets of players, get in a game.
+///
+/// As text it is `shapley`, `owen`, `banzhaf`, `banzhaf(T)`, `beta-shapley(ALPHA, BETA)`,
+/// `semivalue(T: WEIGHT, …)`, `leave-one-out` or `first-order`, which give a value to each player. The
+/// interaction indices are `sii`, `k-sii`, `stii`, `fsii`, `bii`, `fbii` and `moebius`, which give a value to
+/// each player and each pair. With a number K, as in `k-sii(3)`, they give a value to each set of up to K
+/// players.
 ///
 /// ```
 /// use riesz::ValueIndex;
@@ -35,38 +38,38 @@ mod inclusion_weights;
 #[serde(into = "String", try_from = "String")]
 #[non_exhaustive]
 pub enum ValueIndex {
-    /// The Shapley value (Shapley 1953): what a player adds on average over all orders in which players can
-    /// join.
+    /// The Shapley value (Shapley 1953): the player's contribution, averaged over all orders in which players
+    /// can join.
     #[default]
     Shapley,
-    /// The weighted Banzhaf value (Marichal and Mathonet 2011): what a player adds on average if each of the
-    /// others is there with this chance. That of Banzhaf (1965) has the chance ½; with 1 it is what is lost
-    /// without the player, with 0 what the player adds to nobody.
+    /// The weighted Banzhaf value (Marichal and Mathonet 2011): the player's average contribution if each of
+    /// the others is present with this probability. Banzhaf (1965) uses ½. With 1 it is the loss without the
+    /// player (leave one out), with 0 the player's contribution to the empty coalition.
     Banzhaf {
         /// The probability, from 0 to 1.
         inclusion_probability: f64,
     },
-    /// The Beta-Shapley value (Kwon and Zou 2022): the chance with which each of the others is there has the
-    /// density `t^(beta - 1) (1 - t)^(alpha - 1)`, up to a constant. With a large alpha small coalitions
-    /// count most; (1, 1) are Shapley values.
+    /// The Beta-Shapley value (Kwon and Zou 2022): the probability with which each of the others is present
+    /// has the density `t^(beta - 1) (1 - t)^(alpha - 1)`, up to a constant. With a large alpha small
+    /// coalitions have most weight; (1, 1) are Shapley values.
     BetaShapley {
-        /// From 0.01 to 1000.
+        /// Number from 0.01 to 1000.
         alpha: f64,
-        /// From 0.01 to 1000.
+        /// Number from 0.01 to 1000.
         beta: f64,
     },
-    /// The semivalue (Dubey, Neyman and Weber 1981) of a measure that is written down: what a player adds on
-    /// average if each of the others is there with one of these chances, drawn by their weights.
+    /// The semivalue (Dubey, Neyman and Weber 1981) of a discrete distribution: the player's average
+    /// contribution if each of the others is present with a probability drawn from this distribution.
     Semivalue(InclusionDistribution),
-    /// The Owen value (Owen 1977; of levels, Winter 1989): what a player adds on average over all orders in
-    /// which those of a union come one after the other. It takes unions
+    /// The Owen value (Owen 1977; for several levels, Winter 1989): the player's contribution, averaged over
+    /// all orders in which the members of a union join one after the other. It needs unions
     /// ([`Question::unions`](crate::Question::unions)).
     Owen,
     /// Interactions of all sets of players up to a given size.
     Interaction {
         /// The kind of interaction index.
         kind: Interaction,
-        /// The size of the largest sets: from 2, which are pairs, to 8.
+        /// The size of the largest sets, from 2 (pairs) to 8.
         order: usize,
     },
 }
@@ -74,33 +77,35 @@ pub enum ValueIndex {
 /// The largest order of interactions.
 pub(crate) const HIGHEST: usize = 8;
 
-/// Values of sets of players. S ⊂ T are some of them; the size of the largest that get a value is the order.
+/// Interaction indices. S ⊂ T are sets of players; the order is the size of the largest sets that get a
+/// value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interaction {
-    /// The Shapley interaction index (Grabisch and Roubens 1999), beside Shapley values.
+    /// The Shapley interaction index (Grabisch and Roubens 1999); players get Shapley values.
     Sii,
     /// Shapley interaction values, or n-Shapley values (Lundberg, Erion and Lee 2018; Bordt and von Luxburg
-    /// 2023): the Shapley interaction index, of which each set S leaves to its supersets T that share B(|T| -
-    /// |S|), Bernoulli's number (for pairs: half of it is taken from each of their players).
+    /// 2023). To the Shapley interaction index of a set S they add the indices of its supersets T times the
+    /// Bernoulli number `B(|T| - |S|)`. For pairs, half of the pair's index is subtracted from each of its
+    /// players.
     KSii,
-    /// The Shapley–Taylor index (Sundararajan, Dhamdhere and Agarwal 2020): the largest sets share out what
-    /// smaller ones have not added alone.
+    /// The Shapley–Taylor index (Sundararajan, Dhamdhere and Agarwal 2020): smaller sets get their Möbius
+    /// values, and the largest sets share the remainder of the prediction.
     Stii,
-    /// The faithful Shapley index (Tsai, Yeh and Ravikumar 2023): the sum over such sets that is nearest to
-    /// the game, weighted as for Shapley values.
+    /// The faithful Shapley index (Tsai, Yeh and Ravikumar 2023): the sum over sets up to this size that is
+    /// nearest to the game, with the weights of Shapley values.
     Fsii,
-    /// The Banzhaf interaction index (Grabisch and Roubens 1999), beside Banzhaf values.
+    /// The Banzhaf interaction index (Grabisch and Roubens 1999); players get Banzhaf values.
     Bii,
-    /// The faithful Banzhaf index (Hammer and Holzman 1992; Tsai, Yeh and Ravikumar 2023): the sum over such
-    /// sets that is nearest to the game, all coalitions alike.
+    /// The faithful Banzhaf index (Hammer and Holzman 1992; Tsai, Yeh and Ravikumar 2023): the sum over sets
+    /// up to this size that is nearest to the game, with equal weights for all coalitions.
     Fbii,
-    /// The Möbius transform, or Harsanyi's dividends: what a player adds alone, two together beyond that, and
-    /// so on.
+    /// The Möbius transform, or Harsanyi dividends: the contribution of a player alone, of two players beyond
+    /// their single contributions, and so on.
     Moebius,
 }
 
 impl Interaction {
-    /// The kinds with the text and the name of each.
+    /// The kinds with their text and their name.
     const KINDS: [(Self, &'static str, &'static str); 7] = [
         (Self::Sii, "sii", "Shapley interaction index"),
         (Self::KSii, "k-sii", "Shapley interaction value"),
@@ -117,7 +122,7 @@ impl Interaction {
     }
 }
 
-/// The ways to write an index.
+/// The forms of an index as text.
 pub(crate) const FORMS: &str = "it is shapley, owen, banzhaf, banzhaf(T) with T from 0 to 1, \
                                 beta-shapley(ALPHA, BETA) with numbers from 0.01 to 1000, semivalue(T: \
                                 WEIGHT, …) with weights that sum to 1, leave-one-out or first-order; with \
@@ -125,7 +130,7 @@ pub(crate) const FORMS: &str = "it is shapley, owen, banzhaf, banzhaf(T) with T 
                                 of up to K features, from 2 to 8, sii(K), k-sii(K) and so on";
 
 impl ValueIndex {
-    /// The index's name, for people.
+    /// The index's name in reports.
     pub fn name(self) -> String {
         match self {
             Self::Shapley => "Shapley value".into(),
@@ -151,7 +156,7 @@ impl ValueIndex {
         }
     }
 
-    /// The meaning of the value, as the end of a sentence: "it says …".
+    /// The meaning of the value, which completes the sentence "the value says …".
     pub fn meaning(self) -> String {
         match self {
             Self::Shapley => {
@@ -170,75 +175,75 @@ impl ValueIndex {
                 "by how much the prediction changes when the feature is absent".into()
             }
             Self::Banzhaf { inclusion_probability: chance } => format!(
-                "what the feature adds on average, where each of the others is present with chance {chance}"
+                "how much the feature adds on average if each other one is present with probability {chance}"
             ),
             Self::BetaShapley { alpha, beta } => format!(
-                "what the feature adds on average, where each of the others is present with a chance whose \
+                "how much the feature adds on average if each other one is present with a probability whose \
                  mean is {}",
                 beta / (alpha + beta)
             ),
             Self::Semivalue(distribution) => {
                 format!(
-                    "what the feature adds on average, where each of the others is present {}",
+                    "how much the feature adds on average if each other feature is present {}",
                     distribution.meaning()
                 )
             }
             Self::Interaction { kind, order: 2 } => match kind {
                 Interaction::Moebius => {
-                    "by how much the base value changes when the feature alone is present, and of a pair, \
+                    "by how much the base value changes when the feature alone is present, and for a pair, \
                      by how much more when both are"
                 }
                 Interaction::Stii => {
-                    "by how much the base value changes when the feature alone is present, and of a pair, \
-                     what the two add together beyond that, on average over the others"
+                    "by how much the base value changes when the feature alone is present, and for a pair, \
+                     how much the two add together beyond that, on average over the others"
                 }
                 Interaction::Sii | Interaction::Bii => {
-                    "what the feature adds on average over the others, and of a pair, by how much more the \
-                     one adds where the other is present"
+                    "how much the feature adds on average over the others, and for a pair, how much more the \
+                     one adds if the other is present"
                 }
                 Interaction::KSii => {
-                    "what the feature adds on average over the others less its share of what pairs do \
-                     together, and of a pair, what the two add together beyond what each of them adds"
+                    "how much the feature adds on average over the others, minus its share of what \
+                     pairs add together, and for a pair, how much the two add beyond their single values"
                 }
                 Interaction::Fsii | Interaction::Fbii => {
-                    "what the feature, or the pair of features, adds in the sum over features and pairs \
-                     that is nearest to the model’s outputs with some features absent"
+                    "how much the feature, or the pair of features, adds in the sum over features and \
+                     pairs that is nearest to the model’s outputs with some features absent"
                 }
             }
             .into(),
             Self::Interaction { kind, order } => match kind {
                 Interaction::Moebius => {
-                    "what the set of features changes when it alone is present, beyond what its subsets \
-                     change"
+                    "how much the set of features changes the base value when it alone is present, beyond \
+                     its subsets"
                         .into()
                 }
                 Interaction::Stii => format!(
-                    "what the set of features changes when it alone is present, beyond what its subsets \
-                     change; and of {order} features, what these add together, on average over the others"
+                    "how much the set of features changes the base value when it alone is present, beyond \
+                     its subsets; and for {order} features, how much they add on average over the others"
                 ),
                 Interaction::Sii | Interaction::Bii => {
-                    "what the set of features adds together beyond what its subsets add, on average over \
+                    "how much the features of the set add together beyond its subsets, on average over \
                      the others"
                         .into()
                 }
                 Interaction::KSii => format!(
-                    "what the set of features adds together beyond what its subsets add, on average over \
-                     the others, less its share of what larger sets, of up to {order} features, do together"
+                    "how much the features of the set add together beyond its subsets, on average over \
+                     the others, minus the share of larger sets of up to {order} features"
                 ),
                 Interaction::Fsii | Interaction::Fbii => format!(
-                    "what the set of features adds in the sum over sets of up to {order} features that is \
-                     nearest to the model’s outputs with some features absent"
+                    "how much the set of features adds in the sum over sets of up to {order} features that \
+                     is nearest to the model’s outputs with some features absent"
                 ),
             },
         }
     }
 
-    /// The size of the largest sets that get a value: 1 for players alone, 2 for pairs too.
+    /// The size of the largest sets that get a value: 1 if only players do, 2 with pairs.
     pub fn order(self) -> usize {
         if let Self::Interaction { order, .. } = self { order } else { 1 }
     }
 
-    /// The number of sets of players that get a value; `None` if it exceeds the range of numbers.
+    /// The number of sets of players that get a value; `None` on overflow.
     pub fn sets(self, players: usize) -> Option<usize> {
         let (mut of_size, mut total) = (1_usize, 0_usize);
         for size in 1..=self.order().min(players) {
@@ -248,7 +253,7 @@ impl ValueIndex {
         Some(total)
     }
 
-    /// Whether the values of all sets add up to the prediction less the base value.
+    /// Whether the values of all sets add up to the prediction minus the base value.
     pub fn is_efficient(self) -> bool {
         match self {
             Self::Shapley | Self::Owen => true,
@@ -260,7 +265,7 @@ impl ValueIndex {
         }
     }
 
-    /// Checks its numbers.
+    /// Checks the ranges of the numbers.
     ///
     /// # Errors
     /// [`Error::Parameter`].
@@ -275,13 +280,13 @@ impl ValueIndex {
         if valid { Ok(()) } else { Err(Error::parameter("index", self, FORMS)) }
     }
 
-    /// Checks that it is one that games have whose coalitions are valued one by one.
+    /// Checks that games whose coalitions are valued one by one support this index.
     pub(crate) fn of_coalitions(self) -> Result<()> {
         match self {
             Self::Shapley => Ok(()),
             other => {
-                let allowed = "functions, programs and the observational game have Shapley values; others \
-                               are those of models whose kernel is known, in games other than the \
+                let allowed = "functions, programs and the observational game have Shapley values only; \
+                               other indices need a model whose kernel is known, and a game other than the \
                                observational one";
                 Err(Error::parameter("index", other, allowed))
             }

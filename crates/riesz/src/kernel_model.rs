@@ -1,7 +1,9 @@
-//! The one form of every fitted model: `f_o(x) = intercept_o + Σ_i coef_io k(x_i, x)`.
+//! The form of every fitted model, a kernel expansion: `f_o(x) = intercept_o + Σ_i coef_io k(x_i, x)` for
+//! output o.
 //!
-//! Fitted here or imported, ridge regression, support vector machine or Gaussian process: explanations, files
-//! and predictions use only this type. Everything is in the user's units.
+//! Models fitted by riesz and imported models have this form: ridge regression, support vector machines and
+//! Gaussian processes. Explanations, files and predictions use only this type. Everything is in the user's
+//! units.
 
 pub(crate) mod parts;
 mod probability;
@@ -19,45 +21,45 @@ use crate::simd::Isa;
 use crate::table::{Column, ColumnKind, Table};
 pub use probability::{PlattScaling, ProbabilityLink};
 
-/// The link from outputs to the predicted quantity. Explanations are of the outputs, before the link.
+/// The link from outputs to the predicted quantity. Explanations refer to the outputs, before the link.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Link {
     /// The outputs are the predictions (regression).
     Identity,
-    /// Outputs are decision values. One output: class 1 if positive. One output a pair of classes, in the
-    /// order (0,1), (0,2), …, (1,2), …: the class with most votes (LIBSVM). A model card with LIBSVM's
-    /// `probA` and `probB` makes probabilities of them ([`PlattScaling`]).
+    /// Outputs are decision values. One output: class 1 if positive. One output per pair of classes, in the
+    /// order (0,1), (0,2), …, (1,2), …: the class with most votes (LIBSVM). If the model card has LIBSVM's
+    /// `probA` and `probB`, they convert outputs to probabilities ([`PlattScaling`]).
     Vote,
     /// One output: the log-odds of class 1.
     Logistic,
-    /// One output a class: logarithms of unnormalised probabilities.
+    /// One output per class: logarithms of unnormalised probabilities.
     Softmax,
-    /// One output: the posterior mean of a latent function squashed by the logistic function (Gaussian
-    /// process classification). Its sign gives the class; probabilities average over the posterior, which
-    /// [`Prediction`](crate::Prediction) does.
+    /// One output: the posterior mean of a latent function, which the logistic function maps to a probability
+    /// (Gaussian process classification). Its sign gives the class. [`Prediction`](crate::Prediction)
+    /// averages probabilities over the posterior.
     LatentLogistic,
-    /// One output a class, each as for [`LatentLogistic`](Self::LatentLogistic) for this class against the
-    /// rest. Probabilities, and with them the class, take the posterior.
+    /// One output per class: the output of [`LatentLogistic`](Self::LatentLogistic) for this class against
+    /// the others. Probabilities, and with them the class, need the posterior.
     LatentOneVsRest,
-    /// One output g and three classes, as for [`LatentLogistic`](Self::LatentLogistic), of which the second
-    /// wins with probability `σ(g - margin)`, the first with `σ(-g - margin)`, and else the third, a tie (Rao
-    /// and Kupper 1967).
+    /// One output g as in [`LatentLogistic`](Self::LatentLogistic), and three classes. The second class has
+    /// the probability `σ(g - margin)`, the first `σ(-g - margin)`, and the third, a tie, the rest (Rao and
+    /// Kupper 1967).
     #[serde(rename = "latent_ties")]
     LatentRaoKupper {
-        /// The advantage, in log odds, from which a side wins, > 0.
+        /// The advantage, in log odds, beyond which a side wins, > 0.
         margin: f64,
     },
-    /// One output: the logarithm of a rate, known by counts of events.
+    /// One output: the logarithm of a rate, observed through counts of events.
     Log,
-    /// One output: the log odds of a success, known by counts of these among trials. A regression: no row has
-    /// a class.
+    /// One output: the log odds of a success, observed through counts of successes among trials. This is a
+    /// regression: rows have no class.
     Logit,
 }
 
 impl Link {
-    /// The predicted quantity for an output, an increasing function of it: the output itself, a rate or a
-    /// probability.
+    /// The predicted quantity for an output, an increasing function of the output: the output itself, a rate
+    /// or a probability.
     pub fn inverse_link(self, output: f64) -> f64 {
         match self {
             Self::Log => output.exp(),
@@ -67,11 +69,11 @@ impl Link {
     }
 }
 
-/// The fact of a model card that says that support points stand where the kernel vanishes, so that a product
-/// there is 0: what is left of it where a factor is removed means nothing.
+/// Name of the model card's entry for support points at which the kernel vanishes. Products are 0 there, so
+/// removing a factor from them has no meaning.
 pub(crate) const VANISHING_REFERENCE_FACT: &str = "support points where the kernel vanishes";
 
-/// A fitted kernel model.
+/// A fitted model: a kernel expansion with its outputs' names, link and classes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelExpansion {
     /// The kernel, in the units of the columns of `points`.
@@ -80,15 +82,15 @@ pub struct KernelExpansion {
     pub support_points: Table,
     /// Dual coefficients, n × outputs.
     pub coef: Matrix,
-    /// One an output.
+    /// Intercept of each output.
     pub intercept: Vec<f64>,
-    /// One an output.
+    /// Name of each output.
     pub output_names: Vec<String>,
-    /// From outputs to predictions.
+    /// Link from outputs to predictions.
     pub link: Link,
     /// Names of the classes; empty for regression.
     pub classes: Vec<String>,
-    /// The model card: kind, how it was fitted.
+    /// The model card: the kind of model, and how it was fitted.
     pub model_card: Vec<CardEntry>,
 }
 
@@ -124,19 +126,19 @@ impl KernelExpansion {
         Ok(model)
     }
 
-    /// The unit in which the numbers of a column were written in the training data, `kg` or `$`; `None` where
-    /// they were written without one, or where it is not known.
+    /// The unit in which the training data gave a column, such as `kg` or `$`; `None` if the data gave no
+    /// unit or the unit is unknown.
     pub fn unit_of(&self, column: &str) -> Option<&str> {
         let name = unit_entry(column);
         self.model_card.iter().find(|entry| entry.name == name).map(|entry| entry.value.as_str())
     }
 
-    /// States the unit of a column in the model card.
+    /// Records the unit of a column in the model card.
     pub fn set_unit(&mut self, column: &str, unit: &str) {
         self.model_card.push(CardEntry::new(unit_entry(column), unit));
     }
 
-    /// The model card with entries about the model itself: its kernel and the number of support points.
+    /// The model card, extended by the kernel and the number of support points.
     pub fn facts(&self) -> Vec<CardEntry> {
         let own_entries = [
             CardEntry::new("kernel", self.kernel.formula()),
@@ -145,35 +147,27 @@ impl KernelExpansion {
         self.model_card.iter().cloned().chain(own_entries).collect()
     }
 
-    /// Checks sizes, ranges and finiteness; code that builds a model from outside data calls this.
+    /// Checks sizes, ranges and finiteness. Code that builds a model from external data calls this.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::Parameter`], [`Error::TooFew`].
     pub fn validate(&self) -> Result<()> {
         let m = self.intercept.len();
         if m == 0 {
-            return Err(Error::TooFew {
-                subject: "the list of outputs".into(),
-                needed: 1,
-                unit: "output is",
-            });
+            return Err(Error::too_few("the list of outputs", 1, "output is"));
         }
         if self.support_points.width() == 0 {
-            return Err(Error::TooFew {
-                subject: "the table of support points".into(),
-                needed: 1,
-                unit: "column is",
-            });
+            return Err(Error::too_few("the table of support points", 1, "column is"));
         }
         sized(
             "the coefficient matrix",
             "rows",
             self.support_points.rows(),
             self.coef.rows(),
-            "one a support point",
+            "one per support point",
         )?;
-        sized("the coefficient matrix", "columns", m, self.coef.cols(), "one an output")?;
-        sized("the list of output names", "names", m, self.output_names.len(), "one an output")?;
+        sized("the coefficient matrix", "columns", m, self.coef.cols(), "one per output")?;
+        sized("the list of output names", "names", m, self.output_names.len(), "one per output")?;
         let classes = self.classes.len();
         match self.link {
             Link::Identity => {}
@@ -195,14 +189,14 @@ impl KernelExpansion {
                 }
             }
             Link::Softmax | Link::LatentOneVsRest => {
-                sized("the model", "classes", m, classes, "one an output")?
+                sized("the model", "classes", m, classes, "one per output")?
             }
             Link::Vote => sized(
                 "the model",
                 "outputs",
                 classes * classes.saturating_sub(1) / 2,
                 m,
-                "one a pair of classes",
+                "one per pair of classes",
             )?,
         }
         if self.coef.data().iter().chain(&self.intercept).any(|c| !c.is_finite()) {
@@ -215,24 +209,24 @@ impl KernelExpansion {
         self.kernel.validate(self.support_points.width())
     }
 
-    /// Multiplies all outputs by `scale` and adds `shift`: the way back from a standardised target.
+    /// Multiplies all outputs by `scale` and adds `shift`, which undoes the standardisation of a target.
     pub fn rescale(&mut self, scale: f64, shift: f64) {
         self.coef.data_mut().iter_mut().for_each(|c| *c *= scale);
         self.intercept.iter_mut().for_each(|b| *b = *b * scale + shift);
     }
 
-    /// This model with one more level in each categorical column ([`Table::with_unknown_level`]): that of
-    /// cells with none of the levels that it was fitted on. No support point has it, so its factors are those
-    /// of a level that differs from all others.
+    /// This model with one more level in each categorical column ([`Table::with_unknown_level`]), for cells
+    /// whose level was not in the training data. No support point has this level, so its factors are the
+    /// factors of two different levels.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if a factor takes the codes of levels for numbers.
+    /// [`Error::Parameter`] if a factor reads the codes of levels as numbers.
     pub fn with_unknown_level(mut self) -> Result<Self> {
         let factors = self.kernel.terms.iter().flat_map(|term| &term.factors);
         for factor in factors.filter(|factor| !factor.declaration().categorical) {
             let numeric = |j: &&usize| self.columns()[**j].kind == ColumnKind::Numeric;
             if let Some(&j) = factor.columns().iter().find(|j| !numeric(j)) {
-                let why = "unseen levels take a kernel that only asks whether levels are equal";
+                let why = "unseen levels need a kernel that only compares levels for equality";
                 let value = format!("{} over '{}'", factor.declaration().names[0], self.columns()[j].name);
                 return Err(Error::parameter("kernel", value, why));
             }
@@ -241,7 +235,7 @@ impl KernelExpansion {
         Ok(self)
     }
 
-    /// Names and meanings of the columns.
+    /// The columns, with their names and kinds.
     pub fn columns(&self) -> &[Column] {
         self.support_points.columns()
     }
@@ -251,7 +245,7 @@ impl KernelExpansion {
         self.intercept.len()
     }
 
-    /// The outputs at the rows of `x` (rows × outputs). Columns are matched by name. Cost O(rows · n · d).
+    /// The outputs at the rows of `x`, rows × outputs. Columns are matched by name. Cost O(rows · n · d).
     ///
     /// # Errors
     /// As [`Table::align_to`]; [`Error::Overflow`] if an output is not finite.
@@ -259,7 +253,7 @@ impl KernelExpansion {
         self.predict_until(x, &AtomicBool::new(false))
     }
 
-    /// [`predict`](Self::predict), unless another thread sets `stop` to cancel it.
+    /// Predicts as [`predict`](Self::predict) does; another thread can cancel it by setting `stop`.
     ///
     /// # Errors
     /// As [`predict`](Self::predict); [`Error::Interrupted`].
@@ -283,16 +277,16 @@ impl KernelExpansion {
             },
         )?;
         if let Some(position) = out.data().iter().position(|y| !y.is_finite()) {
-            return Err(Error::Overflow {
-                subject: format!("the prediction of row {}", position / m + 1),
-                remedy: "its values are too far from the data the model was fitted on",
-            });
+            return Err(Error::overflow(
+                format!("the prediction of row {}", position / m + 1),
+                "its values are too far from the data the model was fitted on",
+            ));
         }
         Ok(out)
     }
 
-    /// The index of the predicted class for one row of outputs; `None` for regression and where the outputs
-    /// do not say (see [`Link::LatentOneVsRest`]).
+    /// The index of the predicted class for one row of outputs. `None` for regression, and if the class needs
+    /// more than the outputs (see [`Link::LatentOneVsRest`]).
     pub fn predicted_class(&self, outputs: &[f64]) -> Option<usize> {
         match self.link {
             Link::Identity
@@ -314,26 +308,26 @@ impl KernelExpansion {
         }
     }
 
-    /// Class probabilities for one row of outputs; `None` where the model has none or the outputs do not say
-    /// (see
-    /// [`Link::LatentLogistic`]). For many rows, take the [`ProbabilityLink`] once.
+    /// Class probabilities for one row of outputs. `None` if the model has no probabilities, or if they need
+    /// more than the outputs (see [`Link::LatentLogistic`]). For many rows, build the [`ProbabilityLink`]
+    /// once.
     pub fn probabilities(&self, outputs: &[f64]) -> Option<Vec<f64>> {
         ProbabilityLink::of_model(self).map(|link| link.probabilities(outputs))
     }
 }
 
-/// Numbers divided by their sum; equal shares if all are 0.
+/// The numbers divided by their sum; equal shares if all are 0.
 pub(crate) fn normalize_to_one(weights: &[f64]) -> Vec<f64> {
     let total: f64 = weights.iter().sum();
     weights.iter().map(|w| if total > 0.0 { w / total } else { 1.0 / weights.len() as f64 }).collect()
 }
 
-/// `1/(1 + e^-f)`.
+/// The logistic function `1/(1 + e^-f)`.
 pub(crate) fn logistic(f: f64) -> f64 {
     1.0 / (1.0 + (-f).exp())
 }
 
-/// The place of the largest number, the first of equals.
+/// The index of the largest number; the first one if several are equal.
 pub(crate) fn argmax(values: &[f64]) -> usize {
     (0..values.len()).fold(0, |best, k| if values[k] > values[best] { k } else { best })
 }
@@ -347,7 +341,7 @@ mod tests {
     use crate::table::UNKNOWN_LEVEL;
 
     proptest! {
-        /// A level that the model has not seen changes nothing for the others, and its factor is the
+        /// An additional unseen level does not change the outputs for other levels, and its factor is the
         /// similarity of different levels.
         #[test]
         fn unseen_levels_equal_none(

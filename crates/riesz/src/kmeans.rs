@@ -5,25 +5,25 @@ use rayon::prelude::*;
 use crate::linalg::Matrix;
 use crate::random::{Random, RngExt, SeedableRng, hash};
 
-/// Steps allowed from each start.
+/// Maximum number of steps from each start.
 const MAX_STEPS: usize = 300;
 
 /// A partition of the rows of a matrix.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KMeans {
-    /// One a row: the number of its cluster. Clusters are numbered by their first rows.
+    /// The index of each row's cluster. Clusters are numbered in the order of their first rows.
     pub labels: Vec<usize>,
-    /// The sum of squared distances of rows from the means of their clusters.
+    /// The sum of squared distances between rows and the means of their clusters.
     pub inertia: f64,
 }
 
 impl KMeans {
-    /// The best of Lloyd's method from `starts` seeded choices of k-means++ (Arthur and Vassilvitskii 2007).
-    /// A cluster that loses its rows takes the row that is farthest from its mean. Cost O(rows k columns) for
-    /// each step.
+    /// The best result of Lloyd's algorithm from `starts` random k-means++ initialisations (Arthur and
+    /// Vassilvitskii 2007). An empty cluster takes the row that is farthest from its cluster's mean. Cost
+    /// O(rows k columns) per step.
     ///
     /// # Panics
-    /// If there are no rows, or k is 0 or above their number.
+    /// If there are no rows, or if k is 0 or exceeds the number of rows.
     pub fn fit(x: &Matrix, k: usize, starts: usize, seed: u64) -> Self {
         Self::with_max_steps(x, k, starts, seed, MAX_STEPS)
     }
@@ -46,7 +46,8 @@ fn squared_distance(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
 }
 
-/// Rows to start from, each drawn by its squared distance from those before.
+/// Initial centres by k-means++: each row is drawn with a probability proportional to its squared distance
+/// from the nearest earlier one.
 fn kmeanspp_seeds(x: &Matrix, k: usize, random: &mut Random) -> Vec<usize> {
     let mut chosen = vec![random.random_range(0..x.rows())];
     let mut far = vec![f64::INFINITY; x.rows()];
@@ -60,7 +61,8 @@ fn kmeanspp_seeds(x: &Matrix, k: usize, random: &mut Random) -> Vec<usize> {
             left -= far;
             left < 0.0
         });
-        // Rows that are all alike leave nothing to draw by: the first one that is new.
+        // If all remaining rows equal a chosen one, no row is drawn: take the first row that is not chosen
+        // yet.
         let next = drawn.or_else(|| (0..x.rows()).find(|i| !chosen.contains(i)));
         chosen.push(next.unwrap_or(0));
     }
@@ -114,13 +116,13 @@ fn lloyd(x: &Matrix, chosen: Vec<usize>, steps: usize) -> KMeans {
     KMeans { labels, inertia }
 }
 
-/// This partition with clusters numbered by their first members.
+/// The labels, renumbered in the order in which they first occur.
 pub fn renumbered(labels: &[usize]) -> Vec<usize> {
     let order = order(labels);
     labels.iter().map(|l| order.iter().position(|o| o == l).unwrap_or(0)).collect()
 }
 
-/// The labels that occur, by their first members.
+/// The labels that occur, in the order of their first members.
 pub(crate) fn order(labels: &[usize]) -> Vec<usize> {
     let mut order = Vec::new();
     labels.iter().for_each(|l| {
@@ -131,11 +133,11 @@ pub(crate) fn order(labels: &[usize]) -> Vec<usize> {
     order
 }
 
-/// The agreement of two partitions of the same things, adjusted for chance (Hubert and Arabie 1985): 1 if
-/// they are the same, 0 on average for random ones.
+/// The adjusted Rand index of two partitions of the same elements, corrected for chance (Hubert and Arabie
+/// 1985). It is 1 for equal partitions, and 0 on average for random ones.
 ///
 /// # Panics
-/// If they are not of the same number of things.
+/// If the partitions have different numbers of elements.
 pub fn adjusted_rand(a: &[usize], b: &[usize]) -> f64 {
     assert_eq!(a.len(), b.len(), "partitions of the same things");
     let pairs = |count: usize| (count * count.saturating_sub(1)) as f64 / 2.0;
@@ -148,6 +150,6 @@ pub fn adjusted_rand(a: &[usize], b: &[usize]) -> f64 {
     let rows = sum((0..table.rows()).map(|i| table.row(i).iter().sum()).collect());
     let cols = sum((0..table.cols()).map(|j| table.column(j).iter().sum()).collect());
     let (expected, largest) = (rows * cols / pairs(a.len()).max(1.0), 0.5 * (rows + cols));
-    // Both are one cluster, or all single things.
+    // Both partitions are a single cluster, or both consist of singletons.
     if largest == expected { 1.0 } else { (joint_pairs - expected) / (largest - expected) }
 }

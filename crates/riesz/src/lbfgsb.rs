@@ -1,39 +1,39 @@
-//! L-BFGS-B: minimisation of a smooth function within bounds, for a few (to a few hundred) logarithmic
-//! parameters of a likelihood, where one evaluation costs far more than everything done here.
+//! L-BFGS-B: minimisation of a smooth function within bounds. It is meant for a few (up to a few hundred)
+//! logarithmic parameters of a likelihood whose evaluation costs far more than the operations here.
 //!
-//! Limited-memory BFGS (Nocedal 1980) on the variables that are not held at a bound by the gradient, with
-//! steps projected onto the bounds (Bertsekas 1982) and a line search for the weak Wolfe conditions along the
-//! projected path (Lewis and Overton 2013).
+//! The method is limited-memory BFGS (Nocedal 1980) on the free variables, which the gradient does not hold
+//! at a bound. Steps are projected onto the bounds (Bertsekas 1982). The line search along the projected path
+//! uses the weak Wolfe conditions (Lewis and Overton 2013).
 
 use std::collections::VecDeque;
 
 use crate::linalg::dot;
 
-/// Steps remembered.
+/// Number of stored steps.
 const MEMORY: usize = 10;
-/// Stop when no projected gradient component is larger.
+/// Largest component of the projected gradient at convergence.
 const GRADIENT_TOLERANCE: f64 = 1e-5;
-/// Stop when a step lowers the value by less than this, relative to the value (or to 1).
+/// Decrease of the value in one step at convergence, relative to max(1, |value|).
 const VALUE_TOLERANCE: f64 = 1e-10;
-/// Steps allowed.
+/// Maximal number of steps.
 const MAX_STEPS: usize = 1000;
-/// Evaluations allowed in one line search.
+/// Maximal number of evaluations in one line search.
 const MAX_TRIALS: usize = 25;
 
-/// The curvature of a function: changes of the point, and the corresponding changes of the gradient, the
-/// latest last.
+/// L-BFGS curvature pairs of a function: changes of the point with the corresponding changes of the gradient,
+/// the latest pair last.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LbfgsMemory(VecDeque<(Vec<f64>, Vec<f64>)>);
 
 impl LbfgsMemory {
-    /// The memory of `factor` times the function.
+    /// Returns the curvature pairs of `factor` times the function.
     pub(crate) fn times(mut self, factor: f64) -> Self {
         self.0.iter_mut().for_each(|(_, y)| y.iter_mut().for_each(|y| *y *= factor));
         self
     }
 }
 
-/// Where a minimisation ended.
+/// The result of a minimisation.
 #[derive(Debug, Clone)]
 pub(crate) struct MinimizeResult {
     /// The point.
@@ -44,16 +44,31 @@ pub(crate) struct MinimizeResult {
     pub steps: usize,
     /// Function evaluations.
     pub evaluations: usize,
-    /// Whether it stopped by a tolerance, and not by the number of steps.
+    /// Whether a tolerance ended the minimisation, instead of the maximal number of steps.
     pub converged: bool,
-    /// The curvature of the function at the minimum.
+    /// The last curvature pairs of the function.
     pub curvature: LbfgsMemory,
 }
 
-/// Minimises `f`, which gives a value and a gradient, from `start` with `lower ≤ x ≤ upper`, until two steps
-/// in turn lower it by no more than `enough` or one by hardly anything. The first step is guided by how the
-/// function is known to bend. Where `f` gives `None` or a number that is not finite, it counts as infinite.
-/// `None` if it is so at the start.
+/// A point with the function's value and gradient there.
+struct Iterate {
+    x: Vec<f64>,
+    value: f64,
+    gradient: Vec<f64>,
+}
+
+/// A descent direction with the function's slope along it, and the first step length to try.
+struct SearchDirection {
+    direction: Vec<f64>,
+    slope: f64,
+    first_step: f64,
+}
+
+/// Minimises `f`, which returns a value and a gradient, from `start` within `bounds` (lower and upper, one
+/// pair per variable). The minimisation ends if the projected gradient is small, if one step lowers the value
+/// by a negligible amount, or if two successive steps each lower it by at most `enough`. The curvature pairs
+/// `known` determine the first step. `None` or a number that is not finite from `f` counts as infinite.
+/// Returns `None` if `f` is infinite at the start.
 pub(crate) fn minimize(
     start: &[f64],
     bounds: &[(f64, f64)],
@@ -61,63 +76,24 @@ pub(crate) fn minimize(
     known: LbfgsMemory,
     mut f: impl FnMut(&[f64]) -> Option<(f64, Vec<f64>)>,
 ) -> Option<MinimizeResult> {
-    let project = |x: &[f64]| -> Vec<f64> {
-        x.iter().zip(bounds).map(|(v, &(low, high))| v.clamp(low, high)).collect()
-    };
     let mut evaluations = 0;
-    let mut evaluate = |x: &[f64]| {
+    let mut evaluate = |x: Vec<f64>| {
         evaluations += 1;
-        f(x).filter(|(value, gradient)| value.is_finite() && gradient.iter().all(|g| g.is_finite()))
+        f(&x)
+            .filter(|(value, gradient)| value.is_finite() && gradient.iter().all(|g| g.is_finite()))
+            .map(|(value, gradient)| Iterate { x, value, gradient })
     };
-    let mut x = project(start);
-    let (mut value, mut gradient) = evaluate(&x)?;
+    let mut current = evaluate(project(start, bounds))?;
     let LbfgsMemory(mut pairs) = known;
     let (mut steps, mut converged, mut before) = (0, false, f64::INFINITY);
     while steps < MAX_STEPS {
-        let at_bound = |i: usize| {
-            let (low, high) = bounds[i];
-            (x[i] <= low && gradient[i] >= 0.0) || (x[i] >= high && gradient[i] <= 0.0)
-        };
-        let reduced: Vec<f64> = (0..x.len()).map(|i| if at_bound(i) { 0.0 } else { gradient[i] }).collect();
-        let largest = reduced.iter().fold(0.0_f64, |a, g| a.max(g.abs()));
-        let gradient_step: Vec<f64> = x.iter().zip(&gradient).map(|(v, g)| v - g).collect();
-        let projected =
-            project(&gradient_step).iter().zip(&x).fold(0.0_f64, |a, (p, v)| a.max((p - v).abs()));
-        if projected <= GRADIENT_TOLERANCE {
+        let Some(search) = search_direction(&current, bounds, &mut pairs) else {
             converged = true;
             break;
-        }
-        let free: Vec<bool> = (0..x.len()).map(|i| !at_bound(i)).collect();
-        let mut direction = quasi_newton(&pairs, &reduced, &free);
-        if dot(&direction, &reduced) >= 0.0 {
-            pairs.clear();
-            direction = reduced.iter().map(|g| -g).collect();
-        }
-        let slope = dot(&direction, &reduced);
-        // (step length's lower and upper ends, best point so far)
-        let (mut low, mut high, mut best) = (0.0, f64::INFINITY, None);
-        let mut t = if pairs.is_empty() { (1.0 / largest).min(1.0) } else { 1.0 };
-        for _ in 0..MAX_TRIALS {
-            let target: Vec<f64> = x.iter().zip(&direction).map(|(v, d)| v + t * d).collect();
-            let trial = project(&target);
-            let predicted: f64 = (0..x.len()).map(|i| gradient[i] * (trial[i] - x[i])).sum();
-            match evaluate(&trial) {
-                Some((v, g)) if predicted < 0.0 && v <= value + 1e-4 * predicted => {
-                    let ahead: f64 =
-                        (0..x.len()).filter(|&i| trial[i] == target[i]).map(|i| g[i] * direction[i]).sum();
-                    best = Some((trial, v, g));
-                    if ahead >= 0.9 * slope {
-                        break;
-                    }
-                    low = t;
-                }
-                _ => high = t,
-            }
-            t = if high.is_finite() { 0.5 * (low + high) } else { 2.0 * t };
-        }
-        let Some((next, v, g)) = best else {
+        };
+        let Some(next) = line_search(&current, &search, bounds, &mut evaluate) else {
             if pairs.is_empty() {
-                // Not even a short step downhill helps: the value is at its rounding error.
+                // No step along the negative gradient lowers the value: it is minimal up to rounding errors.
                 converged = true;
                 break;
             }
@@ -125,24 +101,91 @@ pub(crate) fn minimize(
             continue;
         };
         steps += 1;
-        let s: Vec<f64> = next.iter().zip(&x).map(|(a, b)| a - b).collect();
-        let y: Vec<f64> = g.iter().zip(&gradient).map(|(a, b)| a - b).collect();
+        let s: Vec<f64> = next.x.iter().zip(&current.x).map(|(a, b)| a - b).collect();
+        let y: Vec<f64> = next.gradient.iter().zip(&current.gradient).map(|(a, b)| a - b).collect();
         if dot(&s, &y) > 1e-12 * dot(&y, &y).max(dot(&s, &s)) {
             if pairs.len() == MEMORY {
                 pairs.pop_front();
             }
             pairs.push_back((s, y));
         }
-        let gained = value - v;
-        let scale = value.abs().max(v.abs()).max(1.0);
-        (x, value, gradient) = (next, v, g);
+        let gained = current.value - next.value;
+        let scale = current.value.abs().max(next.value.abs()).max(1.0);
+        current = next;
         if gained <= VALUE_TOLERANCE * scale || gained.max(before) <= enough {
             converged = true;
             break;
         }
         before = gained;
     }
+    let Iterate { x, value, .. } = current;
     Some(MinimizeResult { x, value, steps, evaluations, converged, curvature: LbfgsMemory(pairs) })
+}
+
+fn project(x: &[f64], bounds: &[(f64, f64)]) -> Vec<f64> {
+    x.iter().zip(bounds).map(|(v, &(low, high))| v.clamp(low, high)).collect()
+}
+
+/// Returns the quasi-Newton direction in the variables that the gradient does not hold at a bound, or
+/// steepest descent if that is no descent direction; `None` if the projected gradient is within the
+/// tolerance.
+fn search_direction(
+    Iterate { x, gradient, .. }: &Iterate,
+    bounds: &[(f64, f64)],
+    pairs: &mut VecDeque<(Vec<f64>, Vec<f64>)>,
+) -> Option<SearchDirection> {
+    let at_bound = |i: usize| {
+        let (low, high) = bounds[i];
+        (x[i] <= low && gradient[i] >= 0.0) || (x[i] >= high && gradient[i] <= 0.0)
+    };
+    let reduced: Vec<f64> = (0..x.len()).map(|i| if at_bound(i) { 0.0 } else { gradient[i] }).collect();
+    let largest = reduced.iter().fold(0.0_f64, |a, g| a.max(g.abs()));
+    let gradient_step: Vec<f64> = x.iter().zip(gradient).map(|(v, g)| v - g).collect();
+    let projected =
+        project(&gradient_step, bounds).iter().zip(x).fold(0.0_f64, |a, (p, v)| a.max((p - v).abs()));
+    if projected <= GRADIENT_TOLERANCE {
+        return None;
+    }
+    let free: Vec<bool> = (0..x.len()).map(|i| !at_bound(i)).collect();
+    let mut direction = quasi_newton(pairs, &reduced, &free);
+    if dot(&direction, &reduced) >= 0.0 {
+        pairs.clear();
+        direction = reduced.iter().map(|g| -g).collect();
+    }
+    let slope = dot(&direction, &reduced);
+    let first_step = if pairs.is_empty() { (1.0 / largest).min(1.0) } else { 1.0 };
+    Some(SearchDirection { direction, slope, first_step })
+}
+
+/// Returns a point along the projected path that meets the weak Wolfe conditions, or else the last one that
+/// lowers the value enough, if any.
+fn line_search(
+    Iterate { x, value, gradient }: &Iterate,
+    search: &SearchDirection,
+    bounds: &[(f64, f64)],
+    mut evaluate: impl FnMut(Vec<f64>) -> Option<Iterate>,
+) -> Option<Iterate> {
+    let SearchDirection { direction, slope, first_step } = search;
+    let (mut low, mut high, mut best, mut t) = (0.0, f64::INFINITY, None, *first_step);
+    for _ in 0..MAX_TRIALS {
+        let target: Vec<f64> = x.iter().zip(direction).map(|(v, d)| v + t * d).collect();
+        let trial = project(&target, bounds);
+        let predicted: f64 = (0..x.len()).map(|i| gradient[i] * (trial[i] - x[i])).sum();
+        match evaluate(trial) {
+            Some(trial) if predicted < 0.0 && trial.value <= value + 1e-4 * predicted => {
+                let inside = (0..x.len()).filter(|&i| trial.x[i] == target[i]);
+                let ahead: f64 = inside.map(|i| trial.gradient[i] * direction[i]).sum();
+                best = Some(trial);
+                if ahead >= 0.9 * slope {
+                    break;
+                }
+                low = t;
+            }
+            _ => high = t,
+        }
+        t = if high.is_finite() { 0.5 * (low + high) } else { 2.0 * t };
+    }
+    best
 }
 
 /// Minus the inverse Hessian approximation times the gradient, by the two-loop recursion over the free
@@ -201,7 +244,7 @@ mod tests {
         }
     }
 
-    /// The curvature of one minimisation helps that of a function with the same curvature.
+    /// The curvature pairs of one minimisation save evaluations for a function with proportional curvature.
     #[test]
     fn goes_on_from_what_is_known() {
         let bounds = vec![(-5.0, 5.0); 20];
@@ -284,7 +327,7 @@ mod tests {
 
     #[test]
     fn goes_round_where_the_function_is_undefined() {
-        // ln is defined on one side only, and the first step would leave it.
+        // ln is defined for positive numbers only, and the first step would leave them.
         let f = |x: &[f64]| (x[0] > 0.0).then(|| (x[0] - 0.01 * x[0].ln(), vec![1.0 - 0.01 / x[0]]));
         let minimum = minimize(&[0.9], &[(-1e9, 1e9)], 0.0, LbfgsMemory::default(), f).unwrap();
         assert!((minimum.x[0] - 0.01).abs() < 1e-5, "{minimum:?}");

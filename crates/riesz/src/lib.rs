@@ -1,8 +1,8 @@
 //! Kernel machines that explain themselves.
 //!
-//! A fitted model is a *kernel expansion* `f(x) = β₀ + Σ_i α_i k(x_i, x)`. A *game* says what an absent
-//! feature means for the model. An *engine* computes the game's values, and its result is an *explanation*.
-//! Each noun is a module, and data moves down this list:
+//! A fitted model is a *kernel expansion* `f(x) = β₀ + Σ_i α_i k(x_i, x)`. A *game* defines the meaning of an
+//! absent feature. An *engine* computes the game's values, and its result is an *explanation*. Each noun is a
+//! module, and data moves down this list:
 //!
 //! | module | holds |
 //! |---|---|
@@ -14,7 +14,7 @@
 //! | [`prediction`] | predictions for rows: outputs, classes, probabilities |
 //! | [`setting_schema`] | settings by name, as front ends pass them |
 //! | [`fit`] | estimators: ridge and logistic regression, support vector machines, Gaussian processes |
-//! | [`mod@format`] | files of models and explanations, those of other programs too |
+//! | [`mod@format`] | files of models and explanations, also of other programs |
 //! | [`embedding`] | conditional mean embeddings of any columns given any others |
 //! | [`game`] | games: the meaning of an absent feature |
 //! | [`mod@question`] | a game with its players, budget and seed |
@@ -48,6 +48,7 @@
 pub mod aggregate;
 pub mod attribution;
 pub mod causal;
+mod checks;
 mod coalition_structure;
 pub mod columns;
 mod control;
@@ -60,6 +61,7 @@ pub mod fit;
 pub mod format;
 pub mod game;
 pub mod global;
+mod gp;
 pub mod index;
 pub mod kernel;
 pub mod kernel_model;

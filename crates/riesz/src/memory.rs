@@ -1,27 +1,27 @@
-//! The available memory, and refusal of requests that exceed it: an allocation that fails ends the process.
+//! Free memory, and checks of requests against it: an allocation that fails would end the process.
 
 use crate::error::{Error, Result};
 
-/// Bytes of free memory in the machine and within this process's limits; `None` where it is unknown.
+/// Free memory in bytes, within the limits of the machine and of this process; `None` if it is unknown.
 pub(crate) fn free_bytes() -> Option<u64> {
     let mut system = sysinfo::System::new();
     system.refresh_memory();
-    // What a container's limit counts as used holds files that were read, which make way.
+    // A container's usage includes cached files, which can be evicted; only the resident set size counts.
     let cgroup_bytes =
         system.cgroup_limits().map_or(u64::MAX, |limits| limits.total_memory.saturating_sub(limits.rss));
     Some(system.available_memory().min(cgroup_bytes)).filter(|bytes| *bytes > 0)
 }
 
-/// Numbers that are always accepted: 64 MB.
+/// Number of doubles that are always accepted: 64 MB.
 const ALWAYS_ACCEPTED: usize = 1 << 23;
 
-/// Where free memory is not known, as much as most machines have: 16 GB.
+/// Assumed free memory if it is unknown, as on most machines: 16 GB.
 const USUAL: u64 = 1 << 34;
 
-/// Checks that there is memory for `count` times `size` numbers; the parameter `name` determines `count`.
+/// Checks that there is memory for `count` times `size` doubles; the parameter `name` determines `count`.
 ///
 /// # Errors
-/// [`Error::Parameter`] says how many there is memory for.
+/// [`Error::Parameter`], whose message gives the largest possible count.
 pub(crate) fn check_allocation(name: &str, count: usize, size: usize) -> Result<()> {
     let size = size.max(1);
     ensure_free(count.saturating_mul(size)).map_err(|numbers| {
@@ -34,7 +34,7 @@ pub(crate) fn check_allocation(name: &str, count: usize, size: usize) -> Result<
     })
 }
 
-/// Checks that there is memory for this many numbers; otherwise returns the number that fits.
+/// Checks that there is memory for `numbers` doubles; otherwise returns the number that fits.
 pub(crate) fn ensure_free(numbers: usize) -> std::result::Result<(), usize> {
     if numbers <= ALWAYS_ACCEPTED {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Entries of model cards, which say how a model was fitted, and of the provenance of runs (Mitchell et al.
-//! 2019).
+//! Entries of model cards, which describe how a model was fitted (Mitchell et al. 2019), and of the
+//! provenance of runs.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ impl CardEntry {
 
     /// An entry with a measured number, to seven significant digits.
     pub fn measured(name: impl Into<String>, value: f64) -> Self {
-        // No -0.
+        // Adding 0 turns -0 into 0.
         let value = value + 0.0;
         let size = value.abs();
         let text = if size == 0.0 || (1e-4..1e7).contains(&size) {

@@ -1,15 +1,16 @@
-//! Posterior covariance of a model: a quadratic form over its support points.
+//! Posterior covariance of a model, a quadratic form over its support points.
 //!
-//! Given the data, f is a Gaussian process whose mean is an [`KernelExpansion`] and whose covariance is
+//! Given the data, f is a Gaussian process with the mean of a [`KernelExpansion`] and the covariance
 //!
 //! ```text
 //! cov(f(x), f(x')) = s k(x, x') - k(x, X) Q k(X, x')
 //! ```
 //!
-//! with the points X and the kernel k of the expansion, one number s and one symmetric matrix Q. Every method
-//! that knows how sure it is has this form: Gaussian process regression with `s = 1`, `Q = (K + σ²I)⁻¹`;
-//! Laplace's approximation of a classifier with `Q = W^½ B⁻¹ W^½`; observed sums `Aᵀf` with `Q = A V⁻¹ Aᵀ`.
-//! So variances, joint covariances and samples are computed here, once.
+//! where X (n rows) are the support points and k the kernel of the expansion, s ≥ 0 is a number and Q a
+//! symmetric matrix (n × n). All models with uncertainty have this form. Gaussian process regression has
+//! `s = 1` and `Q = (K + σ²I)⁻¹`, Laplace's approximation of a classifier has `Q = W^½ B⁻¹ W^½`, and observed
+//! sums `Aᵀf` have `Q = A V⁻¹ Aᵀ`. This module computes variances, joint covariances and samples for all of
+//! them.
 
 use std::sync::atomic::AtomicBool;
 
@@ -24,20 +25,21 @@ use crate::linalg::{Cholesky, Matrix, Sparse};
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
 use crate::table::Table;
 
-/// The matrix Q of a posterior, over the n points of its expansion: what is known, as against the prior.
+/// The matrix Q (n × n) of a posterior over the n support points, which determines the reduction of the prior
+/// variance.
 #[derive(Debug, Clone)]
 pub enum VarianceReduction {
     /// `A V⁻¹ Aᵀ`.
     CholeskyInverse {
-        /// A (n × m): the m observations were `Aᵀf` plus noise. `None` for the identity, one observation a
-        /// point.
+        /// A (n × m): the m observations were `Aᵀf` plus noise. `None` for the identity, one observation per
+        /// support point.
         operator: Option<Sparse>,
         /// V (m × m), the covariance of the observations.
         factor: Cholesky,
     },
     /// `F Fᵀ`, where F (n × r) has few columns.
     LowRank(Matrix),
-    /// `P F Fᵀ Pᵀ`: what aggregates say, through the bags that rows make.
+    /// `P F Fᵀ Pᵀ`, for observed aggregates: the operator P relates the n rows to bags.
     ThroughOperator {
         /// P (n × bags).
         operator: Sparse,
@@ -46,13 +48,13 @@ pub enum VarianceReduction {
     },
     /// Any symmetric matrix, n × n.
     Dense(Matrix),
-    /// `-F Fᵀ`, with a prior of 0: no posterior, but how far refits of the model differ, which is by
-    /// `k(x, X) F + g`.
+    /// `-F Fᵀ`, with a prior scale of 0, for the differences between refits of the model, `k(x, X) F + g`.
+    /// This is not a posterior.
     RefitDifferences {
         /// F (n × refits): differences of coefficients, scaled so that the sum of their squares is a
         /// variance.
         coef: Matrix,
-        /// g: intercepts, likewise.
+        /// g: differences of intercepts, scaled likewise.
         intercept: Vec<f64>,
         /// The kind of refits.
         method: Refitted,
@@ -62,35 +64,37 @@ pub enum VarianceReduction {
 /// The kind of refits of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refitted {
-    /// Rows, drawn anew by a seed: differences are from their mean.
+    /// Refits to rows that are resampled with a seed; differences are from the mean of the refits.
     Drawn {
         /// The seed.
         seed: u64,
     },
-    /// All rows but one, one after the other: likewise, scaled for the jackknife.
+    /// Refits that leave out one row each; differences are from the mean of the refits, scaled for the
+    /// jackknife.
     Jackknife,
-    /// Landmarks, half as many with each: differences are between one and the next, scaled to what all rows
-    /// as support points would change.
+    /// Refits with successively halved numbers of landmarks. Differences are between successive refits,
+    /// scaled to estimate the change when all rows are support points.
     LandmarkDoubling,
 }
 
-/// A posterior without its mean. Outputs are independent of one another.
+/// The covariance of a posterior. Outputs are independent of one another.
 #[derive(Debug, Clone)]
 pub struct PosteriorCovariance {
-    /// The number s ≥ 0: 1 where the kernel is the prior covariance.
+    /// The number s ≥ 0; 1 if the kernel is the prior covariance.
     pub prior_scale: f64,
-    /// For an f that changes its sign where columns change places: where each column goes. The prior
-    /// covariance is then the skew half of the kernel, `s (k(x, x') - k(x, mirrored x'))`, of a kernel to
-    /// which the exchange in both of its arguments makes no difference.
+    /// The exchange of columns for a skew-symmetric f, which changes its sign under it: entry j is the column
+    /// that column j changes places with. The prior covariance is then `s (k(x, x') - k(x, swapped x'))`. The
+    /// kernel must not change if the columns of both arguments are exchanged. `None` for an f that is not
+    /// skew-symmetric.
     pub skew_swap: Option<Vec<usize>>,
-    /// The matrix Q: one for all outputs, or one each.
+    /// The matrix Q: one for all outputs, or one per output.
     pub reduction: Vec<VarianceReduction>,
-    /// One an output: standard deviations are multiplied by it. 1 unless the outputs were learnt in units of
-    /// their own.
+    /// Factor of the standard deviations, one per output; 1 unless the outputs were fitted in different
+    /// units.
     pub scale: Vec<f64>,
 }
 
-/// A model that knows how sure it is.
+/// The posterior of f: a mean and its covariance.
 ///
 /// ```
 /// use riesz::fit::GaussianProcess;
@@ -100,7 +104,7 @@ pub struct PosteriorCovariance {
 /// let y = Matrix::column_vector(rows.iter().map(|r| r[0].sin()).collect());
 /// let fit = GaussianProcess::new(Kernel::gaussian(&[1.0]), 0.1).fit(&Table::from_rows(&rows)?, &y)?;
 /// let posterior = fit.posterior();
-/// // Two rows far from the data: little is known of either, and less of their sum than of their difference.
+/// // Far from the data both values have a large variance, and they are strongly correlated.
 /// let far = posterior.functionals_at(&Table::from_rows(&[[20.0], [20.1]])?)?;
 /// let covariance = &posterior.covariance(&far)[0];
 /// assert!(covariance[(0, 0)] > 0.1 && covariance[(0, 1)] > 0.9 * covariance[(0, 0)]);
@@ -115,43 +119,43 @@ pub struct Posterior<'m> {
     stop: &'m AtomicBool,
 }
 
-/// Linear functionals ℓ_1 … ℓ_m of f, by all that a posterior needs to know of them. Those that are sums of
-/// values of f come from
-/// [`Posterior::functionals_at`] and [`Posterior::weighted_sum_functionals`].
+/// Linear functionals ℓ_1 … ℓ_m of f, with the quantities that determine their posterior.
+/// [`Posterior::functionals_at`] and [`Posterior::weighted_sum_functionals`] return them for values of f and
+/// for sums of values.
 #[derive(Debug, Clone)]
 pub struct Functionals {
-    /// `ℓ_j k(x_i, ·)`, points × m.
+    /// `ℓ_j k(x_i, ·)`, n × m for n support points.
     pub columns: Matrix,
-    /// `ℓ_j ℓ_j' k`, m × m: their prior covariance.
+    /// The prior covariance `ℓ_j ℓ_j' k`, m × m.
     pub prior_scale: Matrix,
-    /// `ℓ_j 1`: what they make of an intercept.
+    /// `ℓ_j 1`, the values for the constant function 1, which multiply an intercept.
     pub constants: Vec<f64>,
 }
 
 /// Draws from a posterior.
 #[derive(Debug, Clone)]
 pub struct Samples {
-    /// One an output, functionals × draws.
+    /// The draws, functionals × draws for each output.
     pub values: Vec<Matrix>,
-    /// One an output: the variance that was added to every functional so that the covariance could be
-    /// factored; 0 if none was.
+    /// For each output, the jitter that was added to the variance of every functional for the factorisation;
+    /// 0 if none.
     pub jitter: Vec<f64>,
 }
 
-/// Rows at a time, which bounds memory.
+/// Minimal number of rows per block; blocks limit the memory.
 const BLOCK: usize = 128;
 
-/// The number of kernel values between rows and points that are computed at a time, if there are more rows
-/// than one block: matrix products have a start-up cost.
+/// Number of kernel values between rows and support points per block, if this is more than one minimal block.
+/// Large blocks save the start-up cost of matrix products.
 const KERNEL_VALUES_AT_ONCE: usize = 1 << 20;
 
 impl VarianceReduction {
-    /// Checks that it fits an expansion over so many points.
+    /// Checks that the matrix fits an expansion over this number of support points.
     fn validate(&self, points: usize) -> Result<()> {
         let size = match self {
             Self::CholeskyInverse { operator: None, factor } => factor.size(),
             Self::CholeskyInverse { operator: Some(a), factor } => {
-                sized("the factor of a posterior", "rows", a.cols(), factor.size(), "one an observation")?;
+                sized("the factor of a posterior", "rows", a.cols(), factor.size(), "one per observation")?;
                 a.rows()
             }
             Self::LowRank(f) => f.rows(),
@@ -161,7 +165,7 @@ impl VarianceReduction {
                     "rows",
                     operator.cols(),
                     half.rows(),
-                    "one a bag",
+                    "one per bag",
                 )?;
                 operator.rows()
             }
@@ -171,7 +175,7 @@ impl VarianceReduction {
                     "rows",
                     coef.cols(),
                     intercept.len(),
-                    "one a refit",
+                    "one per refit",
                 )?;
                 if intercept.iter().any(|v| !v.is_finite()) {
                     return Err(Error::parameter("posterior", "NaN or infinite", "its numbers are finite"));
@@ -191,21 +195,16 @@ impl VarianceReduction {
         {
             return Err(Error::parameter("posterior", "NaN or infinite", "its numbers are finite"));
         }
-        sized("the posterior", "rows", points, size, "one a support point")
+        sized("the posterior", "rows", points, size, "one per support point")
     }
 
-    /// `(L, R)` with `cᵀ Q c = Lᵀ R`, except for the [sign](Self::sign); R is L if `None`.
+    /// Returns `(L, R)` with `cᵀ Q c = Lᵀ R`, up to the [sign](Self::sign), where c is n × m. R is `None` if
+    /// it equals L.
     fn sqrt_factors(&self, c: &Matrix, constants: &[f64]) -> (Matrix, Option<Matrix>) {
         match self {
             Self::RefitDifferences { coef, intercept, .. } => {
                 let mut left_factor = coef.transpose_matmul(c);
-                for (b, shift) in intercept.iter().enumerate() {
-                    left_factor
-                        .row_mut(b)
-                        .iter_mut()
-                        .zip(constants)
-                        .for_each(|(v, constant)| *v += shift * constant);
-                }
+                left_factor.add_outer(intercept.iter().copied(), constants);
                 (left_factor, None)
             }
             Self::CholeskyInverse { operator, factor } => {
@@ -225,7 +224,7 @@ impl VarianceReduction {
         if matches!(self, Self::RefitDifferences { .. }) { -1.0 } else { 1.0 }
     }
 
-    /// The diagonal of `cᵀ Q c`, for functionals that make so much of a constant.
+    /// Returns the diagonal of `cᵀ Q c`, where `constants` (m) are the functionals of the constant 1.
     fn quadratic_diagonal(&self, c: &Matrix, constants: &[f64]) -> Vec<f64> {
         let (left, right) = self.sqrt_factors(c, constants);
         let right = right.as_ref().unwrap_or(&left);
@@ -237,7 +236,7 @@ impl VarianceReduction {
         sums
     }
 
-    /// `cᵀ Q c`, likewise.
+    /// Returns `cᵀ Q c`, m × m, where `constants` (m) are the functionals of the constant 1.
     fn quadratic_form(&self, c: &Matrix, constants: &[f64]) -> Matrix {
         let (left, right) = self.sqrt_factors(c, constants);
         let mut out = left.transpose().matmul(right.as_ref().unwrap_or(&left));
@@ -247,8 +246,14 @@ impl VarianceReduction {
 }
 
 impl PosteriorCovariance {
-    /// The covariance of sums of outputs, with `weights` outputs × sums. Refits determine the joint variation
-    /// of outputs; `None` for posteriors, which do not.
+    /// Returns the posterior covariance if the kernel is the prior covariance. There is one Q for all outputs
+    /// or one per output, and one scale per output.
+    pub fn new(reduction: Vec<VarianceReduction>, scale: Vec<f64>) -> Self {
+        Self { prior_scale: 1.0, skew_swap: None, reduction, scale }
+    }
+
+    /// Returns the covariance of weighted sums of outputs, where `weights` is outputs × sums. Refits
+    /// determine the joint variation of outputs. Posteriors do not, and the result is then `None`.
     pub fn of_sums(&self, weights: &Matrix) -> Option<Self> {
         let sum = |s: usize| {
             let mut sum: Option<(Matrix, Vec<f64>, Refitted)> = None;
@@ -261,15 +266,8 @@ impl PosteriorCovariance {
                 let times = weights[(o, s)] * self.scale[o];
                 let none = (Matrix::zeros(coef.rows(), coef.cols()), vec![0.0; intercept.len()], *of);
                 let (coef_sum, shifts, _) = sum.get_or_insert(none);
-                coef_sum
-                    .data_mut()
-                    .iter_mut()
-                    .zip(coef.data())
-                    .for_each(|(coef_total, increment)| *coef_total += times * increment);
-                shifts
-                    .iter_mut()
-                    .zip(intercept)
-                    .for_each(|(shift_total, shift)| *shift_total += times * shift);
+                coef_sum.add_times(times, coef);
+                shifts.iter_mut().zip(intercept).for_each(|(total, shift)| *total += times * shift);
             }
             sum.map(|(coef, intercept, kind)| VarianceReduction::RefitDifferences {
                 coef,
@@ -286,8 +284,8 @@ impl PosteriorCovariance {
         })
     }
 
-    /// Whether it says how the model depends on its data, as posteriors and refits to other rows do, and not
-    /// how far a fit through landmarks is from the one with all rows as support points.
+    /// Whether the covariance describes how the model depends on its data, as for posteriors and refits to
+    /// other rows. It is false for differences between fits with different numbers of landmarks.
     pub fn is_of_data(&self) -> bool {
         !matches!(
             self.reduction.first(),
@@ -295,27 +293,33 @@ impl PosteriorCovariance {
         )
     }
 
-    /// Which Q is that of output `o`.
+    /// Returns the index of the matrix Q of output `o`.
     fn reduction(&self, o: usize) -> usize {
         if self.reduction.len() == 1 { 0 } else { o }
     }
 }
 
 impl<'m> Posterior<'m> {
-    /// Joins a mean and its covariance.
+    /// Combines a mean with its covariance.
     ///
     /// # Errors
-    /// [`Error::Shape`] and [`Error::Parameter`] if they do not fit together.
+    /// [`Error::Shape`] and [`Error::Parameter`] if the mean and the covariance are inconsistent.
     pub fn new(mean: &'m KernelExpansion, covariance: &'m PosteriorCovariance) -> Result<Self> {
         let outputs = mean.outputs();
-        sized("the list of scales of a posterior", "rows", outputs, covariance.scale.len(), "one an output")?;
+        sized(
+            "the list of scales of a posterior",
+            "rows",
+            outputs,
+            covariance.scale.len(),
+            "one per output",
+        )?;
         if covariance.reduction.len() != 1 {
             sized(
                 "the list of matrices of a posterior",
                 "rows",
                 outputs,
                 covariance.reduction.len(),
-                "one an output, or one",
+                "one per output, or one for all",
             )?;
         }
         if let Some(bad) =
@@ -327,7 +331,7 @@ impl<'m> Posterior<'m> {
         if let Some(mirror) = &covariance.skew_swap {
             let d = mean.support_points.width();
             if mirror.len() != d || (0..d).any(|j| mirror.get(mirror[j]) != Some(&j)) {
-                let allowed = "pairs of columns that change places, and columns that stay";
+                let allowed = "it exchanges pairs of columns and keeps the other columns";
                 return Err(Error::parameter("mirror of a posterior", format!("{mirror:?}"), allowed));
             }
         }
@@ -335,23 +339,24 @@ impl<'m> Posterior<'m> {
             return Err(Error::parameter(
                 "prior",
                 covariance.prior_scale,
-                "refits know of no prior: it is 0",
+                "refits have no prior: set it to 0",
             ));
         }
         Ok(Self { mean, covariance, stop: RunControl::none().stop })
     }
 
-    /// From a mean and a covariance that belong together, without a check.
+    /// Combines a mean with its covariance without checks.
     pub(crate) fn new_unchecked(mean: &'m KernelExpansion, covariance: &'m PosteriorCovariance) -> Self {
         Self { mean, covariance, stop: RunControl::none().stop }
     }
 
-    /// This posterior, whose work fails with [`Error::Interrupted`] soon after another thread sets `stop`.
+    /// Returns this posterior with a flag for cancellation: computations fail with [`Error::Interrupted`]
+    /// soon after another thread sets `stop`.
     pub fn with_cancel(self, stop: &'m AtomicBool) -> Self {
         Self { stop, ..self }
     }
 
-    /// Where it comes from.
+    /// Returns the source of the uncertainty.
     pub fn source(&self) -> UncertaintySource {
         match self.covariance.reduction.first() {
             Some(VarianceReduction::RefitDifferences { coef, method: of, .. }) => match *of {
@@ -363,27 +368,27 @@ impl<'m> Posterior<'m> {
         }
     }
 
-    /// Which columns change places for a skew f.
+    /// Returns the exchange of columns of a skew-symmetric f.
     pub(crate) fn skew_swap(&self) -> Option<&'m [usize]> {
         self.covariance.skew_swap.as_deref()
     }
 
-    /// The share s of the prior covariance; nothing of it counts where it is 0.
+    /// Returns the factor s of the prior covariance.
     pub(crate) fn prior_scale(&self) -> f64 {
         self.covariance.prior_scale
     }
 
-    /// The matrices Q, each n × n. Cost n³/3 where Q is an inverse.
+    /// Returns the matrices Q, each n × n. Cost n³/3 if Q is given as an inverse.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for refits, which vary by their intercepts too.
+    /// [`Error::Parameter`] for refits, because their intercepts vary too.
     pub(crate) fn reduction_matrices(&self) -> Result<Vec<Matrix>> {
         let n = self.mean.support_points.rows();
         let mut identity = Matrix::zeros(n, n);
         identity.add_diagonal(|_| 1.0);
         let matrix_of = |known: &VarianceReduction| match known {
             VarianceReduction::RefitDifferences { .. } => {
-                let allowed = "the variance game is that of a Gaussian process, which refits are not";
+                let allowed = "the variance game needs the posterior of a Gaussian process, not refits";
                 Err(Error::parameter("posterior", self.source(), allowed))
             }
             known => Ok(known.quadratic_form(&identity, &vec![0.0; n])),
@@ -391,20 +396,20 @@ impl<'m> Posterior<'m> {
         self.covariance.reduction.iter().map(matrix_of).collect()
     }
 
-    /// The outputs with the k-th matrix Q, and the factors of their standard deviations.
+    /// Returns the outputs that share the k-th matrix Q, with the factors of their standard deviations.
     pub(crate) fn scales(&self, k: usize) -> impl Iterator<Item = (usize, f64)> {
         let scales = self.covariance.scale.iter().copied().enumerate();
         scales.filter(move |(o, _)| self.covariance.reduction(*o) == k)
     }
 
-    /// The mean of f.
+    /// Returns the mean of f.
     pub fn mean(&self) -> &'m KernelExpansion {
         self.mean
     }
 
-    /// Variances of f at the rows of `x`, rows × outputs (Rasmussen and Williams 2006, equations 2.26 and
-    /// 3.24); the noise of a new observation is not included. Cost O(n² + n d) a row, and n² for every
-    /// further matrix Q.
+    /// Returns the posterior variances of f at the rows of `x`, rows × outputs (Rasmussen and Williams 2006,
+    /// equations 2.26 and 3.24). They do not include the noise of a new observation. Cost O(n² + n d) per row
+    /// for n support points of d columns, and n² for each further matrix Q.
     ///
     /// # Errors
     /// As [`Table::align_to`]; [`Error::Overflow`] if a variance is not finite.
@@ -412,7 +417,7 @@ impl<'m> Posterior<'m> {
         self.marginal_variances(x, |scale, variance| scale * scale * variance)
     }
 
-    /// Standard deviations, the roots of [`variance`](Self::variance).
+    /// Returns the posterior standard deviations, the square roots of [`variance`](Self::variance).
     ///
     /// # Errors
     /// As [`variance`](Self::variance).
@@ -448,21 +453,21 @@ impl<'m> Posterior<'m> {
                 {
                     let unscaled_variance =
                         covariance.prior_scale * prior - squares[covariance.reduction(o)][r];
-                    // Rounding may leave a variance of 0 below it; NaN stays what it is.
+                    // Rounding may make a variance of 0 negative; NaN remains NaN.
                     *out = to_output(*scale, if unscaled_variance < 0.0 { 0.0 } else { unscaled_variance });
                 }
             }
         }
         match out.data().iter().position(|v| !v.is_finite()) {
             None => Ok(out),
-            Some(position) => Err(Error::Overflow {
-                subject: format!("the variance of row {}", position / out.cols() + 1),
-                remedy: "its values are too far from the data the model was fitted on",
-            }),
+            Some(position) => Err(Error::overflow(
+                format!("the variance of row {}", position / out.cols() + 1),
+                "its values are too far from the data the model was fitted on",
+            )),
         }
     }
 
-    /// The values of f at the rows of `x`. Cost O((n + rows) rows d).
+    /// Returns the functionals that evaluate f at the rows of `x`. Cost O((n + rows) rows d).
     ///
     /// # Errors
     /// As [`Table::align_to`].
@@ -478,19 +483,19 @@ impl<'m> Posterior<'m> {
         Ok(Functionals { columns, prior_scale: prior, constants: vec![1.0; x.rows()] })
     }
 
-    /// The rows with their columns exchanged, for a skew f.
+    /// Returns the rows with their columns exchanged, for a skew-symmetric f.
     fn mirrored(&self, x: &Table) -> Result<Option<Table>> {
         self.covariance.skew_swap.as_ref().map(|mirror| x.permute_columns(mirror)).transpose()
     }
 
-    /// Weighted sums of values of f: column j of `weights` (rows of `x` × m) makes
-    /// `Σ_r weights[r, j] f(x_r)`. Cost O((n + rows) rows d), memory O((n + rows) m) and m².
+    /// Returns the functionals of weighted sums of values of f: column j of `weights` (rows of `x` × m)
+    /// defines `Σ_r weights[r, j] f(x_r)`. Cost O((n + rows) rows d), memory O((n + rows) m) and m².
     ///
     /// # Errors
-    /// As [`Table::align_to`]; [`Error::Shape`] unless there is a row of weights a row of `x`.
+    /// As [`Table::align_to`]; [`Error::Shape`] unless `weights` has one row per row of `x`.
     pub fn weighted_sum_functionals(&self, x: &Table, weights: &Sparse) -> Result<Functionals> {
         let x = x.align_to(self.mean.columns())?;
-        sized("the matrix of weights", "rows", x.rows(), weights.rows(), "one a row of the table")?;
+        sized("the matrix of weights", "rows", x.rows(), weights.rows(), "one per row of the table")?;
         let kernel = &self.mean.kernel;
         let mut prior = prior_covariance_of_sums(kernel, &x, weights);
         if let Some(other) = self.mirrored(&x)? {
@@ -506,19 +511,18 @@ impl<'m> Posterior<'m> {
         })
     }
 
-    /// The means of functionals, m × outputs.
+    /// Returns the posterior means of functionals, m × outputs.
     ///
     /// # Panics
     /// If they are not over the points of this model.
     pub fn mean_of(&self, functionals: &Functionals) -> Matrix {
         let mut out = functionals.columns.transpose().matmul(&self.mean.coef);
-        for (j, constant) in functionals.constants.iter().enumerate() {
-            out.row_mut(j).iter_mut().zip(&self.mean.intercept).for_each(|(v, b)| *v += constant * b);
-        }
+        out.add_outer(functionals.constants.iter().copied(), &self.mean.intercept);
         out
     }
 
-    /// The joint covariance of functionals, m × m, for each output. Cost O(n² m + n m²) for every matrix Q.
+    /// Returns the joint covariance of functionals, m × m for each output. Cost O(n² m + n m²) for each
+    /// matrix Q.
     ///
     /// # Panics
     /// If they are not over the points of this model.
@@ -532,7 +536,7 @@ impl<'m> Posterior<'m> {
         self.covariance.scale.iter().enumerate().map(scaled).collect()
     }
 
-    /// The covariances for scale 1, one for each matrix Q.
+    /// Returns the covariances for scale 1, one for each matrix Q.
     fn unscaled(&self, functionals: &Functionals) -> Vec<Matrix> {
         let unscaled_covariance = |known: &VarianceReduction| {
             let mut out = known.quadratic_form(&functionals.columns, &functionals.constants);
@@ -545,26 +549,27 @@ impl<'m> Posterior<'m> {
         self.covariance.reduction.iter().map(unscaled_covariance).collect()
     }
 
-    /// Joint draws of functionals: their means plus `L z` with L the Cholesky factor of their covariance and
-    /// z standard normal numbers, which depend only on the seed. Cost of [`covariance`](Self::covariance),
-    /// m³/3, and m² for each draw.
+    /// Draws functionals jointly: the means plus `L z`, where L (m × m) is the Cholesky factor of the
+    /// covariance and z (m) is standard normal and depends only on the seed. Cost of
+    /// [`covariance`](Self::covariance), plus m³/3, plus m² for each draw.
     ///
     /// # Errors
-    /// [`Error::NotPositiveDefinite`] if more jitter than 1e-7 of the prior's mean variance would be needed;
-    /// [`Error::Parameter`] for more draws than memory holds.
+    /// [`Error::NotPositiveDefinite`] if the factorisation would need more jitter than 1e-7 of the mean prior
+    /// variance; [`Error::Parameter`] if the draws do not fit into memory.
     ///
     /// # Panics
     /// If they are not over the points of this model.
     pub fn sample(&self, functionals: &Functionals, draws: usize, seed: u64) -> Result<Samples> {
         let means = self.mean_of(functionals);
         let m = means.rows();
-        // Normal numbers, their products with a factor, and the values of all outputs.
+        // The normal numbers, their products with a factor, and the values of all outputs.
         crate::memory::check_allocation(
             "number of draws",
             draws,
             m.saturating_mul(2 + self.covariance.scale.len()),
         )?;
-        // Rounding errors of a covariance are of the size of the prior, however little of it is left.
+        // Rounding errors of a covariance are proportional to the prior variance, even if the posterior
+        // variance is small.
         let prior: f64 = (0..m).map(|j| functionals.prior_scale[(j, j)]).sum();
         let prior = self.covariance.prior_scale * prior;
         check_cancelled(self.stop)?;
@@ -595,11 +600,11 @@ fn subtract(from: &mut Matrix, other: &Matrix) {
     from.data_mut().iter_mut().zip(other.data()).for_each(|(minuend, other)| *minuend -= other);
 }
 
-/// `K(a, b) W`, rows of `a` × columns of W.
+/// Returns `K(a, b) W`, rows of `a` × columns of W, where `weights` is W.
 pub(crate) fn cross_covariance_of_sums(kernel: &Kernel, a: &Table, b: &Table, weights: &Sparse) -> Matrix {
     let m = weights.cols();
     let mut out = Matrix::zeros(a.rows(), m);
-    // By rows of b, of which only those that count are looked at.
+    // The entries of W are sorted by rows of b; rows without entries are skipped.
     let mut entries: Vec<(usize, usize, f64)> =
         (0..m).flat_map(|j| weights.column(j).map(move |(r, w)| (r, j, w))).collect();
     entries.sort_by_key(|(r, ..)| *r);
@@ -618,7 +623,7 @@ pub(crate) fn cross_covariance_of_sums(kernel: &Kernel, a: &Table, b: &Table, we
     out
 }
 
-/// `Wᵀ K(x, x) W`, the prior covariance of sums.
+/// Returns `Wᵀ K(x, x) W`, the prior covariance of weighted sums, where `weights` is W.
 pub(crate) fn prior_covariance_of_sums(kernel: &Kernel, x: &Table, weights: &Sparse) -> Matrix {
     let mut out = weights.transpose_times(&cross_covariance_of_sums(kernel, x, x, weights));
     out.mirror_upper();

@@ -1,4 +1,4 @@
-//! Predictions of a fitted model for rows: outputs, classes, probabilities.
+//! Predictions of a fitted model at rows: outputs, classes and probabilities.
 
 use std::sync::atomic::AtomicBool;
 
@@ -11,24 +11,26 @@ use crate::linalg::{Matrix, Sparse};
 use crate::posterior::{Posterior, PosteriorCovariance};
 use crate::table::Table;
 
-/// Everything that a model predicts.
+/// The predictions of a model at the rows of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prediction {
     /// Rows × outputs.
     pub outputs: Matrix,
-    /// The number of each row's class. `None` for regression, and where the most probable of several classes
-    /// depends on a posterior that is not there.
+    /// The index of each row's class. `None` for regression, and if the most probable of several classes
+    /// depends on a posterior that is not available.
     pub classes: Option<Vec<usize>>,
-    /// Rows × classes; `None` for regression, for support vector machines but those of LIBSVM's files with
-    /// `probA` and `probB`, and where they depend on a posterior that is not there.
+    /// Rows × classes. `None` for regression, if the probabilities depend on a posterior that is not
+    /// available, and for support vector machines, except for those of LIBSVM's files with `probA` and
+    /// `probB`.
     pub probabilities: Option<Matrix>,
 }
 
 impl Prediction {
     /// Predicts the rows of `x`. The probabilities of a Gaussian process classifier are averages over its
-    /// posterior, `∫ σ(f) p(f | data) df`, nearer to ½ than the logistic function of the mean; for more than
-    /// two classes they are divided by their sum. The integral is exact up to rounding (scikit-learn's, a sum
-    /// of five error functions, differs by up to 5e-4, measured). The class is the most probable one.
+    /// posterior, `∫ σ(f) p(f | data) df`. They are nearer to ½ than the logistic function of the mean. With
+    /// more than two classes they are divided by their sum. The integral is exact up to rounding;
+    /// scikit-learn's sum of five error functions differs by up to 5e-4 (measured). The class is the most
+    /// probable one.
     ///
     /// # Errors
     /// As [`KernelExpansion::predict`], [`Posterior::new`] and [`Posterior::variance`].
@@ -36,7 +38,7 @@ impl Prediction {
         Self::new_with_control(model, covariance, x, &AtomicBool::new(false))
     }
 
-    /// The predictions as in [`new`](Self::new), unless another thread sets `stop` to cancel the work.
+    /// Predicts as [`new`](Self::new) does, unless another thread sets `stop` to cancel the work.
     ///
     /// # Errors
     /// As [`new`](Self::new); [`Error::Interrupted`].
@@ -49,8 +51,8 @@ impl Prediction {
         Self::of_outputs(model, covariance, x, model.predict_until(x, stop)?, stop)
     }
 
-    /// The predictions as in [`new_with_control`](Self::new_with_control), where the model's outputs at the
-    /// rows of `x` are known: those that an explanation states.
+    /// Predicts as [`new_with_control`](Self::new_with_control) does, from known outputs of the model at the
+    /// rows of `x`, such as those of an explanation.
     ///
     /// # Errors
     /// As [`new_with_control`](Self::new_with_control).
@@ -86,30 +88,29 @@ impl Prediction {
     }
 }
 
-/// An interval, extended to an estimate that lies outside: the mean of a skew distribution may lie outside
-/// its central interval.
+/// Returns the interval extended to include `estimate`: the mean of a skewed distribution may lie outside its
+/// central interval.
 pub(crate) fn reaching([low, high]: [f64; 2], estimate: f64) -> [f64; 2] {
     [low.min(estimate), high.max(estimate)]
 }
 
-/// Predictions on their natural scale: rates and probabilities, or the outputs themselves. One number for
-/// each row.
+/// Predictions on the natural scale (rates, probabilities, or the outputs themselves), one number per row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NaturalScalePrediction {
     /// The posterior mean.
     pub mean: Vec<f64>,
     /// The posterior median.
     pub median: Vec<f64>,
-    /// The lower end of the central interval, which reaches to the mean where that lies outside, as it may on
-    /// a skew scale.
+    /// The lower end of the central interval. The interval is extended to the mean if the mean lies outside,
+    /// as it may for a skewed distribution.
     pub low: Vec<f64>,
-    /// The upper one.
+    /// The upper end of the central interval.
     pub high: Vec<f64>,
 }
 
 impl NaturalScalePrediction {
-    /// Predicts the rows of `x` by a model of one output; intervals extend `sds` standard deviations of the
-    /// output to either side, transformed to the natural scale: 1.96 for 95 %.
+    /// Predicts the rows of `x` by a model of one output. Intervals extend `sds` standard deviations of the
+    /// output to either side (1.96 for 95 %) and are then transformed to the natural scale.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a model of several outputs; as [`KernelExpansion::predict`] and
@@ -117,7 +118,7 @@ impl NaturalScalePrediction {
     pub fn new(posterior: &Posterior<'_>, x: &Table, sds: f64) -> Result<Self> {
         let model = posterior.mean();
         if model.outputs() != 1 {
-            let allowed = "rates are those of models of one output";
+            let allowed = "the natural scale needs a model of one output";
             return Err(Error::parameter("number of outputs", model.outputs(), allowed));
         }
         let (f, variance) = (model.predict(x)?.column(0), posterior.variance(x)?.column(0));
@@ -139,21 +140,20 @@ impl NaturalScalePrediction {
     }
 }
 
-/// Weighted sums of a model's outputs, what is predicted of them as if they were outputs, and how sure that
-/// is.
+/// Weighted sums of a model's outputs, with their posterior variances and probabilities.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AggregatePrediction {
     /// Sums × outputs.
     pub outputs: Matrix,
-    /// Their posterior variances, likewise.
+    /// The posterior variances of the sums, sums × outputs.
     pub variance: Matrix,
-    /// Sums × classes; `None` where the model has no posterior that its probabilities are averages over.
+    /// Sums × classes; `None` unless the model's probabilities are averages over a posterior.
     pub probabilities: Option<Matrix>,
 }
 
 impl AggregatePrediction {
-    /// Predicts the sums whose weights are the columns of `weights` (rows of `x` × sums), such as those of
-    /// duels among bags ([`ItemBags::duels`](crate::preference::ItemBags::duels)).
+    /// Predicts the sums whose weights are the columns of `weights` (rows of `x` × sums), for example duels
+    /// between bags ([`ItemBags::duels`](crate::preference::ItemBags::duels)).
     ///
     /// # Errors
     /// As [`Posterior::new`] and [`Posterior::weighted_sum_functionals`].
@@ -184,28 +184,28 @@ impl AggregatePrediction {
     }
 }
 
-/// A classifier's predictions for explained rows besides the explained outputs, for pages.
+/// A classifier's predictions at explained rows, which reports show in addition to the explained outputs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClassDecisions {
     /// For each output, its meaning: "log-odds of spam", for example.
     pub meaning: Vec<String>,
     /// The names of the classes.
     pub classes: Vec<String>,
-    /// For each row, the number of its class, where the model states it.
+    /// For each row, the index of its class, if the model states it.
     pub chosen: Option<Vec<usize>>,
-    /// For each output, the class whose probability belongs to it, and that probability by row, where the
-    /// model states it.
+    /// For each output, the index of its class and the probability of this class by row, if the model states
+    /// them.
     pub probabilities: Vec<Option<(usize, Vec<f64>)>>,
 }
 
 impl ClassDecisions {
-    /// The decisions of a model and its predictions; `None` for regression.
+    /// Returns the decisions of a model from its predictions; `None` for regression.
     pub fn new(model: &KernelExpansion, predicted: &Prediction) -> Option<Self> {
         let (classes, m) = (&model.classes, model.outputs());
         if classes.is_empty() {
             return None;
         }
-        // The class that an output speaks for: the second of two, or each its own.
+        // The class of an output: the second of two classes, or one class per output.
         let class = |o: usize| match (m, classes.len()) {
             (1, 2) => Some(1),
             (m, k) if m == k && model.link != Link::Vote => Some(o),
@@ -217,10 +217,10 @@ impl ClassDecisions {
                 format!("logarithm of the unnormalised probability of {}", classes[k])
             }
             (Some(k), Link::LatentLogistic | Link::LatentOneVsRest) => {
-                format!("mean of the latent function, which is larger the more probable {} is", classes[k])
+                format!("mean of the latent function, which increases with the probability of {}", classes[k])
             }
             (_, Link::LatentRaoKupper { .. }) => {
-                format!("mean of the latent log odds, which are larger the more probable {} is", classes[1])
+                format!("mean of the latent log odds, which increase with the probability of {}", classes[1])
             }
             (Some(k), _) => format!("decision value, positive for {}", classes[k]),
             (None, _) => format!("decision value of {}", model.output_names[o]),
@@ -237,8 +237,8 @@ impl ClassDecisions {
         })
     }
 
-    /// The decisions of a model whose probabilities are explained: those of the second of two classes, or of
-    /// all.
+    /// Returns the decisions of a model whose probabilities are explained: the probability of the second of
+    /// two classes, or of all classes.
     pub fn of_probabilities(model: &KernelExpansion, predicted: &Prediction) -> Self {
         let classes = &model.classes;
         let shown: Vec<usize> = if classes.len() == 2 { vec![1] } else { (0..classes.len()).collect() };
@@ -256,7 +256,7 @@ impl ClassDecisions {
         }
     }
 
-    /// The decisions for a selection of the rows and outputs, in this order.
+    /// Returns the decisions for a selection of the rows and outputs, in this order.
     pub fn select(&self, rows: &[usize], outputs: &[usize]) -> Self {
         let selected = |values: &Vec<f64>| rows.iter().map(|&i| values[i]).collect::<Vec<_>>();
         let probability =
@@ -285,7 +285,8 @@ impl ClassDecisions {
         }
     }
 
-    /// Checks that they have this number of rows and outputs; code that reads them from a file calls this.
+    /// Checks that the decisions have this number of rows and outputs; code that reads them from a file calls
+    /// this.
     ///
     /// # Errors
     /// [`Error::Format`].
@@ -302,12 +303,13 @@ impl ClassDecisions {
             && self.chosen.iter().all(chosen)
             && self.probabilities.iter().flatten().all(probable);
         let problem =
-            || format!("the classes and probabilities are not those of {rows} rows and {outputs} outputs");
-        if fits { Ok(()) } else { Err(Error::Format { problem: problem() }) }
+            || format!("the classes and probabilities do not match {rows} rows and {outputs} outputs");
+        if fits { Ok(()) } else { Err(Error::format(problem())) }
     }
 }
 
-/// The classes' probabilities in every row, from means and variances of latent functions.
+/// Returns the probabilities of the classes in each row, from means and variances (both rows × outputs) of
+/// latent functions.
 fn averaged_probabilities(link: Link, mean: &Matrix, variance: &Matrix) -> Vec<Vec<f64>> {
     let latent = mean.data().par_iter().zip(variance.data());
     if let Link::LatentRaoKupper { margin } = link {
@@ -316,7 +318,7 @@ fn averaged_probabilities(link: Link, mean: &Matrix, variance: &Matrix) -> Vec<V
                 logistic_normal_mean(mean - margin, *variance),
                 logistic_normal_mean(-mean - margin, *variance),
             );
-            // The three are 1 together at every g.
+            // The three probabilities add up to 1.
             vec![lost, won, (1.0 - won - lost).max(0.0)]
         };
         return latent.map(outcome_probabilities).collect();
@@ -329,9 +331,10 @@ fn averaged_probabilities(link: Link, mean: &Matrix, variance: &Matrix) -> Vec<V
     }
 }
 
-/// `E σ(f)` for normal f, by the trapezoidal rule, whose error for functions analytic in a strip around the
-/// real line decreases like `exp(-2π · half-width of the strip / step)` (Trefethen and Weideman 2014): the
-/// poles of σ(mean + s z) lie π/s from it, and the normal density alone requires steps of at most 0.7.
+/// Returns `E σ(f)` for normal f, by the trapezoidal rule. For functions that are analytic in a strip around
+/// the real line its error decreases like `exp(-2π · half-width of the strip / step)` (Trefethen and Weideman
+/// 2014). The poles of `σ(mean + s z)` lie π/s from the real line, and the normal density alone requires
+/// steps of at most 0.7.
 pub(crate) fn logistic_normal_mean(mean: f64, variance: f64) -> f64 {
     const REACH: f64 = 8.5;
     const MAX_STEPS: f64 = 1e6;
@@ -352,7 +355,7 @@ pub(crate) fn logistic_normal_mean(mean: f64, variance: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Symmetry, the limit of no variance, and the limit of much variance, a probit of the mean.
+    /// Symmetry, the limit of zero variance, and the limit of large variance, a probit function of the mean.
     #[test]
     fn the_average_of_the_logistic_function() {
         for (mean, variance) in [(0.0, 3.0), (1.3, 0.2), (-4.0, 17.0), (2.0, 1e4)] {

@@ -1,35 +1,35 @@
-//! Reasons why a causal question has no answer, each with the culprit and a remedy.
+//! Reasons why a causal question has no answer. Each names the culprit and a remedy.
 
 use thiserror::Error;
 
 use crate::causal::{Hedge, Instrument};
 
-/// Why a graph cannot be used, or an effect cannot be had from it and what was measured. Studies are counted
-/// from 0 in the fields, from 1 in messages.
+/// The reason why a graph cannot be used, or why an effect does not follow from the graph and the measured
+/// variables. Fields count studies from 0, messages from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum IdentificationError {
-    /// Arrows that lead back to where they began.
+    /// A cycle of arrows.
     #[error(
-        "the graph has a cycle, {}: causes come before their effects, so take one of these arrows out",
+        "the graph has a cycle, {}: causes come before their effects, so remove one of these arrows",
         cycle.join(" -> ")
     )]
     CyclicGraph {
-        /// The variables in order, the first again as the last.
+        /// The variables in the order of the cycle; the first variable is repeated at the end.
         cycle: Vec<String>,
     },
-    /// A variable that is its own cause.
-    #[error("'{name}' has an arrow to itself: take it out")]
+    /// A variable with an arrow to itself.
+    #[error("'{name}' has an arrow to itself: remove it")]
     SelfLoop {
         /// The variable.
         name: String,
     },
-    /// A name that the graph has not.
+    /// A name that is not a variable of the graph.
     #[error("the graph has no variable '{name}'; {}", suggest_similar(near, variables))]
     UnknownVariable {
         /// The name.
         name: String,
-        /// Names that are spelt much like it.
+        /// Variables with a similar spelling.
         near: Vec<String>,
         /// All names.
         variables: Vec<String>,
@@ -40,21 +40,21 @@ pub enum IdentificationError {
         /// The variable.
         name: String,
     },
-    /// A column that a study must have.
+    /// A required column that a study does not have.
     #[error("study {} has no column '{name}', {role}: {}", study + 1, suggest_similar(near, columns))]
     Unmeasured {
         /// The column.
         name: String,
         /// The role of the column.
         role: &'static str,
-        /// The study.
+        /// The index of the study.
         study: usize,
-        /// Columns that are spelt much like it.
+        /// Columns with a similar spelling.
         near: Vec<String>,
         /// All of the study's columns.
         columns: Vec<String>,
     },
-    /// Studies that share no column through which an effect could pass.
+    /// Two successive studies without a shared column through which an effect could pass.
     #[error(
         "studies {} and {} share no column that could carry the effect: study {} has {}, study {} has {}",
         study + 1, study + 2, study + 1, and(columns1), study + 2, and(columns2)
@@ -67,7 +67,7 @@ pub enum IdentificationError {
         /// The usable columns of the next study.
         columns2: Vec<String>,
     },
-    /// An effect that does not pass through what the studies share alone.
+    /// An effect that does not pass only through the columns that the studies share.
     #[error(
         "{outcome} depends on {} beyond what studies {} and {} share{}: {open_path} stays open{}",
         and(on), study + 1, study + 2, describe_held(conditions), suggest_fix(would_help, " in both studies")
@@ -77,36 +77,36 @@ pub enum IdentificationError {
         study: usize,
         /// The outcome.
         outcome: String,
-        /// On what it depends: the treatments, or what earlier studies share.
+        /// The variables on which the outcome depends: the treatments, or columns that earlier studies share.
         on: Vec<String>,
         /// The columns that the two studies share and on which the outcome depends.
         conditions: Vec<String>,
         /// A path that carries the dependence.
         open_path: String,
-        /// Lists of variables each of which, in both studies, would close all paths.
+        /// Lists of variables; measuring the variables of any list in both studies would close all paths.
         would_help: Vec<Vec<String>>,
     },
-    /// Populations that differ in what matters.
+    /// A distribution that cannot be transported, because the populations differ in a relevant mechanism.
     #[error(
-        "what study {} says of {} given {} does not hold in study {}, as they differ in {variable}: \
+        "study {}'s distribution of {} given {} does not hold in study {}, as they differ in {variable}: \
          {open_path} stays open",
         from + 1, and(outcome), describe_given(conditions), to + 1
     )]
     NotTransportable {
-        /// The study whose finding is to be used elsewhere.
+        /// The study whose distribution would be used elsewhere.
         from: usize,
-        /// Where it is to be used.
+        /// The study in which it would be used.
         to: usize,
-        /// The outcome of the finding.
+        /// The outcome of the distribution.
         outcome: Vec<String>,
-        /// The variables that the finding conditions on.
+        /// The variables on which the distribution conditions.
         conditions: Vec<String>,
         /// The variable whose mechanism differs.
         variable: String,
         /// A path from the difference to the outcome.
         open_path: String,
     },
-    /// An effect that no formula of what the first study measured gives.
+    /// An effect that no formula identifies from the variables of the first study.
     #[error(
         "the effect of {} on {} is not identified in study 1, {why} nor by any other formula, because {}: \
          {} {} open{}{}",
@@ -117,20 +117,20 @@ pub enum IdentificationError {
     NotIdentified {
         /// The treatments.
         treatments: Vec<String>,
-        /// The variables that they should affect: the mediators, or the outcome of a single study.
+        /// The variables that the treatments may affect: the mediators, or the outcome of a single study.
         outcomes: Vec<String>,
-        /// Description of the sets that were tried.
+        /// Description of the adjustment sets that were tried.
         why: String,
-        /// Paths that carry more than the effect.
+        /// Open paths other than the causal ones.
         open_paths: Vec<String>,
-        /// Lists of variables each of which, measured too, would give a set.
+        /// Lists of variables; measuring the variables of any list would make an adjustment set available.
         would_help: Vec<Vec<String>>,
-        /// The proof that there is no formula.
+        /// The hedge that proves that no formula exists.
         hedge: Hedge,
-        /// An instrument, which would give the effect under further assumptions.
+        /// An instrument, which would identify the effect under further assumptions.
         instrument: Option<Instrument>,
     },
-    /// An effect that a formula gives, but no adjustment that riesz estimates.
+    /// An effect that is identified, but by no adjustment that riesz estimates.
     #[error(
         "the effect of {} on {outcome} is identified, but not by an adjustment that riesz estimates: \
          {formula}{}",
@@ -142,12 +142,12 @@ pub enum IdentificationError {
         treatments: Vec<String>,
         /// The outcome.
         outcome: String,
-        /// The formula in words and signs.
+        /// The formula, in words and symbols.
         formula: String,
-        /// Lists of variables each of which, measured too, would give an adjustment.
+        /// Lists of variables; measuring the variables of any list would make an adjustment available.
         would_help: Vec<Vec<String>>,
     },
-    /// A given set that the graph contradicts.
+    /// A set of variables, given by the user, that contradicts the graph.
     #[error(
         "{role} {} does not give the effect of {} on {}: {open_path} stays open{}",
         and(set),
@@ -162,32 +162,34 @@ pub enum IdentificationError {
         role: &'static str,
         /// The treatments.
         treatments: Vec<String>,
-        /// The variables that they should affect.
+        /// The variables that the treatments may affect.
         outcomes: Vec<String>,
-        /// A path that carries more than the effect, or part of it past a front door.
+        /// An open path: not a causal one, or for a front door a causal one that avoids the set.
         open_path: String,
-        /// A set for the same use that the graph allows, if there is one.
+        /// A set for the same purpose that the graph allows, if there is one.
         instead: Option<Vec<String>>,
     },
-    /// A variable that cannot be in a given set.
+    /// A variable that the user's set must not contain.
     #[error("{name} cannot be {role}: {why}")]
     UnfitVariable {
         /// The variable.
         name: String,
         /// The role of the set.
         role: &'static str,
-        /// The reason why it is invalid.
+        /// The reason why the variable is invalid.
         why: String,
     },
     /// Treatments that do not affect the outcome.
-    #[error("{finding}: there is no effect to learn, and the mean of {outcome} in the last study says it")]
+    #[error(
+        "{finding}: there is no effect to estimate; the mean of {outcome} in the last study is the answer"
+    )]
     NoEffect {
         /// Description of the finding.
         finding: String,
         /// The outcome.
         outcome: String,
     },
-    /// An effect that follows from the studies, but is not learnt yet.
+    /// An effect that is identified, but not implemented.
     #[error(
         "the effect is identified, but {outcome} depends on {} beside the mediators, which the treatments \
          do not affect: with {way} this is not computed yet",
@@ -196,39 +198,38 @@ pub enum IdentificationError {
     NotComputed {
         /// The outcome.
         outcome: String,
-        /// Shared columns that it depends on beside the mediators.
+        /// Shared columns, other than the mediators, on which the outcome depends.
         passive: Vec<String>,
-        /// The option with which it cannot be combined.
+        /// The option with which such an effect is not implemented.
         way: &'static str,
     },
-    /// A study of which too little can be used.
+    /// A study with too few usable rows.
     #[error("study {} has {rows} rows{}: at least {needed} are \
              needed", study + 1, each_words(complete_columns))]
     FewRows {
         /// The study.
         study: usize,
-        /// Rows that can be used.
+        /// The number of usable rows.
         rows: usize,
-        /// The columns that must all have a value; none if none is missing.
+        /// The columns that must all have a value; empty if no column has missing values.
         complete_columns: Vec<String>,
         /// The number of rows that are needed.
         needed: usize,
     },
-    /// A column that says nothing.
+    /// A column without variation.
     #[error(
-        "{name} is the same in all {rows} rows of study {} that have all that is needed: nothing can be \
-         learnt of it; give rows in which it varies",
+        "{name} is the same in all {rows} rows of study {} that can be used: give rows in which it varies",
         study + 1
     )]
     Constant {
         /// The column.
         name: String,
-        /// Rows.
+        /// The number of usable rows.
         rows: usize,
         /// The study.
         study: usize,
     },
-    /// An outcome of text.
+    /// An outcome that holds text.
     #[error("the outcome {name} is text in study {}: give numbers", study + 1)]
     TextOutcome {
         /// The outcome.
@@ -236,9 +237,9 @@ pub enum IdentificationError {
         /// The study.
         study: usize,
     },
-    /// A mediator of which a study and the next have no value in common.
+    /// A mediator whose values in two successive studies do not overlap.
     #[error(
-        "no common support in {name}: {description}: {}, or rows of study {} that are like those of study {}",
+        "no common support in {name}: {description}: {}, or rows of study {} that resemble rows of study {}",
         if *levels { "name the same levels \
                       alike" } else { "give both in the same \
                                                             units" }, study + 2, study + 1
@@ -248,7 +249,7 @@ pub enum IdentificationError {
         name: String,
         /// Description of the column in each study.
         description: String,
-        /// Whether it is categorical.
+        /// Whether the mediator is categorical.
         levels: bool,
         /// The first of the two studies.
         study: usize,
@@ -256,7 +257,8 @@ pub enum IdentificationError {
 }
 
 impl IdentificationError {
-    /// Why an effect is not identified, as JSON with the hedge and the instrument; `None` for other refusals.
+    /// The refusal of an effect that is not identified as JSON, with the hedge and the instrument; `None` for
+    /// other refusals.
     pub fn not_identified_record(&self) -> Option<serde_json::Value> {
         let Self::NotIdentified { treatments, outcomes, open_paths, would_help, hedge, instrument, .. } =
             self
@@ -276,7 +278,7 @@ impl IdentificationError {
     }
 }
 
-/// Names as in a sentence: "age, bmi and sex".
+/// Joins names for a sentence: "age, bmi and sex".
 pub(crate) fn and<S: AsRef<str>>(names: &[S]) -> String {
     match names {
         [] => "nothing".into(),

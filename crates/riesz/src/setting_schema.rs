@@ -1,9 +1,8 @@
 //! Settings by name, for all front ends.
 //!
-//! A [`Setting`] says its name, range and help once; the command line's flags, Python's checks and the help
-//! texts derive from it.
-//! [`SettingValues`] are settings that were given, each with a value that it can have. Which settings there
-//! are is said by those who use them:
+//! A [`Setting`] defines a name, range and help text once. The command line's flags, Python's checks and the
+//! help texts are derived from it. [`SettingValues`] holds the values that a user sets, after a check of
+//! their ranges. The lists of settings are in the modules that use them:
 //! [`question::SETTINGS`](crate::question::SETTINGS) and the kinds of model
 //! ([`fit::MODELS`](crate::fit::MODELS)).
 
@@ -21,24 +20,24 @@ pub enum Range {
     Choice(&'static [&'static str]),
     /// True or false.
     Switch,
-    /// A whole number from this one on.
+    /// A whole number of at least this value.
     Count(u64),
-    /// A number above 0, below 1 if it is a share.
+    /// A number above 0, and below 1 if it is a share.
     Positive {
-        /// Whether it is below 1.
+        /// Whether the number must be below 1.
         share: bool,
     },
     /// A number that is not negative.
     NotNegative,
-    /// A positive number, or `auto`, for what does best on rows that are held out.
+    /// A positive number, or `auto` to choose the number that does best on held-out rows.
     Tuned,
-    /// `balanced`, or an object of numbers by class, which are 1 where they are not given.
+    /// `balanced`, or an object with a number for each class; missing classes have 1.
     ClassWeight,
-    /// An [`ValueIndex`], as text.
+    /// A [`ValueIndex`], as text.
     Index,
-    /// Lists of names and lists, as of unions of players.
+    /// Nested lists of names, such as unions of players.
     Unions,
-    /// `own`, for the model's own family on the columns that are given; or a [`Kernel`] in its JSON form; or
+    /// `own` for the model's kernel restricted to the conditioning columns, a [`Kernel`] in its JSON form, or
     /// an expression ([`KernelExpression`]) in the units of the reference's columns.
     Kernel,
 }
@@ -46,23 +45,38 @@ pub enum Range {
 /// One setting.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Setting {
-    /// Its name, in Python's spelling; on the command line `a_name` is `--a-name`.
+    /// Name in Python's spelling; on the command line `a_name` is `--a-name`.
     pub name: &'static str,
-    /// The placeholder of its value in help texts.
+    /// Placeholder of the value in help texts.
     pub placeholder: &'static str,
-    /// The range of its values.
+    /// Range of the values.
     pub range: Range,
-    /// The value of a setting that is named without one, where that is allowed.
+    /// Value of a setting that is given without a value, if this is allowed.
     pub bare: Option<&'static str>,
-    /// Its use and default, in words.
+    /// Description of the setting and of its default.
     pub help: &'static str,
 }
 
 impl Setting {
+    /// A setting that needs a value.
+    pub const fn new(
+        name: &'static str,
+        placeholder: &'static str,
+        range: Range,
+        help: &'static str,
+    ) -> Self {
+        Self { name, placeholder, range, bare: None, help }
+    }
+
+    /// The setting with this value where it is named without one.
+    pub const fn with_bare(self, value: &'static str) -> Self {
+        Self { bare: Some(value), ..self }
+    }
+
     /// Checks that `value` is within the setting's range.
     ///
     /// # Errors
-    /// [`Error::Parameter`] says what it can have.
+    /// [`Error::Parameter`], whose message gives the range.
     pub fn check(&self, value: &Value) -> Result<()> {
         let wrong = |allowed: String| {
             let shown = value.as_str().map_or_else(|| value.to_string(), |text| format!("'{text}'"));
@@ -121,15 +135,15 @@ impl Setting {
     }
 }
 
-/// Settings by name, each with a value that it can have.
+/// Values of settings by name; each value is in its setting's range.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SettingValues(Map<String, Value>);
 
 impl SettingValues {
-    /// A subset of the settings `known`, from names and values; null values are ignored.
+    /// Values of some of the settings `known`, from names and values; null values are ignored.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a value that the setting cannot have, or a name that is none.
+    /// [`Error::Parameter`] for a value outside its setting's range, or an unknown name.
     pub fn new(known: &[&'static Setting], pairs: impl IntoIterator<Item = (String, Value)>) -> Result<Self> {
         let mut map = Map::new();
         for (name, value) in pairs.into_iter().filter(|(_, value)| !value.is_null()) {
@@ -153,13 +167,13 @@ impl SettingValues {
         self.0.get(name)
     }
 
-    /// The settings without these.
+    /// The settings except those with the given names.
     pub(crate) fn excluding(&self, names: &[&str]) -> Self {
         let remaining = self.0.iter().filter(|(name, _)| !names.contains(&name.as_str()));
         Self(remaining.map(|(name, value)| (name.clone(), value.clone())).collect())
     }
 
-    /// The word that is chosen among `words`.
+    /// The value of a setting that is one of `words`.
     pub(crate) fn choice(&self, name: &str, words: &[&'static str]) -> Option<&'static str> {
         let chosen = self.get(name)?.as_str()?;
         words.iter().copied().find(|word| *word == chosen)

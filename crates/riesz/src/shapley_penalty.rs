@@ -1,8 +1,8 @@
 //! Shapley-regularised training: a penalty on the Shapley values of protected features at the training rows
-//! (Chau, Hu, Gonzalez and Sejdinovic 2022, §4). Under the interventional game it makes a model robust to a
-//! shift of these features; under the observational game it also removes their proxies.
+//! (Chau, Hu, Gonzalez and Sejdinovic 2022, §4). With the interventional game the model becomes robust to a
+//! shift of these features. With the observational game the influence of their proxies is removed too.
 //!
-//! [`shapley_penalty`] goes into [`KernelRidge`](crate::fit::KernelRidge) or
+//! [`shapley_penalty`] returns a penalty for [`KernelRidge`](crate::fit::KernelRidge) or
 //! [`KernelLogisticRegression`](crate::fit::KernelLogisticRegression).
 //!
 //! ```
@@ -35,14 +35,16 @@ use crate::linalg::Matrix;
 use crate::question::Question;
 use crate::table::Table;
 
-/// `(strength / n) Σ φ²` over the values φ of the players of `question` that are called `protected` at the n
-/// rows of `x`, on which a model with this kernel is going to be fitted. Cost: that of explaining these rows.
-/// Under the observational game of more than 16 players the values are estimated from a sample as large as
-/// the budget, unless it holds all coalitions; the penalty and the fitted model say so.
-/// [`Conditioning`](crate::Conditioning) has landmarks and random features for many rows.
+/// The penalty `(strength / n) Σ φ²`. The sum is over the values φ of the players of `question` with names in
+/// `protected`, at the n rows of `x`, to which a model with this kernel will be fitted. The cost is the cost
+/// of explaining these rows.
+///
+/// In the observational game with more than 16 players the values are estimated from a sample of coalitions
+/// within the budget, unless the budget allows all of them. The penalty and the fitted model then report the
+/// sampling. [`Conditioning`](crate::Conditioning) has landmarks and random features for many rows.
 ///
 /// # Errors
-/// [`Error::UnknownColumn`] for a player that is not there; [`Error::TooFew`] without one; those of
+/// [`Error::UnknownColumn`] for an unknown player; [`Error::TooFew`] if `protected` is empty; the errors of
 /// [`Explainer::functionals`].
 pub fn shapley_penalty<S: AsRef<str>>(
     kernel: &Kernel,
@@ -54,7 +56,7 @@ pub fn shapley_penalty<S: AsRef<str>>(
     penalty_until(kernel, x, question, protected, strength, Arc::default())
 }
 
-/// [`shapley_penalty`], unless another thread sets `stop` to give up.
+/// Computes [`shapley_penalty`]; another thread can cancel it by setting `stop`.
 ///
 /// # Errors
 /// As [`shapley_penalty`]; [`Error::Interrupted`].
@@ -67,11 +69,7 @@ pub fn penalty_until<S: AsRef<str>>(
     stop: Arc<AtomicBool>,
 ) -> Result<Penalty> {
     if protected.is_empty() {
-        return Err(Error::TooFew {
-            subject: "the list of protected features".into(),
-            needed: 1,
-            unit: "feature is",
-        });
+        return Err(Error::too_few("the list of protected features", 1, "feature is"));
     }
     let blank = KernelExpansion::new(kernel.clone(), x.clone(), Matrix::zeros(x.rows(), 1), vec![0.0])?;
     let explainer = Explainer::new_with_control(&blank, question, stop)?;

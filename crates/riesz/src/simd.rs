@@ -1,13 +1,13 @@
 //! SIMD with one source and several instruction sets, chosen at run time.
 //!
-//! A hot function is written once as an `#[inline(always)]` body generic over the instruction set
-//! `V: Simd`, and `dispatch!` compiles it for AVX-512, AVX2,
-//! NEON and the plain target. Bodies are ordinary safe Rust over slices and [`Lanes`]; the compiler
-//! vectorises them under the enabled features.
+//! A hot function is written once within `dispatch!`, generic over the instruction set `V: Simd`, and is
+//! compiled for AVX-512, AVX2, NEON and the plain target. Functions that it calls are `#[inline(always)]`.
+//! Bodies are ordinary safe Rust over slices and [`Lanes`], which the compiler vectorises with the enabled
+//! features.
 //!
-//! It is our own because pulp 0.22, which would save 40 % of this file and its unsafe blocks, fits support
-//! vectors 22 % more slowly (1500 rows of 10 columns; explaining within 3 %), and because its AVX-512, once
-//! enabled, is faer's too, and changes the last bits of fitted coefficients.
+//! Why not a library: pulp 0.22 would save 40 % of this file and its unsafe blocks, but fits support vector
+//! machines 22 % more slowly (1500 rows of 10 columns; explanations within 3 %). Its AVX-512 feature also
+//! enables AVX-512 in faer, which changes the last bits of fitted coefficients.
 
 /// The number of doubles in a [`Lanes`]: one AVX-512 register, two of AVX2, four of NEON.
 pub(crate) const LANES: usize = 8;
@@ -17,11 +17,12 @@ pub(crate) const LANES: usize = 8;
 #[repr(align(64))]
 pub(crate) struct Lanes(pub(crate) [f64; LANES]);
 
-/// Arithmetic on [`Lanes`] in one instruction set, as registers: left to itself the compiler sometimes
-/// vectorises across the eight lanes of several values, and shuffles more than it computes.
+/// Arithmetic on [`Lanes`] in the registers of one instruction set. Without it the compiler sometimes
+/// vectorises across the eight lanes of several values, and spends more instructions on shuffles than on
+/// arithmetic.
 ///
-/// Only `dispatch!` names the types that implement this, inside functions compiled for the instruction set
-/// and called where it was detected. That is what makes their intrinsics sound.
+/// Only `dispatch!` names the types that implement this trait, inside functions that are compiled for the
+/// instruction set and called only if it was detected. This makes their intrinsics sound.
 pub(crate) trait Simd: Copy {
     /// Whether the machine multiplies and adds in one instruction.
     const FUSED: bool;
@@ -31,7 +32,7 @@ pub(crate) trait Simd: Copy {
     fn div(a: Lanes, b: Lanes) -> Lanes;
     /// `a * b + c`.
     fn fma(a: Lanes, b: Lanes, c: Lanes) -> Lanes;
-    /// The larger; either, if one is NaN.
+    /// The larger number; either one if one is NaN.
     fn max(a: Lanes, b: Lanes) -> Lanes;
     fn min(a: Lanes, b: Lanes) -> Lanes;
     fn abs(a: Lanes) -> Lanes;
@@ -41,43 +42,41 @@ pub(crate) trait Simd: Copy {
 #[derive(Clone, Copy)]
 pub(crate) struct Plain;
 
+/// Implements functions of two [`Lanes`] by functions of their parts, which `$map` applies to each part.
+macro_rules! partwise {
+    ($map:path: $($name:ident = $function:expr;)*) => {$(
+        #[inline(always)]
+        fn $name(a: Lanes, b: Lanes) -> Lanes {
+            $map(a, b, $function)
+        }
+    )*};
+}
+
 impl Simd for Plain {
     const FUSED: bool = false;
-    #[inline(always)]
-    fn add(a: Lanes, b: Lanes) -> Lanes {
-        a.map2(b, |a, b| a + b)
+
+    partwise! {
+        Lanes::map2:
+        add = |a, b| a + b;
+        sub = |a, b| a - b;
+        mul = |a, b| a * b;
+        div = |a, b| a / b;
+        max = |a, b| if a > b { a } else { b };
+        min = |a, b| if a < b { a } else { b };
     }
-    #[inline(always)]
-    fn sub(a: Lanes, b: Lanes) -> Lanes {
-        a.map2(b, |a, b| a - b)
-    }
-    #[inline(always)]
-    fn mul(a: Lanes, b: Lanes) -> Lanes {
-        a.map2(b, |a, b| a * b)
-    }
-    #[inline(always)]
-    fn div(a: Lanes, b: Lanes) -> Lanes {
-        a.map2(b, |a, b| a / b)
-    }
+
     #[inline(always)]
     fn fma(a: Lanes, b: Lanes, c: Lanes) -> Lanes {
         Self::add(Self::mul(a, b), c)
     }
-    #[inline(always)]
-    fn max(a: Lanes, b: Lanes) -> Lanes {
-        a.map2(b, |a, b| if a > b { a } else { b })
-    }
-    #[inline(always)]
-    fn min(a: Lanes, b: Lanes) -> Lanes {
-        a.map2(b, |a, b| if a < b { a } else { b })
-    }
+
     #[inline(always)]
     fn abs(a: Lanes) -> Lanes {
         a.map2(a, |a, _| a.abs())
     }
 }
 
-/// Implements [`Simd`] with registers of type `$register`, `LANES / their width` to a value.
+/// Implements [`Simd`] with registers of type `$register`; a [`Lanes`] takes `COUNT` of them.
 macro_rules! registers {
     ($name:ident, $register:ty, $add:path, $sub:path, $mul:path, $div:path, $fma:expr, $max:path, $min:path, $abs:expr) => {
         #[derive(Clone, Copy)]
@@ -88,13 +87,13 @@ macro_rules! registers {
 
             #[inline(always)]
             fn split(a: Lanes) -> [$register; Self::COUNT] {
-                // SAFETY: the same eight doubles.
+                // SAFETY: both types hold the same eight doubles.
                 unsafe { std::mem::transmute(a) }
             }
 
             #[inline(always)]
             fn join(a: [$register; Self::COUNT]) -> Lanes {
-                // SAFETY: the same eight doubles.
+                // SAFETY: both types hold the same eight doubles.
                 unsafe { std::mem::transmute(a) }
             }
 
@@ -108,35 +107,23 @@ macro_rules! registers {
         // SAFETY of the intrinsics: see `Simd`.
         impl Simd for $name {
             const FUSED: bool = true;
-            #[inline(always)]
-            fn add(a: Lanes, b: Lanes) -> Lanes {
-                Self::pairs(a, b, |a, b| unsafe { $add(a, b) })
+
+            partwise! {
+                Self::pairs:
+                add = |a, b| unsafe { $add(a, b) };
+                sub = |a, b| unsafe { $sub(a, b) };
+                mul = |a, b| unsafe { $mul(a, b) };
+                div = |a, b| unsafe { $div(a, b) };
+                max = |a, b| unsafe { $max(a, b) };
+                min = |a, b| unsafe { $min(a, b) };
             }
-            #[inline(always)]
-            fn sub(a: Lanes, b: Lanes) -> Lanes {
-                Self::pairs(a, b, |a, b| unsafe { $sub(a, b) })
-            }
-            #[inline(always)]
-            fn mul(a: Lanes, b: Lanes) -> Lanes {
-                Self::pairs(a, b, |a, b| unsafe { $mul(a, b) })
-            }
-            #[inline(always)]
-            fn div(a: Lanes, b: Lanes) -> Lanes {
-                Self::pairs(a, b, |a, b| unsafe { $div(a, b) })
-            }
+
             #[inline(always)]
             fn fma(a: Lanes, b: Lanes, c: Lanes) -> Lanes {
                 let (a, b, c) = (Self::split(a), Self::split(b), Self::split(c));
                 Self::join(std::array::from_fn(|i| unsafe { $fma(a[i], b[i], c[i]) }))
             }
-            #[inline(always)]
-            fn max(a: Lanes, b: Lanes) -> Lanes {
-                Self::pairs(a, b, |a, b| unsafe { $max(a, b) })
-            }
-            #[inline(always)]
-            fn min(a: Lanes, b: Lanes) -> Lanes {
-                Self::pairs(a, b, |a, b| unsafe { $min(a, b) })
-            }
+
             #[inline(always)]
             fn abs(a: Lanes) -> Lanes {
                 Self::pairs(a, a, |a, _| unsafe { $abs(a) })
@@ -208,7 +195,7 @@ impl Lanes {
         Self([v; LANES])
     }
 
-    /// The numbers from `start` on.
+    /// The eight numbers from `start` on.
     #[inline(always)]
     pub(crate) fn load(values: &[f64], start: usize) -> Self {
         let mut out = Self::ZERO;
@@ -246,7 +233,7 @@ impl Lanes {
         V::fma(self, b, c)
     }
 
-    /// The largest lane; NaN may count as any number.
+    /// The largest lane; NaN lanes may be ignored or returned.
     #[inline(always)]
     pub(crate) fn largest(self) -> f64 {
         let max = |a: f64, b: f64| if a > b { a } else { b };
@@ -254,7 +241,7 @@ impl Lanes {
         max(max(max(v[0], v[4]), max(v[2], v[6])), max(max(v[1], v[5]), max(v[3], v[7])))
     }
 
-    /// The smallest lane; NaN may count as any number.
+    /// The smallest lane; NaN lanes may be ignored or returned.
     #[inline(always)]
     pub(crate) fn smallest(self) -> f64 {
         let min = |a: f64, b: f64| if a < b { a } else { b };
@@ -270,14 +257,14 @@ impl Lanes {
     }
 }
 
-/// `a * b + c`, in one rounding where the machine can.
+/// Computes `a * b + c`, with one rounding if the machine has fused multiply-add.
 #[inline(always)]
 pub(crate) fn fma<V: Simd>(a: f64, b: f64, c: f64) -> f64 {
     if V::FUSED { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// An instruction set that this machine has. Values of this type exist only for sets that were detected,
-/// which is what makes the calls behind `dispatch!` sound.
+/// An instruction set of this machine. Values of this type exist only for sets that were detected, which
+/// makes the calls in `dispatch!` sound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Isa(pub(crate) Set);
 
@@ -293,7 +280,7 @@ pub(crate) enum Set {
 }
 
 impl Isa {
-    /// The instruction sets of this machine, from plain code to the widest.
+    /// The instruction sets of this machine, from plain code to the widest registers.
     pub fn available() -> Vec<Self> {
         #[allow(unused_mut)]
         let mut sets = vec![Self(Set::Plain)];
@@ -321,7 +308,7 @@ impl Isa {
         *WIDEST.get_or_init(|| Self::available().pop().unwrap_or(Self(Set::Plain)))
     }
 
-    /// Its name.
+    /// Name of the instruction set.
     pub fn name(self) -> &'static str {
         match self.0 {
             Set::Plain => "plain",
@@ -335,26 +322,31 @@ impl Isa {
     }
 }
 
-/// Defines `fn name(isa, args…)`, which runs `body::<V>(args…)` compiled for `isa`.
+/// Defines `fn name(isa, args…)` from each `fn name<V: Simd>(args…) { body }`. It runs the body compiled for
+/// `isa`, with `V` as the type of this instruction set.
 macro_rules! dispatch {
-    ($(#[$doc:meta])* $vis:vis fn $name:ident $([$($gen:tt)*])? ($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? = $body:ident::<V $(, $param:ty)*>) => {
+    ($($(#[$doc:meta])* $vis:vis fn $name:ident<$v:ident: $simd:path $(, $param:ident: $bound:path)*>
+     ($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block)+) => {$(
         $(#[$doc])*
         #[allow(clippy::too_many_arguments)]
-        $vis fn $name $(<$($gen)*>)? (isa: $crate::simd::Isa, $($arg: $ty),*) $(-> $ret)? {
+        $vis fn $name<$($param: $bound),*>(isa: $crate::simd::Isa, $($arg: $ty),*) $(-> $ret)? {
+            #[inline(always)]
+            #[allow(clippy::too_many_arguments)]
+            fn body<$v: $simd $(, $param: $bound)*>($($arg: $ty),*) $(-> $ret)? $body
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512dq,avx512vl,fma,avx2")]
             #[allow(clippy::too_many_arguments)]
-            fn avx512 $(<$($gen)*>)? ($($arg: $ty),*) $(-> $ret)? {
-                $body::<$crate::simd::Avx512 $(, $param)*>($($arg),*)
+            fn avx512<$($param: $bound),*>($($arg: $ty),*) $(-> $ret)? {
+                body::<$crate::simd::Avx512 $(, $param)*>($($arg),*)
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma")]
             #[allow(clippy::too_many_arguments)]
-            fn avx2 $(<$($gen)*>)? ($($arg: $ty),*) $(-> $ret)? {
-                $body::<$crate::simd::Avx2 $(, $param)*>($($arg),*)
+            fn avx2<$($param: $bound),*>($($arg: $ty),*) $(-> $ret)? {
+                body::<$crate::simd::Avx2 $(, $param)*>($($arg),*)
             }
             match isa.0 {
-                $crate::simd::Set::Plain => $body::<$crate::simd::Plain $(, $param)*>($($arg),*),
+                $crate::simd::Set::Plain => body::<$crate::simd::Plain $(, $param)*>($($arg),*),
                 // SAFETY: an `Isa` exists only for instruction sets that were detected.
                 #[cfg(target_arch = "x86_64")]
                 $crate::simd::Set::Avx2 => unsafe { avx2($($arg),*) },
@@ -362,10 +354,10 @@ macro_rules! dispatch {
                 #[cfg(target_arch = "x86_64")]
                 $crate::simd::Set::Avx512 => unsafe { avx512($($arg),*) },
                 #[cfg(target_arch = "aarch64")]
-                $crate::simd::Set::Neon => $body::<$crate::simd::Neon $(, $param)*>($($arg),*),
+                $crate::simd::Set::Neon => body::<$crate::simd::Neon $(, $param)*>($($arg),*),
             }
         }
-    };
+    )+};
 }
 pub(crate) use dispatch;
 
@@ -387,11 +379,12 @@ const EXP: [f64; 12] = [
     2.5110049204818658e-08,
 ];
 
-/// `exp(x)` for `x ≤ 0`, within 1.2 units in the last place; 0 below -707.7 (kernels need no subnormals).
-/// Branch-free, so loops over it vectorise.
+/// Computes `exp(x)` for `x ≤ 0`, within 1.2 units in the last place; 0 below -707.7, since kernels need no
+/// subnormal numbers. The code has no branches, so loops over it vectorise.
 #[inline(always)]
 pub(crate) fn exp_neg<V: Simd>(x: f64) -> f64 {
-    // Adding and subtracting this rounds to an integer, which then stands in the low bits.
+    // Adding this number rounds to an integer, which is then in the low bits; subtracting it returns the
+    // integer.
     const ROUND: f64 = 6755399441055744.0;
     const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
     const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
@@ -409,16 +402,13 @@ pub(crate) fn exp_neg<V: Simd>(x: f64) -> f64 {
     if x < -707.7 { 0.0 } else { scaled }
 }
 
-#[inline(always)]
-fn add_scaled_body<V: Simd>(sums: &mut [f64], times: f64, v: &[f64]) {
-    for (s, v) in sums.iter_mut().zip(v) {
-        *s = fma::<V>(times, *v, *s);
-    }
-}
-
 dispatch! {
-    /// `sums += times v`.
-    pub(crate) fn add_scaled(sums: &mut [f64], times: f64, v: &[f64]) = add_scaled_body::<V>
+    /// Computes `sums += times v`.
+    pub(crate) fn add_scaled<V: Simd>(sums: &mut [f64], times: f64, v: &[f64]) {
+        for (s, v) in sums.iter_mut().zip(v) {
+            *s = fma::<V>(times, *v, *s);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Tables of numbers with named columns, and players: groups of columns that are present or absent together.
 //!
-//! A [`Table`] is column-major because everything downstream (kernel factors, plots, Parquet)
-//! works one column at a time.
+//! A [`Table`] is column-major, because its users (kernel factors, plots, Parquet) work on one column at a
+//! time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::columns::is_boolean;
-use crate::error::{Error, Result, listed};
+use crate::error::{Error, Result, check_distinct, listed};
 use crate::random::{Random, SeedableRng, index};
 
 /// The meaning of a column's numbers.
@@ -18,7 +18,7 @@ use crate::random::{Random, SeedableRng, index};
 pub enum ColumnKind {
     /// A measured number.
     Numeric,
-    /// A level: the number `k` stands for `levels[k]`.
+    /// A level: the number `k` represents `levels[k]`.
     Categorical {
         /// The levels' names, in the order of their codes.
         levels: Vec<String>,
@@ -30,7 +30,7 @@ pub enum ColumnKind {
 pub struct Column {
     /// Name, unique within its table.
     pub name: String,
-    /// Numbers or levels.
+    /// Numeric or categorical, with the levels.
     pub kind: ColumnKind,
 }
 
@@ -40,12 +40,12 @@ impl Column {
         Self { name: name.into(), kind: ColumnKind::Numeric }
     }
 
-    /// Numeric columns without names, which are called `x0`, `x1`, … by their place, as in scikit-learn.
+    /// Numeric columns without names, called `x0`, `x1`, … by their position, as in scikit-learn.
     pub fn numbered(width: usize) -> Vec<Self> {
         (0..width).map(|j| Self::numeric(format!("x{j}"))).collect()
     }
 
-    /// `value` as people write it: the level's name, or the number in its shortest form.
+    /// Formats `value` for the user: the level's name, or the number in its shortest form.
     pub fn format(&self, value: f64) -> String {
         match &self.kind {
             ColumnKind::Categorical { levels } => {
@@ -56,10 +56,10 @@ impl Column {
     }
 }
 
-/// The name that [`Table::with_unknown_level`] gives the level of cells with none of a column's levels.
+/// The name that [`Table::with_unknown_level`] gives to the additional level.
 pub const UNKNOWN_LEVEL: &str = "(unseen)";
 
-/// `n` rows of `d` finite numbers with named columns. Clones share the numbers.
+/// A table of `n` rows and `d` named columns of finite numbers. Clones share the numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "RawTable", into = "RawTable")]
 pub struct Table {
@@ -68,7 +68,7 @@ pub struct Table {
     values: Arc<Vec<f64>>,
 }
 
-/// The serialised form of [`Table`]; reading it back goes through the same checks as building one.
+/// The serialised form of [`Table`]; deserialisation makes the same checks as construction.
 #[derive(Serialize, Deserialize)]
 struct RawTable {
     columns: Vec<Column>,
@@ -96,25 +96,21 @@ impl Table {
     /// [`Error::Shape`], [`Error::DuplicateName`], [`Error::NotFinite`].
     pub fn from_column_major(columns: Vec<Column>, rows: usize, values: Vec<f64>) -> Result<Self> {
         if rows.checked_mul(columns.len()) != Some(values.len()) {
-            return Err(Error::Shape {
-                subject: "the table".into(),
-                unit: "numbers",
-                expected: rows.saturating_mul(columns.len()),
-                actual: values.len(),
-                why: format!("{rows} rows of {} columns", columns.len()),
-            });
+            return Err(Error::shape(
+                "the table",
+                "numbers",
+                rows.saturating_mul(columns.len()),
+                values.len(),
+                format!("{rows} rows of {} columns", columns.len()),
+            ));
         }
-        let mut names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
-        names.sort_unstable();
-        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(Error::DuplicateName { name: pair[0].to_string() });
-        }
+        check_distinct(columns.iter().map(|c| &c.name))?;
         if let Some(position) = values.iter().position(|v| !v.is_finite()) {
-            return Err(Error::NotFinite {
-                row: position % rows,
-                column: columns[position / rows].name.clone(),
-                value: values[position],
-            });
+            return Err(Error::not_finite(
+                position % rows,
+                columns[position / rows].name.clone(),
+                values[position],
+            ));
         }
         for (j, column) in columns.iter().enumerate() {
             if let ColumnKind::Categorical { levels } = &column.kind {
@@ -144,13 +140,13 @@ impl Table {
         for (i, row) in rows.iter().enumerate() {
             let row = row.as_ref();
             if row.len() != d {
-                return Err(Error::Shape {
-                    subject: format!("row {}", i + 1),
-                    unit: "numbers",
-                    expected: d,
-                    actual: row.len(),
-                    why: "as in the first row".into(),
-                });
+                return Err(Error::shape(
+                    format!("row {}", i + 1),
+                    "numbers",
+                    d,
+                    row.len(),
+                    "as in the first row",
+                ));
             }
             for (j, &v) in row.iter().enumerate() {
                 values[j * rows.len() + i] = v;
@@ -169,7 +165,7 @@ impl Table {
         self.columns.len()
     }
 
-    /// Names and meanings of the columns.
+    /// The columns, with their names and kinds.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
@@ -211,7 +207,7 @@ impl Table {
         Self { columns: self.columns.clone(), rows: indices.len(), values: values.into() }
     }
 
-    /// Some columns, in this order.
+    /// The columns with these indices, in this order.
     pub(crate) fn select_columns(&self, places: &[usize]) -> Self {
         Self {
             columns: places.iter().map(|&j| self.columns[j].clone()).collect(),
@@ -220,14 +216,15 @@ impl Table {
         }
     }
 
-    /// These columns with permuted numbers: column j gets the numbers of column `from[j]`, which is of the
-    /// same kind.
+    /// These columns with permuted numbers: column j gets the numbers of column `from[j]`, which has the same
+    /// kind.
     pub(crate) fn permute_columns(&self, from: &[usize]) -> Result<Self> {
         let values = from.iter().flat_map(|&j| self.column(j).iter().copied()).collect();
         Self::from_column_major(self.columns.clone(), self.rows, values)
     }
 
-    /// One row: means, and the most frequent levels.
+    /// A table of one row: the mean of each numeric column, and the most frequent level of each categorical
+    /// column.
     pub(crate) fn mean_row(&self) -> Self {
         let summary = |(j, column): (usize, &Column)| match &column.kind {
             ColumnKind::Numeric => self.column(j).iter().map(|v| v / self.rows as f64).sum::<f64>(),
@@ -240,8 +237,8 @@ impl Table {
         Self::from_column_major(self.columns.clone(), 1, values).unwrap_or_else(|_| self.select_rows(&[0]))
     }
 
-    /// `count` of the rows, drawn at random without replacement, in ascending order: their indices, all if
-    /// there are no more.
+    /// The indices of `count` rows, drawn at random without replacement, in ascending order; all rows if
+    /// there are no more than `count`.
     pub fn sample_rows(&self, count: usize, seed: u64) -> Vec<usize> {
         let mut chosen =
             index::sample(&mut Random::seed_from_u64(seed), self.rows, count.min(self.rows)).into_vec();
@@ -249,19 +246,19 @@ impl Table {
         chosen
     }
 
-    /// These rows, then those of `below`, which has the same columns.
+    /// The rows of this table followed by the rows of `below`, which has the same columns.
     ///
     /// # Errors
     /// [`Error::Shape`] if the columns differ.
     pub fn stack(&self, below: &Self) -> Result<Self> {
         if self.columns != below.columns {
-            return Err(Error::Shape {
-                subject: "the table below".into(),
-                unit: "columns",
-                expected: self.width(),
-                actual: below.width(),
-                why: "the same columns as above".into(),
-            });
+            return Err(Error::shape(
+                "the table below",
+                "columns",
+                self.width(),
+                below.width(),
+                "the same columns as above",
+            ));
         }
         let mut values = Vec::with_capacity(self.values.len() + below.values.len());
         for j in 0..self.width() {
@@ -279,9 +276,8 @@ impl Table {
         index_of(&self.columns, name)
     }
 
-    /// These rows, with one additional level, the last, in every categorical column, for cells with none of
-    /// the other levels. It is called [`UNKNOWN_LEVEL`], in additional parentheses if a level already has
-    /// that name.
+    /// These rows, with one additional level, the last, in every categorical column, for cells whose level is
+    /// unknown. Its name is [`UNKNOWN_LEVEL`], in additional parentheses if a level already has that name.
     pub fn with_unknown_level(mut self) -> Self {
         for column in &mut self.columns {
             if let ColumnKind::Categorical { levels } = &mut column.kind {
@@ -296,7 +292,7 @@ impl Table {
     }
 
     /// The columns called `wanted`, in that order, with categorical codes translated to the levels in
-    /// `wanted`. Additional columns are left out. This aligns rows with a model.
+    /// `wanted`. Other columns are left out. This aligns rows with a model.
     ///
     /// # Errors
     /// [`Error::UnknownColumn`], [`Error::UnseenLevel`], [`Error::WrongKind`].
@@ -325,8 +321,8 @@ impl Table {
                         })?);
                     }
                 }
-                // Levels that look like numbers ("1", "2") are read as numbers from a table without other
-                // text.
+                // In a table without other text, levels that look like numbers ("1", "2") are read as
+                // numbers.
                 (ColumnKind::Numeric, ColumnKind::Categorical { levels }) => {
                     for (row, &v) in self.column(j).iter().enumerate() {
                         values.push(level_of_number(levels, v).ok_or_else(|| Error::UnseenLevel {
@@ -350,8 +346,8 @@ impl Table {
     }
 }
 
-/// The code of the level that `text` names: it spells the level, or the same number or truth value in another
-/// way.
+/// The code of the level that `text` names. `text` may spell the level, or write the same number or truth
+/// value in another way.
 pub fn level_of_text(levels: &[String], text: &str) -> Option<usize> {
     let spelled = levels.iter().position(|level| level == text);
     spelled.or_else(|| match text.parse() {
@@ -361,7 +357,7 @@ pub fn level_of_text(levels: &[String], text: &str) -> Option<usize> {
     })
 }
 
-/// The code of the level that is the number `value`, however it is spelled.
+/// The code of the level that is the number `value`, in any spelling.
 pub fn level_of_number(levels: &[String], value: f64) -> Option<usize> {
     levels.iter().position(|level| level.parse() == Ok(value))
 }
@@ -377,9 +373,9 @@ fn unknown(columns: &[Column], name: &str) -> Error {
 /// One player of a game: a feature, or a group of columns that are present or absent together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Player {
-    /// Name shown to people.
+    /// Name shown to the user.
     pub name: String,
-    /// Indices of its columns in the model's table.
+    /// Indices of the player's columns in the model's table.
     pub columns: Vec<usize>,
 }
 
@@ -390,14 +386,14 @@ pub struct Players {
 }
 
 impl Players {
-    /// One player a column, under the column's name.
+    /// One player per column, with the column's name.
     pub fn singletons(columns: &[Column]) -> Self {
         let player = |(j, c): (usize, &Column)| Player { name: c.name.clone(), columns: vec![j] };
         Self { players: columns.iter().enumerate().map(player).collect() }
     }
 
-    /// The named groups, and one player for every column in none of them. Players stand in the order
-    /// of their first column.
+    /// The named groups, and one player for every column outside all groups. Players are in the order of
+    /// their first columns.
     ///
     /// # Errors
     /// [`Error::UnknownColumn`], [`Error::DuplicateName`], or [`Error::Parameter`] if a column is in two
@@ -431,11 +427,7 @@ impl Players {
             }
         }
         players.sort_by_key(|p| p.columns[0]);
-        let mut names: Vec<&str> = players.iter().map(|p| p.name.as_str()).collect();
-        names.sort_unstable();
-        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(Error::DuplicateName { name: pair[0].to_string() });
-        }
+        check_distinct(players.iter().map(|p| &p.name))?;
         Ok(Self { players })
     }
 
@@ -444,7 +436,7 @@ impl Players {
         &self.players
     }
 
-    /// For each of `width` columns, its player.
+    /// For each of `width` columns, the index of its player.
     pub(crate) fn player_of_column(&self, width: usize) -> Vec<usize> {
         let mut owner = vec![usize::MAX; width];
         for (p, player) in self.players.iter().enumerate() {

@@ -1,5 +1,5 @@
-"""Fits of more rows than one machine's memory or patience holds, and explanations of as many: on this
-machine, on Dask, on Spark.
+"""Fits to more rows than one machine can hold or process, and explanations of them, on this machine, on Dask
+or on Spark.
 
 >>> import numpy as np, pyarrow as pa, pyarrow.parquet as pq, riesz, tempfile
 >>> rng = np.random.default_rng(0); folder = tempfile.mkdtemp()
@@ -10,9 +10,9 @@ machine, on Dask, on Spark.
 >>> fit.rows, fit.landmarks
 (5000, 40)
 
-Rows are read in units of whole row groups. What is learnt of a unit are whole numbers, whose sums do not
-depend on their order: the model is the same, bit for bit, on one machine and on many, in one go and after
-workers died. An engine is whatever runs a function of a unit and adds up results:
+Rows are read in units of whole row groups. The statistics of a unit are integers, whose sums do not depend on
+their order. The model therefore has the same bits on one machine or many, and with or without interruptions.
+An engine runs a function of each unit and adds up the results:
 
 * ``None``: this process, one unit after the other, on all of its cores;
 * a ``dask.distributed.Client`` (``pip install riesz[dask]``);

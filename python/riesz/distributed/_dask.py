@@ -1,4 +1,4 @@
-"""Units of work as tasks of Dask. No formula is here."""
+"""Units of work as tasks of Dask."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ._work import FAN_IN, Merge, Work
 
-#: Deaths of workers that a task outlives: each counts against all tasks that the worker held.
+#: Number of worker deaths that a task survives; each counts for all tasks that the worker held.
 DEATHS = 20
 
 
@@ -25,9 +25,9 @@ def _outlive(dask_scheduler: Any) -> None:
 
 
 class Dask:
-    """A ``dask.distributed.Client``'s cluster."""
+    """An engine for the cluster of a ``dask.distributed.Client``."""
 
-    #: Workers run as many tasks at a time as they have threads.
+    #: A worker runs one task per thread.
     threads = 1
 
     def __init__(self, client: Any) -> None:
@@ -35,10 +35,10 @@ class Dask:
         client.run_on_scheduler(_outlive)
 
     def reduce(self, name: str, shared: Any, units: Sequence[Any], work: Work, merge: Merge) -> bytes:
-        """A task a unit, and a tree of sums."""
+        """Runs one task per unit, and merges results in a tree."""
         client, run = self._client, f"riesz-{name}-{uuid.uuid4().hex[:12]}"
-        # The result of a task is made again when its worker dies; scattered data are lost. Every worker has
-        # its own, since tasks go where what they need is.
+        # Results of tasks are recomputed when a worker dies, whereas scattered data are lost. Each worker has
+        # its own copy, because Dask places tasks where their inputs are.
         first = client.submit(_identity, shared, key=f"{run}-shared", pure=False)
         shared_copies = [
             client.submit(

@@ -1,4 +1,4 @@
-"""Parquet files as one table, in units of whole row groups that any worker can read again."""
+"""Parquet files as one table, in units of whole row groups that any worker can read repeatedly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-#: Rows of a unit, at least, where a file has so many.
+#: Minimum number of rows of a unit, if its file has as many.
 UNIT = 1 << 17
 
 
@@ -27,22 +27,22 @@ def _parquet() -> Any:
 
 @dataclass(frozen=True)
 class File:
-    """A file, as it was when the work began."""
+    """A file with its state when the work began."""
 
     path: str
     size: int
-    #: When it was written last, in nanoseconds.
+    #: Time of the last change, in nanoseconds.
     modified: int
     groups: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Row groups of a file."""
+    """Consecutive row groups of a file."""
 
     file: int
     groups: tuple[int, ...]
-    #: The number of the first row in its file, and of all rows before it.
+    #: The number of the unit's first row in its file, and the number of all rows before the unit.
     first: int
     before: int
     rows: int
@@ -50,10 +50,10 @@ class Unit:
 
 @dataclass(frozen=True)
 class Data:
-    """Files with the same columns, and what the columns are.
+    """Files with the same columns, and the roles of the columns.
 
-    ``features`` are names with their levels, ``None`` for numbers; ``classes`` the levels of the target, if
-    it has such."""
+    ``features`` are names with their levels, ``None`` for numeric columns; ``classes`` are the levels of a
+    categorical target."""
 
     files: tuple[File, ...]
     features: tuple[tuple[str, tuple[str, ...] | None], ...]
@@ -62,12 +62,12 @@ class Data:
     classes: tuple[str, ...] | None = None
 
     def categories(self) -> list[str]:
-        """The names of columns of categories."""
+        """Returns the names of categorical columns."""
         target = [] if self.classes is None else [self.targets[0]]
         return [name for name, levels in self.features if levels is not None] + target
 
     def with_levels(self, levels: Sequence[tuple[str, ...]]) -> Data:
-        """This data set, with the levels of these columns."""
+        """Returns this data set with these levels of the categorical columns."""
         known = dict(zip(self.categories(), levels))
         features = tuple(
             (name, None if old_levels is None else known[name]) for name, old_levels in self.features
@@ -77,7 +77,7 @@ class Data:
         )
 
     def units(self) -> list[Unit]:
-        """The units of work."""
+        """Returns the units of work."""
         units: list[Unit] = []
         before = 0
         for file, facts in enumerate(self.files):
@@ -92,7 +92,7 @@ class Data:
         return units
 
     def cells(self, unit: Unit, names: Sequence[str]) -> Any:
-        """Some columns of a unit, as an Arrow table."""
+        """Returns some columns of a unit, as an Arrow table."""
         facts = self.files[unit.file]
         if _state(facts.path) != (facts.size, facts.modified):
             raise ValueError(
@@ -105,7 +105,7 @@ class Data:
         )
 
     def features_of(self, unit: Unit) -> tuple[list[str], list[list[str] | None], np.ndarray]:
-        """The features of a unit's rows, as the core takes them."""
+        """Returns the features of a unit's rows, as the core takes them."""
         names = [name for name, _ in self.features]
         return (
             names,
@@ -114,7 +114,7 @@ class Data:
         )
 
     def rows(self, unit: Unit) -> tuple[Any, np.ndarray, list[float] | None]:
-        """Features, targets and weights of a unit's rows, as the core takes them."""
+        """Returns features, targets and weights of a unit's rows, as the core takes them."""
         names = [name for name, _ in self.features]
         further = [*self.targets, *([] if self.weights is None else [self.weights])]
         numbers = self._numbers(unit, [*names, *further])
@@ -148,7 +148,7 @@ class Data:
         return out
 
     def check_column(self, unit: Unit, name: str, column: Any) -> None:
-        """Refuses a column with an empty cell, or with a number that is none, by file and row."""
+        """Refuses a column with an empty or non-finite cell; the error names the file and the row."""
         place = f"{self.files[unit.file].path}: column '{name}'"
         if column.null_count:
             row = int(np.flatnonzero(column.is_null().to_numpy())[0])
@@ -169,7 +169,7 @@ class Data:
             )
 
     def digest_text(self) -> str:
-        """All that it is but the levels, which follow from the files."""
+        """Returns a text of all fields except the levels, which follow from the files."""
         plain = self.with_levels([()] * len(self.categories()))
         return json.dumps(
             [[f.path, f.size, f.modified, f.groups] for f in plain.files]
@@ -178,7 +178,7 @@ class Data:
 
 
 def levels_of(data: Data, unit: Unit) -> list[list[str]]:
-    """The levels that categorical columns have in a unit."""
+    """Returns the levels of categorical columns in a unit."""
     names = data.categories()
     cells = data.cells(unit, names)
     for name in names:
@@ -187,7 +187,7 @@ def levels_of(data: Data, unit: Unit) -> list[list[str]]:
 
 
 def in_order(levels: set[str]) -> tuple[str, ...]:
-    """Levels by their numbers if all are numbers, else by name."""
+    """Returns levels sorted by value if all are numbers, else by name."""
     try:
         return tuple(sorted(levels, key=lambda level: (float(level), level)))
     except ValueError:
@@ -200,7 +200,7 @@ def _texts(column: Any) -> list[str]:
 
 
 def _state(path: str) -> tuple[int, int]:
-    """The length of a file, and the time of its last change."""
+    """Returns the length of a file, and the time of its last change."""
     facts = os.stat(path)
     return facts.st_size, facts.st_mtime_ns
 
@@ -229,8 +229,8 @@ def opened(
     categorical: Sequence[str],
     classes: bool = False,
 ) -> Data:
-    """The files that ``data`` names, and what their columns are: text is categorical, and a target with
-    ``classes``. Levels are not known yet."""
+    """Opens the files of ``data`` and finds the types of their columns: text is categorical, as is a target
+    with ``classes``. The levels are still empty."""
     parquet = _parquet()
     files = []
     for path in _paths(data):
@@ -242,7 +242,7 @@ def opened(
     if twice is not None:
         raise ValueError(f"{twice} is named twice, and its rows would count twice")
     schema = parquet.read_schema(files[0].path)
-    # Indices that pandas has no name for are no columns to learn from.
+    # Unnamed indices of pandas are not features.
     indices = [name for name in schema.names if name.startswith("__index_level_")]
     for file in files[1:]:
         other = parquet.read_schema(file.path)

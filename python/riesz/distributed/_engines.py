@@ -1,4 +1,4 @@
-"""Engines that run the units of work and add up their results."""
+"""Engines, which run units of work and add up their results."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from ._work import Merge, Work
 
 
 class Engine(Protocol):
-    """Runs ``work(shared, unit)`` for all units, in any order and as often as it must, and adds up the
+    """Runs ``work(shared, unit)`` for all units, in any order and possibly repeatedly, and adds up the
     results."""
 
     @property
     def threads(self) -> int | None:
-        """Threads that a unit may use; ``None`` for all."""
+        """Number of threads that a unit may use; ``None`` for all."""
         ...
 
     def reduce(self, name: str, shared: Any, units: Sequence[Any], work: Work, merge: Merge) -> bytes:
-        """All results together."""
+        """Returns the merged results of all units."""
         ...
 
 
 class LocalEngine:
-    """This process."""
+    """An engine that runs in this process."""
 
     threads = None
 
     def reduce(self, name: str, shared: Any, units: Sequence[Any], work: Work, merge: Merge) -> bytes:
-        """One unit after the other."""
+        """Runs one unit after the other."""
         total: bytes | None = None
         for unit in units:
             result = work(shared, unit)
@@ -37,7 +37,7 @@ class LocalEngine:
 
 
 def engine_of(engine: Any) -> Engine:
-    """The engine that a client or a session stands for."""
+    """Returns the engine for a client or a session."""
     if engine is None:
         return LocalEngine()
     module = type(engine).__module__.split(".")[0]

@@ -1,4 +1,4 @@
-"""Explanations of many rows: a part a unit, and a manifest of them all."""
+"""Explanations of many rows: one file per unit of work, and a manifest of all files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ._data import Data, Unit, opened
 from ._engines import engine_of
 from ._kept import put
 
-#: Rows that are explained at a time.
+#: Number of rows explained at a time.
 ROWS = 1 << 14
 
 
@@ -35,18 +35,18 @@ class _Shared:
 
 @dataclass(frozen=True)
 class Explained:
-    """Parts of a finished explanation.
+    """The parts of a finished explanation.
 
     Attributes
     ----------
     folder : str
-        Holds ``part-00000.parquet`` and so on, ``_manifest.json`` and ``_SUCCESS``.
+        The folder with ``part-00000.parquet`` and so on, ``_manifest.json`` and ``_SUCCESS``.
     rows : int
     parts : list of dict
-        Of each part its name, rows, SHA-256, the largest residual (prediction less base value less values)
-        and the largest bound that was proved for it (``None`` where values are estimates).
+        For each part its name, rows, SHA-256, the largest residual (prediction minus base value minus values)
+        and its largest proved bound (``None`` for estimated values).
     made : int
-        Parts that were made by this call; others were there.
+        Number of parts computed by this call; the others existed before.
     """
 
     folder: str
@@ -85,7 +85,7 @@ def _part(shared: _Shared, task: tuple[int, Unit]) -> bytes:
 
 
 def _named(x: np.ndarray, levels: Sequence[Sequence[str] | None]) -> np.ndarray:
-    """Rows with levels by their names, as models take them."""
+    """Returns rows with levels by name, as models take them."""
     if all(known is None for known in levels):
         return np.ascontiguousarray(x)
     rows = x.astype(object)
@@ -148,12 +148,11 @@ def explain(
     engine: Any = None,
     **options: Any,
 ) -> Explained:
-    """Explains all rows of Parquet files, one part of the answer a unit of rows, and says so when it is
-    complete.
+    """Explains all rows of Parquet files, with one file per unit of rows, and marks the complete result.
 
-    A part that is there, was made from the same file by the same model and settings, and has its checksum is
-    kept: the same call goes on after whatever stopped it. ``_SUCCESS`` and ``_manifest.json`` appear when all
-    parts are there.
+    A part is kept if it was computed from the same file with the same model and settings, and its checksum
+    is right; so the same call continues after an interruption. ``_SUCCESS`` and ``_manifest.json`` appear
+    when all parts exist.
 
     Parameters
     ----------
@@ -163,10 +162,10 @@ def explain(
     out : path
         A folder that all workers see.
     float32 : bool
-        Whether values are written in single precision, which takes half the room.
+        Whether values are written in single precision, which halves the size.
     engine : None, dask.distributed.Client or pyspark.sql.SparkSession
     **options
-        As :class:`riesz.Explainer` has them: ``background``, ``game``, ….
+        The arguments of :class:`riesz.Explainer`: ``background``, ``game``, ….
     """
     expansion = getattr(model, "expansion", getattr(model, "expansion_", model))
     if not isinstance(expansion, Expansion):
@@ -204,7 +203,7 @@ def explain(
         raise RuntimeError("the engine did not explain all rows")
     part_names = {part["name"] for part in parts}
     for stale in os.listdir(folder):
-        # Parts of an explanation of other files that was here before.
+        # Parts of an earlier explanation of other files in this folder.
         if re.fullmatch(r"part-[0-9]{5,}\.parquet", stale) and stale not in part_names:
             os.unlink(os.path.join(folder, stale))
     put(

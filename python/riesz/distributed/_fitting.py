@@ -1,4 +1,4 @@
-"""Regressions and classifications through landmarks, on any engine."""
+"""Regression and classification with landmarks, on any engine."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class _Shared:
 
 _Task = tuple[int, Unit]
 
-#: How a Gaussian process is learnt: where the noise starts, in units of the standardised target, and what is
-#: tuned.
+#: Settings of a Gaussian process: the start value of the noise, in units of the standardised target, and the
+#: tuned parameters.
 PROCESS = {"noise": 0.1, "tune": "kernel_and_noise", "normalize_y": True, "restarts": 0}
 
 
@@ -101,24 +101,23 @@ def _all_passes(shared: _Shared, parts: Sequence[bytes]) -> bytes:
 
 @dataclass(frozen=True)
 class LandmarkFit:
-    """A fit through landmarks.
+    """A fit with landmarks.
 
     Attributes
     ----------
     expansion : riesz.Expansion
-        The model, with the landmarks as its points: for :class:`riesz.Explainer`,
-        :func:`riesz.distributed.explain`, files.
+        The model, with the landmarks as support points, for :class:`riesz.Explainer`,
+        :func:`riesz.distributed.explain` and model files.
     alpha : float
-        The ridge, given or chosen; of a Gaussian process the variance of the noise, and NaN of one that tells
-        classes apart.
+        The ridge, given or chosen; for a Gaussian process the variance of the noise, NaN for classification.
     rows, landmarks : int
     plan : str
-        A name for kernel, landmarks and rounding: SHA-256.
+        SHA-256 of kernel, landmarks and rounding.
     statistics : bytes or None
-        All that was learnt of the rows, from which other ridges follow without reading them again; ``None``
-        of classifiers and conjugate gradients, which learn pass by pass.
+        Sufficient statistics of the rows, from which fits with other ridges follow without reading the rows
+        again; ``None`` for classifiers and conjugate gradients, which use one pass per step.
     tried : list of (landmarks, alpha, error)
-        Mean squared errors on held-out folds; smaller numbers of landmarks are the first so many.
+        Mean squared errors on held-out folds; a smaller number of landmarks means the first of them.
     """
 
     expansion: Expansion
@@ -131,9 +130,9 @@ class LandmarkFit:
     _fitting: Any
 
     def bounds(self, X: Any) -> np.ndarray | None:
-        """Proved bounds on how far predictions at the rows of ``X`` are from those of the exact fit with the
-        same landmarks, of shape (rows, targets); ``None`` without a correction, where rounding may decide the
-        solution, and of other models than ridge regressions."""
+        """Returns proved bounds on the difference of predictions at the rows of ``X`` from those of the exact
+        fit with the same landmarks, (rows, targets). ``None`` without a correction, if rounding may dominate
+        the solution, and for models other than ridge regression."""
         from .._validation import as_numbers
 
         names, levels = self.expansion.feature_names, self.expansion._core.levels
@@ -162,66 +161,70 @@ def fit(
     engine: Any = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> LandmarkFit:
-    """Kernel ridge regression, ``min_f Σ_i w_i (y_i - f(x_i))² + alpha |f|²``, over the kernel's functions of
-    so many landmarks and a constant; or with ``model="gp"`` a Gaussian process that knows all rows through
-    them (Titsias 2009), whose kernel and noise are learnt from 10,000 rows of the sample and 500 landmarks;
-    or with ``model="klr"`` logistic regression of two classes,
-    ``min_f Σ_i w_i log(1 + exp(-s_i f(x_i))) + alpha/2 |f|²``; or with ``model="gpc"`` a Gaussian process
-    that tells two classes apart, in Laplace's approximation, whose kernel is tuned on 1,000 rows.
+    """Fits a kernel model with landmarks to the rows of Parquet files.
 
-    Rows are read three times, or four: for a sample of which landmarks are drawn (randomly pivoted Cholesky)
-    and columns standardised, for statistics, and for corrections of the solution. Classifiers read them some
-    eight times, once for each step of Newton's method, and conjugate gradients some twenty times. The result
-    does not depend on files, row groups, order, engine or workers.
+    - ``model="krr"``: kernel ridge regression, ``min_f Σ_i w_i (y_i - f(x_i))² + alpha |f|²``, over the
+      span of the kernel's functions of the landmarks and a constant.
+    - ``model="gp"``: a Gaussian process with the landmarks as inducing points (Titsias 2009). Kernel and
+      noise are tuned on 10,000 rows of the sample and 500 landmarks.
+    - ``model="klr"``: logistic regression of two classes,
+      ``min_f Σ_i w_i log(1 + exp(-s_i f(x_i))) + alpha/2 |f|²``.
+    - ``model="gpc"``: Gaussian process classification of two classes by Laplace's approximation, whose kernel
+      is tuned on 1,000 rows.
+
+    Rows are read three or four times: for a sample from which landmarks are drawn (randomly pivoted Cholesky)
+    and columns are standardised, for statistics, and for corrections of the solution. Classifiers read them
+    about eight times, once per Newton step, and conjugate gradients about twenty times. The result does not
+    depend on files, row groups, order, engine or workers.
 
     Parameters
     ----------
     data : path, pattern, folder, or list of them
         Parquet files that all workers see.
     target : str or list of str
-        The column or columns to predict; of a classifier text, truth values or two numbers.
+        The column or columns to predict; for a classifier text, booleans or two numbers.
     landmarks : int
-        Rows that stand for all, at most. Cost is ``rows * landmarks²``, memory of a worker some
-        ``40 landmarks²`` bytes, and with ``alpha="auto"`` that for every fold.
+        Maximum number of landmarks. The cost is ``rows * landmarks²``, and the memory of a worker about
+        ``40 landmarks²`` bytes, with ``alpha="auto"`` for every fold.
     model : {"krr", "gp", "klr", "gpc"}
-        A Gaussian process has one target and no weights, and its expansion a posterior: standard deviations,
-        covariances. ``alpha``, ``fit_intercept`` and ``folds`` are those of regressions with a ridge,
-        ``corrections``, ``solver`` and ``tolerance`` of kernel ridge regression.
+        The model, see above. A Gaussian process has one target and no weights, and its expansion has a
+        posterior. ``alpha``, ``fit_intercept`` and ``folds`` apply to regressions with a ridge;
+        ``corrections``, ``solver`` and ``tolerance`` apply to kernel ridge regression.
     kernel : str
-        An expression, as on the command line: ``"rbf"``, ``"rbf(age) * categorical(city) + linear"``.
+        A kernel expression, as on the command line: ``"rbf"``, ``"rbf(age) * categorical(city) + linear"``.
     alpha : float or "auto"
-        The ridge; ``"auto"`` for the one with the least squared error on ``folds`` folds, into which rows are
-        divided by what they hold, all from one pass (of logistic regressions the least log loss on folds of
-        1,000 rows; of conjugate gradients on the sample). Multiples of the length scales are then tried, on
+        The ridge; ``"auto"`` minimises the squared error on ``folds`` folds, all from one pass; rows are
+        assigned to folds by their content. For logistic regression it minimises the log loss on folds of
+        1,000 rows; conjugate gradients use the sample. Multiples of the length scales are then compared on
         2,000 rows, unless ``fixed_kernel``.
     standardise : bool
         Whether length scales are in units of the columns' standard deviations.
     corrections : int
-        Passes that correct the solution, which prove how near it is (:meth:`LandmarkFit.bounds`); one more
-        where that is little and can be mended.
+        Number of passes that correct the solution and give its proved bounds (:meth:`LandmarkFit.bounds`).
+        One more pass follows if the bounds are poor and can be improved.
     solver : {"auto", "direct", "cg"}
-        ``"direct"`` reads all rows once for a square matrix of landmarks, and solves; ``"cg"`` takes a score
-        of passes by conjugate gradients, each far cheaper where landmarks are many thousands, and memory of a
-        worker no longer grows with their square; ``"auto"`` takes what needs less time by its size.
+        ``"direct"`` reads all rows once to sum a square matrix over landmarks, and solves with it. ``"cg"``
+        takes about twenty passes of conjugate gradients; each is far cheaper with many thousands of
+        landmarks, and a worker's memory does not grow with their square. ``"auto"`` chooses the faster one by
+        size.
     tolerance : float
-        Where conjugate gradients end: the largest proved bound at landmarks, relative to the root mean
+        Tolerance of conjugate gradients: the largest proved bound at landmarks, relative to the root mean
         squared error.
     features : list of str, optional
         Columns to predict from; by default all others.
     sample_weight : str, optional
         The column of positive weights.
     categorical : list of str
-        Columns whose numbers are names of categories. Text always is.
+        Columns whose numbers are categories. Text always is categorical.
     engine : None, dask.distributed.Client or pyspark.sql.SparkSession
     checkpoint : path, optional
-        A folder that all workers see, in which every unit keeps what it has done: the same call goes on from
-        there.
+        A folder that all workers see, in which finished units are stored; the same call continues from there.
 
     Raises
     ------
     ValueError
-        For missing values, unknown columns, files that change meanwhile, or a damaged checkpoint; each says
-        where.
+        For missing values, unknown columns, files that change meanwhile, or a damaged checkpoint; the message
+        names the place.
     """
     targets = [target] if isinstance(target, str) else list(target)
     if isinstance(alpha, str) and alpha != "auto":

@@ -1,4 +1,4 @@
-"""A folder in which units of work keep what is done: a file is whole, or not there."""
+"""Storage of finished units of work in a folder; a file is complete or does not exist."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def put(path: str, content: bytes) -> None:
-    """Writes a file under another name and renames it."""
+    """Writes a file under a temporary name and renames it."""
     folder = os.path.dirname(path)
     os.makedirs(folder, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=".riesz-", suffix=".tmp", dir=folder)
@@ -24,8 +24,8 @@ def put(path: str, content: bytes) -> None:
 
 
 def kept(folder: str | None, name: str, make: Callable[[], bytes], check: Callable[[bytes], object]) -> bytes:
-    """The bytes stored under ``name`` if ``check`` accepts them, or else those of ``make``, which are stored
-    then."""
+    """Returns the bytes stored under ``name`` if ``check`` accepts them; without a stored file, returns the
+    bytes of ``make`` and stores them."""
     if folder is None:
         return make()
     path = os.path.join(folder, name)

@@ -1,4 +1,4 @@
-"""Units of work as tasks of Spark. No formula is here."""
+"""Units of work as tasks of Spark."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from ._work import Merge, Work
 
 
 class Spark:
-    """A ``pyspark.sql.SparkSession``'s cluster. riesz must be installed where its executors run."""
+    """An engine for the cluster of a ``pyspark.sql.SparkSession``. riesz must be installed on its
+    executors."""
 
-    #: Executors run as many tasks at a time as they have cores.
+    #: An executor runs one task per core.
     threads = 1
 
     def __init__(self, session: Any) -> None:
         self._context = session.sparkContext
 
     def reduce(self, name: str, shared: Any, units: Sequence[Any], work: Work, merge: Merge) -> bytes:
-        """A task a unit, and a tree of sums."""
+        """Runs one task per unit, and merges results in a tree."""
         common = self._context.broadcast(shared)
         tasks = self._context.parallelize(list(units), max(len(units), 1))
         results = tasks.map(lambda unit: bytes(work(common.value, unit)))

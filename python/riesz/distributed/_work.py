@@ -1,13 +1,13 @@
-"""The units of work that an engine runs."""
+"""The types of functions that an engine runs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-#: What is computed of a unit, and of results together. Both get what all have in common first.
+#: Functions of shared data and a unit, and of shared data and results to merge.
 Work = Callable[[Any, Any], bytes]
 Merge = Callable[[Any, Sequence[bytes]], bytes]
 
-#: Results that are added up at a time.
+#: Number of results that are merged at a time.
 FAN_IN = 8

@@ -1,4 +1,4 @@
-//! Causal queries as options: the effect across studies, and how it is identified.
+//! Options for causal queries: the effect across studies, and how it is identified.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,38 +10,39 @@ use crate::exit::{Failure, Result};
 use crate::io::input::{name_of, read_file};
 use crate::io::names::listed_columns;
 
-/// An effect across studies.
+/// A causal effect across studies.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "The effect")]
 pub struct CauseArgs {
-    /// Variable, or variables at once, that would be set
+    /// Variable that is set by intervention; several variables are set together
     #[arg(long, value_name = "NAME,…", required = true)]
     pub treatment: Vec<String>,
-    /// Variable that they may affect
+    /// Variable whose response to the treatment is estimated
     #[arg(long, value_name = "NAME")]
     pub outcome: String,
-    /// Adjust for these columns of the first study; a graph checks that they are enough
+    /// Adjust for these columns of the first study (back-door adjustment); a graph checks that they suffice
     #[arg(long, value_name = "NAME,…", group = "way")]
     pub adjust: Vec<String>,
-    /// Use these columns of the first study as the front door; a graph checks that they are one
+    /// Use these columns of the first study as mediators (front-door adjustment); a graph checks that they
+    /// qualify
     #[arg(long, value_name = "NAME,…", group = "way")]
     pub front_door: Vec<String>,
-    /// The treatments were assigned by chance in the first study
+    /// The treatments were randomised in the first study
     #[arg(long, group = "way")]
     pub randomized: bool,
-    /// Variables that come about differently in a study, by its number from 1; can be given for several
-    /// studies
+    /// Variables whose mechanism differs in a study, which is given by its number from 1; can be repeated for
+    /// several studies
     #[arg(long, value_name = "N:NAME,…")]
     pub differs: Vec<String>,
 }
 
 impl CauseArgs {
-    /// Whether it says how the effect follows, where no graph does.
+    /// Whether the options say how the effect is identified, so that no graph is needed.
     pub fn says_how(&self) -> bool {
         self.randomized || !self.adjust.is_empty() || !self.front_door.is_empty()
     }
 
-    /// The query for studies with these columns; `known` are names that lists of names may contain.
+    /// The query for studies with these columns; `known` lists the names that may contain commas.
     pub fn query(&self, known: &[String], studies: Vec<Vec<String>>) -> Result<CausalQuery> {
         let listed = |names: &[String]| listed_columns(names, known);
         let strategy = match () {
@@ -77,18 +78,17 @@ fn differing(texts: &[String], known: &[String]) -> Result<BTreeMap<usize, Vec<S
     Ok(by_study)
 }
 
-/// The graph in a file.
+/// Reads the graph in a file.
 fn read_graph(path: &Path) -> Result<Graph> {
     let name = name_of(path);
     let text = String::from_utf8(read_file(path)?).map_err(|_| {
-        Failure::input(format!(
-            "{name}: this is not text: give a graph as text, as GML, JSON, DOT or DAGitty's for example"
-        ))
+        Failure::input(format!("{name} is not text: give a graph as text, GML, JSON, DOT or DAGitty"))
     })?;
     Graph::parse(&text).map_err(|e| Failure::from(e).about(&name))
 }
 
-/// The graph in a file, or in the words themselves if these have arrows or are of another format.
+/// Parses `words` as a graph if they contain arrows or begin like another format; otherwise reads the file of
+/// this name.
 pub fn graph_of(words: &str) -> Result<Graph> {
     let signs = ["->", "<-", "→", "←", "↔", "{", " ~", "~ ", "\n"];
     let has_sign = signs.iter().any(|sign| words.contains(sign)) || words.starts_with('[');

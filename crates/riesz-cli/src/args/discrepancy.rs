@@ -9,58 +9,58 @@ use riesz::discrepancy::FactorKind;
 use super::TableArgs;
 use crate::io::names::listed_columns;
 
-/// Factors by name.
+/// Parser of the name of a kind of kernel factors.
 pub fn factors() -> impl TypedValueParser<Value = FactorKind> {
     PossibleValuesParser::new(FactorKind::NAMES)
         .try_map(|name| FactorKind::named(&name).ok_or("no such factors"))
 }
 
-/// Options of both tests.
+/// Options that `compare` and `depend` share.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "The test")]
 pub struct TestArgs {
-    /// Kernel factors: orthogonal ones, for each feature and each pair, with which no feature hides another;
+    /// Kernel factors: orthogonal factors of each feature and each pair, with which no feature hides another;
     /// or the product of all factors, as published, in which a strong feature hides the others
     #[arg(long, value_name = "WHICH", default_value = FactorKind::NAMES[0], value_parser = factors())]
     pub factors: FactorKind,
-    /// Kernel between rows, an expression as in 'riesz fit'. Several make an aggregated test, whose p-value
-    /// allows for the choice among them [default: a Gaussian with length scales from the data, times equality
-    /// of categories]
+    /// Kernel between rows, an expression as in 'riesz fit'. Several kernels make an aggregated test, whose
+    /// p-value accounts for the choice among them [default: a Gaussian with length scales from the data,
+    /// times equality of categories]
     #[arg(long, value_name = "EXPR")]
     pub kernel: Vec<String>,
-    /// An aggregated test of the kernel with its length scales multiplied by each of these: 0.25,0.5,1,2,4
+    /// Test with the kernel at several multiples of its length scales, aggregated: 0.25,0.5,1,2,4
     #[arg(long, value_name = "MULTIPLES", value_delimiter = ',')]
     pub lengthscales: Vec<f64>,
-    /// Take columns as they are instead of standardising them
+    /// Use columns as they are instead of standardising them
     #[arg(long, visible_alias = "no-standardize")]
     pub no_standardise: bool,
-    /// Draws from the null distribution, with --seed; 0 for no p-values
+    /// Number of draws from the null distribution; 0 for no p-values
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub permutations: usize,
-    /// Columns that count as one feature, 'blood=s1,s2;body=bmi', or a file with one group a line
+    /// Columns that count as one feature, 'blood=s1,s2;body=bmi', or a file with one group per line
     #[arg(long, value_name = "GROUPS")]
     pub groups: Option<String>,
-    /// Also share the statistic out to pairs of features (in text and JSON)
+    /// Also attribute the statistic to pairs of features (in text and JSON)
     #[arg(long)]
     pub interactions: bool,
-    /// The statistic alone, without features: for kernels that tie columns together, and quicker
+    /// Compute the statistic alone, without attributions to features: faster, and possible for kernels that
+    /// do not factorise over columns
     #[arg(long, conflicts_with_all = ["groups", "interactions"])]
     pub statistic_only: bool,
     /// Columns to leave out
     #[arg(long, value_name = "COL,…")]
     pub ignore: Vec<String>,
-    /// Columns whose numbers are names of categories
+    /// Columns whose numbers are codes of categories
     #[arg(long, value_name = "COL,…")]
     pub categorical: Vec<String>,
-    /// Most features shown by name in pictures and text
+    /// Largest number of features shown by name in pictures and text
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub max_display: usize,
-    /// Title of the page [default: what is tested]
+    /// Title of the page [default: the name of the test's data]
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
     /// Where to write the result: a page (.html), a picture of the features (.svg, .png), a table of them
-    /// (.csv, .parquet), or everything (.json)
-    /// [default: words on standard output]
+    /// (.csv, .parquet), or everything (.json) [default: text on standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
     /// Options for reading the tables.
@@ -69,7 +69,7 @@ pub struct TestArgs {
 }
 
 impl TestArgs {
-    /// The options for a table with these columns.
+    /// The options, with lists of columns resolved for a table with this header.
     pub fn for_header(&self, header: &[String]) -> Self {
         Self {
             ignore: listed_columns(&self.ignore, header),

@@ -1,4 +1,4 @@
-//! The question as options: the source of rows, and the library's settings.
+//! Options for what is explained: the source of background rows, and the library's settings.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -7,15 +7,15 @@ use clap::{Args, ValueHint};
 
 use super::settings::{Explained, SettingArgs};
 
-/// Options of the question.
+/// Options of an explanation: the game, its rows, and the players.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "The question")]
 pub struct GameArgs {
     /// The settings.
     #[command(flatten)]
     pub settings: SettingArgs<Explained>,
-    /// Table of rows from which absent features take their values; for the observational game those from
-    /// which their distribution is learnt [default there: the model's support points]
+    /// Table of rows from which absent features take their values; for the observational game the rows from
+    /// which their conditional distribution is learnt [default there: the model's support points]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "baseline")]
     pub background: Option<PathBuf>,
     /// Use this many background rows, drawn at random with --seed [default: all]
@@ -27,16 +27,16 @@ pub struct GameArgs {
     /// Table of one row whose values absent features take
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub baseline: Option<PathBuf>,
-    /// Columns that are present or absent together, 'blood=s1,s2;body=bmi', or a file with one group a line
+    /// Columns that are present or absent together, 'blood=s1,s2;body=bmi', or a file with one group per line
     #[arg(long, value_name = "GROUPS")]
     pub groups: Option<String>,
-    /// With a program: columns of the background that it is not asked about, such as a target
+    /// With a program: columns of the background that are no inputs of the program, such as a target
     #[arg(long, value_name = "COL,…")]
     pub ignore: Vec<String>,
     /// Also give a proved bound on how far any value of any row can move if the row's columns move by at most
-    /// so much: 'bmi=0.5,age=1' in the columns' units, where others stay as they are, or one number of
-    /// standard deviations of all columns (of the model's support points). It comes from the norm of the
-    /// model and is often far larger than what happens. For bounded kernels, and the baseline, interventional
+    /// DELTA: 'bmi=0.5,age=1' in the columns' units, with other columns fixed, or one number of standard
+    /// deviations for all columns (of the model's support points). The bound comes from the norm of the model
+    /// and is often much larger than actual changes. For bounded kernels, and the baseline, interventional
     /// and observational games
     #[arg(long, value_name = "DELTA", allow_negative_numbers = true)]
     pub robustness: Option<String>,

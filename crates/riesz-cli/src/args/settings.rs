@@ -16,21 +16,21 @@ use crate::exit::{Failure, Result};
 pub trait Family: std::fmt::Debug + Clone + Send + Sync + 'static {
     /// The prefix of the flags, after the dashes.
     const PREFIX: &'static str = "";
-    /// The flag that they all require, if any.
+    /// The flag that all of these flags require, if any.
     const REQUIRES: Option<&'static str> = None;
     /// The settings.
     fn settings() -> Vec<&'static Setting>;
-    /// The use of a setting, in words.
+    /// The help text of a setting.
     fn help(setting: &Setting) -> String {
         setting.help.into()
     }
-    /// Whether a word can be chosen for a setting.
+    /// Whether a value may be chosen for a setting.
     fn offers(_: &Setting, _: &str) -> bool {
         true
     }
 }
 
-/// Settings of questions about these subjects; `--seed` is an option of every command.
+/// Settings that apply to any of these subjects, except `seed`: `--seed` is an option of every command.
 fn settings_of(subjects: &[Subject]) -> impl Iterator<Item = &'static QuestionSetting> {
     let served = |s: &&QuestionSetting| subjects.iter().any(|subject| s.applies_to(*subject));
     SETTINGS.iter().filter(|s| s.setting.name != "seed").filter(served)
@@ -75,7 +75,7 @@ impl Family for Protected {
     }
 }
 
-/// The flags of kinds of model; `--no-standardise` speaks of columns and target.
+/// The flags of the kinds of model, except `normalize_y`: `--no-standardise` covers columns and target.
 #[derive(Debug, Clone)]
 pub struct OfModel;
 
@@ -84,7 +84,7 @@ impl Family for OfModel {
         let settings = ModelKind::all_settings().into_iter();
         settings.filter(|setting| setting.name != "normalize_y").collect()
     }
-    /// The help text, with the kinds of model that use the setting, if not all do.
+    /// The help text, preceded by the names of the kinds of model that use the setting, unless all do.
     fn help(setting: &Setting) -> String {
         let users = MODELS.iter().filter(|kind| kind.settings.contains(&setting));
         let names: Vec<&str> = users.map(|kind| kind.name).collect();
@@ -118,7 +118,7 @@ impl<F: Family> SettingArgs<F> {
         format!("{}{}", F::PREFIX, name.replace('_', "-"))
     }
 
-    /// The question of these settings with this seed; see [`Settings::question`].
+    /// The question made from these settings and this seed; see [`Settings::question`].
     pub fn question(
         &self,
         subject: Subject,
@@ -135,7 +135,7 @@ impl<F: Family> SettingArgs<F> {
         })
     }
 
-    /// These settings without those of these names.
+    /// These settings except those with these names.
     pub fn excluding(&self, names: &[&str]) -> Self {
         let remaining = self.entries.iter().filter(|(name, _)| !names.contains(&name.as_str())).cloned();
         Self { entries: remaining.collect(), family: PhantomData }
@@ -164,7 +164,7 @@ impl<F: Family> SettingArgs<F> {
         self.entries.iter().find(|(entry_name, _)| entry_name == name).map(|(_, value)| value)
     }
 
-    /// The given settings as text, `--game baseline --ridge 0.1`; nothing if all are defaults.
+    /// The given settings as text, such as `--game baseline --ridge 0.1`; `None` if all are defaults.
     pub fn words(&self) -> Option<String> {
         let word = |(name, value): &(String, Value)| match value {
             Value::Bool(true) => format!("--{}", Self::flag(name)),
@@ -174,7 +174,8 @@ impl<F: Family> SettingArgs<F> {
         (!self.entries.is_empty()).then(|| self.entries.iter().map(word).collect::<Vec<_>>().join(" "))
     }
 
-    /// An error of the library, about the flag as it was given.
+    /// The library's error; if it is about a setting that was given, with the flag in place of the setting's
+    /// name.
     pub fn spelt(&self, error: riesz::Error) -> Failure {
         let name = match &error {
             riesz::Error::Unused { setting: name, .. } | riesz::Error::Parameter { name, .. } => name,
@@ -183,7 +184,7 @@ impl<F: Family> SettingArgs<F> {
         if self.value(name).is_some() { Self::flagged(error) } else { error.into() }
     }
 
-    /// An error of the library, about a flag.
+    /// The library's error, with the flag in place of the setting's name.
     pub fn flagged(error: riesz::Error) -> Failure {
         use riesz::Error::{Parameter, Unused};
         let flag = |name: String| format!("--{}", Self::flag(&name));
@@ -222,16 +223,16 @@ impl<F: Family> Args for SettingArgs<F> {
     }
 }
 
-/// The value that a text stands for. What is none is handed on as it is, and refused by the setting in its
-/// own words.
+/// Parses the text of a setting's value. Text that cannot be parsed is returned as a string, which the
+/// setting then refuses with its own message.
 fn value(range: Range, text: &str) -> Value {
-    // A number without its 0 is one, too.
+    // Rust's notation accepts numbers that JSON does not, such as `.5`.
     let plain = |text: &str| text.parse::<f64>().ok().filter(|v| v.is_finite()).map(Value::from);
     let number =
         |text: &str| serde_json::from_str(text).ok().or_else(|| plain(text)).unwrap_or_else(|| text.into());
     match range {
         Range::Choice(_) | Range::Index | Range::Kernel => Value::from(text),
-        // What is no JSON is refused as the text that it is.
+        // Text that is not JSON is kept, and refused later as it was written.
         Range::Unions => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)),
         Range::Switch => Value::from(text == "true"),
         Range::Count(_) | Range::Positive { .. } | Range::NotNegative | Range::Tuned => number(text),

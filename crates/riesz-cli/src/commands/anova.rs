@@ -21,29 +21,29 @@ use crate::question_args::read_groups;
 #[derive(Debug, clap::Args)]
 #[command(before_help = "\
 Examples:
-  riesz anova m.riesz train.csv                             what each feature does alone, as a table
+  riesz anova m.riesz train.csv                             the component of each feature, as a table
   riesz anova m.riesz train.csv --of age -o age.svg         a curve, with the posterior's band if the file holds one
-  riesz anova m.riesz train.csv --of age,bmi -o both.png    a surface: what the two do beyond what each does
+  riesz anova m.riesz train.csv --of age,bmi -o both.png    a surface: the interaction of two features
   riesz anova m.riesz train.csv --of age --of age,bmi -o parts.csv
 
-The model's output is its mean, plus what each feature does alone, plus what pairs do together, and
-so on (functional ANOVA): each part has mean 0 along each of its features, where these are
-independent and distributed as in the rows. Exact. The table has the columns component, output,
-place, and of pairs place_2, value, and of a model with a posterior sd.")]
+The model's output is the sum of its mean, a component of each feature, a component of each pair, and
+so on (functional ANOVA). Each component has mean 0 along each of its features. Features are taken as
+independent, each distributed as in the rows. The components are exact. The table has the columns
+component, output, place, place_2 (for pairs), value, and sd (for a model with a posterior).")]
 pub struct Args {
     /// Model file (riesz, or LIBSVM)
     #[arg(value_hint = ValueHint::FilePath)]
     pub model: PathBuf,
-    /// Table of rows, CSV or Parquet, as which features are distributed; '-' is standard input
+    /// Table of rows that define the distributions of the features, CSV or Parquet; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub rows: PathBuf,
-    /// A feature, or two; again for more components [default: each feature alone]
+    /// A feature, or two; repeat the option for more components [default: each feature alone]
     #[arg(long = "of", value_name = "FEATURE[,FEATURE]")]
     pub components: Vec<String>,
-    /// Columns that count as one feature, 'blood=s1,s2;body=bmi', or a file with one group a line
+    /// Columns that count as one feature, 'blood=s1,s2;body=bmi', or a file with one group per line
     #[arg(long, value_name = "GROUPS")]
     pub groups: Option<String>,
-    /// The output that a picture is of, by name [default: the first]
+    /// Output to draw, by name [default: the first]
     #[arg(long, value_name = "NAME")]
     pub output_name: Option<String>,
     /// Where to write the result: a picture of one component (.svg, .png), or a table (.csv, .parquet, .json)
@@ -58,7 +58,7 @@ pub struct Args {
     pub features: FeatureArgs,
 }
 
-/// Reads, computes and writes.
+/// Computes the components and writes them as a picture or a table.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let path = args.output.as_deref();
     let pixels = picture(global, path);
@@ -73,7 +73,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let sets = sets(args, &components)?;
     let known = saved.covariance.as_ref().filter(|covariance| covariance.is_of_data());
     let posterior = known.map(|covariance| Posterior::new(model, covariance)).transpose()?;
-    let progress = console.progress("taking the model apart");
+    let progress = console.progress("computing components");
     let curves = sets
         .iter()
         .map(|set| Ok(components.curve_along(set, &x, posterior.as_ref())?))
@@ -82,7 +82,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let Some(pixels) = pixels else { return table(path, global, &components, &sets, &curves) };
     let [curve] = &curves[..] else {
         return Err(Failure::input(format!(
-            "a picture is of one component, and these are {}: say which, as in --of {}",
+            "a picture shows one component, and these are {}: choose one, as in --of {}",
             curves.len(),
             components.players()[0].name
         )));
@@ -90,14 +90,17 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let output = match &args.output_name {
         None => 0,
         Some(name) => curve.output_names.iter().position(|known| known == name).ok_or_else(|| {
-            Failure::input(format!("there is no output '{name}': there is {}", curve.output_names.join(", ")))
+            Failure::input(format!(
+                "there is no output '{name}'; the outputs are: {}",
+                curve.output_names.join(", ")
+            ))
         })?,
     };
     let picture = render_component(curve, &PlotOptions { output, ..PlotOptions::default() })?;
     write_picture(path, picture, pixels)
 }
 
-/// Whether a picture is asked for, and whether it is one in pixels.
+/// Whether the picture is in pixels; `None` if no picture is requested.
 fn picture(global: &Global, path: Option<&Path>) -> Option<bool> {
     let extension = path.and_then(Path::extension).map(|e| e.to_string_lossy().to_ascii_lowercase());
     match (global.format, extension.as_deref()) {
@@ -107,14 +110,17 @@ fn picture(global: &Global, path: Option<&Path>) -> Option<bool> {
     }
 }
 
-/// The requested components, as the numbers of their features.
+/// The requested components, each as the indices of its features.
 fn sets(args: &Args, components: &Components<'_>) -> Result<Vec<Vec<usize>>> {
     let players = components.players();
     if args.components.is_empty() {
         let single: Vec<Vec<usize>> =
             (0..players.len()).filter(|&j| players[j].columns.len() <= 2).map(|j| vec![j]).collect();
         return if single.is_empty() {
-            Err(Failure::input("no feature has one or two columns, which make a curve or a surface"))
+            Err(Failure::input(
+                "no feature consists of one or two columns, so there is no curve or surface to compute: \
+                 change --groups",
+            ))
         } else {
             Ok(single)
         };
@@ -123,11 +129,11 @@ fn sets(args: &Args, components: &Components<'_>) -> Result<Vec<Vec<usize>>> {
     let number = |name: &str| {
         let position = players.iter().position(|p| p.name == name);
         position.ok_or_else(|| {
-            Failure::input(format!("there is no feature '{name}': the features are {}", known()))
+            Failure::input(format!("there is no feature '{name}'; the features are: {}", known()))
         })
     };
     let set = |text: &String| {
-        // A name may hold a comma itself.
+        // A feature's name may hold a comma.
         let mut columns = match number(text) {
             Ok(j) => vec![j],
             Err(_) => text.split(',').map(|name| number(name.trim())).collect::<Result<Vec<_>>>()?,

@@ -15,7 +15,7 @@ use crate::io::columns::Columns;
 use crate::io::units::Units;
 use crate::test_output::{TestOutput, brief, form, kernels, settings};
 
-/// Features whose witness functions stand on the page.
+/// Number of features whose witness functions are shown on the page.
 const WITNESSES: usize = 4;
 
 /// Arguments of `compare`.
@@ -27,9 +27,9 @@ Examples:
   riesz compare a.parquet b.parquet --lengthscales 0.25,0.5,1,2,4 -o differ.csv
   riesz compare a.csv b.csv --estimator linear          millions of rows
 
-MMD² (maximum mean discrepancy) is 0 if, and with the default kernel only if, rows are distributed
-alike. The table of features has the columns feature, value, null_low, null_high, pvalue,
-adjusted_pvalue, and of each feature by itself alone and alone_pvalue.")]
+MMD² (maximum mean discrepancy) is 0 if both samples have the same distribution, and with the default
+kernel only then. The table of features has the columns feature, value, null_low, null_high, pvalue
+and adjusted_pvalue, and alone and alone_pvalue for the test of each feature by itself.")]
 pub struct Args {
     /// First sample, CSV or Parquet; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]
@@ -37,19 +37,20 @@ pub struct Args {
     /// Second sample; its columns are matched by name
     #[arg(value_hint = ValueHint::FilePath, conflicts_with = "split_column")]
     pub second: Option<PathBuf>,
-    /// One table in place of two: compare rows by the two values of this column, or COL=VALUE with all others
+    /// Split one table into two samples: by the two values of this column, or COL=VALUE against all other
+    /// rows
     #[arg(long = "by", value_name = "COL[=VALUE]")]
     pub split_column: Option<String>,
-    /// Estimator of MMD²: over all pairs of rows (unbiased, or biased and never negative), or over
-    /// consecutive blocks in time that grows linearly (linear: blocks of 2)
+    /// Estimator of MMD²: over all pairs of rows (unbiased; or biased, which is never negative), or over
+    /// consecutive blocks of rows, in time that grows linearly (block; or linear, which has blocks of 2)
     #[arg(long, value_name = "WAY", value_parser = ["unbiased", "biased", "linear", "block"], default_value = "unbiased")]
     pub estimator: String,
     /// Rows of a block [default: the square root of the number of rows]
     #[arg(long, value_name = "ROWS")]
     pub block_size: Option<usize>,
-    /// Missing cells: stop there; leave their rows out; or compare them like values: a category of its own,
-    /// and for numbers a column that says where one is missing, beside the column with the median of both
-    /// samples in its place
+    /// Treatment of missing cells: stop with an error; leave their rows out; or compare missingness too: a
+    /// missing category is a category of its own, and for a column of numbers the median of both samples
+    /// fills the gaps, with an extra column that marks them
     #[arg(long, value_name = "WAY", value_enum, default_value_t)]
     pub missing: MissingCells,
     /// The test.
@@ -72,7 +73,7 @@ pub enum MissingCells {
 /// The level of missing categories.
 const MISSING: &str = "(missing)";
 
-/// Reads two samples, tests whether they differ, and writes what was found.
+/// Reads two samples, tests whether they differ, and writes the result.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = form(&args.test, global)?;
     let TwoSamples { first, second, names } = read(args, &console)?;
@@ -80,7 +81,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let estimator = match (args.estimator.as_str(), args.block_size) {
         ("block", size) => MmdEstimator::Block(size.unwrap_or((n.min(m) as f64).sqrt() as usize).max(2)),
         (_, Some(_)) => {
-            return Err(Failure::input("--block-size belongs to --estimator block: leave it out"));
+            return Err(Failure::input("--block-size is an option of --estimator block: leave it out"));
         }
         ("biased", _) => MmdEstimator::Biased,
         ("linear", _) => MmdEstimator::LINEAR,
@@ -111,7 +112,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         title: format!("{} against {}", names[0], names[1]),
         verdict,
         result: &result,
-        // Only a page shows them.
+        // Witness functions are computed only for a page.
         witnesses: &|| witnesses(&first, &second, &kernel, &result),
     };
     finding.write(&args.test, format, &console)
@@ -122,7 +123,7 @@ fn verdict(result: &TestResult, names: &[String; 2]) -> String {
     match result.pvalue {
         None => {
             format!(
-                "MMD² between {first} and {second} is {}; no test was asked for.",
+                "MMD² between {first} and {second} is {}; no test was requested.",
                 brief(result.statistic)
             )
         }
@@ -139,7 +140,7 @@ fn verdict(result: &TestResult, names: &[String; 2]) -> String {
     }
 }
 
-/// The witness functions along the columns with the largest values.
+/// The witness functions along the single-column features with the largest values.
 fn witnesses(first: &Table, second: &Table, kernel: &Kernel, result: &TestResult) -> Result<Vec<Witness>> {
     let Some(attributions) = &result.attributions else { return Ok(Vec::new()) };
     let explanation = &attributions.explanation;
@@ -178,7 +179,7 @@ fn read(args: &Args, console: &Console) -> Result<TwoSamples> {
         .cloned()
         .collect();
     if features.is_empty() {
-        return Err(Failure::input(format!("{name}: no column is left to compare")));
+        return Err(Failure::input(format!("{name}: no column is left to compare; ignore fewer columns")));
     }
     let mut wanted = features.clone();
     wanted.extend(by_column.clone());
@@ -234,7 +235,7 @@ fn read(args: &Args, console: &Console) -> Result<TwoSamples> {
     Ok(TwoSamples { first: samples.remove(0), second, names: [name, second_columns.name] })
 }
 
-/// Samples as tables of the same columns. A column of any of them that holds text is one of levels in all.
+/// The samples as tables with the same columns. A column that holds text in any sample is categorical in all.
 fn tables(
     samples: &[&Columns],
     features: &[String],
@@ -244,7 +245,7 @@ fn tables(
 ) -> Result<Vec<Table>> {
     let (mut categorical, mut units) = (stated.to_vec(), Units::default());
     for feature in features.iter().filter(|feature| !stated.contains(feature)) {
-        // Notes are printed for every sample.
+        // All samples are visited, so that the notes of each are printed.
         let is_text = samples.iter().map(|sample| sample.is_categorical(feature, true));
         let is_text = is_text.collect::<Result<Vec<_>>>()?;
         let sample_with = |text: bool| is_text.iter().position(|is| *is == text).map(|k| samples[k]);
@@ -325,7 +326,7 @@ fn tables(
     columns.into_iter().zip(samples).map(table).collect()
 }
 
-/// Warns of a category that two samples spell with capital letters in different places.
+/// Warns if two samples spell a category with different capitalisation.
 fn warn_of_spellings(samples: &[&Columns], feature: &str) -> Result<()> {
     let [first, second] = samples else { return Ok(()) };
     let (levels, second_levels) = (first.levels_or_missing(feature)?.0, second.levels_or_missing(feature)?.0);
@@ -343,7 +344,7 @@ fn warn_of_spellings(samples: &[&Columns], feature: &str) -> Result<()> {
     Ok(())
 }
 
-/// `COL` or `COL=VALUE`; a column's own name may hold an equals sign.
+/// Parses `COL` or `COL=VALUE`; a column's name may hold an equals sign.
 fn split(text: &str, header: &[String]) -> (String, Option<String>) {
     match text.split_once('=') {
         Some((column, value)) if !header.iter().any(|h| h == text) => (column.into(), Some(value.into())),

@@ -14,14 +14,14 @@ use crate::io::output::write_all;
 #[derive(Debug, clap::Args)]
 #[command(before_help = "\
 Examples:
-  riesz convert m.riesz m.libsvm        for svm-predict and whatever else reads LIBSVM's models
+  riesz convert m.riesz m.libsvm        for svm-predict and other readers of LIBSVM models
   riesz convert svm.model m.riesz
   riesz convert svm.model m.riesz --columns age,bmi,bp --scale range.txt
 
 A file whose name ends in .riesz becomes a riesz model, any other a LIBSVM model. LIBSVM's files
 hold kernels of the form exp(-γ|x - x'|²), x·x', (γ x·x' + c)^p and tanh(γ x·x' + c) in features
-1 … d; names, groups and the model card are lost. Fit with one length scale and --no-standardise
-to write them.")]
+1 … d; names, groups and the model card are lost. Only models fitted with one length scale and
+--no-standardise can be written as LIBSVM models.")]
 pub struct Args {
     /// Model file (riesz, or LIBSVM, whose features 1, 2, … are the columns x0, x1, …)
     #[arg(value_hint = ValueHint::FilePath)]

@@ -1,4 +1,4 @@
-//! `riesz demo`: the whole path on bundled data.
+//! `riesz demo`: fits, explains and reports on bundled data.
 
 use std::fmt::Write as _;
 use std::io::Cursor;
@@ -24,9 +24,9 @@ use crate::io::picture::check_page_name;
 
 /// The bundled data: 442 patients, ten measurements and disease progression a year later.
 const DIABETES: &str = include_str!("../../data/diabetes.csv");
-/// Rows from which absent features take their values.
+/// Number of background rows, from which absent features take their values.
 const BACKGROUND: usize = 100;
-/// Features shown in the table.
+/// Number of features shown in the table.
 const SHOWN: usize = 6;
 
 /// Arguments of `demo`.
@@ -41,7 +41,7 @@ pub struct Args {
     pub output: Option<PathBuf>,
 }
 
-/// Fits two models, explains every row and shows what matters.
+/// Fits two models, explains every row and prints the most important features.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let as_json = global.json_words()?;
     check_page_name(args.output.as_deref())?;
@@ -83,14 +83,14 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     certificate.check()
 }
 
-/// From features and target to a model.
+/// Function that fits a model to features (n × d) and a target (n).
 type Fit = fn(&Table, &[f64]) -> Result<KernelExpansion>;
 
 /// The models of the demonstration, each with the function that fits it.
 const MODELS: [(&str, Fit); 2] =
     [("Gaussian process", gaussian_process), ("support vector machine", support_vector_machine)];
 
-/// A length scale for each feature, all tuned by the marginal likelihood.
+/// Fits a Gaussian process with a length scale for each feature, tuned by the marginal likelihood.
 fn gaussian_process(x: &Table, y: &[f64]) -> Result<KernelExpansion> {
     let kernel = KernelExpression::parse("rbf(ard)")?.resolve(x, &ColumnScaling::standardised(x))?;
     Ok(GaussianProcess::new(kernel, 0.1).fit(x, &Matrix::column_vector(y.to_vec()))?.model)
@@ -98,7 +98,7 @@ fn gaussian_process(x: &Table, y: &[f64]) -> Result<KernelExpansion> {
 
 fn support_vector_machine(x: &Table, y: &[f64]) -> Result<KernelExpansion> {
     let kernel = KernelExpression::parse("rbf")?.resolve(x, &ColumnScaling::standardised(x))?;
-    // 50 and 5 in the units of the target, whose standard deviation is 77.
+    // C = 50 and ε = 5 are in the units of the target, whose standard deviation is 77.
     Ok(SupportVectorRegressor::new(kernel, 50.0, 5.0).fit(x, y)?.model)
 }
 

@@ -21,12 +21,12 @@ use crate::test_output::{TestOutput, brief, form, kernels, settings};
 Examples:
   riesz depend data.csv --target y
   riesz depend data.csv --target y1,y2 -o depend.html
-  riesz depend data.csv --target y --given age           beyond what age says of both
+  riesz depend data.csv --target y --given age           conditional dependence, given age
   riesz depend series.csv --target y --wild-bootstrap 20  rows are a time series
 
-HSIC (Hilbert-Schmidt independence criterion) is 0 if, and with the default kernels only if, the
-target is independent of the other columns. The table of features has the columns feature, value,
-null_low, null_high, pvalue, adjusted_pvalue, and of each feature by itself alone and alone_pvalue.")]
+HSIC (Hilbert-Schmidt independence criterion) is 0 if the target is independent of the other columns,
+and with the default kernels only then. The table of features has the columns feature, value, null_low,
+null_high, pvalue and adjusted_pvalue, and alone and alone_pvalue for the test of each feature by itself.")]
 pub struct Args {
     /// Table with a header row, CSV or Parquet; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]
@@ -34,8 +34,8 @@ pub struct Args {
     /// Column or columns that may depend on the others
     #[arg(long, value_name = "COL,…", required = true)]
     pub target: Vec<String>,
-    /// Take away first what these columns say of the means of target and features (conditional independence;
-    /// numbers only)
+    /// Test conditional dependence: first subtract the means of target and features given these columns
+    /// (numbers only)
     #[arg(long = "given", value_name = "COL,…")]
     pub conditioning: Vec<String>,
     /// Kernel between targets, an expression [default: as for features]
@@ -44,11 +44,11 @@ pub struct Args {
     /// Estimator of HSIC
     #[arg(long, value_name = "WAY", value_parser = ["biased", "unbiased"], default_value = "biased")]
     pub estimator: String,
-    /// Share the statistic out to the targets instead of the features
+    /// Attribute the statistic to the targets instead of the features
     #[arg(long)]
     pub by_target: bool,
-    /// Rows are a stationary time series whose memory fades over so many rows: a wild bootstrap in place of
-    /// permutations
+    /// Treat rows as a stationary time series whose autocorrelation decays over ROWS rows: use a wild
+    /// bootstrap instead of permutations
     #[arg(long, value_name = "ROWS")]
     pub wild_bootstrap: Option<f64>,
     /// Treatment of rows with missing cells.
@@ -59,7 +59,7 @@ pub struct Args {
     pub test: TestArgs,
 }
 
-/// Reads, tests whether targets depend on features, and writes what was found.
+/// Reads the table, tests whether the targets depend on the features, and writes the result.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = form(&args.test, global)?;
     let test = &args.test;
@@ -74,7 +74,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let test = &args.test;
     rows.places(args.target.iter().chain(&args.conditioning).chain(&test.ignore).chain(&test.categorical))?;
     if let Some(shared) = args.conditioning.iter().find(|c| args.target.contains(c)) {
-        return Err(Failure::input(format!("column '{shared}' cannot be a target and given: leave one out")));
+        return Err(Failure::input(format!(
+            "column '{shared}' is in both --target and --given: leave it out of one"
+        )));
     }
     let features: Vec<String> = header
         .iter()
@@ -82,7 +84,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         .cloned()
         .collect();
     if features.is_empty() {
-        return Err(Failure::input(format!("{name}: no column is left that the target could depend on")));
+        return Err(Failure::input(format!("{name}: no column is left as a feature; ignore fewer columns")));
     }
     let wanted: Vec<String> =
         features.iter().chain(&args.target).chain(&args.conditioning).cloned().collect();
@@ -91,19 +93,17 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let (mut x, mut y) = (table(&features)?, table(&args.target)?);
     if !args.conditioning.is_empty() {
         let conditions = table(&args.conditioning)?;
-        let progress = console.progress("taking away what is given");
+        let progress = console.progress("regressing on the conditioning columns");
         (x, y) = (residuals(&x, &conditions)?, residuals(&y, &conditions)?);
         drop(progress);
     }
-    // The kernels belong to the features and the targets, whichever of them the statistic is shared out to.
+    // `--kernel` is for features and `--target-kernel` for targets, whichever of them get the attributions.
     let target_kernel = args.target_kernel.as_deref().map(|text| expression(text, &y, args)).transpose()?;
     let (attributed, other) = if args.by_target { (&y, &x) } else { (&x, &y) };
     let (feature_kernels, other_kernel) = if args.by_target {
         let of_features = kernels(test, &x)?;
         if of_features.len() > 1 {
-            return Err(Failure::input(
-                "with --by-target there is one kernel of the features: give one --kernel",
-            ));
+            return Err(Failure::input("--by-target takes one kernel of the features: give one --kernel"));
         }
         (target_kernel.into_iter().collect(), of_features.into_iter().next())
     } else {
@@ -145,11 +145,11 @@ fn verdict(result: &TestResult, args: &Args) -> String {
     let target = args.target.join(", ");
     let condition = match args.conditioning.as_slice() {
         [] => String::new(),
-        given => format!(" beyond what {} says of both", given.join(", ")),
+        given => format!(" given {}", given.join(", ")),
     };
     let value = brief(result.statistic);
     match result.pvalue {
-        None => format!("HSIC of {target} and the features is {value}{condition}; no test was asked for."),
+        None => format!("HSIC of {target} and the features is {value}{condition}; no test was requested."),
         Some(p) if p <= 0.05 => format!(
             "{target} depends on the features{condition}: if it did not, HSIC would be {value} or larger \
              with probability {p:.3}."

@@ -1,4 +1,4 @@
-//! `riesz downscale`: a map of single rows from averages or totals over bags of them.
+//! `riesz downscale`: predictions for single rows from averages or totals over bags of rows.
 
 mod check;
 mod counts;
@@ -25,17 +25,18 @@ pub struct Args {
 enum Command {
     /// Learn the map from two tables, of rows and of bags
     Fit(fit::Args),
-    /// Say what the map is at rows, and how sure that is
+    /// Predict the map at rows, with standard deviations and intervals
     Predict(predict::Args),
-    /// Draw the map, how sure it is, or what a feature does to it; or all of that and bags on one page
+    /// Draw the map, its standard deviation or a feature's contribution to it; or write all of these and the
+    /// bags on one page
     Map(map::Args),
-    /// Say what features make of each bag, exactly
+    /// Explain each bag by exact Shapley values of the features
     Explain(explain::Args),
-    /// Say how well each bag is met, and what all others say of it
+    /// Compare each bag's target with the fit, and with its prediction from all other bags
     Check(check::Args),
 }
 
-/// Runs one of them.
+/// Runs a subcommand.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     match &args.command {
         Command::Fit(args) => fit::run(args, global, console),

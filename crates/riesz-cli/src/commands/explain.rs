@@ -32,18 +32,19 @@ Examples:
   riesz explain m.riesz new.csv --background train.csv --robustness 'bmi=0.5' -o why.json
   riesz explain 'cmd:python3 forest.py' new.csv --background train.csv --ignore price --background-rows 50
 
-The table has the columns row (from 0), output, base_value, prediction, residual, and one column
-a player; where values are estimated one column std_error:PLAYER, and with --covariance one column
-sd:PLAYER, how sure the model is (a value ± 1.96 of it is a 95 % interval). CSV and Parquet stream: memory
-does not grow with the number of rows. Exit code 1: a residual exceeds its proved bound.
+The table has the columns row (from 0), output, base_value, prediction and residual, and one column
+per player; estimated values also have columns std_error:PLAYER. With --covariance there are columns
+sd:PLAYER, the posterior standard deviation of a value (value ± 1.96 sd is a 95 % interval). CSV and
+Parquet are streamed: memory does not grow with the number of rows. Exit code 1: a residual exceeds
+its proved bound.
 
-With --top-interactions the table has a line a pair: row, output, rank, feature_1, feature_2, value,
-bound (proved, on the value's error) and left_out (proved: no pair of the row that is not listed is
-larger than this, either way).")]
+With --top-interactions the table has one line per pair: row, output, rank, feature_1, feature_2,
+value, bound (proved, on the value's error) and left_out (proved: no unlisted pair of the row is
+larger in absolute value).")]
 pub struct Args {
     /// Model file (riesz, or LIBSVM, whose features 1, 2, … are the columns x0, x1, …), or 'cmd:COMMAND': a
-    /// program that gets rows as CSV on its standard input, in the columns of the background, and answers
-    /// with a line of numbers a row (KernelSHAP)
+    /// program that reads rows as CSV on its standard input, in the columns of the background, and writes a
+    /// line of numbers per row (KernelSHAP)
     #[arg(value_hint = ValueHint::FilePath)]
     pub model: PathBuf,
     /// Table of rows, CSV or Parquet; '-' is standard input; columns that the model does not know are ignored
@@ -52,19 +53,19 @@ pub struct Args {
     /// The question.
     #[command(flatten)]
     pub game: GameArgs,
-    /// With an --index of pairs: list the K strongest pairs of each row alone, for any number of features,
-    /// with a proved bound on what is left out
+    /// With an --index of pairs: list the K strongest pairs of each row only, for any number of features,
+    /// with a proved bound on the pairs left out
     #[arg(long, value_name = "K", help_heading = "The question")]
     pub top_interactions: Option<NonZeroUsize>,
-    /// With --top-interactions: look at so many pairs of a row at most; left_out says what may be missed
-    /// [default: as many as it takes]
+    /// With --top-interactions: largest number of pairs to evaluate per row; left_out bounds the others
+    /// [default: as many as needed]
     #[arg(long, value_name = "N", requires = "top_interactions", help_heading = "The question")]
     pub max_pairs: Option<usize>,
-    /// Explain how sure the model is and not what it says: the posterior variance of each row, from that of
-    /// the base value, by what each feature's being known adds to it or takes from it (Shapley values of the
-    /// variance game). For Gaussian processes whose file holds the posterior, in games that take a background
-    /// or a baseline; the cost of a row grows with the square of support points times background rows, so
-    /// take few of these
+    /// Explain the posterior variance instead of the prediction: how much each feature, once known, adds to
+    /// the variance or removes from it, between the variance of the base value and that of the row (Shapley
+    /// values of the variance game). For Gaussian processes whose file holds the posterior, in games with a
+    /// background or a baseline; the cost of a row grows with the square of support points times background
+    /// rows, so use few background rows
     #[arg(long, conflicts_with = "top_interactions")]
     pub variance: bool,
     /// Where to write the result [default: standard output]
@@ -81,7 +82,7 @@ pub struct Args {
     pub cells: CellArgs,
 }
 
-/// Explains chunk by chunk.
+/// Explains the rows in chunks and writes the explanations.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let path = args.output.as_deref();
@@ -118,7 +119,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     certificate.check()
 }
 
-/// Where explanations go, chunk by chunk.
+/// Destination of explanations, which arrive in chunks.
 enum Sink<'a> {
     Table(Option<&'a Path>, Format, Option<Box<values::Writer>>),
     Json(Box<CollectedExplanation>, Output),

@@ -43,8 +43,8 @@ Examples:
 #[derive(Debug, Clone, clap::Args)]
 #[command(before_help = format!("{FIT_EXAMPLES}\n\n{}", riesz::kernel::help_text()))]
 pub struct Args {
-    /// Table with a header row, CSV or Parquet; '-' is standard input. With --landmarks several, folders of
-    /// them, or a pattern in quotes
+    /// Table with a header row, CSV or Parquet; '-' is standard input. With --landmarks: several tables,
+    /// folders of tables, or a pattern in quotes
     #[arg(required = true, value_hint = ValueHint::FilePath)]
     pub data: Vec<PathBuf>,
     /// Column or columns to predict
@@ -68,23 +68,23 @@ pub struct Args {
     /// Columns to leave out
     #[arg(long, value_name = "COL,…")]
     pub ignore: Vec<String>,
-    /// Columns whose numbers are names of categories
+    /// Columns whose numbers are codes of categories
     #[arg(long, value_name = "COL,…")]
     pub categorical: Vec<String>,
     /// Treatment of rows with missing cells.
     #[command(flatten)]
     pub rows: RowArgs,
-    /// Take columns (and the target of svr and gp) as they are instead of standardising them
+    /// Use columns (and the target of svr and gp) as they are instead of standardising them
     #[arg(long, visible_alias = "no-standardize")]
     pub no_standardise: bool,
-    /// Players of later explanations, 'name=col,col;name=col', or a file with one group a line
+    /// Players of later explanations, 'name=col,col;name=col', or a file with one group per line
     #[arg(long, value_name = "GROUPS")]
     pub groups: Option<String>,
-    /// (krr, klr) Features, or groups of --groups, that the model is not to lean on: their Shapley values at
+    /// (krr, klr) Features, or groups of --groups, on which the model shall not rely: their Shapley values at
     /// the training rows are penalised
     #[arg(long, value_name = "FEATURE,…")]
     pub protect: Vec<String>,
-    /// Strength of the penalty: it is STRENGTH/n times the sum of squared values
+    /// Strength of the penalty, which is STRENGTH/n times the sum of squared values
     #[arg(
         long,
         value_name = "STRENGTH",
@@ -93,22 +93,22 @@ pub struct Args {
         allow_negative_numbers = true
     )]
     pub strength: f64,
-    /// The game of these values, and its settings; the observational one also takes away what other features
-    /// say of the protected ones.
+    /// The game of the penalised values, and its settings; the observational game also removes the
+    /// information that other features have about the protected ones.
     #[command(flatten)]
     pub protection: SettingArgs<Protected>,
-    /// (gp, gpc, others with --bootstrap or --jackknife) Keep the posterior in the file: 'predict --std',
-    /// 'explain --covariance' and the class probabilities of gpc need it; of krr and klr with --landmarks it
-    /// is what landmarks leave out, by an estimate. It adds 4 n² bytes for n rows (16 MB for 2,000), with
-    /// three classes or more for each; refits add 8 n each
+    /// (gp, gpc, others with --bootstrap or --jackknife) Keep the posterior in the file, for 'predict --std',
+    /// 'explain --covariance' and the class probabilities of gpc; for krr and klr with --landmarks it is an
+    /// estimate of the error of the landmarks. It adds 4 n² bytes for n rows (16 MB for 2,000), with three
+    /// classes or more per class; each refit adds 8 n bytes
     #[arg(long)]
     pub posterior: bool,
-    /// (with --landmarks) Folder in which what is done is kept, unit by unit: the same command goes on from
-    /// there after whatever stopped it
+    /// (with --landmarks) Folder in which finished units of work are kept: after an interruption the same
+    /// command continues from there
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub checkpoint: Option<PathBuf>,
-    /// (with --checkpoint) Choose landmarks and stop: print the folder that 'riesz statistics' and 'riesz
-    /// solve' take
+    /// (with --checkpoint) Choose landmarks and stop: print the folder for 'riesz statistics' and 'riesz
+    /// solve'
     #[arg(long)]
     pub plan_only: bool,
     /// Model file to write
@@ -123,7 +123,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// The settings of the model; refuses settings that this kind of model does not have.
+    /// The settings of the model; refuses settings and inputs that this kind of model does not have.
     pub fn values(&self) -> Result<SettingValues> {
         let kind = self.model;
         let inputs = [
@@ -136,7 +136,7 @@ impl Args {
             .filter(|(_, is_given)| *is_given)
             .try_for_each(|(input, _)| kind.check_input(input));
         admitted.map_err(SettingArgs::<OfModel>::flagged)?;
-        // Refits are kept as a posterior is; those of regressions through landmarks are at hand.
+        // A posterior of refits can be kept for any kind; fits through landmarks have an estimate at hand.
         let refits =
             ["bootstrap", "jackknife", "landmarks"].iter().any(|name| self.settings.value(name).is_some());
         if self.posterior && !refits {
@@ -164,14 +164,14 @@ fn model_kinds() -> impl TypedValueParser<Value = &'static ModelKind> {
     PossibleValuesParser::new(names).try_map(|name| ModelKind::named(&name).ok_or("no such kind of model"))
 }
 
-/// Reads, fits and writes.
+/// Fits the model and writes it.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let as_json = global.json_words()?;
     if args.output.is_none() && !args.plan_only {
-        return Err(Failure::input("say where to write the model: -o FILE"));
+        return Err(Failure::input("no output file is given for the model: give -o FILE"));
     }
     let job = args.model.job(&args.values()?, global.seed).map_err(|error| args.settings.spelt(error))?;
-    // These are in memory, through landmarks or not.
+    // Gaussian processes with row noise or several targets are fitted in memory, with landmarks or without.
     let job = job.filter(|job| {
         !matches!(job.kind, Kind::Process(_)) || args.row_noise.is_none() && args.target.len() == 1
     });
@@ -185,13 +185,13 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         (None, Some(path)) => args.rows.apply_to(args.called.tables(&args.table).source(path)).open()?,
         (None, None) => {
             return Err(Failure::input(
-                "several files are read by fits through landmarks: give --landmarks N (krr), or one file",
+                "several files can be read only with landmarks: give --landmarks N (krr), or one file",
             ));
         }
     };
     if !args.called.columns.is_empty() && (data.is_some() || !rows.is_sparse()) {
         return Err(Failure::input(format!(
-            "--columns names the features of one LIBSVM data file, which {} is not: leave it out",
+            "--columns names the features of one LIBSVM data file, and {} is no such file: leave it out",
             rows.name
         )));
     }
@@ -221,9 +221,12 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     };
     let features: Vec<String> = header.iter().filter(left_out).cloned().collect();
     if features.is_empty() {
-        return Err(Failure::input(format!("{}: no column is left to predict from", rows.name)));
+        return Err(Failure::input(format!(
+            "{}: no column is left as a feature; ignore fewer columns",
+            rows.name
+        )));
     }
-    // Opened before the work, so that a place that cannot be written to is found out first.
+    // The output is opened before the work, so that an unwritable path is reported first.
     let output = args.output.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     let learnt = match (job, data) {
         (Some(job), Some(data)) => {
@@ -233,7 +236,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         }
         _ if args.checkpoint.is_some() || args.plan_only => {
             return Err(Failure::input(
-                "--checkpoint and --plan-only belong to fits through landmarks: give --landmarks N (krr)",
+                "--checkpoint and --plan-only are options of fits through landmarks: give --landmarks N \
+                 (krr)",
             ));
         }
         _ => Some(in_memory(args, rows, &features, settings, global.seed, console)?),
@@ -242,7 +246,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     finished(args, learnt, output, as_json, console)
 }
 
-/// A model, and what it was learnt from.
+/// A fitted model with a description of its data.
 struct Learnt {
     fitted: FittedModel,
     groups: Option<Players>,
@@ -255,7 +259,7 @@ struct Learnt {
     score: Option<CardEntry>,
 }
 
-/// The fit to rows that are all in memory.
+/// Fits the model to rows that are all in memory.
 fn in_memory(
     args: &Args,
     rows: OpenTable,
@@ -299,7 +303,7 @@ fn in_memory(
     let (message, done) = (format!("fitting {} rows", x.rows()), task.progress.clone());
     let fitted = watched(&console, &message, &done, || args.model.fit(&task));
     let fitted = fitted.map_err(|error| match error {
-        // The library does not know what the column of labels is called.
+        // The library does not know the name of the label column.
         Error::Target { problem, .. } if args.model.predicts == OutputType::Class => {
             Error::Target { name: args.target[0].clone(), problem }.into()
         }
@@ -316,7 +320,7 @@ fn in_memory(
     Ok(Learnt { groups, name, rows: x.rows() as u64, units, score, fitted })
 }
 
-/// Says what is to be said of a model, and writes it.
+/// Prints warnings and a summary of the model, and writes it.
 fn finished(args: &Args, learnt: Learnt, output: Output, as_json: bool, console: Console) -> Result<()> {
     let Learnt { fitted, groups, name, rows, units, score } = learnt;
     fitted.warnings.iter().for_each(|warning| console.warn(warning));
@@ -327,11 +331,11 @@ fn finished(args: &Args, learnt: Learnt, output: Output, as_json: bool, console:
             .model_card
             .push(CardEntry::new("protected", format!("{} ({game} values)", args.protect.join(", "))));
     }
-    // Better known now than when the model is to be explained.
+    // The user learns of these limits at the fit rather than at the first explanation.
     match Explainer::new(&model, Question::from(Game::Functional).with_players(groups.clone())).err() {
         Some(error @ Error::NotProduct { .. }) => console.note(format!(
-            "note: explanations of this model will have {error}; against a background they are found from \
-             its own predictions, and the observational game takes any kernel"
+            "note: explanations of this model will have {error}; with a background they are estimated from \
+             its predictions, and the observational game takes any kernel"
         )),
         Some(error) => console
             .note(format!("note: explanations of this model will need a background or a baseline: {error}")),
@@ -358,7 +362,7 @@ fn finished(args: &Args, learnt: Learnt, output: Output, as_json: bool, console:
     written(&SavedModel { model, covariance, groups }, output, &summary, as_json, console)
 }
 
-/// Writes a model, and says what there is to say of it.
+/// Writes a model file, and prints a summary of the model.
 pub fn written(
     saved: &SavedModel,
     mut output: Output,
@@ -378,7 +382,7 @@ pub fn written(
     Ok(())
 }
 
-/// The target in the form that the model takes.
+/// The target in the form that the kind of model requires.
 fn target(args: &Args, columns: &Columns) -> Result<Target> {
     if args.model.predicts != OutputType::Class {
         let columns_of_targets =
@@ -401,8 +405,8 @@ fn target(args: &Args, columns: &Columns) -> Result<Target> {
         || fractions && classes.len() > 10;
     if too_many {
         return Err(Failure::input(format!(
-            "the target '{name}' has {} values in {} rows, which look like measurements and not like \
-             classes: use a regression (krr, svr or gp)",
+            "the target '{name}' has {} values in {} rows, which look like measurements rather than classes: \
+             use a regression (krr, svr or gp)",
             classes.len(),
             codes.len()
         )));
@@ -410,7 +414,7 @@ fn target(args: &Args, columns: &Columns) -> Result<Target> {
     Ok(Target::Classes { labels: codes.into_iter().map(|code| code as usize).collect(), classes })
 }
 
-/// The question whose values are penalised, if features are protected.
+/// The question whose Shapley values are penalised; `None` if no features are protected.
 fn protection(args: &Args, x: &Table, groups: Option<&Players>, seed: u64) -> Result<Option<Question>> {
     if args.protect.is_empty() {
         return Ok(None);
@@ -420,7 +424,7 @@ fn protection(args: &Args, x: &Table, groups: Option<&Players>, seed: u64) -> Re
     Ok(Some(question.with_players(groups.cloned())))
 }
 
-/// The training score of a classifier.
+/// The training accuracy of a classifier.
 fn score(predicted: &[usize], classes: &[String], columns: &Columns, target: &str) -> Result<CardEntry> {
     let (levels, codes) = columns.levels(target)?;
     let right =

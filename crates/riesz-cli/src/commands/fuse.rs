@@ -1,5 +1,5 @@
 //! `riesz effect`, also called `riesz fuse`: the causal effect of a treatment on an outcome, from one table
-//! that has both or across studies, and which treatment to try next.
+//! with both or across several studies, and the treatments to try next.
 
 mod effect;
 mod effect_output;
@@ -13,24 +13,25 @@ use crate::args::Global;
 use crate::console::Console;
 use crate::exit::Result;
 
-/// Arguments of `effect`, whose files may be studies or, first of all, `suggest`.
+/// Arguments of `effect`: tables of studies, or the subcommand `suggest`.
 #[derive(Debug)]
 pub enum Args {
-    /// Say the effect.
+    /// Estimate the effect.
     Effect(Box<effect::EffectArgs>),
-    /// Say what to try next.
+    /// Suggest treatments to try next.
     Suggest(Box<suggest::SuggestArgs>),
 }
 
-/// The word that is no study.
+/// The subcommand that takes the place of the studies.
 const SUGGEST: &str = "suggest";
 
-// Written out, as a derived one would take what an effect requires to be required of suggestions, too.
+// Implemented by hand: the derived implementation would require an effect's required options of `suggest`,
+// too.
 impl clap::Args for Args {
     fn augment_args(command: Command) -> Command {
-        // What it is about is set last, in place of that of the arguments.
+        // `about` is set last, since it replaces the text that the arguments set.
         let suggest = suggest::SuggestArgs::augment_args(Command::new(SUGGEST))
-            .about("Say which treatments to try next, to find those with the best outcome");
+            .about("Suggest the treatments to try next, to find the best outcome");
         effect::EffectArgs::augment_args(command)
             .subcommand(suggest)
             .args_conflicts_with_subcommands(true)
@@ -57,7 +58,7 @@ impl FromArgMatches for Args {
     }
 }
 
-/// Runs one of them.
+/// Estimates an effect or suggests treatments.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     match args {
         Args::Effect(args) => effect::run(args, global, console),

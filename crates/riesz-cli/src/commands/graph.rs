@@ -1,4 +1,4 @@
-//! `riesz graph`: what a causal graph says of an effect.
+//! `riesz graph`: identification of an effect by a causal graph.
 
 pub(super) mod check;
 
@@ -15,11 +15,11 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Say whether and how an effect follows from what studies measured, and what it rests on
+    /// Check whether an effect is identified by what studies measured, how, and under which assumptions
     Check(check::Args),
 }
 
-/// Runs one of them.
+/// Runs a subcommand.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     match &args.command {
         Command::Check(args) => check::run(args, global, console),

@@ -24,7 +24,7 @@ use crate::io::write::{Cells, TableWriter};
 use crate::output_format::Form;
 use crate::question_args::read_groups;
 
-/// Most curves that a page has, and most features that it shows by name.
+/// Largest number of curves on a page, and of features shown by name.
 const CURVES: usize = 3;
 const SHOWN: usize = 20;
 
@@ -36,48 +36,48 @@ Examples:
   riesz importance m.riesz train.csv --groups 'blood=s1,s2,s3' -o importance.svg
   riesz importance m.riesz train.csv -o importance.html    a page, with curves of the first features
   riesz importance m.riesz train.csv --index moebius       with pairs: second-order Sobol indices
-  riesz importance m.riesz test.csv --target price         SAGE values: what features take off the loss
+  riesz importance m.riesz test.csv --target price         SAGE values: how features reduce the loss
   riesz importance m.riesz test.csv --target price --background train.csv -o sage.csv
 
-Without --target: shares of the variance of the model's output, exact, where features are
-independent of each other and each is distributed as in the rows. With it: how much each feature
-takes off the mean squared error, or the log loss of classes. An output that does not vary by more
-than its error has no shares: their cells are empty. For the mean |value| of explained rows see
-'riesz explain' and 'riesz plot bar'.")]
+Without --target: shares of the variance of the model's output, which are exact for features that are
+independent of each other, each distributed as in the rows. With --target: the reduction of the mean
+squared error, or of the log loss for classes, by each feature. An output whose variance does not exceed
+its error has no shares: their cells are empty. For the mean |value| of explained rows see 'riesz
+explain' and 'riesz plot bar'.")]
 pub struct Args {
     /// Model file (riesz, or LIBSVM)
     #[arg(value_hint = ValueHint::FilePath)]
     pub model: PathBuf,
-    /// Table of rows, CSV or Parquet; '-' is standard input; columns that nobody asks for are ignored
+    /// Table of rows, CSV or Parquet; '-' is standard input; other columns are ignored
     #[arg(value_hint = ValueHint::FilePath)]
     pub rows: PathBuf,
-    /// The column with the truth, of as many outputs as the model has: attribute the loss rather than the
+    /// Columns with the true values, one for each output of the model: attribute the loss rather than the
     /// variance
     #[arg(long, value_name = "COL,…", value_delimiter = ',')]
     pub target: Vec<String>,
-    /// With --target: rows that absent features are taken from [default: the rows]
+    /// With --target: background rows, from which absent features take their values [default: the rows]
     #[arg(long, value_name = "TABLE", value_hint = ValueHint::FilePath, requires = "target")]
     pub background: Option<PathBuf>,
-    /// With --target: at most so many background rows, drawn with --seed
+    /// With --target: largest number of background rows, drawn with --seed
     #[arg(long, value_name = "N", default_value_t = 100, requires = "target")]
     pub background_rows: usize,
-    /// With --target: random orders of features, where all coalitions are more
+    /// With --target: number of random orders of features, if there are too many coalitions to visit all
     #[arg(long, value_name = "N", default_value_t = 256, requires = "target")]
     pub permutations: usize,
-    /// Which share of the variance tables and pictures show, as for 'riesz explain'
+    /// Index whose shares of the variance tables and pictures show, as for 'riesz explain'
     #[arg(long, value_name = "INDEX", default_value = "shapley", conflicts_with = "target")]
     pub index: ValueIndex,
-    /// For a model with a posterior: the mean importance over the posterior, instead of the importance in the
+    /// For a model with a posterior: the posterior mean of the importance, instead of the importance for the
     /// posterior mean function
     #[arg(long, conflicts_with = "target")]
     pub posterior: bool,
-    /// Columns that count as one feature, 'blood=s1,s2;body=bmi', or a file with one group a line. Columns
-    /// that depend on each other belong together
+    /// Columns that count as one feature, 'blood=s1,s2;body=bmi', or a file with one group per line. Put
+    /// columns that depend on each other into one group
     #[arg(long, value_name = "GROUPS")]
     pub groups: Option<String>,
     /// Where to write the result: a page (.html), a picture (.svg, .png), a table (.csv, .parquet), or
     /// everything (.json)
-    /// [default: words on standard output]
+    /// [default: text on standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
     /// Options for reading tables.
@@ -88,19 +88,19 @@ pub struct Args {
     pub features: FeatureArgs,
 }
 
-/// The importance in all forms in which it is written.
+/// The importance in all output formats.
 struct ImportanceOutput {
-    /// Names of columns and their numbers, by feature and output.
+    /// Columns of the table with their names, one row per feature and output.
     columns: Vec<(&'static str, Cells)>,
     words: String,
     json: serde_json::Value,
-    /// The indices that a picture shows.
+    /// The indices shown in a picture.
     importance: Importance,
     /// The curves on the page.
     curves: Vec<Curve>,
 }
 
-/// The decomposed quantity.
+/// The attributed quantity: the variance of the output, or the loss.
 enum Importance {
     Variance(SobolIndices),
     Loss(SageValues, Explanation),
@@ -122,7 +122,7 @@ impl Importance {
     }
 }
 
-/// Reads, computes and writes.
+/// Computes the importance and writes it.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let path = args.output.as_deref();
     let form = Form::choose(path, global).map_err(|other| {
@@ -168,8 +168,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         }
         Form::Page => {
             let title = match args.target.as_slice() {
-                [] => "Which features matter".to_string(),
-                target => format!("What takes off the loss of {}", target.join(", ")),
+                [] => "Importance of features".to_string(),
+                target => format!("Reduction of the loss of {} by features", target.join(", ")),
             };
             let page = ImportancePage {
                 title: &title,
@@ -183,7 +183,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     certificate.check()
 }
 
-/// The model's columns, of which those that it takes for categories are.
+/// The rows in the model's columns; a column is categorical if it is so in the model.
 pub(super) fn typed(columns: &Columns, saved: &SavedModel) -> Result<Table> {
     columns.table_like(saved.model.columns())
 }
@@ -222,13 +222,13 @@ fn of_variance(
         ..Sensitivity::default()
     };
     let inputs = Background::from(x);
-    let message = format!("taking apart the variance over {} rows", inputs.rows.rows());
+    let message = format!("decomposing the variance over {} rows", inputs.rows.rows());
     let sobol =
         watched(console, &message, &sensitivity.progress, || match (&saved.covariance, args.posterior) {
             (Some(covariance), true) => Ok(sensitivity.posterior_mean_indices(model, covariance, &inputs)?),
             (None, true) => Err(Failure::input(
-                "the file holds no posterior, which --posterior needs: fit it with 'riesz fit --model gp \
-                 --posterior'",
+                "--posterior needs a posterior, which the file does not hold: fit the model with 'riesz fit \
+                 --model gp --posterior'",
             )),
             (_, false) => Ok(sensitivity.run(model, &inputs)?),
         })?;
@@ -241,7 +241,7 @@ fn of_variance(
         for j in order(sobol.effects(o)) {
             texts[0].push(output.clone());
             texts[1].push(explanation.players[j].name.clone());
-            // A table leaves out what is no number.
+            // NaN becomes an empty cell.
             let scale = sobol.scale(o).unwrap_or(f64::NAN);
             let shares = [sobol.first_order(o)[j], sobol.effects(o)[j], sobol.total_order(o)[j]];
             shares.iter().zip(&mut numbers).for_each(|(v, out)| out.push(v * scale));
@@ -274,7 +274,7 @@ fn of_variance(
     Ok(ImportanceOutput { columns, words, json, importance: Importance::Variance(sobol), curves })
 }
 
-/// The components of the features with the largest effects, of those that are one column.
+/// Curves of the components with the largest Shapley effects, among features that are single columns.
 fn first_curves(
     saved: &SavedModel,
     sensitivity: &Sensitivity,
@@ -291,7 +291,7 @@ fn first_curves(
     drawn.take(CURVES).map(curve).collect()
 }
 
-/// From the largest to the smallest.
+/// The indices of `values` from the largest to the smallest.
 fn order(values: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
@@ -311,7 +311,7 @@ fn variance_words(indices: &SobolIndices) -> String {
             printable(output)
         );
         let Some(scale) = indices.scale(o) else {
-            text.push_str("it does not vary by more than its error: there are no shares\n\n");
+            text.push_str("the variance does not exceed its error: there are no shares\n\n");
             continue;
         };
         let _ = writeln!(text, "\n{:width$}  first-order  Shapley effect  total", "feature");
@@ -330,7 +330,7 @@ fn variance_words(indices: &SobolIndices) -> String {
         }
         text.push('\n');
     }
-    let _ = writeln!(text, "Features count as independent of each other, each distributed as in the rows.");
+    let _ = writeln!(text, "Features are treated as independent, each distributed as in the rows.");
     text
 }
 
@@ -407,10 +407,10 @@ fn loss_words(sage_values: &SageValues, order: &[usize]) -> String {
         text.push('\n');
     }
     let exact = if sage_values.sampling_error.is_some() {
-        "of random orders"
+        "from random orders"
     } else {
         "all of them: exact for these rows"
     };
-    let _ = writeln!(text, "\n{} coalitions of features were valued, {exact}.", sage_values.coalitions);
+    let _ = writeln!(text, "\n{} coalitions of features were evaluated, {exact}.", sage_values.coalitions);
     text
 }

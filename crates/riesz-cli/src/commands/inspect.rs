@@ -26,11 +26,11 @@ use table::TableContents;
 Examples:
   riesz inspect m.riesz
   riesz inspect why.json --format json
-  riesz inspect train.csv                         what each column is taken for, and why
+  riesz inspect train.csv                         each column's detected type, and the reason
   riesz inspect train.csv --column zip=text
 
-Of a table every column is told: whether it is taken for numbers or categories and why, its missing cells, how
-many different values it has, their range or most frequent ones, and what is doubtful.")]
+For a table, each column is shown with its type (numbers or categories) and the reason, its number of missing
+cells and of distinct values, their range or the most frequent ones, and remarks on doubtful cells.")]
 pub struct Args {
     /// Model, explanation or table; '-' is a table from standard input
     #[arg(value_hint = ValueHint::FilePath)]
@@ -46,7 +46,7 @@ pub struct Args {
     pub features: FeatureArgs,
 }
 
-/// Prints a card.
+/// Prints the contents of a file.
 pub fn run(args: &Args, global: &Global) -> Result<()> {
     let as_json = global.json_words()?;
     let bytes = read_file(&args.file)?;
@@ -54,7 +54,7 @@ pub fn run(args: &Args, global: &Global) -> Result<()> {
         let open = || args.table.source(&args.file).open_bytes(bytes.clone());
         let table = open().and_then(|rows| TableContents::read(rows, Some(&open)));
         let contents = match table {
-            // What is called a model is not spoken of as a table.
+            // A file with the extension of a model gets the error message for models, not that for tables.
             Err(_) if args.file.extension().is_some_and(|e| e == "riesz" || e == "model") => {
                 return read_bytes(&args.file, bytes, None, &args.features).map(|_| ());
             }
@@ -74,10 +74,10 @@ pub fn run(args: &Args, global: &Global) -> Result<()> {
     write_all(args.output.as_deref(), text.as_bytes())
 }
 
-/// The most parameters that are listed one by one.
+/// Largest number of parameters that are listed one by one.
 const MOST_PARAMETERS: usize = 100;
 
-/// The arguments of factors that differ from column to column, each with its column.
+/// Parameters of factors that have a value for each column, as one entry for each column.
 fn by_column(model: &KernelExpansion) -> Vec<CardEntry> {
     let mut facts = Vec::new();
     for factor in model.kernel.terms.iter().flat_map(|term| &term.factors) {
@@ -95,7 +95,7 @@ fn by_column(model: &KernelExpansion) -> Vec<CardEntry> {
     if facts.len() > MOST_PARAMETERS {
         let omitted = facts.len() - MOST_PARAMETERS;
         facts.truncate(MOST_PARAMETERS);
-        facts.push(CardEntry::new("of other columns", format!("{omitted} numbers, see --format json")));
+        facts.push(CardEntry::new("of other columns", format!("{omitted} more numbers, see --format json")));
     }
     facts
 }
@@ -114,7 +114,7 @@ fn shortened(names: &[String], limit: usize) -> String {
     format!("{}, … {} in all", names[..limit].join(", "), names.len())
 }
 
-/// Where a classifier's probabilities come from.
+/// The source of a classifier's probabilities.
 fn probability_words(saved: &SavedModel) -> Option<&'static str> {
     let latent = matches!(
         saved.model.link,
@@ -148,7 +148,7 @@ fn model_facts(saved: &SavedModel, format: &str) -> Vec<CardEntry> {
     }
     let status = match &saved.covariance {
         Some(covariance) if covariance.is_of_data() => "held",
-        Some(_) => "held, of what landmarks leave out",
+        Some(_) => "held, for the error of landmarks",
         None => "not held",
     };
     facts.push(CardEntry::new("posterior", status));
@@ -231,7 +231,7 @@ fn exactness_words(explanation: &Explanation) -> String {
         (Exactness::Exact { bound }, None) => {
             format!("exact: proved bound {:.1e}", bound.iter().fold(0.0, |m: f64, b| m.max(*b)))
         }
-        (_, None) => "not known: the table does not say".into(),
+        (_, None) => "unknown: the table does not state it".into(),
     }
 }
 

@@ -14,20 +14,20 @@ use crate::io::output::write_all;
 
 const EXAMPLES: &str = "\
 Examples:
-  riesz merge DIR/PLAN a.stat b.stat -o ab.stat           sums of both: the bytes are those of any other order
-  riesz merge DIR/PLAN all.stat --without c.stat -o rest.stat    as if those rows had never been there";
+  riesz merge DIR/PLAN a.stat b.stat -o ab.stat           sums of both; the order does not change a byte
+  riesz merge DIR/PLAN all.stat --without c.stat -o rest.stat    as if those rows were not in the data";
 
 /// Arguments of `merge`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(before_help = EXAMPLES)]
 pub struct Args {
-    /// Folder of the plan that the statistics were made by
+    /// Folder of the plan by which the statistics were computed
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub plan: PathBuf,
-    /// Files of statistics, of different units
+    /// Files of statistics from different units of work
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
-    /// Files of statistics to take away again
+    /// Files of statistics to subtract
     #[arg(long = "without", value_name = "FILE", num_args = 1.., value_hint = ValueHint::FilePath)]
     pub removed: Vec<PathBuf>,
     /// File to write
@@ -35,7 +35,7 @@ pub struct Args {
     pub output: PathBuf,
 }
 
-/// Reads, adds and writes.
+/// Adds and subtracts statistics, and writes the result.
 pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
     let (_, _, plan) = planned(&args.plan)?;
     let mut total = Statistics::empty(&plan);

@@ -32,7 +32,7 @@ pub struct Args {
     /// With a table of values: the rows that were explained, for their feature values
     #[arg(value_hint = ValueHint::FilePath)]
     pub rows: Option<PathBuf>,
-    /// With a table of values: columns of the rows whose numbers are names of categories
+    /// With a table of values: columns of the rows whose numbers are codes of categories
     #[arg(long, value_name = "COL,…")]
     pub categorical: Vec<String>,
     /// Options for reading tables.
@@ -41,8 +41,8 @@ pub struct Args {
     /// Output of the model to show, by name or number from 0
     #[arg(long, value_name = "OUTPUT", default_value = "0")]
     pub show: String,
-    /// Number of the row that waterfall and force plots show [default: 0], and interactions and network
-    /// [default: all], from 0
+    /// Row to show, from 0: in waterfall and force plots [default: 0], and in interactions and network plots
+    /// [default: all]
     #[arg(long, value_name = "N")]
     pub row: Option<usize>,
     /// Player of dependence plots [default: the most important one]
@@ -51,13 +51,13 @@ pub struct Args {
     /// Player whose feature value colours dependence plots
     #[arg(long, value_name = "NAME")]
     pub color_by: Option<String>,
-    /// Most players shown by name
+    /// Largest number of players shown by name
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub max_display: usize,
     /// Width in pixels
     #[arg(long, value_name = "PIXELS", default_value_t = 720)]
     pub width: u32,
-    /// Light ink on a dark ground
+    /// Draw light lines and text on a dark background
     #[arg(long)]
     pub dark: bool,
     /// Picture to write, .svg or .png [default: SVG on standard output]
@@ -65,16 +65,18 @@ pub struct Args {
     pub output: Option<PathBuf>,
 }
 
-/// Draws.
+/// Draws a plot of an explanation.
 pub fn run(args: &Args, global: &Global) -> Result<()> {
     let extension = args.output.as_ref().and_then(|p| p.extension()).map(|e| e.to_ascii_lowercase());
     let pixels = match (global.format, extension) {
         (Some(Format::Png), _) => true,
         (Some(Format::Svg), _) => false,
-        (Some(_), _) => return Err(Failure::input("a plot is --format svg or png")),
+        (Some(_), _) => return Err(Failure::input("plots have two formats: give --format svg or png")),
         (None, Some(extension)) if extension == "png" => true,
         (None, Some(extension)) if extension != "svg" => {
-            return Err(Failure::input("the name of a plot's file ends in .svg or .png, or give --format"));
+            return Err(Failure::input(
+                "the format of a plot is unknown: end the file name in .svg or .png, or give --format",
+            ));
         }
         (None, _) => false,
     };
@@ -108,7 +110,7 @@ fn output(explanation: &Explanation, wanted: &str) -> Result<usize> {
     })
 }
 
-/// The position in the explanation of the row that was asked for, which is row 0 by default.
+/// The position in the explanation of the requested row, by default row 0.
 fn row(explanation: &Explanation, requested: Option<usize>, kind: &Plot) -> Result<usize> {
     let wanted = requested.unwrap_or(0);
     let place = explanation.row_numbers.iter().position(|&row| row == wanted);

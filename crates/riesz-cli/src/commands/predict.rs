@@ -20,15 +20,15 @@ use crate::rates;
 Examples:
   riesz predict m.riesz new.csv
   riesz predict m.riesz new.parquet -o predictions.parquet
-  riesz predict m.riesz new.csv --std                         of 'fit --model gp --posterior'
+  riesz predict m.riesz new.csv --std                         for 'fit --model gp --posterior'
   riesz predict m.riesz new.csv --unseen none --missing impute
   riesz predict svm.model new.csv --columns age,bmi,bp        features 1, 2, 3 of a LIBSVM model
   riesz predict svm.model heart_scale                         rows in LIBSVM's format
   cat new.csv | riesz predict m.riesz - --format json
 
-A regression gives its outputs; a classifier the class and, where it has them, the probabilities
-p(CLASS), else its decision values; a model of counts the rate of events per unit of weight, or the
-probability of a success.")]
+For a regression the columns are its outputs; for a classifier the class and its probabilities
+p(CLASS), or its decision values if it has no probabilities; for a model of counts the rate of events
+per unit of weight, or the probability of a success.")]
 pub struct Args {
     /// Model file (riesz, or LIBSVM, whose features 1, 2, … are the columns x0, x1, …)
     #[arg(value_hint = ValueHint::FilePath)]
@@ -36,15 +36,14 @@ pub struct Args {
     /// Table of rows, CSV or Parquet; '-' is standard input; columns that the model does not know are ignored
     #[arg(value_hint = ValueHint::FilePath)]
     pub rows: PathBuf,
-    /// Give each output's standard deviation too, as OUTPUT_std, without the noise of a new observation: of
-    /// models fitted with --posterior, that of the posterior (gp), of refits (--bootstrap, --jackknife), or
-    /// of what landmarks leave out. Of models of counts: also the rate's median and its 95 % interval, and
-    /// the logarithm of the rate with its standard deviation
+    /// Also give each output's standard deviation, as OUTPUT_std, without the noise of a new observation. For
+    /// models fitted with --posterior it is that of the posterior (gp), of refits (--bootstrap, --jackknife),
+    /// or of the error of landmarks. For models of counts, also give the rate's median and its 95 % interval,
+    /// and the log rate with its standard deviation
     #[arg(long)]
     pub std: bool,
-    /// Give the outputs themselves, which explanations are of: log rates or log odds of models of counts,
-    /// log-odds and decision values
-    /// of classifiers
+    /// Give the outputs on the scale of explanations: log rates or log odds of models of counts, log odds and
+    /// decision values of classifiers
     #[arg(long)]
     pub link: bool,
     /// Where to write the result [default: standard output]
@@ -61,7 +60,7 @@ pub struct Args {
     pub cells: CellArgs,
 }
 
-/// A model, and what of its predictions is wanted.
+/// A model, and the requested kind of predictions.
 struct Wanted<'m> {
     saved: &'m SavedModel,
     posterior: Option<Posterior<'m>>,
@@ -78,12 +77,14 @@ impl<'m> Wanted<'m> {
             saved.covariance.as_ref().map(|covariance| Posterior::new(model, covariance)).transpose()?;
         if args.std && !args.link && !model.classes.is_empty() {
             return Err(Failure::input(format!(
-                "{file} predicts classes: their probabilities say how sure it is, so leave out --std"
+                "--std cannot be used with {file}, which predicts classes: leave it out, as probabilities \
+                 express uncertainty"
             )));
         }
         if args.std && posterior.is_none() {
             return Err(Failure::input(format!(
-                "{file} holds no posterior, which --std needs: fit it with 'riesz fit --model gp --posterior'"
+                "--std needs a posterior, which {file} does not hold: fit it with 'riesz fit --model gp \
+                 --posterior'"
             )));
         }
         Ok(Self { saved, posterior, std: args.std, link: args.link })
@@ -102,18 +103,18 @@ impl<'m> Wanted<'m> {
         match self.counted() {
             _ if self.posterior.is_some() || self.link => None,
             Some([rate, link]) => {
-                Some(format!("so each {rate} is that of the mean {link}, which is its median"))
+                Some(format!("so each {rate} is the median, computed from the mean {link}"))
             }
             None if latent => Some(
-                "which class probabilities need, so this is the mean of its latent function: fit it with \
-                 --posterior"
+                "which class probabilities need, so the outputs are the mean of the latent function: fit the \
+                 model with --posterior"
                     .into(),
             ),
             None => None,
         }
     }
 
-    /// The predictions for some rows, of which the first has this number: names of columns, and their cells.
+    /// The predictions for a chunk whose first row has the number `first`: names of columns, and their cells.
     fn predict(&self, table: &Table, first: usize) -> Result<(Vec<String>, Vec<Cells>)> {
         let model = &self.saved.model;
         if let Some(counted) = self.counted() {
@@ -142,7 +143,7 @@ impl<'m> Wanted<'m> {
     }
 }
 
-/// Predicts chunk by chunk.
+/// Predicts the rows in chunks.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let rows = args.features.open(&args.table, &args.rows)?;
@@ -175,8 +176,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     writer.map_or(Ok(()), TableWriter::finish)
 }
 
-/// The columns: the outputs of a regression, each with its standard deviation if wanted; the class of a
-/// classification, then its probabilities if the model has them or else its decision values.
+/// The empty columns of the result. For a regression: the outputs, each with its standard deviation if
+/// requested. For a classifier: the class, then the probabilities, or decision values if it has no
+/// probabilities.
 fn layout(model: &KernelExpansion, prediction: &Prediction, std: bool) -> Result<(Vec<String>, Vec<Cells>)> {
     let mut names = vec!["row".to_string()];
     let mut cells = vec![Cells::Integers(Vec::new())];
@@ -198,7 +200,7 @@ fn layout(model: &KernelExpansion, prediction: &Prediction, std: bool) -> Result
     Ok((names, cells))
 }
 
-/// The column of an output, which is not called like the columns of row numbers and classes.
+/// The column name of an output; it differs from the names of the columns of row numbers and classes.
 fn output_title(output: &String) -> String {
     match output.as_str() {
         "row" | "class" => format!("predicted {output}"),

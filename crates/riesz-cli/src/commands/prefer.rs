@@ -20,21 +20,21 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Learn who beats whom from duels between items with properties
+    /// Learn from duels between items with properties who beats whom
     Fit(fit::Args),
-    /// Say who is likely to win, and how sure that is
+    /// Predict who wins, with probabilities and intervals
     Predict(predict::Args),
-    /// Say which properties decide duels
+    /// Explain which properties decide duels
     Explain(explain::Args),
-    /// Say whether there is a ranking, who stands where, and who beats whom in a circle
+    /// Test whether there is a ranking, give the ranks, and list cycles
     Rank(rank::Args),
-    /// Find out which items can be compared at all
+    /// Find clusters of items that can be compared with each other
     Cluster(cluster::Args),
-    /// Compare models on duels that they have not seen
+    /// Compare models on held-out duels
     Evaluate(evaluate::Args),
 }
 
-/// Runs one of them.
+/// Runs a subcommand.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     match &args.command {
         Command::Fit(args) => fit::run(args, global, console),

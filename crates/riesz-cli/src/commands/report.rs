@@ -26,7 +26,7 @@ Examples:
   riesz report m.riesz new.csv --background train.csv -o report.html
   riesz report 'cmd:python3 forest.py' new.csv --background train.csv -o report.html")]
 pub struct Args {
-    /// Explanation written by 'riesz explain' (JSON, or a table of values), or a model or program as of
+    /// Explanation written by 'riesz explain' (JSON, or a table of values), or a model or program as for
     /// 'riesz explain'
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
@@ -34,10 +34,10 @@ pub struct Args {
     /// for their feature values
     #[arg(value_hint = ValueHint::FilePath)]
     pub rows: Option<PathBuf>,
-    /// With a table of values: columns of the rows whose numbers are names of categories
+    /// With a table of values: columns of the rows whose numbers are codes of categories
     #[arg(long, value_name = "COL,…")]
     pub categorical: Vec<String>,
-    /// The question, with a model or program.
+    /// Options of the explanation, with a model or program.
     #[command(flatten)]
     pub game: GameArgs,
     /// Title of the page
@@ -55,7 +55,7 @@ pub struct Args {
     /// Treatment of cells that the model cannot use.
     #[command(flatten)]
     pub cells: CellArgs,
-    /// Takes the place of the option that all commands have: a page has one format.
+    /// Hides the global option of this name: a page has one format.
     #[arg(long, value_enum, hide = true)]
     pub format: Option<Format>,
 }
@@ -70,7 +70,10 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let rows = args.rows.as_deref().map(open).transpose()?;
     let table = &args.features.tables(&args.table);
     let no_rows = |kind: &str| {
-        Failure::input(format!("{} is a {kind}: say which rows to explain, after it", name_of(&args.file)))
+        Failure::input(format!(
+            "{} is a {kind}: give a table of rows to explain after it",
+            name_of(&args.file)
+        ))
     };
     let (game, features, cells) = (&args.game, &args.features, args.cells);
     let request = ExplainRequest { game, table, features, cells, seed: global.seed, variance: false };
@@ -83,7 +86,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
                 if let Some(option) = args.game.first_given().or_else(|| args.cells.first_given()) =>
             {
                 return Err(Failure::input(format!(
-                    "{} is an explanation, which has no use for {option}: leave it out, or give a model and \
+                    "{} is an explanation, which does not use {option}: leave it out, or give a model and \
                      rows",
                     name_of(&args.file)
                 )));
@@ -110,7 +113,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     certificate.check()
 }
 
-/// All rows explained.
+/// Explains all rows.
 fn explained(explaining: Explaining<'_>, console: &Console) -> Result<SavedExplanation> {
     let mut collector = CollectedExplanation::of_width(explaining.width);
     let (_, mut facts) = explaining.for_each_chunk(console, |chunk| collector.add(chunk), true)?;
@@ -118,8 +121,8 @@ fn explained(explaining: Explaining<'_>, console: &Console) -> Result<SavedExpla
     collector.finish(facts)
 }
 
-/// Date and time, to the minute; that of `SOURCE_DATE_EPOCH` if it is set, for pages that are the same byte
-/// for byte.
+/// Date and time to the minute. `SOURCE_DATE_EPOCH`, if set, replaces the current time, so that pages are
+/// reproducible byte for byte.
 fn now() -> String {
     let fixed = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
     let time = fixed

@@ -26,7 +26,7 @@ pub struct Args {
     /// Table with a header row, CSV or Parquet; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub data: PathBuf,
-    /// Column or columns that features are selected for
+    /// Column or columns for which features are selected
     #[arg(long, value_name = "COL,…", required = true)]
     pub target: Vec<String>,
     /// Number of features to select [default: all]
@@ -36,14 +36,14 @@ pub struct Args {
     #[arg(long, value_name = "WAY", default_value = "shapley",
         value_parser = clap::builder::PossibleValuesParser::new(riesz::discrepancy::feature_ranking::Method::NAMES))]
     pub method: String,
-    /// Factors that Shapley values are of: orthogonal ones, with which no feature hides another, or those of
-    /// the kernel as it is, as published
+    /// Kernel factors for Shapley values: orthogonal ones, with which no feature hides another, or those of
+    /// the kernel itself, as published
     #[arg(long, value_name = "WHICH", default_value = FactorKind::NAMES[0], value_parser = factors())]
     pub factors: FactorKind,
     /// Columns to leave out
     #[arg(long, value_name = "COL,…")]
     pub ignore: Vec<String>,
-    /// Columns whose numbers are names of categories
+    /// Columns whose numbers are codes of categories
     #[arg(long, value_name = "COL,…")]
     pub categorical: Vec<String>,
     /// Treatment of rows with missing cells.
@@ -57,7 +57,7 @@ pub struct Args {
     pub table: TableArgs,
 }
 
-/// Reads, ranks the features and writes their names.
+/// Ranks the features and writes their names and scores.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let rows = args.rows.apply_to(args.table.source(&args.data)).open()?;
@@ -72,12 +72,12 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let features: Vec<String> =
         header.iter().filter(|c| !args.target.contains(c) && !args.ignore.contains(c)).cloned().collect();
     if features.is_empty() {
-        return Err(Failure::input(format!("{name}: no column is left to select from")));
+        return Err(Failure::input(format!("{name}: no column is left as a feature; ignore fewer columns")));
     }
     let wanted = args.features.unwrap_or(features.len());
     if wanted == 0 || wanted > features.len() {
         return Err(Failure::input(format!(
-            "--features {wanted}: from 1 to the {} there are",
+            "--features {wanted}: give a number from 1 to {}, the number of features",
             features.len()
         )));
     }

@@ -22,7 +22,7 @@ use crate::io::output::Output;
 const EXAMPLES: &str = "\
 Examples:
   riesz solve DIR/PLAN -o model.riesz                     from the statistics of all units in the folder
-  riesz solve DIR/PLAN --statistics all.stat -o model.riesz    from merged ones
+  riesz solve DIR/PLAN --statistics all.stat -o model.riesz    from merged statistics
   until riesz solve DIR/PLAN -o model.riesz; do           klr, gpc and conjugate gradients: pass by pass
     for unit in 0 1 2 3; do riesz statistics DIR/PLAN --unit $unit --pass; done; done";
 
@@ -33,10 +33,10 @@ pub struct Args {
     /// Folder of a plan
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub plan: PathBuf,
-    /// Merged statistics; without, those of all units in the folder
+    /// Merged statistics [default: the statistics of all units in the folder]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub statistics: Option<PathBuf>,
-    /// (krr, klr) Keep in the file what landmarks leave out, by an estimate: for 'predict --std' and 'explain
+    /// (krr, klr) Keep an estimate of the error of landmarks in the file, for 'predict --std' and 'explain
     /// --covariance'. The posterior of gp and gpc is always kept
     #[arg(long)]
     pub posterior: bool,
@@ -52,7 +52,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let output = Output::open(Some(&args.output))?;
     let every = || (0..request.data.count()).collect::<BTreeSet<u64>>();
     if args.statistics.is_some() && plan.needs() != InitialData::Statistics {
-        let problem = "--statistics belongs to plans of which statistics are made: leave it out";
+        let problem = "--statistics cannot be used with this plan, which is solved pass by pass: leave it \
+                       out";
         return Err(Failure::input(problem));
     }
     let (units, mut fitting) = match plan.needs() {
@@ -85,7 +86,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         }
         if let Some(unit) = missing {
             let message = format!(
-                "{} after {} passes: 'riesz statistics {} --unit {unit} --pass' and so on, then solve again",
+                "{} after {} passes: run 'riesz statistics {} --unit {unit} --pass' for every unit, then \
+                 solve again",
                 fitting.missing_stage(),
                 fitting.passes(),
                 name_of(&args.plan)
@@ -101,7 +103,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     finished((&request, args.posterior), fitting.fitted()?, output, as_json, console)
 }
 
-/// The statistics that are named, or those of all units in the folder.
+/// The merged statistics of `--statistics`, or the sum over all units in the folder.
 fn all_statistics(
     args: &Args,
     store: &mut Checkpoint,
@@ -134,14 +136,14 @@ fn all_statistics(
     };
     if total.units().len() as u64 != units {
         console.warn(format!(
-            "the statistics count {} of {units} units: the fit is to these rows alone",
+            "the statistics cover {} of {units} units: the fit uses only the rows of these",
             total.units().len()
         ));
     }
     Ok(total)
 }
 
-/// Writes the model, with the posterior of a process.
+/// Writes the model; the posterior of a Gaussian process is always kept, an estimated error only on request.
 fn finished(
     (request, posterior): (&Request, bool),
     fitted: FittedModel,

@@ -17,34 +17,34 @@ Examples:
   riesz fit 'data/*.parquet' --target y --landmarks 2000 --checkpoint DIR --plan-only    prints DIR/PLAN
   riesz statistics DIR/PLAN --unit 17                     one unit, on any machine that sees the files
   riesz statistics DIR/PLAN --unit \"$SLURM_ARRAY_TASK_ID\"
-  riesz solve DIR/PLAN -o model.riesz                     when all are there
-  riesz statistics DIR/PLAN --unit 17 --pass              what a solution leaves of it; then solve again";
+  riesz solve DIR/PLAN -o model.riesz                     once all statistics are there
+  riesz statistics DIR/PLAN --unit 17 --pass              the unit's pass for a solution; then solve again";
 
 /// Arguments of `statistics`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(before_help = EXAMPLES)]
 pub struct Args {
-    /// Folder of a plan, which 'riesz fit … --plan-only' made
+    /// Folder of a plan that 'riesz fit … --plan-only' made
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub plan: PathBuf,
-    /// Units to work on, counted from 0
+    /// Units of work to process, counted from 0
     #[arg(long = "unit", value_name = "N", required = true, num_args = 1.., value_delimiter = ',')]
     pub units: Vec<u64>,
-    /// Not the statistics, but what the unit's rows say of the coefficients of the last 'riesz solve': for
-    /// corrections, and all there is of klr, gpc and of conjugate gradients
+    /// Compute the unit's pass over the data at the coefficients of the last 'riesz solve' instead of its
+    /// statistics: for corrections, and for every step of klr, gpc and conjugate gradients
     #[arg(long)]
     pub pass: bool,
 }
 
-/// Computes the missing statistics, and stores them.
+/// Computes missing statistics or passes, and stores them.
 pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
     let (mut store, request, plan) = planned(&args.plan)?;
     let mut reading = request.data.rows(&request.roles);
     let latest = if args.pass { Some(latest_coefficients(&mut store, &plan)?) } else { None };
     if latest.is_none() && plan.needs() != InitialData::Statistics {
         return Err(Failure::input(
-            "fits by this plan take passes alone, and no statistics: run 'riesz solve', and then this with \
-             --pass",
+            "fits by this plan use passes rather than statistics: run 'riesz solve', and then this command \
+             with --pass",
         ));
     }
     for &unit in &args.units {
@@ -66,7 +66,7 @@ pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
         };
         if let Some(result) = stored {
             result.map_err(|e| Failure::from(e).about(&name))?;
-            console.note(format!("{name} is there already"));
+            console.note(format!("{name} exists already"));
             continue;
         }
         let message = format!("unit {unit}: {description}");
@@ -82,12 +82,12 @@ pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
     Ok(())
 }
 
-/// The coefficients that were solved for last.
+/// The coefficients of the last solution.
 fn latest_coefficients(store: &mut Checkpoint, plan: &riesz::fit::nystrom::FitPlan) -> Result<Coefficients> {
     let Some(bytes) = store.get(names::COEFFICIENTS)? else {
         return Err(Failure::input(
-            "nothing was solved by this plan yet, or it is of a Gaussian process, which takes no passes: \
-             run 'riesz solve' first",
+            "there are no coefficients of this plan: run 'riesz solve' first (a Gaussian process takes no \
+             passes)",
         ));
     };
     Ok(Coefficients::from_bytes(plan, &bytes)?)

@@ -19,7 +19,7 @@ use crate::io::models::{FileContent, read_any, read_model};
 use crate::io::output::write_all;
 use crate::question_args::asks_for_probabilities;
 
-/// The largest accepted error of an estimate, in standard errors.
+/// Largest accepted error of an estimate, in standard errors.
 const STANDARD_ERRORS: f64 = 5.0;
 
 /// Arguments of `verify`.
@@ -29,27 +29,26 @@ Examples:
   riesz verify why.json --model m.riesz --rows new.csv --background train.csv
   riesz verify why.csv --model svm.model --rows new.csv --columns age,bmi,bp --game functional
 
-Explains the rows anew, by the explanation's own game and index, and compares predictions, base
-values, sums and values. They agree if they differ by no more than the proved bounds of both
-explanations and --tolerance times the largest number of their kind; estimates may also be off by 5
-standard errors. A game that takes a background or a baseline needs it; without it, predictions and
-sums are compared, and that is said. Exit code 1: something does not agree.")]
+Explains the rows again, in the explanation's game and with its index, and compares predictions, base
+values, sums and values. Two numbers agree if they differ by at most the sum of both proved bounds and
+--tolerance times the largest number of their kind; estimates may also differ by 5 standard errors. If
+the game needs a background or a baseline and none is given, only predictions and sums are compared, and
+the output says so. Exit code 1: something does not agree.")]
 pub struct Args {
-    /// Explanation to check: JSON of 'riesz explain', or a table of values (CSV, Parquet) with the columns
-    /// row, output, base_value,
-    /// prediction, residual and one a player, whoever made it
+    /// Explanation to check, by any program: JSON of 'riesz explain', or a table of values (CSV, Parquet)
+    /// with the columns row, output, base_value, prediction and residual, and one column per player
     #[arg(value_hint = ValueHint::FilePath)]
     pub explanation: PathBuf,
-    /// Model file that it is to explain
+    /// Model file that the explanation is about
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub model: PathBuf,
-    /// Table of the rows that it is to explain; its column 'row' numbers them from 0
+    /// Table of the explained rows; the explanation's column 'row' numbers them from 0
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub rows: PathBuf,
     /// Accepted difference of numbers beyond their bounds, relative to the largest number of their kind
     #[arg(long, value_name = "SHARE", default_value_t = 1e-9)]
     pub tolerance: f64,
-    /// The question; game and index are the explanation's unless they are given.
+    /// Options of the explanation; game and index are those of the file unless they are given.
     #[command(flatten)]
     pub game: GameArgs,
     /// Where to write the result [default: standard output]
@@ -66,21 +65,21 @@ pub struct Args {
     pub cells: CellArgs,
 }
 
-/// A comparison of one kind of numbers, and its result.
+/// The result of comparing one kind of numbers.
 struct Comparison {
     subject: &'static str,
-    /// Whether it agrees; `None` where it could not be compared.
+    /// Whether the numbers agree; `None` if they could not be compared.
     agrees: Option<bool>,
     words: String,
 }
 
-/// Numbers that are to be the same: the largest difference, and whether each is within what is allowed.
+/// Statistics of differences between actual and expected numbers, each with an allowed difference.
 #[derive(Default)]
 struct Differences {
     count: usize,
     largest: f64,
     allowed: f64,
-    /// The first difference beyond the allowed one, as words.
+    /// Description of the first difference beyond the allowed one.
     first_beyond: Option<String>,
 }
 
@@ -106,12 +105,12 @@ impl Differences {
     }
 }
 
-/// Explains again, compares, and prints which numbers agree.
+/// Explains the rows again, compares, and prints which numbers agree.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let as_json = global.json_words()?;
     if !args.tolerance.is_finite() || args.tolerance < 0.0 {
         return Err(Failure::input(format!(
-            "--tolerance {}: it is a number that is not negative",
+            "--tolerance {} is not a number of at least 0: give one",
             args.tolerance
         )));
     }
@@ -119,7 +118,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         FileContent::Explanation(saved, _) => saved.explanation,
         FileContent::Model(..) => {
             let name = name_of(&args.explanation);
-            return Err(Failure::input(format!("{name} is a model, and what is checked is an explanation")));
+            return Err(Failure::input(format!("{name} is a model: give an explanation to check")));
         }
     };
     let rows = args.features.open(&args.table, &args.rows)?;
@@ -153,13 +152,13 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     })
 }
 
-/// The question of the explanation, with the settings that are given replaced.
+/// The explanation's own settings, except those that are given as options.
 fn question(args: &Args, explanation: &Explanation) -> GameArgs {
     let settings = args.game.settings.clone();
     let run = &explanation.provenance.run;
     let probabilities = run.iter().any(|f| f.name == "explained" && f.value == "probabilities");
     let settings = settings.or("index", Value::from(explanation.index.to_string()));
-    // A table in text does not name its game.
+    // A text table does not name its game.
     let settings = match explanation.provenance.game.as_str() {
         game if Game::NAMES.contains(&game) => settings.or("game", Value::from(game)),
         _ => settings,
@@ -168,18 +167,18 @@ fn question(args: &Args, explanation: &Explanation) -> GameArgs {
     GameArgs { settings, ..args.game.clone() }
 }
 
-/// The data that the game needs and that are missing.
+/// A message about the rows that the game needs, if they are missing.
 fn without_rows(game: &GameArgs) -> Option<&'static str> {
     let name = game.settings.value("game").and_then(Value::as_str).unwrap_or("functional");
     match name {
         _ if game.background.is_some() || game.baseline.is_some() => None,
         "functional" => None,
-        "baseline" => Some("give the row that absent features were taken from, with --baseline"),
-        _ => Some("give the rows that absent features were taken from, with --background"),
+        "baseline" => Some("give the row of values of absent features with --baseline"),
+        _ => Some("give the rows with values of absent features with --background"),
     }
 }
 
-/// Compares the predictions with the model's own.
+/// Compares the explanation's predictions with those of the model.
 fn compare_predictions(
     explanation: &Explanation,
     function: &PredictionFunction<'_>,
@@ -209,21 +208,21 @@ fn compare_predictions(
     Ok(differences.compared("predictions"))
 }
 
-/// Refuses an explanation of rows that the table does not have.
+/// Returns an error if the explanation has rows that the table lacks.
 fn rows_are_there<'r>(missing: impl Iterator<Item = &'r usize>) -> Result<()> {
     missing.min().map_or(Ok(()), |row| {
         Err(Failure::input(format!(
-            "the explanation has a row {row}, counted from 0, and the table of rows does not"
+            "the explanation has a row {row}, counted from 0, that the table of rows lacks"
         )))
     })
 }
 
-/// The largest of these numbers in size.
+/// The largest absolute value of the finite numbers; 0 if there are none.
 fn largest(numbers: &[f64]) -> f64 {
     numbers.iter().filter(|v| v.is_finite()).fold(0.0_f64, |maximum, v| maximum.max(v.abs()))
 }
 
-/// Compares with an explanation of the same rows: predictions, base values and values.
+/// Compares with a new explanation of the same rows: predictions, base values and values.
 fn compare(
     explanation: &Explanation,
     explaining: Explaining<'_>,
@@ -272,14 +271,14 @@ fn compare(
     Ok(vec![predictions.compared("predictions"), bases.compared("base values"), values.compared("values")])
 }
 
-/// The position of each name of an explanation among the names of the other.
+/// The position in `actual` of each name in `expected`; the names must be the same up to order.
 fn places(expected: &[String], actual: &[String], kind: &str) -> Result<Vec<usize>> {
     let place: HashMap<&String, usize> =
         actual.iter().enumerate().map(|(position, name)| (name, position)).collect();
     let positions = expected.iter().map(|name| {
         place.get(name).copied().ok_or_else(|| {
             let known = riesz::error::listed(actual);
-            Failure::Check(format!("the explanation has the {kind} '{name}', and the model has: {known}"))
+            Failure::Check(format!("the explanation has the {kind} '{name}', but the model has: {known}"))
         })
     });
     let positions = positions.collect::<Result<Vec<_>>>()?;
@@ -289,8 +288,8 @@ fn places(expected: &[String], actual: &[String], kind: &str) -> Result<Vec<usiz
     }
 }
 
-/// The allowed error of a number of game `g` (a row and output): its bound, or for estimated values (of set
-/// `k`) some standard errors.
+/// The allowed error of a number for row and output `g`: its proved bound, or for an estimated value of set
+/// `k` some standard errors.
 fn allowed(explanation: &Explanation, g: usize, k: Option<usize>) -> f64 {
     match (&explanation.exactness, k) {
         (Exactness::Exact { bound }, _) => bound[g],
@@ -301,7 +300,7 @@ fn allowed(explanation: &Explanation, g: usize, k: Option<usize>) -> f64 {
     }
 }
 
-/// Whether values and base value add up to the prediction.
+/// Compares the sum of base value and values with the prediction.
 fn sums(explanation: &Explanation, tolerance: f64) -> Comparison {
     let subject = "sums";
     if !explanation.index.is_efficient() || !explanation.is_complete() {
@@ -319,9 +318,8 @@ fn sums(explanation: &Explanation, tolerance: f64) -> Comparison {
     differences.compared(subject)
 }
 
-/// Whether the files are those that the explanation names by their SHA-256. A file that was written anew is
-/// another one,
-/// whatever it holds, so this decides nothing.
+/// Compares files with those that the explanation names by their SHA-256. A rewritten file differs even if
+/// its content means the same, so a difference is reported but is not a failure.
 fn files(args: &Args, explanation: &Explanation) -> Result<Vec<Comparison>> {
     let digest = |text: &str| text.rsplit_once("(SHA-256 ").map(|(_, digest_text)| digest_text.to_string());
     let background = args.game.background.as_deref().or(args.game.baseline.as_deref());
@@ -335,7 +333,7 @@ fn files(args: &Args, explanation: &Explanation) -> Result<Vec<Comparison>> {
         let fact = explanation.provenance.run.iter().find(|fact| fact.name == subject);
         let (Some(fact), Some(path)) = (fact.and_then(|fact| digest(&fact.value)), path) else { continue };
         let is_same = digest(&described(path)?) == Some(fact);
-        let words = if is_same { "the same file" } else { "another file than the one that was explained" };
+        let words = if is_same { "the same file" } else { "not the file that was explained" };
         comparisons.push(Comparison { subject, agrees: None, words: words.into() });
     }
     Ok(comparisons)

@@ -1,4 +1,4 @@
-//! The two tables of downscaling, rows and bags, joined on the bags' names.
+//! The two tables of downscaling, rows and bags, joined by the names of the bags.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -15,65 +15,65 @@ use crate::io::duels::names_of;
 use crate::io::input::OpenTable;
 use crate::io::names::listed_columns;
 
-/// Which tables are learnt from, and what their columns mean.
+/// The tables of training data, and the meaning of their columns.
 #[derive(Debug, Clone, clap::Args)]
 pub struct AggregateArgs {
-    /// Table of rows (pixels, villages, persons), CSV or Parquet: the bag that each is in, and its covariates
+    /// Table of rows (pixels, villages, persons), CSV or Parquet: the bag of each row, and its covariates
     #[arg(value_hint = ValueHint::FilePath)]
     pub rows: PathBuf,
-    /// Table of bags (districts, coarse pixels), a line each: its name and what is known of it
+    /// Table of bags (districts, coarse pixels), one line per bag: its name, target, and other columns
     #[arg(value_hint = ValueHint::FilePath)]
     pub bags: PathBuf,
     /// Column of the bags' names, in both tables
     #[arg(long, value_name = "COL")]
     pub bag: String,
-    /// Column of bags that is learnt from; an empty cell is none
+    /// Column of bags with the targets; an empty cell means no target
     #[arg(long, value_name = "COL")]
     pub target: String,
-    /// Column of positive weights of rows (area, people) [default: 1 each]
+    /// Column of positive weights of rows (area, people) [default: all 1]
     #[arg(long, value_name = "COL")]
     pub weight: Option<String>,
-    /// Targets are weighted sums of rows, in the unit of the weights, and not means; the map is then per unit
-    /// of weight
+    /// Targets are weighted sums of rows, in the unit of the weights, instead of means; the map is then per
+    /// unit of weight
     #[arg(long)]
     pub sum: bool,
     /// Type of targets: numbers, counts of events among the weights (poisson: cases among people), or counts
     /// of successes among trials (binomial)
     #[arg(long, value_enum, default_value_t = FamilyName::Gaussian)]
     pub family: FamilyName,
-    /// (--family binomial) Column of bags with their trials, of which the target counts the successes
+    /// (--family binomial) Column of bags with the numbers of trials; the target counts the successes
     #[arg(long, value_name = "COL")]
     pub trials: Option<String>,
-    /// Columns of bags by which those without rows are like others (latitude, year): their targets are learnt
-    /// from through these
+    /// Columns of bags that relate bags without rows to bags with rows (latitude, year): targets of bags
+    /// without rows are learnt through these mediators
     #[arg(long, value_name = "COL,…")]
     pub mediators: Vec<String>,
-    /// Which targets are learnt from through --mediators
+    /// Choice of the targets that are learnt through --mediators
     #[arg(long, value_enum, default_value_t = OperatorName::Auto)]
     pub operator: OperatorName,
-    /// Column of rows with their own names, for bags that overlap: a row has a line for each bag that it is
-    /// in, and these share its noise
+    /// Column of rows with their names, for bags that overlap: a row has a line for each of its bags, and
+    /// these lines share its noise
     #[arg(long, value_name = "COL")]
     pub row: Option<String>,
     /// (sums or poisson counts with --mediators) Column of bags with the sums of their weights
     #[arg(long, value_name = "COL")]
     pub total: Option<String>,
-    /// Column of bags with known standard errors of the targets, on top of the noise
+    /// Column of bags with known standard errors of the targets, in addition to the noise
     #[arg(long, value_name = "COL")]
     pub se: Option<String>,
-    /// Leave out targets of bags without rows, which are an error otherwise where there are no mediators
+    /// Leave out targets of bags without rows; without mediators such bags are an error otherwise
     #[arg(long)]
     pub drop_unmatched: bool,
-    /// Columns of rows that the map is a function of [default: all but those with bag, weight and name]
+    /// Columns of rows on which the map depends [default: all except bag, weight and name]
     #[arg(long, value_name = "COL,…", conflicts_with = "ignore")]
     pub features: Vec<String>,
     /// Columns of rows to leave out
     #[arg(long, value_name = "COL,…")]
     pub ignore: Vec<String>,
-    /// Columns whose numbers are names of categories
+    /// Columns whose numbers are codes of categories
     #[arg(long, value_name = "COL,…")]
     pub categorical: Vec<String>,
-    /// Rows with missing cells.
+    /// Treatment of rows with missing cells.
     #[command(flatten)]
     pub missing: RowArgs,
     /// Options for reading the tables.
@@ -86,7 +86,7 @@ pub struct AggregateArgs {
 pub enum FamilyName {
     /// Numbers: means or sums
     Gaussian,
-    /// Counts of events, among as many as the weights say
+    /// Counts of events, in proportion to the weights
     Poisson,
     /// Counts of successes among trials
     Binomial,
@@ -95,17 +95,17 @@ pub enum FamilyName {
 /// The aggregation operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OperatorName {
-    /// Mediated for targets without rows of their own
+    /// Through mediators for targets without rows of their own
     Auto,
-    /// Never: all targets have rows of their own
+    /// Never through mediators: all targets have rows of their own
     Matched,
-    /// All, also those with rows of their own
+    /// Through mediators for all targets, also those with rows of their own
     Mediated,
-    /// For comparison, of means: targets without rows are regressed on mediators, and the predictions for
-    /// bags with rows are targets of these, with their covariance
+    /// For comparison, for means: targets without rows are regressed on mediators, and the predictions for
+    /// bags with rows become their targets, with the predictions' covariance
     Pseudo,
-    /// For comparison, of means: means of bags with rows are tied to that regression by a variance, and all
-    /// is tuned at once
+    /// For comparison, for means: means of bags with rows are tied to that regression by a variance, and all
+    /// parameters are tuned together
     TwoSided,
 }
 
@@ -121,7 +121,7 @@ impl OperatorName {
         }
     }
 
-    /// Whether targets are regressed, and not rows.
+    /// Whether targets, rather than rows, are regressed on mediators.
     pub fn regresses(self) -> bool {
         matches!(self, Self::Pseudo | Self::TwoSided)
     }
@@ -135,7 +135,7 @@ pub struct Aggregated {
     pub family: Option<Family>,
     /// The files' names.
     pub source: String,
-    /// For each target the name of its bag.
+    /// The name of each target's bag.
     pub targets: Vec<String>,
     /// The names of the bags with rows.
     pub bags: Vec<String>,
@@ -196,28 +196,29 @@ impl AggregateArgs {
         Ok(Aggregated { data, family, source, targets: called, bags: with_rows, notes: joined.notes })
     }
 
-    /// Whether targets are sums: those that are said to be, and counts of events.
+    /// Whether targets are sums: with `--sum`, and for counts of events.
     pub fn sums(&self) -> bool {
         self.sum || self.family == FamilyName::Poisson
     }
 
-    /// Options that do not go together.
+    /// Refuses options that exclude each other.
     fn check(&self) -> Result<()> {
         let counts = self.family != FamilyName::Gaussian;
         if self.mediators.is_empty() && !matches!(self.operator, OperatorName::Auto | OperatorName::Matched) {
             return Err(Failure::input(format!(
-                "--operator {} takes --mediators, the columns of bags that tell what all bags have in common",
+                "--operator {} needs --mediators: give the columns of bags that relate bags to each other",
                 self.operator.name()
             )));
         }
         let wrong = [
             (
                 self.operator == OperatorName::Matched && !self.mediators.is_empty(),
-                "--operator matched has no use for --mediators: leave them out, or take --operator auto",
+                "--operator matched does not use --mediators: leave them out, or use --operator auto",
             ),
             (
                 self.operator.regresses() && counts,
-                "--operator: regressions of targets are of numbers; counts are averaged: leave it out",
+                "--operator: a regression of targets needs numbers and cannot be used with counts: leave it \
+                 out",
             ),
             (
                 self.sum && self.family == FamilyName::Binomial,
@@ -225,17 +226,19 @@ impl AggregateArgs {
             ),
             (
                 self.se.is_some() && counts,
-                "--se: how far counts are off is given by what they are: leave it out",
+                "--se cannot be used with counts, whose family determines their variance: leave it out",
             ),
-            (self.total.is_some() && !self.sums(), "--total is of sums: leave it out, or say --sum"),
+            (
+                self.total.is_some() && !self.sums(),
+                "--total is an option of sums: leave it out, or give --sum",
+            ),
             (
                 self.trials.is_some() && self.family != FamilyName::Binomial,
-                "--trials are those of --family binomial",
+                "--trials is an option of --family binomial",
             ),
             (
                 self.trials.is_none() && self.family == FamilyName::Binomial,
-                "--family binomial takes --trials, the column of bags that says among how many the target \
-                 counts successes",
+                "--family binomial needs --trials: give the column of bags with the numbers of trials",
             ),
         ];
         match wrong.into_iter().find(|(is, _)| *is) {
@@ -244,7 +247,7 @@ impl AggregateArgs {
         }
     }
 
-    /// The likelihood of counts; inconsistent counts are reported with their bag.
+    /// The likelihood of counts; an inconsistent count is reported with its bag.
     fn family(
         &self,
         bags: &Columns,
@@ -257,37 +260,48 @@ impl AggregateArgs {
         }
         let wrong = |column: &str, value: f64, b: usize, why: &str| {
             let (file, value, bag) = (&bags.name, number_or_missing(value), &names[b]);
-            Failure::input(format!("{file}: column '{column}' is {value} of bag '{bag}': {why}"))
+            Failure::input(format!("{file}: column '{column}' is {value} for bag '{bag}': {why}"))
         };
         let is_count = |v: f64| v >= 0.0 && v.fract() == 0.0;
         if let Some(&b) = joined.targets.iter().find(|&&b| !is_count(targets[b])) {
-            return Err(wrong(&self.target, targets[b], b, "counts are whole numbers, 0 or more"));
+            return Err(wrong(&self.target, targets[b], b, "counts are whole numbers of at least 0"));
         }
         let Some(column) = &self.trials else { return Ok(Some(Family::Poisson)) };
         let trials_of_bag = bags.numbers_or_missing(column)?;
         let trials_of_target = |&b: &usize| match trials_of_bag[b] {
             n if is_count(n) && n >= targets[b].max(1.0) => Ok(n),
-            n => Err(wrong(column, n, b, "trials are a whole number, at least 1 and the count of successes")),
+            n => Err(wrong(column, n, b, "trials are a whole number, at least 1 and at least the successes")),
         };
         let trials = joined.targets.iter().map(trials_of_target).collect::<Result<_>>()?;
         Ok(Some(Family::Binomial { trials }))
     }
 
-    /// The columns that the map is a function of.
+    /// The columns on which the map depends.
     fn features_of(&self, rows: &OpenTable) -> Result<Vec<String>> {
         let header = rows.header();
         let [named, ignored] = [&self.features, &self.ignore].map(|list| listed_columns(list, header));
         let reserved = || [&self.bag].into_iter().chain(&self.weight).chain(&self.row);
         rows.places(named.iter().chain(&ignored).chain(reserved()))?;
-        let left = |c: &&String| !ignored.contains(c) && reserved().all(|reserved_name| reserved_name != *c);
+        // Where one table is given as rows and as bags, the targets and their errors stand in it too.
+        let one_table = self.rows == self.bags;
+        let of_targets = || {
+            let columns = [&self.target].into_iter().chain(&self.se).chain(&self.trials).chain(&self.total);
+            columns.filter(|_| one_table)
+        };
+        let left = |c: &&String| {
+            !ignored.contains(c) && reserved().chain(of_targets()).all(|reserved_name| reserved_name != *c)
+        };
         let features = if named.is_empty() { header.iter().filter(left).cloned().collect() } else { named };
         if features.is_empty() {
-            return Err(Failure::input(format!("{}: no column is left to learn from", rows.name)));
+            return Err(Failure::input(format!(
+                "{}: no column is left as a feature; ignore fewer columns",
+                rows.name
+            )));
         }
         Ok(features)
     }
 
-    /// Rows and targets by their bags, and whether mediators are used.
+    /// Joins rows and targets by their bags; also returns whether mediators are used.
     fn joined(
         &self,
         rows: &[&str],
@@ -312,7 +326,7 @@ impl AggregateArgs {
         Ok((joined, false))
     }
 
-    /// The distinct rows, and the row of each line that is used.
+    /// The distinct rows, and the index of the row of each used line.
     fn each_once(
         &self,
         rows: &Columns,
@@ -336,8 +350,8 @@ impl AggregateArgs {
             let before: usize = first[index];
             if let Some(j) = (0..x.width()).find(|&j| x.get(line, j) != x.get(before, j)) {
                 return Err(Failure::input(format!(
-                    "{}: row '{name}' is in bag '{}' and in bag '{bag_name}' with another '{}': a row has \
-                     the same covariates in all of its bags",
+                    "{}: row '{name}' is in bag '{}' and in bag '{bag_name}' with a different '{}': a row \
+                     must have the same covariates in all of its bags",
                     rows.name,
                     bags[before],
                     x.columns()[j].name
@@ -345,8 +359,7 @@ impl AggregateArgs {
             }
             if !seen.insert((index, *bag)) {
                 return Err(Failure::input(format!(
-                    "{}: row '{name}' is in bag '{bag_name}' twice: it has one line for each bag that it is \
-                     in",
+                    "{}: row '{name}' is in bag '{bag_name}' twice: give one line for each of its bags",
                     rows.name
                 )));
             }
@@ -355,15 +368,14 @@ impl AggregateArgs {
         Ok((x.select_rows(&first), row))
     }
 
-    /// For each target the variance of its known error.
+    /// The variance of each target's known error.
     fn known(&self, bags: &Columns, names: &[String], joined: &BagJoin) -> Result<Option<Vec<f64>>> {
         let Some(column) = &self.se else { return Ok(None) };
         let errors = bags.numbers_or_missing(column)?;
         let square = |&b: &usize| match errors[b] {
             se if se >= 0.0 => Ok(se * se),
             se => Err(Failure::input(format!(
-                "{}: column '{column}' is {} of bag '{}': standard errors are not negative; 0 where there \
-                 is none",
+                "{}: column '{column}' is {} for bag '{}': standard errors are not negative; give 0 for none",
                 bags.name,
                 number_or_missing(se),
                 names[b]
@@ -372,7 +384,7 @@ impl AggregateArgs {
         Ok(Some(joined.targets.iter().map(square).collect::<Result<_>>()?))
     }
 
-    /// Mediators of bags with rows and of targets, and for mediated sums the sums of weights.
+    /// Mediators of bags with rows and of targets; for mediated sums also the sums of weights.
     fn coarse(&self, table: &Table, bags: &Columns, names: &[String], joined: &BagJoin) -> Result<Mediators> {
         let (bag_mediators, targets) =
             (table.select_rows(&joined.with_rows), table.select_rows(&joined.targets));
@@ -382,7 +394,7 @@ impl AggregateArgs {
         if let Some(j) = (0..table.width()).find(is_constant) {
             let column = &table.columns()[j];
             return Err(Failure::input(format!(
-                "{}: mediator '{}' is {} of all bags, so it ties none to others: leave it out",
+                "{}: mediator '{}' is {} for all bags, so it does not relate any of them: leave it out",
                 bags.name,
                 column.name,
                 column.format(bag_mediators.get(0, j))
@@ -392,13 +404,13 @@ impl AggregateArgs {
         Ok(Mediators { bags: bag_mediators, targets, totals })
     }
 
-    /// For each target that is a sum and has no rows, the sum of its weights; 1 for others, which are not
-    /// read.
+    /// The sum of weights for each target that is a sum without rows; 1 for other targets, whose sums are not
+    /// used.
     fn totals(&self, bags: &Columns, names: &[String], joined: &BagJoin) -> Result<Vec<f64>> {
         let Some(column) = &self.total else {
             return Err(Failure::input(
-                "a sum that mediators predict takes --total, the column of bags with the sum of its weights \
-                 (people, area)",
+                "sums learnt through mediators need --total: give the column of bags with the sums of \
+                 weights (people, area)",
             ));
         };
         let column_totals = bags.numbers_or_missing(column)?;
@@ -406,7 +418,7 @@ impl AggregateArgs {
             Some(_) => Ok(1.0),
             None if column_totals[b] > 0.0 => Ok(column_totals[b]),
             None => Err(Failure::input(format!(
-                "{}: column '{column}' is {} of bag '{}': totals are positive numbers",
+                "{}: column '{column}' is {} for bag '{}': totals are positive numbers",
                 bags.name,
                 number_or_missing(column_totals[b]),
                 names[b]
@@ -417,7 +429,7 @@ impl AggregateArgs {
 }
 
 impl Aggregated {
-    /// The error with names of bags in place of the library's numbers: "target 3" is "target 'north'".
+    /// The error with names of bags in place of the library's numbers: "target 3" becomes "target 'north'".
     pub fn named(&self, error: Error) -> Failure {
         let Error::Parameter { name, value, allowed } = error else { return error.into() };
         let name = with_names(&name, "target ", &self.targets);
@@ -426,7 +438,7 @@ impl Aggregated {
     }
 }
 
-/// A text with names in place of the numbers, from 1, that stand behind some words.
+/// The text with names in place of the numbers, counted from 1, that follow `words`.
 fn with_names(text: &str, words: &str, names: &[String]) -> String {
     let mut pieces = text.split(words);
     let mut out = pieces.next().unwrap_or_default().to_string();
@@ -442,13 +454,13 @@ fn with_names(text: &str, words: &str, names: &[String]) -> String {
     out
 }
 
-/// The weights of rows, which must be positive; `bag` gives the name of a row's bag for messages.
+/// Reads the weights of rows, which must be positive; `bag` gives the name of a row's bag for messages.
 pub fn weights<'b>(rows: &Columns, name: &str, bag: impl Fn(usize) -> &'b str) -> Result<Vec<f64>> {
     let row_weights = rows.numbers(name)?;
     if let Some(i) = row_weights.iter().position(|w| *w <= 0.0) {
         return Err(Failure::input(format!(
-            "{}: row {} of column '{name}', of bag '{}', is {}: weights are positive numbers; leave rows \
-             out that count nothing",
+            "{}: row {} of column '{name}', in bag '{}', is {}: weights are positive numbers; leave out rows \
+             without weight",
             rows.name,
             i + 1,
             bag(i),

@@ -13,14 +13,14 @@ use arrow_schema::{DataType, Fields, Schema};
 
 use crate::io::chunk::{Raw, Texts};
 
-/// Prefix of the names that pandas gives to an index without a name, which is not a feature.
+/// Prefix of the names that pandas gives to an unnamed index, which is not a feature.
 const INDEX: &str = "__index_level_";
 
-/// Whole numbers from this one on are not all doubles.
+/// Above 2^53 a double cannot represent every whole number.
 const LARGEST_WHOLE: u64 = 1 << 53;
 
-/// Where a column is: its number among the columns of the file, and within structures the numbers of the
-/// fields.
+/// The position of a column: its index among the columns of the file, and within structures the indices of
+/// the fields.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnPath {
     /// The name for the user, with dots between the names of fields.
@@ -30,7 +30,7 @@ pub struct ColumnPath {
     fields: Vec<usize>,
 }
 
-/// The columns of a schema; fields of structures are columns of their own.
+/// The columns of a schema; each field of a structure is a column of its own.
 pub fn column_paths(schema: &Schema) -> Vec<ColumnPath> {
     let mut paths = Vec::new();
     for (root, field) in schema.fields().iter().enumerate() {
@@ -57,7 +57,7 @@ fn add_fields(path: &ColumnPath, fields: &Fields, paths: &mut Vec<ColumnPath>) {
     }
 }
 
-/// The column of a batch whose top-level column `root` contains `path`.
+/// Reads the column `path` of a batch, in which its top-level column has the index `root`.
 pub fn column(batch: &RecordBatch, root: usize, path: &ColumnPath) -> Result<Raw, String> {
     let mut array = batch.column(root).clone();
     let mut present: Vec<ArrayRef> = Vec::new();
@@ -77,7 +77,7 @@ pub fn column(batch: &RecordBatch, root: usize, path: &ColumnPath) -> Result<Raw
     Ok(raw)
 }
 
-/// Cells of an array: NaN and empty texts where there is no value.
+/// The cells of an array; a missing value is NaN or an empty text.
 fn raw_of(array: &ArrayRef, name: &str) -> Result<Raw, String> {
     Ok(match array.data_type() {
         DataType::Float64 => numbers::<Float64Type>(array, |v| v),
@@ -138,8 +138,8 @@ fn raw_of(array: &ArrayRef, name: &str) -> Result<Raw, String> {
 
 fn dates(name: &str) -> String {
     format!(
-        "column '{name}' holds dates or times: write it as numbers, days since some date for example, or \
-         leave it out"
+        "column '{name}' holds dates or times: write them as numbers, such as days since a date, or leave \
+         the column out"
     )
 }
 
@@ -151,7 +151,7 @@ fn numbers<T: ArrowPrimitiveType>(array: &ArrayRef, convert: impl Fn(T::Native) 
     Raw::Numbers(array.iter().map(|v| v.map_or(f64::NAN, &convert)).collect())
 }
 
-/// Whole numbers; as text where a double would lose digits.
+/// Whole numbers; as text if a double would lose digits.
 fn integers_or_texts<T: ArrowPrimitiveType>(
     array: &ArrayRef,
     convert: impl Fn(T::Native) -> f64,
@@ -167,7 +167,7 @@ where
     numbers::<T>(array, convert)
 }
 
-/// Decimals as the nearest doubles, or as text where a double would lose digits of a whole number.
+/// Decimals as the nearest doubles, or as text if a double would lose digits of a whole number.
 fn decimals<T: DecimalType>(array: &ArrayRef) -> Raw {
     let array = array.as_primitive::<T>();
     let is_large = |i: usize| {
@@ -203,7 +203,7 @@ fn bytes<'a>(values: impl Iterator<Item = Option<&'a [u8]>>, name: &str) -> Resu
     Ok(Raw::Texts(texts))
 }
 
-/// Runs a step of a library that can panic on damaged files.
+/// Runs a step of a library that can panic on damaged files, and returns a panic as an error.
 pub fn guarded<T>(step: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     crate::hushed(|| catch_unwind(AssertUnwindSafe(step)))
         .unwrap_or_else(|_| Err("the file is damaged".into()))

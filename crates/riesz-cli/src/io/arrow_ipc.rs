@@ -19,19 +19,19 @@ pub struct ArrowRows {
     header: Vec<String>,
     paths: Vec<ColumnPath>,
     batches: Batches,
-    /// Rows that were read and not handed on.
+    /// Rows of a batch that were read but not returned yet.
     batch: Option<RecordBatch>,
 }
 
 impl ArrowRows {
-    /// A file, whose footer says where its batches are.
+    /// Opens a file, whose footer lists its batches.
     pub fn open_file(source: Box<dyn SeekableRead>, name: &str) -> Result<Self> {
         let opened = guarded(|| FileReader::try_new(source, None).map_err(|e| e.to_string()));
         let reader = opened.map_err(|e| damaged(name, &e))?;
         Ok(Self::new(name, &reader.schema(), Box::new(reader)))
     }
 
-    /// A stream, whose batches follow each other.
+    /// Opens a stream, whose batches follow each other.
     pub fn open_stream(source: Box<dyn Read>, name: &str) -> Result<Self> {
         let opened = guarded(|| StreamReader::try_new(source, None).map_err(|e| e.to_string()));
         let reader = opened.map_err(|e| damaged(name, &e))?;

@@ -1,4 +1,4 @@
-//! Bags of items: a table of the membership of items in bags, with weights.
+//! Bags of items: a table of the items in each bag, with weights.
 
 use std::path::{Path, PathBuf};
 
@@ -11,25 +11,26 @@ use super::duels::{Items, Names, first_of, names_of};
 use crate::args::TableArgs;
 use crate::exit::{Failure, Result};
 
-/// Which items make bags.
+/// Options for duels between bags of items.
 #[derive(Debug, Clone, clap::Args)]
 pub struct BagArgs {
     /// Duels are between bags of items (teams, baskets): a table with the columns bag and item, and weight if
-    /// items of a bag count differently. The log odds of two bags are the mean of those of their members
+    /// items of a bag have different weights. The log odds of two bags are the mean over pairs of their
+    /// members
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub members: Option<PathBuf>,
 }
 
-/// Bags of items, and what they are called.
+/// Bags of items with their names.
 pub struct Teams {
-    /// Their names.
+    /// The names of the bags.
     pub names: Names,
-    /// Their members.
+    /// The members of the bags.
     pub bags: ItemBags,
 }
 
 impl BagArgs {
-    /// Reads them, if they are given.
+    /// Reads the bags, if a table of members is given.
     pub fn read(&self, items: &Items, table: &TableArgs) -> Result<Option<Teams>> {
         self.members.as_deref().map(|path| read(path, items, table)).transpose()
     }
@@ -41,8 +42,8 @@ fn read(path: &Path, items: &Items, table: &TableArgs) -> Result<Teams> {
     let has = |name: &str| header.iter().any(|column| column == name);
     if !(has("bag") && has("item")) {
         return Err(Failure::input(format!(
-            "{source}: members have the columns 'bag' and 'item', and 'weight' if they count differently; \
-             the columns are: {}",
+            "{source}: a table of members needs the columns 'bag' and 'item', and may have 'weight'; the \
+             columns are: {}",
             listed(&header)
         )));
     }
@@ -58,7 +59,7 @@ fn read(path: &Path, items: &Items, table: &TableArgs) -> Result<Teams> {
     let unknown: Vec<String> = members.iter().filter(|id| items.names.find(id).is_none()).cloned().collect();
     if !unknown.is_empty() {
         return Err(Failure::input(format!(
-            "{source}: members name items that {} does not have: {}; add them, or leave them out",
+            "{source}: members include items that {} lacks: {}; add the items, or leave the members out",
             items.names.source,
             first_of(&unknown)
         )));

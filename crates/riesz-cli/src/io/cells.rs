@@ -31,8 +31,8 @@ pub struct ColumnCells<'a> {
 }
 
 impl ColumnCells<'_> {
-    /// The error for the cell of row `i`, which is not a finite number. `remedy` is added where the cell is
-    /// missing.
+    /// The error for the cell of row `i`, which is not a finite number. If the cell is missing, `remedy` is
+    /// added.
     pub fn refuse(&self, i: usize, remedy: &str) -> Failure {
         let cell = self.text(i);
         let problem = if cell.is_empty() {
@@ -46,13 +46,12 @@ impl ColumnCells<'_> {
         } else if cell.starts_with(['<', '>', '\u{2264}', '\u{2265}']) {
             format!(
                 "is '{cell}', which is a bound and not a number: write a number in its place (the middle of \
-                 what it can be), or give {} to take it for a missing value, which leaves out rows of one \
-                 kind",
+                 the range), or give {} to treat it as missing, which leaves out a particular kind of rows",
                 FRONT_END.missing_mark(&cell)
             )
         } else {
             format!(
-                "is '{cell}', which is not a number: correct it, or give {} if it stands for a missing value",
+                "is '{cell}', which is not a number: correct it, or give {} if it means a missing value",
                 FRONT_END.missing_mark(&cell)
             )
         };
@@ -99,8 +98,8 @@ impl ColumnCells<'_> {
         (number.value.is_finite() && !marked).then_some(number)
     }
 
-    /// Appends the cells to `out` as numbers. `substitute` gives the number for a row whose cell is not
-    /// finite.
+    /// Appends the cells to `out` as numbers. `substitute` gives the number for a row whose cell is not a
+    /// finite number.
     pub fn numbers(
         &self,
         out: &mut Vec<f64>,
@@ -122,8 +121,8 @@ impl ColumnCells<'_> {
         Ok(())
     }
 
-    /// Appends the codes of the cells to `out`: the index of each cell in `levels`. `substitute` gives the
-    /// code for a row whose cell is none of them.
+    /// Appends the codes of the cells to `out`, the index of each cell in `levels`. `substitute` gives the
+    /// code for a row whose cell is missing or is none of the levels.
     pub fn codes(
         &self,
         levels: &[String],
@@ -144,9 +143,9 @@ impl ColumnCells<'_> {
         Ok(())
     }
 
-    /// Prints a note about the first number that is not in plain notation, and refuses one that can be read
-    /// in two ways where no other cell settles which is right. `model_unit` is the unit of the column in the
-    /// training data of a model (`None` within if it had none): numbers in another unit are refused.
+    /// Prints a note about the first number that is not in plain notation, and refuses a number with two
+    /// readings if no other cell decides between them. `model_unit` is the unit of the column in the training
+    /// data of a model (`Some(None)` if it had none): numbers in another unit are refused.
     pub fn check_notation(&self, model_unit: Option<Option<&str>>) -> Result<()> {
         let Raw::Texts(texts) = &self.chunk.columns[self.j] else {
             self.note_missing_unit(model_unit);
@@ -179,24 +178,24 @@ impl ColumnCells<'_> {
         }
     }
 
-    /// Refuses numbers whose unit is not the one of the model's training data.
+    /// Refuses numbers whose unit differs from that of the model's training data.
     fn check_unit(&self, profile: &Profile, model_unit: Option<Option<&str>>) -> Result<()> {
         let refuse = |problem: String| {
             Err(Failure::input(format!("{}: column '{}' {problem}", self.table, self.column)))
         };
         if let Some((first, second)) = profile.different_units() {
-            return refuse(format!("has numbers in {first} and in {second}: write all in one unit"));
+            return refuse(format!("has numbers in {first} and in {second}: write all numbers in one unit"));
         }
         let Some(model_unit) = model_unit else { return Ok(()) };
         let stated = self.rules.choice(self.column) == Some(Choice::Number);
         match (model_unit, profile.unit()) {
             (Some(expected), Some(unit)) if !stated && !same_unit(expected, unit) => refuse(format!(
-                "has numbers in {unit}, and the model was fitted to numbers in {expected}: convert them, or \
-                 give {} if the two are one unit",
+                "has numbers in {unit}, but the model was fitted to numbers in {expected}: convert them, or \
+                 give {} if both are the same unit",
                 FRONT_END.choice(self.column, "number")
             )),
             (None, Some(unit)) if !stated => refuse(format!(
-                "has numbers in {unit}, and the model was fitted to numbers without a unit: write them \
+                "has numbers in {unit}, but the model was fitted to numbers without a unit: write them \
                  without it, in the unit of the training data, or give {} if it is the same",
                 FRONT_END.choice(self.column, "number")
             )),
@@ -219,7 +218,7 @@ impl ColumnCells<'_> {
     }
 }
 
-/// Appends column `j` of a chunk to `out`. Messages call the column `column` and its table `table`.
+/// Appends column `j` of a chunk to `out`; `column` and `table` are the names for messages.
 pub fn append_numbers(chunk: &Chunk, j: usize, column: &str, table: &str, out: &mut Vec<f64>) -> Result<()> {
     let rules = CellRules::default();
     let cells = ColumnCells { chunk, j, column, table, rules: &rules };

@@ -1,4 +1,4 @@
-//! A checkpoint folder, in which work in units stores its results, each in a file that is either complete or
+//! A checkpoint folder, in which units of work store their results; each result is a file that is complete or
 //! absent.
 
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use crate::io::dataset::{Dataset, Roles};
 use crate::io::input::{name_of, read_file};
 use crate::io::output::write_all;
 
-/// All that a fit was asked for. Its digest names the folder of its results.
+/// The definition of a fit. Its digest names the folder of the results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     /// The version of riesz.
     pub riesz: String,
-    /// Where rows are.
+    /// The files of the data.
     pub data: Dataset,
     /// The roles of columns.
     pub roles: Roles,
@@ -30,7 +30,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// The name of its folder. Levels of categories follow from the data, and do not count.
+    /// The name of the request's folder. Levels of categories and classes are left out, as the data determine
+    /// them.
     pub fn digest(&self) -> String {
         let mut plain = self.clone();
         for column in &mut plain.roles.features {
@@ -47,7 +48,7 @@ impl Request {
     }
 }
 
-/// The name of the request in its folder.
+/// The file name of the request.
 const REQUEST: &str = "request.json";
 
 /// A checkpoint folder, or none.
@@ -58,7 +59,7 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Keeps nothing.
+    /// A checkpoint that keeps nothing.
     pub fn none() -> Self {
         Self { folder: None, loaded: 0 }
     }
@@ -74,7 +75,7 @@ impl Checkpoint {
         self.folder.as_deref()
     }
 
-    /// Keeps what was asked for.
+    /// Stores the request.
     pub fn put_request(&mut self, request: &Request) -> Result<()> {
         let bytes = serde_json::to_vec_pretty(request).map_err(|e| Failure::input(e.to_string()))?;
         self.put(REQUEST, &bytes)
@@ -85,13 +86,13 @@ impl Checkpoint {
         let Some(bytes) = self.get(REQUEST)? else { return Ok(None) };
         let damaged = |e: serde_json::Error| {
             Failure::input(format!(
-                "{REQUEST} in the checkpoint is damaged ({e}): remove the folder and begin anew"
+                "{REQUEST} in the checkpoint is damaged ({e}): remove the folder and start again"
             ))
         };
         serde_json::from_slice(&bytes).map(Some).map_err(damaged)
     }
 
-    /// The plan, if it was kept.
+    /// The stored plan, if there is one.
     pub fn plan(&mut self) -> Result<Option<FitPlan>> {
         let Some(bytes) = self.get(names::PLAN)? else { return Ok(None) };
         FitPlan::from_bytes(&bytes).map(Some).map_err(|e| Failure::from(e).about(names::PLAN))
@@ -114,11 +115,11 @@ impl ResultStore<Failure> for Checkpoint {
     }
 }
 
-/// The request and the plan that a checkpoint's folder holds.
+/// Opens a checkpoint folder, and reads its request and plan.
 pub fn planned(folder: &Path) -> Result<(Checkpoint, Request, FitPlan)> {
     let missing = || {
         Failure::input(format!(
-            "{} holds no plan: make one with 'riesz fit … --checkpoint DIR --plan-only', which names the \
+            "{} holds no plan: make one with 'riesz fit … --checkpoint DIR --plan-only', which prints the \
              folder",
             name_of(folder)
         ))

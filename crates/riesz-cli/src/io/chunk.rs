@@ -1,4 +1,4 @@
-//! A chunk of a table's rows, as its file holds them.
+//! A chunk of a table's rows, as stored in its file.
 
 /// The texts of one column, in one allocation.
 #[derive(Debug, Clone, Default)]
@@ -31,17 +31,17 @@ impl Texts {
     }
 }
 
-/// One column as the file holds it.
+/// One column as stored in the file.
 #[derive(Debug, Clone)]
 pub enum Raw {
-    /// Numbers with a type of their own (Parquet).
+    /// Numbers, from a format with types (Parquet).
     Numbers(Vec<f64>),
-    /// Text, which may spell numbers.
+    /// Texts, some of which may be numbers.
     Texts(Texts),
 }
 
 impl Raw {
-    /// The cells `places`, in this order.
+    /// The cells at the indices `places`, in this order.
     pub fn gathered(&self, places: &[usize]) -> Self {
         match self {
             Self::Numbers(numbers) => Self::Numbers(places.iter().map(|&i| numbers[i]).collect()),
@@ -53,7 +53,7 @@ impl Raw {
         }
     }
 
-    /// These cells, without the values of those that `is_missing` names.
+    /// These cells, with those for which `is_missing` is true made missing.
     pub fn with_missing(self, is_missing: impl Fn(usize) -> bool) -> Self {
         match self {
             Self::Numbers(mut numbers) => {
@@ -75,19 +75,19 @@ impl Raw {
 pub struct Chunk {
     /// Number of rows.
     pub rows: usize,
-    /// The number of the first row in the file, from 0.
+    /// The index of the first row in the file, from 0.
     pub first: u64,
     /// The line of each row, for text files.
     pub lines: Vec<u64>,
-    /// The number of rows from the first row to each row, where rows between them were left out; empty where
-    /// none was.
+    /// The number of rows in the file from the first row to each row, if rows between them were left out;
+    /// otherwise empty.
     pub offsets: Vec<u64>,
-    /// The wanted columns, in the order in which they were wanted.
+    /// The wanted columns, in the requested order.
     pub columns: Vec<Raw>,
 }
 
 impl Chunk {
-    /// The rows `kept`, in this order.
+    /// The rows with the indices `kept`, in this order.
     pub fn select(&self, kept: &[usize]) -> Self {
         let offset = |i: &usize| self.offsets.get(*i).copied().unwrap_or(*i as u64);
         Self {
@@ -99,7 +99,7 @@ impl Chunk {
         }
     }
 
-    /// Where row `i` is, for people: rows count from 1.
+    /// The place of row `i` for messages, where rows count from 1.
     pub fn place(&self, i: usize) -> String {
         let row = self.first + self.offsets.get(i).copied().unwrap_or(i as u64) + 1;
         match self.lines.get(i) {

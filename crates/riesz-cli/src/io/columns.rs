@@ -1,4 +1,4 @@
-//! Columns of a table read as a whole: their types, as [`riesz::columns`] decides them, and a [`Table`] of
+//! Columns of a table read as a whole: their types, which [`riesz::columns`] decides, and a [`Table`] of
 //! their values.
 
 use std::cell::RefCell;
@@ -14,7 +14,7 @@ use crate::exit::{Failure, Result};
 use crate::io::chunk::{Chunk, Raw};
 use crate::io::input::{CellRules, OpenTable};
 
-/// Rows read at a time, where the width does not ask for fewer.
+/// Largest number of rows read at a time; wide tables are read in smaller chunks.
 pub const CHUNK: usize = 4096;
 
 /// Whole columns of one table, in the chunks in which they were read.
@@ -26,7 +26,7 @@ pub struct Columns {
     /// The index of each column in the chunks.
     indices: HashMap<String, usize>,
     rows: usize,
-    /// The profiles of columns so far, since several questions about a column need the same one.
+    /// The profiles computed so far; several queries about a column need the same one.
     profiles: RefCell<HashMap<String, Rc<Profile>>>,
 }
 
@@ -84,7 +84,7 @@ impl Columns {
                 several => format!("the columns without values, {},", riesz::error::listed(several)),
             };
             return Err(Failure::input(format!(
-                "{name}: every row has a missing cell, and none is left: leave {columns} out"
+                "{name}: every row has a missing cell, so no row is left: leave {columns} out"
             )));
         }
         note_once(&format!(
@@ -137,14 +137,14 @@ impl Columns {
             .ok_or_else(|| Failure::input(format!("{}: there is no column '{name}'", self.name)))
     }
 
-    /// The cells of a column, chunk by chunk.
+    /// The cells of a column, in chunks.
     fn cells<'a>(&'a self, name: &'a str) -> Result<impl Iterator<Item = ColumnCells<'a>>> {
         let j = self.index(name)?;
         let (table, rules) = (self.name.as_str(), &self.rules);
         Ok(self.chunks.iter().map(move |chunk| ColumnCells { chunk, j, column: name, table, rules }))
     }
 
-    /// The first cell that is not missing, as the file spells it; empty if all cells are missing.
+    /// The first cell that is not missing, as written in the file; empty if all cells are missing.
     pub fn example(&self, name: &str) -> Result<String> {
         let first = |cells: ColumnCells<'_>| {
             (0..cells.chunk.rows).find(|&i| !cells.is_missing(i)).map(|i| cells.text(i).into_owned())
@@ -181,7 +181,7 @@ impl Columns {
         Ok(profile)
     }
 
-    /// Decides the type of a column. `can_ignore` says whether leaving the column out is a remedy.
+    /// Decides the type of a column. With `can_ignore`, an error suggests leaving the column out.
     pub fn column_type(&self, name: &str, can_ignore: bool) -> Result<ColumnType> {
         self.profile(name)?.decide(self.rules.choice(name)).map_err(|problem| {
             let row = self.describe_row(usize::try_from(problem.row).unwrap_or(usize::MAX));
@@ -189,7 +189,7 @@ impl Columns {
         })
     }
 
-    /// Whether a column holds categories. A note is printed where its cells are not taken as they are
+    /// Whether a column holds categories. Prints a note if cells are read differently from how they are
     /// written.
     pub fn is_categorical(&self, name: &str, can_ignore: bool) -> Result<bool> {
         let column_type = self.column_type(name, can_ignore)?;
@@ -228,8 +228,8 @@ impl Columns {
         })
     }
 
-    /// A column as numbers, whatever its profile says. `substitute` gives the number for a cell that is not
-    /// one.
+    /// A column as numbers, whatever its profile says. `substitute` gives the number for a cell that is not a
+    /// number.
     fn numbers_where(
         &self,
         name: &str,
@@ -240,7 +240,7 @@ impl Columns {
         let as_numbers = || profile.decide(Some(Choice::Number));
         let decision = match profile.decide(choice.filter(|c| *c == Choice::Number)) {
             Ok(column_type) if !column_type.categorical => Ok(column_type),
-            // A cell that is no number is named below, with its row.
+            // A cell that is not a number is reported by `substitute`, with its row.
             Ok(_) => as_numbers().or_else(|_| {
                 Ok(ColumnType { categorical: false, reason: String::new(), remark: None, unit: None })
             }),
@@ -256,7 +256,7 @@ impl Columns {
                     problem.sentence(name, &row, FRONT_END, false)
                 )));
             }
-            // As above.
+            // Other problems are reported by `substitute`, too.
             Err(_) => {}
         }
         let mut out = Vec::with_capacity(self.rows);
@@ -286,7 +286,7 @@ impl Columns {
         name: &str,
         check: impl Fn(&ColumnCells<'_>, usize) -> Result<()>,
     ) -> Result<(Vec<String>, Vec<f64>)> {
-        // Every spelling is stored once, and each row has the index of its spelling.
+        // Every spelling is stored once; each row has the index of its spelling.
         let (mut spellings, mut index_of_spelling) = (Vec::new(), HashMap::new());
         let mut spelling_of_row: Vec<Option<usize>> = Vec::with_capacity(self.rows);
         for cells in self.cells(name)? {
@@ -318,7 +318,7 @@ impl Columns {
         Ok((levels, codes))
     }
 
-    /// Gives all spellings of one level the same name, and prints a note where that is not obvious.
+    /// Gives all spellings of one level the same name, and prints a note if that is not obvious.
     fn unify_spellings(&self, name: &str, spellings: &mut [String]) {
         // 2 and 2.0 are one level, spelled 2; codes such as 02139 keep their zeros.
         let padded = |l: &String| l.len() > 1 && l.starts_with('0') && !l.starts_with("0.");
@@ -334,7 +334,7 @@ impl Columns {
             if let Some((code, other)) = pair {
                 note_once(&format!(
                     "warning: {}: column '{name}': '{code}' and '{other}' are two categories, because \
-                     leading zeros belong to codes: correct the table if they are one",
+                     numbers with leading zeros are codes: correct the table if they are the same",
                     self.name
                 ));
             }
@@ -361,7 +361,7 @@ impl Columns {
         if let Some((first, other)) = pair {
             note_once(&format!(
                 "warning: {}: column '{name}': '{first}' and '{other}' differ in case only and are two \
-                 categories: correct the table if they are one",
+                 categories: correct the table if they are the same",
                 self.name
             ));
         }
@@ -376,7 +376,7 @@ impl Columns {
     }
 
     /// Warns of numbers of a table that are probably not measurements, and refuses texts that are labels of
-    /// rows. Columns in `stated` are exempt, since the user calls them categories.
+    /// rows. Columns in `stated` are exempt, since the user declared them categories.
     pub fn check(&self, table: &Table, stated: &[String], console: &Console) -> Result<()> {
         let mut labels = Vec::new();
         for (j, column) in table.columns().iter().enumerate() {
@@ -407,7 +407,7 @@ impl Columns {
                 let names: Vec<&str> = labels.iter().map(|(name, _)| *name).collect();
                 let further_text = match names.len() {
                     1 => String::new(),
-                    n => format!(", and so have {} more columns", n - 1),
+                    n => format!(", and {} more columns are similar", n - 1),
                 };
                 Err(Failure::input(format!(
                     "{}: column '{name}' has {levels} different texts in {} rows{further_text}: leave {} out \
@@ -432,8 +432,8 @@ impl Columns {
         }
     }
 
-    /// A table whose columns have the names and types of `known`. The levels of a category are those of the
-    /// cells.
+    /// A table whose columns have the names and types of `known`. The levels of a category are those that
+    /// occur in cells.
     pub fn table_like(&self, known: &[Column]) -> Result<Table> {
         let mut columns = Vec::with_capacity(known.len());
         let mut values = Vec::with_capacity(known.len() * self.rows);
@@ -468,7 +468,7 @@ impl Columns {
     }
 }
 
-/// Levels without repetition: sorted as numbers if all are numbers, else by name.
+/// The distinct levels: sorted as numbers if all are numbers, else by name.
 pub fn sorted_levels(mut levels: Vec<String>) -> Vec<String> {
     if levels.iter().all(|l| l.parse::<f64>().is_ok()) {
         let value = |s: &String| s.parse::<f64>().unwrap_or(f64::NAN);

@@ -1,4 +1,4 @@
-//! Tables of text: a row with the names of the columns, then rows of equal width.
+//! Text tables: a row with the names of the columns, then rows of equal width.
 
 use std::io::{Cursor, Read};
 
@@ -24,7 +24,7 @@ pub enum Decimal {
 }
 
 impl Decimal {
-    /// A number with a decimal point in this notation.
+    /// Converts a number with a decimal point to this notation.
     pub fn written(self, number: &str) -> String {
         match self {
             Self::Point => number.to_string(),
@@ -42,7 +42,7 @@ impl From<Decimal> for DecimalMark {
     }
 }
 
-/// Bytes in which the end of the first line is looked for.
+/// Number of bytes within which the first line must end.
 const LONGEST_HEADER: usize = 1 << 20;
 
 /// An open CSV file.
@@ -51,12 +51,12 @@ pub struct CsvRows {
     reader: csv::Reader<Box<dyn Read>>,
     header: Vec<String>,
     record: csv::ByteRecord,
-    /// Whether the file was in another encoding than UTF-8.
+    /// Whether the file has another encoding than UTF-8.
     recoded: bool,
 }
 
 impl CsvRows {
-    /// Reads the header. Where no delimiter is given it is found there; `decimal` says which ones can be.
+    /// Reads the header. If no delimiter is given, it is detected there; `decimal` restricts the candidates.
     pub fn open(
         mut source: Box<dyn Read>,
         delimiter: Option<u8>,
@@ -65,7 +65,7 @@ impl CsvRows {
         name: &str,
     ) -> Result<(Self, u8)> {
         let start = first_line(&mut source).map_err(|e| Failure::reading(name, &e))?;
-        // Excel writes and understands a line `sep=;` above the names.
+        // Excel writes and accepts a line `sep=;` above the names.
         let stated = stated_delimiter(&start);
         let delimiter = delimiter.or(stated).unwrap_or_else(|| delimiter_of(&start, decimal));
         source = Box::new(Cursor::new(start).chain(source));
@@ -81,7 +81,7 @@ impl CsvRows {
         }
         if !advance(&mut reader, &mut record, name)? {
             return Err(Failure::input(format!(
-                "{name} is empty: a first line with the names of the columns is needed"
+                "{name} is empty: write the names of the columns in a first line"
             )));
         }
         let mut header = Vec::with_capacity(record.len());
@@ -96,8 +96,8 @@ impl CsvRows {
             }
             if field.starts_with('"') {
                 return Err(Failure::input(format!(
-                    "{name}: a blank stands before the quotation mark of the name {field}: remove the \
-                     blanks between separators and quotation marks"
+                    "{name}: there is a blank before the quotation mark of the name {field}: remove blanks \
+                     between separators and quotation marks"
                 )));
             }
             header.push(field.to_string());
@@ -110,20 +110,20 @@ impl CsvRows {
         }
         if header.len() == 1 && header[0].contains([';', '\t', '|']) {
             return Err(Failure::input(format!(
-                "{name}: the first line has one column only, '{}': give the separator with --delimiter",
+                "{name}: the first line has only one column, '{}': give the separator with --delimiter",
                 header[0]
             )));
         }
         if header.len() == 1 && header[0].split_whitespace().count() > 1 && delimiter != b' ' {
             note_once(&format!(
-                "{name}: the first line has one column only, '{}': if blanks separate columns, give \
+                "{name}: the first line has only one column, '{}': if blanks separate columns, give \
                  --delimiter ' '",
                 header[0]
             ));
         }
         if header[0].starts_with('#') {
             note_once(&format!(
-                "{name}: the first line is taken for the names of the columns, and begins with '#'"
+                "{name}: the first line, which begins with '#', is read as the names of the columns"
             ));
         }
         Ok((Self { name: name.to_string(), reader, header, record, recoded }, delimiter))
@@ -148,8 +148,8 @@ impl TableReader for CsvRows {
                     self.record.len(),
                     self.header.len(),
                     match (open_quote, self.header.len()) {
-                        (true, _) => "; a quotation mark that opens there may not be closed",
-                        (false, 1) => "; the names of the columns have to be in the first line",
+                        (true, _) => "; a quotation mark may be left open in it",
+                        (false, 1) => "; the names of the columns must be in the first line",
                         _ => "",
                     }
                 )));
@@ -177,8 +177,8 @@ fn stated_delimiter(start: &[u8]) -> Option<u8> {
     }
 }
 
-/// The bytes up to the end of the first line that is not blank, and maybe some more: no more than are there
-/// already are waited for, since whoever writes to a pipe may be slow.
+/// Reads up to the end of the first line that is not blank, and possibly more that is already available: the
+/// writer of a pipe may be slow.
 fn first_line(source: &mut dyn Read) -> std::io::Result<Vec<u8>> {
     let (mut start, mut part) = (Vec::new(), [0; 4096]);
     while start.len() < LONGEST_HEADER {
@@ -192,8 +192,8 @@ fn first_line(source: &mut dyn Read) -> std::io::Result<Vec<u8>> {
     Ok(start)
 }
 
-/// The delimiter of a table that begins with these bytes: a comma, unless the first line has none outside of
-/// quotes and exactly one other candidate. With decimal commas, the others come first.
+/// The delimiter of a table that begins with these bytes: a comma, unless the first line has no comma outside
+/// of quotes and exactly one other candidate. With decimal commas the other candidates come first.
 fn delimiter_of(start: &[u8], decimal: Decimal) -> u8 {
     let mut counts = [(b',', 0), (b';', 0), (b'\t', 0), (b'|', 0)];
     let (mut quoted, mut any) = (false, false);
@@ -235,14 +235,14 @@ fn text<'b>(
 ) -> Result<&'b str> {
     let text = std::str::from_utf8(bytes).map_err(|_| {
         Failure::input(format!(
-            "{name}, line {line}: {description} is not UTF-8 text: save the file in that encoding, or give \
-             its own, --encoding latin1 for example"
+            "{name}, line {line}: {description} is not UTF-8 text: save the file as UTF-8, or give its \
+             encoding, such as --encoding latin1"
         ))
     })?;
-    // What another encoding cannot mean is marked in this way.
+    // Decoding marks bytes that are invalid in the encoding with U+FFFD.
     if recoded && text.contains('\u{fffd}') {
         return Err(Failure::input(format!(
-            "{name}, line {line}: {description} holds bytes that its encoding does not have: give another \
+            "{name}, line {line}: {description} holds bytes that are invalid in its encoding: give another \
              --encoding"
         )));
     }

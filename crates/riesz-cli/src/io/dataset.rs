@@ -1,4 +1,4 @@
-//! Several files as one table, in units of work that can be read in any order and repeatedly.
+//! Several files as one table, in units of work that can be read repeatedly and in any order.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -13,17 +13,17 @@ use crate::io::columns::{CHUNK, Columns, sorted_levels};
 use crate::io::input::{OpenTable, ReadOptions, TableFile, name_of};
 use crate::io::model_rows::{CellPolicy, MissingCells, ModelRows, UnseenLevels};
 
-/// Rows of a unit, at least, where a file has so many.
+/// Smallest number of rows of a unit, unless the file has fewer.
 const UNIT: u64 = 1 << 17;
 
-/// A file, as it was when the work began.
+/// A file, with its state when the plan was made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DataFile {
     path: PathBuf,
     bytes: u64,
-    /// When it was written last, in nanoseconds since 1970.
+    /// Time of the last change, in nanoseconds since 1970.
     modified: u128,
-    /// Rows of its row groups; empty for text, whose rows are not known beforehand.
+    /// Number of rows of each row group; empty for text files, whose numbers of rows are unknown beforehand.
     groups: Vec<u64>,
 }
 
@@ -53,17 +53,17 @@ pub struct Roles {
     /// The units of the features whose numbers have one.
     #[serde(default)]
     pub units: Vec<(String, String)>,
-    /// Names of the classes that the one target has.
+    /// The names of the classes of a single target.
     #[serde(default)]
     pub classes: Option<Vec<String>>,
 }
 
-/// Endings of the names of tables in a folder.
+/// Extensions of tables in a folder.
 const TABLE_ENDINGS: [&str; 8] =
     [".csv", ".tsv", ".parquet", ".jsonl", ".ndjson", ".feather", ".arrow", ".arrows"];
 
-/// Whether a file in a folder is a table by its name. Names that begin with `.` or `_` are those of other
-/// programs' notes.
+/// Whether a file in a folder is a table by its extension. Names that begin with `.` or `_` are metadata of
+/// other programs.
 fn has_name_of_a_table(path: &Path) -> bool {
     let Some(name) = path.file_name() else { return false };
     let name = name.to_string_lossy().to_lowercase();
@@ -115,17 +115,17 @@ fn state(path: &Path) -> Result<(u64, u128)> {
 }
 
 impl Dataset {
-    /// Examines the files: their sizes and row groups. Standard input cannot be read again, and is refused.
+    /// Reads the sizes and row groups of the files. Standard input cannot be read again, and is refused.
     pub fn open(paths: &[PathBuf], like: &TableFile) -> Result<Self> {
         let mut files = Vec::new();
         for path in expanded(paths)? {
             if path.as_os_str() == "-" {
                 return Err(Failure::input(
-                    "a fit through landmarks reads its rows several times, and standard input is read once: \
-                     write them to a file",
+                    "a fit through landmarks reads its rows several times, but standard input can be read \
+                     only once: write them to a file",
                 ));
             }
-            // By its one true name, wherever work on it goes on.
+            // The canonical path stays valid if the work continues from another folder.
             let path = std::fs::canonicalize(&path).map_err(|e| Failure::reading(&name_of(&path), &e))?;
             let open = TableFile { path: path.clone(), ..like.clone() }.open()?;
             let (bytes, modified) = state(&path)?;
@@ -134,7 +134,7 @@ impl Dataset {
         let twice = |k: usize| files[..k].iter().any(|f: &DataFile| f.path == files[k].path);
         if let Some(k) = (0..files.len()).find(|k| twice(*k)) {
             return Err(Failure::input(format!(
-                "{} is named twice, and its rows would count twice",
+                "{} is named twice, so its rows would count twice: name it once",
                 name_of(&files[k].path)
             )));
         }
@@ -158,7 +158,7 @@ impl Dataset {
         self.table(0).open()
     }
 
-    /// The units: whole row groups, of some hundred thousand rows where files have so many.
+    /// The units of work: whole row groups of at least 131,072 rows together, or the rest of a file.
     fn units(&self) -> Vec<Unit> {
         let mut units = Vec::new();
         for (file, facts) in self.files.iter().enumerate() {
@@ -189,7 +189,7 @@ impl Dataset {
         if size != facts.bytes {
             let name = name_of(&facts.path);
             return Err(Failure::input(format!(
-                "{name} has changed since the plan was made: begin anew, with another checkpoint"
+                "{name} has changed since the plan was made: start again with another checkpoint"
             )));
         }
         let mut open = self.table(unit.file).open()?;
@@ -199,7 +199,7 @@ impl Dataset {
         Ok(open)
     }
 
-    /// The first rows of the columns `names`, by which their types and units are decided.
+    /// The first rows of the columns `names`, which decide the columns' types and units.
     pub fn first_rows(&self, names: &[String]) -> Result<Columns> {
         let mut first = self.open_unit(&self.units()[0])?;
         let indices = first.places(names)?;
@@ -207,8 +207,8 @@ impl Dataset {
         Columns::from_chunks(first.name.clone(), first.rules.clone(), chunk.into_iter().collect(), names)
     }
 
-    /// The types of the columns `names`: those with text, and those in `categorical`, have the levels of all
-    /// files.
+    /// The types of the columns `names`. Columns with text and those in `categorical` have the levels that
+    /// occur in any file.
     pub fn features(
         &self,
         first_rows: &Columns,
@@ -247,13 +247,13 @@ impl Dataset {
         Ok(names.iter().map(column_of).collect())
     }
 
-    /// Rows of these columns.
+    /// A reader of the rows, with the roles of the columns.
     pub fn rows(&self, roles: &Roles) -> Reading<'_> {
         Reading { data: self, units: self.units(), roles: roles.clone() }
     }
 }
 
-/// Rows of a data set, unit by unit.
+/// A reader of a data set in units of work.
 pub struct Reading<'d> {
     data: &'d Dataset,
     units: Vec<Unit>,
@@ -278,7 +278,10 @@ impl Reading<'_> {
     fn unit(&self, unit: u64) -> Result<&Unit> {
         let known_unit = usize::try_from(unit).ok().and_then(|k| self.units.get(k));
         known_unit.ok_or_else(|| {
-            Failure::input(format!("there is no unit {unit}: there are {}, counted from 0", self.units.len()))
+            Failure::input(format!(
+                "there is no unit {unit}: there are {} units, counted from 0",
+                self.units.len()
+            ))
         })
     }
 }
@@ -320,7 +323,7 @@ impl RowSource for Reading<'_> {
     }
 }
 
-/// The path, if it is a single table, which can be read whole.
+/// The path of a single table that can be read whole; `None` for several files, folders and patterns.
 pub fn single(paths: &[PathBuf]) -> Option<&Path> {
     match paths {
         [path] if !path.is_dir() && (path.exists() || !path.to_string_lossy().contains(['*', '?', '['])) => {
@@ -336,8 +339,8 @@ mod tests {
     use crate::args::Format;
     use crate::io::write::{Cells, TableWriter};
 
-    /// Every row of every file is in one unit, in whole row groups; unknown levels are refused with their
-    /// row.
+    /// Every row of every file is in exactly one unit, in whole row groups. A unit that does not exist is
+    /// refused.
     #[test]
     fn units_cover_all_rows() {
         let folder = tempfile::tempdir().unwrap();
@@ -388,7 +391,7 @@ mod tests {
         let named = [folder.path().join("o*.parquet"), folder.path().join("one.parquet")];
         assert!(format!("{:?}", Dataset::open(&named, &like)).contains("named twice"));
         assert!(Dataset::open(&[folder.path().join("x*.parquet")], &like).is_err());
-        // A row group alone.
+        // A single row group can be read alone.
         let mut open = data
             .table(data.files.iter().position(|f| f.groups.len() > 1 || f.groups == [170]).unwrap())
             .open()

@@ -1,5 +1,5 @@
-//! Items and duels: a table of items and one of duels between their names, or one table whose rows have the
-//! columns of both items.
+//! Items and duels: a table of items and a table of duels between their names, or one table with the columns
+//! of both items in each row.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub struct ItemArgs {
     /// Columns of items to leave out
     #[arg(long, value_name = "COL,…")]
     pub ignore: Vec<String>,
-    /// Columns of items whose numbers are names of categories
+    /// Columns of items whose numbers are codes of categories
     #[arg(long, value_name = "COL,…")]
     pub categorical: Vec<String>,
 }
@@ -35,53 +35,53 @@ pub struct ItemArgs {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Columns of duels")]
 pub struct SideArgs {
-    /// Who won; with --loser
+    /// Column of winners; with --loser
     #[arg(long, value_name = "COL", default_value = "winner")]
     pub winner: String,
-    /// Who lost
+    /// Column of losers
     #[arg(long, value_name = "COL", default_value = "loser")]
     pub loser: String,
-    /// Who stood on either side, where there are no columns of winners and losers
+    /// Columns of the two sides, if there are no columns of winners and losers
     #[arg(long, value_name = "LEFT,RIGHT", default_value = "left,right")]
     pub sides: String,
 }
 
-/// The columns of a table of duels that state who won.
+/// The columns of outcomes in a table of duels.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Columns of duels")]
 pub struct OutcomeArgs {
-    /// Who won, where there are no columns of winners and losers: left, right or tie; win, loss or draw; W, L
-    /// or D; home, away or draw; H, A or D; model_a, model_b or tie; A, B or tie; 1, 0 or 0.5; 1, -1 or 0; 1,
-    /// 2 or X; a score such as 2-1, 1-0 or 1/2-1/2; or the winner's name. All cells have to be of one of
-    /// these kinds
+    /// Column of outcomes, if there are no columns of winners and losers: left, right or tie; win, loss or
+    /// draw; W, L or D; home, away or draw; H, A or D; model_a, model_b or tie; A, B or tie; 1, 0 or 0.5; 1,
+    /// -1 or 0; 1, 2 or X; a score such as 2-1, 1-0 or 1/2-1/2; or the winner's name. All cells must be of
+    /// the same kind
     #[arg(long, value_name = "COL", default_value = "outcome")]
     pub outcome: String,
-    /// The scores of the two sides instead: the higher one wins, and equal ones are a tie
+    /// Columns of the scores of both sides instead: the higher score wins, and equal scores are a tie
     #[arg(long, value_name = "LEFT,RIGHT", conflicts_with = "outcome")]
     pub scores: Option<String>,
 }
 
-/// The columns of a table of duels that models are fitted to.
+/// The columns of a table of duels to which a model is fitted.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Columns of duels")]
 pub struct DuelArgs {
-    /// The two sides.
+    /// The columns of the two sides.
     #[command(flatten)]
     pub sides: SideArgs,
-    /// Who won.
+    /// The columns of outcomes.
     #[command(flatten)]
     pub outcomes: OutcomeArgs,
-    /// Number of duels that each side won, if a row counts several, and number of ties
+    /// Columns with the numbers of duels that each side won, if a row counts several duels, and of ties
     #[arg(long, value_name = "LEFT,RIGHT[,TIES]", conflicts_with_all = ["outcome", "scores"])]
     pub wins: Option<String>,
-    /// Weight of a duel, a positive number [default: 1 each]
+    /// Column of positive weights of duels [default: all 1]
     #[arg(long, value_name = "COL")]
     pub weight: Option<String>,
-    /// A duel without an outcome, because its cell is missing (as of a game that is not finished): stop
-    /// there, or leave it out
+    /// Treatment of a duel whose outcome is missing (for example an unfinished game): stop with an error, or
+    /// leave it out
     #[arg(long, value_name = "WAY", value_enum, default_value_t)]
     pub missing: MissingDuels,
-    /// Leave out duels of an item with itself, which are an error otherwise
+    /// Leave out duels of an item with itself; they are an error otherwise
     #[arg(long)]
     pub drop_self: bool,
 }
@@ -100,12 +100,12 @@ pub enum MissingDuels {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Columns of duels")]
 pub struct ContextArgs {
-    /// Contexts in which the items met (surface, season, who judged): what is learnt in one context counts
-    /// most in similar contexts
+    /// Columns of the contexts in which the items met (surface, season, judge): duels are most informative
+    /// about similar contexts
     #[arg(long, value_name = "COL,…")]
     pub contexts: Vec<String>,
-    /// Who judged: the names of users, whose tastes may differ, in contexts of their own; a user whom the
-    /// model has not met is told by what all share
+    /// Column of users, who judged the duels: preferences may differ between users, and those of a new user
+    /// are predicted from what all users share
     #[arg(long, value_name = "COL")]
     pub users: Option<String>,
 }
@@ -130,7 +130,7 @@ pub enum OutcomeColumns<'a> {
     Unread,
     /// The outcome by these columns, without weights.
     Stated(&'a OutcomeArgs),
-    /// All columns that a model is fitted to.
+    /// All columns of outcomes and weights, to which a model is fitted.
     Learnt(&'a DuelArgs),
 }
 
@@ -145,32 +145,32 @@ pub enum ContextColumns<'a> {
     Fitted(&'a [Column]),
 }
 
-/// The names of the items or bags that meet, all different.
+/// The distinct names of the items or bags in duels.
 pub struct Names {
-    /// The noun for them: item, or bag.
+    /// The noun in messages: item, or bag.
     pub noun: &'static str,
-    /// The name of their file.
+    /// The name of the file with the names.
     pub source: String,
-    /// One each.
+    /// The names.
     pub ids: Vec<String>,
     places: HashMap<String, usize>,
 }
 
-/// Items, and what they are called.
+/// Items with their names and columns.
 pub struct Items {
-    /// One a row.
+    /// The names of the items, one per row of the table.
     pub names: Names,
-    /// The columns that are not names; there may be none.
+    /// The columns other than names; there may be none.
     pub table: Table,
 }
 
-/// Duels between items by their numbers.
+/// Duels between items, which are given by their indices.
 pub struct IndexedDuels {
     /// The item on the left, or the winner.
     pub left: Vec<usize>,
-    /// On the right.
+    /// The item on the right, or the loser.
     pub right: Vec<usize>,
-    /// 1 where the left one won, 0 where the right one, ½ for a tie; `None` where the table does not say.
+    /// 1 if the left item won, 0 if the right one won, ½ for a tie; `None` if the outcome is not read.
     pub outcome: Option<Vec<f64>>,
     /// The weight of each duel.
     pub weight: Option<Vec<f64>>,
@@ -180,7 +180,7 @@ pub struct IndexedDuels {
     pub contexts: Option<Table>,
     /// The row of the table for each duel.
     pub rows: Vec<usize>,
-    /// The number of duels: more than entries, where rows count wins.
+    /// The number of duels, which exceeds the number of entries if rows count wins.
     pub count: usize,
 }
 
@@ -251,19 +251,19 @@ impl Names {
         }
         if !twice.is_empty() {
             return Err(Failure::input(format!(
-                "{source}: names of {noun}s are there twice: {}; each {noun} is one row",
+                "{source}: some {noun} names occur twice: {}; give each {noun} one row",
                 first_of(&twice)
             )));
         }
         Ok(Self { noun, source, ids, places })
     }
 
-    /// Its number, if it is one of them.
+    /// The index of the name `id`, if it exists.
     pub fn find(&self, id: &str) -> Option<usize> {
         self.places.get(id).copied()
     }
 
-    /// Its number.
+    /// The index of the name `id`; an unknown name is an error.
     pub fn place(&self, id: &str) -> Result<usize> {
         self.find(id).ok_or_else(|| {
             Failure::input(format!(
@@ -277,7 +277,7 @@ impl Names {
     }
 }
 
-/// The columns of the sides in a table that has them, and whether the first one is that of winners.
+/// The columns of the two sides, if the table has them, and whether the first one holds the winners.
 fn sides_in(args: &SideArgs, header: &[String]) -> Result<Option<([String; 2], bool)>> {
     let has = |column: &String| header.contains(column);
     if has(&args.winner) && has(&args.loser) {
@@ -287,15 +287,15 @@ fn sides_in(args: &SideArgs, header: &[String]) -> Result<Option<([String; 2], b
     Ok(sides.iter().all(has).then_some((sides, false)))
 }
 
-/// Two columns that an option names.
+/// The two columns that an option names.
 fn two_columns(option: &str, text: &String, header: &[String]) -> Result<[String; 2]> {
     let named = listed_columns(std::slice::from_ref(text), header);
     <[String; 2]>::try_from(named)
-        .map_err(|_| Failure::input(format!("{option} {text}: two columns, separated by a comma")))
+        .map_err(|_| Failure::input(format!("{option} {text}: give two columns, separated by a comma")))
 }
 
-/// Whether a table with this header is one of duels between names, rather than one whose rows have the
-/// columns of both items.
+/// Whether a table with this header holds duels between names, rather than the columns of both items in each
+/// row.
 fn is_of_duels(args: &SideArgs, header: &[String]) -> Result<bool> {
     Ok(sides_in(args, header)?.is_some())
 }
@@ -309,12 +309,12 @@ struct Named {
 }
 
 impl IndexedDuels {
-    /// Reads duels between these items, or bags.
+    /// Reads duels between these items or bags.
     pub fn read(rows: OpenTable, names: &Names, wanted: Wanted<'_>, console: &Console) -> Result<Self> {
         Named::read(rows, wanted, console)?.between(names)
     }
 
-    /// Reads duels between items that have only names: the names in the duels, in order.
+    /// Reads duels between items that have only names, and the sorted names that occur in them.
     pub fn read_alone(rows: OpenTable, wanted: Wanted<'_>, console: &Console) -> Result<(Items, Self)> {
         let named = Named::read(rows, wanted, console)?;
         let ids = sorted_levels(named.left.iter().chain(&named.right).cloned().collect());
@@ -324,10 +324,10 @@ impl IndexedDuels {
     }
 }
 
-/// Which columns of a table of duels are read.
+/// The columns that are read from a table of duels.
 struct Layout {
     sides: [String; 2],
-    /// The column of words that say who won.
+    /// The column of outcomes.
     word: Option<String>,
     scores: Option<[String; 2]>,
     wins: Option<Vec<String>>,
@@ -356,7 +356,7 @@ impl Layout {
         let counted = scores.is_some() || wins.is_some();
         if won && counted {
             return Err(Failure::input(format!(
-                "{name}: there are columns of winners and losers, which say who won: leave --scores and \
+                "{name}: the columns of winners and losers already give the outcome: leave --scores and \
                  --wins out, or name other columns by --winner and --loser"
             )));
         }
@@ -366,7 +366,7 @@ impl Layout {
                 return Err(no_sides(name, wanted.sides, outcomes, header));
             }
             return Err(Failure::input(format!(
-                "{name}: nothing says who won: the table of duels has columns of winners and losers, an \
+                "{name}: there are no outcomes: give a table of duels with columns of winners and losers, an \
                  outcome, or scores"
             )));
         }
@@ -389,7 +389,7 @@ impl Layout {
         })
     }
 
-    /// All columns, each once.
+    /// All columns to read, without repetition.
     fn columns(&self) -> Vec<String> {
         let single = self.word.iter().chain(&self.weight).chain(&self.home);
         let several = self.scores.iter().flatten().chain(self.wins.iter().flatten());
@@ -400,7 +400,7 @@ impl Layout {
         distinct
     }
 
-    /// The outcomes, where they are read.
+    /// Reads the outcomes; `None` if they are not requested.
     fn outcomes(
         &self,
         columns: &Columns,
@@ -441,7 +441,7 @@ impl Named {
         let [left, right] = [names_of(&columns, &layout.sides[0])?, names_of(&columns, &layout.sides[1])?];
         let home =
             layout.home.as_ref().map(|home| homes(&columns, home, [&left, &right], &name)).transpose()?;
-        // Of a mean over winners duels without an outcome are no part, as ties are not.
+        // A mean over winners leaves out duels without an outcome, as it leaves out ties.
         let (missing, drop_self) = match wanted.outcome {
             OutcomeColumns::Learnt(columns) => (columns.missing, Some(columns.drop_self)),
             _ => (MissingDuels::Drop, None),
@@ -454,7 +454,7 @@ impl Named {
         }
     }
 
-    /// All rows of a table with these names on either side.
+    /// All rows of a table with these names on the left and the right.
     fn new(
         source: String,
         left: Vec<String>,
@@ -475,7 +475,8 @@ impl Named {
         Self { duels, left, right, source }
     }
 
-    /// The duels that have an outcome; those of an item with itself are refused, or left out if `drop_self`.
+    /// The duels that have an outcome. With `drop_self` (`Some`), duels of an item with itself are left out
+    /// or refused.
     fn with_outcomes(self, outcomes: Outcomes, drop_self: Option<bool>, console: &Console) -> Result<Self> {
         if !outcomes.missing.is_empty() {
             console.note(format!("note: {} duels without an outcome were left out", outcomes.missing.len()));
@@ -511,7 +512,7 @@ impl Named {
         }
     }
 
-    /// Leaves out duels of an item with itself, which are refused unless `drop`.
+    /// Leaves out duels of an item with itself, or refuses them unless `drop`.
     fn without_self(self, drop: bool, console: &Console) -> Result<Self> {
         let (self_duels, kept): (Vec<usize>, Vec<usize>) =
             (0..self.left.len()).partition(|&i| self.left[i] == self.right[i]);
@@ -533,7 +534,7 @@ impl Named {
         Ok(remaining)
     }
 
-    /// The duels between these items, or bags.
+    /// The duels with indices in `names` in place of the names; unknown names are an error.
     fn between(self, names: &Names) -> Result<IndexedDuels> {
         let mut unknown: Vec<String> = Vec::new();
         let mut places = |ids: &[String]| -> Vec<usize> {
@@ -550,7 +551,7 @@ impl Named {
         let (left, right) = (places(&self.left), places(&self.right));
         if !unknown.is_empty() {
             return Err(Failure::input(format!(
-                "{}: duels name {}s that {} does not have: {}; add them, or leave these duels out",
+                "{}: duels include {}s that {} lacks: {}; add them, or leave these duels out",
                 self.source,
                 names.noun,
                 names.source,
@@ -567,7 +568,7 @@ fn win_columns(text: &String, header: &[String]) -> Result<Vec<String>> {
     if named.len() == 2 || named.len() == 3 {
         return Ok(named);
     }
-    let why = "two columns of wins, and perhaps one of ties, separated by commas";
+    let why = "give two columns of wins, and optionally one of ties, separated by commas";
     Err(Failure::input(format!("--wins {text}: {why}")))
 }
 
@@ -575,12 +576,13 @@ fn win_columns(text: &String, header: &[String]) -> Result<Vec<String>> {
 fn no_sides(name: &str, args: &SideArgs, outcomes: Option<&OutcomeArgs>, header: &[String]) -> Failure {
     let outcome_text = outcomes.map_or_else(String::new, |columns| format!(" and '{}'", columns.outcome));
     let further = if outcomes.is_some() {
-        "--winner, --loser, --sides and --outcome name them, or --scores and --wins instead of an outcome"
+        "name them with --winner, --loser, --sides and --outcome, or use --scores or --wins instead of an \
+         outcome"
     } else {
-        "--winner, --loser and --sides name them"
+        "name them with --winner, --loser and --sides"
     };
     Failure::input(format!(
-        "{name}: duels have the columns '{}' and '{}', or {}{outcome_text} ({further}); the columns are: {}",
+        "{name}: duels need the columns '{}' and '{}', or {}{outcome_text} ({further}); the columns are: {}",
         args.winner,
         args.loser,
         args.sides.split(',').map(|side| format!("'{side}'")).collect::<Vec<_>>().join(", "),
@@ -588,12 +590,12 @@ fn no_sides(name: &str, args: &SideArgs, outcomes: Option<&OutcomeArgs>, header:
     ))
 }
 
-/// Whether an outcome is refused because it is missing.
+/// Whether an error is about a missing outcome.
 fn is_missing(error: &riesz::Error) -> bool {
     matches!(error, riesz::Error::Cell { value, .. } if value.is_empty())
 }
 
-/// The rows of contexts, with detected types, or with those of the model's columns.
+/// Reads the contexts, with detected types or with the types of the model's columns.
 fn read_contexts(
     columns: &Columns,
     named: &[String],
@@ -619,13 +621,15 @@ fn read_contexts(
 impl IndexedDuels {
     /// The outcomes of the duels.
     pub fn outcomes(&self) -> Result<&[f64]> {
-        self.outcome.as_deref().ok_or_else(|| Failure::input("duels have no outcome"))
+        self.outcome
+            .as_deref()
+            .ok_or_else(|| Failure::input("duels have no outcome: give a table of duels with outcomes"))
     }
 
-    /// Puts who won on the left.
+    /// Puts the winner of each duel on the left.
     pub fn turn_to_winners(&mut self) -> Result<()> {
         let Some(outcome) = &mut self.outcome else {
-            return Err(Failure::input("nothing says who won: give a table of duels that does"));
+            return Err(Failure::input("there are no outcomes: give a table of duels with outcomes"));
         };
         for (i, won) in outcome.iter_mut().enumerate().filter(|(_, won)| **won < 0.5) {
             *won = 1.0 - *won;
@@ -642,7 +646,7 @@ impl IndexedDuels {
     }
 }
 
-/// The columns x of items, where a table has the columns `left_x` and `right_x` of both, except those of the
+/// The item columns x for which the table has `left_x` and `right_x`, except ignored ones and those of the
 /// outcome.
 fn wide_columns(items: &ItemArgs, duels: &DuelArgs, header: &[String]) -> Vec<String> {
     let ignored = listed_columns(&items.ignore, header);
@@ -658,7 +662,7 @@ fn wide_columns(items: &ItemArgs, duels: &DuelArgs, header: &[String]) -> Vec<St
     header.iter().filter_map(|c| c.strip_prefix("left_")).filter(is_feature).map(String::from).collect()
 }
 
-/// A table without one of items: its rows have the columns of both items and how each duel ended, or are
+/// Reads items and duels from one table: its rows have the columns of both items and the outcome, or are
 /// duels between names.
 pub fn read_one(
     rows: OpenTable,
@@ -673,14 +677,14 @@ pub fn read_one(
     }
     if wanted.home.is_some() || !matches!(wanted.contexts, ContextColumns::Nothing) {
         let why = "--home, --contexts and --users are columns of a table of duels between names: give the \
-                   items in a table of their own";
+                   items in a separate table";
         return Err(Failure::input(why));
     }
     read_wide(rows, wide, (items, duels), console)
 }
 
-/// A table whose rows have the columns `left_x` and `right_x` of both items, and an outcome: items with equal
-/// columns are one.
+/// Reads a table whose rows have the columns `left_x` and `right_x` of both items, and an outcome. Items with
+/// equal columns are the same item.
 fn read_wide(
     rows: OpenTable,
     feature_names: Vec<String>,
@@ -691,15 +695,15 @@ fn read_wide(
     let outcome = &duels.outcomes.outcome;
     if feature_names.is_empty() || !header.contains(outcome) {
         return Err(Failure::input(format!(
-            "{name}: a table without a table of items is one of duels between names, with the columns that \
-             --winner and --loser, or --sides, name; or it has the columns left_x and right_x for each \
-             column x of items, and '{outcome}' (--outcome); the columns are: {}",
+            "{name}: without a table of items, this table must hold duels between names, in the columns of \
+             --winner and --loser or --sides; or columns left_x and right_x for each column x of items, and \
+             '{outcome}' (--outcome); the columns are: {}",
             listed(&header)
         )));
     }
     if duels.outcomes.scores.is_some() || duels.wins.is_some() {
         let why = "--scores and --wins are columns of a table of duels between names: give the items in a \
-                   table of their own";
+                   separate table";
         return Err(Failure::input(why));
     }
     let side_columns = |side: &str| feature_names.iter().map(|c| format!("{side}_{c}")).collect::<Vec<_>>();
@@ -744,7 +748,7 @@ fn read_wide(
     Ok((items, duels))
 }
 
-/// Rows of both sides, whose categorical columns have the levels of either.
+/// The rows of both sides, with categorical columns that have the levels of both.
 fn stacked(left: &Table, right: &Table) -> Result<Table> {
     let columns: Vec<Column> = left
         .columns()
@@ -766,7 +770,7 @@ fn stacked(left: &Table, right: &Table) -> Result<Table> {
     Ok(left.align_to(&columns)?.stack(&right.align_to(&columns)?)?)
 }
 
-/// Which column names the items.
+/// The column of the items' names.
 fn id_column(args: &ItemArgs, header: &[String], name: &str) -> Result<String> {
     let first = || header.first().cloned();
     args.id.clone().or_else(first).ok_or_else(|| Failure::input(format!("{name} has no columns")))
@@ -778,13 +782,13 @@ pub fn names_of(columns: &Columns, column: &str) -> Result<Vec<String>> {
     Ok(codes.iter().map(|code| levels[*code as usize].clone()).collect())
 }
 
-/// The cells of a column, `None` where they are missing.
+/// The cells of a column; `None` for missing ones.
 fn cells_of(columns: &Columns, column: &str) -> Result<Vec<Option<String>>> {
     let (levels, codes) = columns.levels_or_missing(column)?;
     Ok(codes.iter().map(|code| (!code.is_nan()).then(|| levels[*code as usize].clone())).collect())
 }
 
-/// Reads who won.
+/// Reads the outcomes from a record of duels.
 fn read_record(
     record: Record<'_>,
     weight: Option<&[f64]>,
@@ -800,7 +804,7 @@ fn read_record(
         let remedy = match e {
             _ if is_missing(&e) => " (--missing drop)",
             riesz::Error::Cell { .. } if of_words => {
-                "; two columns are of scores, --scores LEFT,RIGHT, or of counts, --wins LEFT,RIGHT"
+                "; use --scores LEFT,RIGHT for two columns of scores, or --wins LEFT,RIGHT for counts"
             }
             _ => "",
         };
@@ -808,15 +812,14 @@ fn read_record(
     })
 }
 
-/// Columns of these names with a level more, for names that are not known yet.
+/// The table with a further level for new names in the columns `names`.
 fn with_strangers(read: &Table, names: &[String]) -> Result<Table> {
     let mut columns = read.columns().to_vec();
     for column in columns.iter_mut().filter(|c| names.contains(&c.name)) {
         if let ColumnKind::Categorical { levels } = &mut column.kind {
             if levels.iter().any(|level| level == UNKNOWN_LEVEL) {
                 let why = format!(
-                    "column '{}': '{UNKNOWN_LEVEL}' is what users are called whom the model has not met: \
-                     rename it",
+                    "column '{}': the name '{UNKNOWN_LEVEL}' is reserved for new users: rename it",
                     column.name
                 );
                 return Err(Failure::input(why));
@@ -827,7 +830,7 @@ fn with_strangers(read: &Table, names: &[String]) -> Result<Table> {
     Ok(Table::from_column_major(columns, read.rows(), read.column_major().to_vec())?)
 }
 
-/// Replaces names that a model does not know by the unknown level, in columns that have it.
+/// Replaces names that a model does not know by the level for new names, in columns that have it.
 fn as_strangers(read: &Table, known: &[Column]) -> Result<Table> {
     let (mut columns, mut values) = (read.columns().to_vec(), read.column_major().to_vec());
     for (j, column) in columns.iter_mut().enumerate() {
@@ -854,13 +857,13 @@ fn as_strangers(read: &Table, known: &[Column]) -> Result<Table> {
     Ok(Table::from_column_major(columns, read.rows(), values)?)
 }
 
-/// Columns of levels.
+/// The names of the categorical columns.
 fn categorical(columns: &[Column]) -> Vec<String> {
     let levels = |c: &&Column| c.kind != ColumnKind::Numeric;
     columns.iter().filter(levels).map(|c| c.name.clone()).collect()
 }
 
-/// Who is at home.
+/// Reads the home side of each duel.
 fn homes(
     columns: &Columns,
     column: &str,
@@ -871,7 +874,7 @@ fn homes(
     read_homes(column, &cells, Some([left, right])).map_err(|e| Failure::from(e).about(name))
 }
 
-/// The first five names, and how many there are.
+/// The first five names, and the number of names if there are more.
 pub fn first_of(names: &[String]) -> String {
     let shown = names.iter().take(5).map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
     if names.len() > 5 { format!("{shown}, … ({} in all)", names.len()) } else { shown }

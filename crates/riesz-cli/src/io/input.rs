@@ -1,5 +1,5 @@
-//! Tables from files and pipes, a few thousand rows at a time, as numbers or text. The first bytes of a file
-//! determine its format.
+//! Tables from files and pipes, read in chunks of at most a few thousand rows, as numbers or text. The first
+//! bytes of a file determine its format.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -37,20 +37,20 @@ pub struct ReadOptions {
     pub encoding: Option<String>,
     /// The sheet of a workbook; by default the only one that has cells.
     pub sheet: Option<String>,
-    /// Columns that are said to be numbers (`true`) or categories.
+    /// Columns with a stated type: numbers (`true`) or categories.
     pub columns: Vec<(String, bool)>,
-    /// Texts and numbers that stand for missing values, besides the usual ones.
+    /// Texts and numbers that mean a missing value, besides the usual ones.
     pub na_values: Vec<String>,
     /// Names of the features 1, 2, … of LIBSVM data files.
     pub features: Vec<String>,
     /// Whether rows with a missing cell are left out.
     pub drop_missing: bool,
-    /// The end of sentences about missing cells: what option of the command is a remedy.
+    /// The remedy at the end of messages about missing cells: an option of the command.
     #[serde(skip)]
     pub missing_remedy: &'static str,
 }
 
-/// Where rows come from, and how to read them.
+/// A file of rows with its reading options.
 #[derive(Debug, Clone)]
 pub struct TableFile {
     /// The file; `-` is standard input.
@@ -68,7 +68,7 @@ pub struct CellRules {
     pub missing: MissingMarks,
     /// Whether rows with a missing cell are left out.
     pub drop_missing: bool,
-    /// The end of sentences about missing cells.
+    /// The remedy at the end of messages about missing cells.
     pub missing_remedy: &'static str,
     choices: HashMap<String, Choice>,
 }
@@ -82,9 +82,9 @@ impl CellRules {
 
 /// An open table.
 pub struct OpenTable {
-    /// Its name in messages.
+    /// The name of the table in messages.
     pub name: String,
-    /// Its file.
+    /// The file of the table, if there is one.
     pub path: Option<PathBuf>,
     /// The rules for its cells.
     pub rules: CellRules,
@@ -95,11 +95,11 @@ pub struct OpenTable {
     next: u64,
 }
 
-/// Bytes by which formats are told apart, and how many of them tell the binary ones.
+/// Number of first bytes that determine the format, and number that suffices for binary formats.
 const HEAD: usize = 512;
 const MAGIC: usize = 16;
 
-/// Formats that are known by their first bytes and not read, with what to call them.
+/// Formats that are recognised by their first bytes but cannot be read, with a description.
 const UNREAD: [(&[u8], &str); 12] = [
     (b"BZh", "a file compressed with bzip2"),
     (b"\xfd7zXZ", "a file compressed with xz"),
@@ -116,7 +116,7 @@ const UNREAD: [(&[u8], &str); 12] = [
 ];
 
 impl TableFile {
-    /// A file that says itself how to read it.
+    /// A file with default options.
     pub fn from_path(path: &Path) -> Self {
         Self { path: path.to_path_buf(), options: ReadOptions::default() }
     }
@@ -129,7 +129,7 @@ impl TableFile {
             (Box::new(standard_input()?), None)
         } else {
             let mut file = open_file(&self.path)?;
-            // Pipes cannot go back.
+            // Pipes cannot be rewound.
             let seekable = file.rewind().is_ok().then(|| file.try_clone()).transpose().map_err(fail)?;
             (Box::new(file), seekable)
         };
@@ -161,7 +161,7 @@ impl TableFile {
     ) -> Result<(Box<dyn TableReader>, Format)> {
         let fail = |e: std::io::Error| Failure::reading(name, &e);
         let head = head_of(&mut source).map_err(fail)?;
-        // What was looked at is put in front again.
+        // The bytes that were read are put back in front.
         let mut source: Box<dyn Read> = Box::new(Cursor::new(head.clone()).chain(source));
         let is_archive = head.get(257..262) == Some(b"ustar");
         let unread = UNREAD.iter().find(|(magic, _)| {
@@ -171,8 +171,8 @@ impl TableFile {
             is_archive.then_some("a tar archive").or(unread.map(|(_, description)| *description))
         {
             return Err(Failure::input(format!(
-                "{name} is {description}, which is not read: write the table as CSV, Parquet, Arrow, JSON or \
-                 .xlsx"
+                "{name} is {description}, which cannot be read: write the table as CSV, Parquet, Arrow, JSON \
+                 or .xlsx"
             )));
         }
         let read_all = |source: &mut dyn Read| {
@@ -189,7 +189,7 @@ impl TableFile {
         if head.starts_with(b"PAR1") || extension == "parquet" {
             let storage = match seekable {
                 Some(file) => Storage::File(file),
-                // The footer comes last, and says where everything is.
+                // The footer, which locates all other parts, comes last.
                 None => Storage::Memory(Bytes::from(read_all(&mut source)?)),
             };
             return Ok((Box::new(ParquetRows::open(storage, name)?), Format::plain("Parquet")));
@@ -223,7 +223,7 @@ impl TableFile {
         }
         if let Some(sheet) = &self.options.sheet {
             return Err(Failure::input(format!(
-                "{name} is no workbook and has no sheet '{sheet}': leave --sheet out"
+                "{name} is not a workbook and has no sheet '{sheet}': leave --sheet out"
             )));
         }
         if svmlight::recognises(&head) {
@@ -263,8 +263,8 @@ impl TableFile {
         let encoding = match &self.options.encoding {
             Some(label) => Some(Encoding::for_label(label.as_bytes()).ok_or_else(|| {
                 Failure::input(format!(
-                    "--encoding {label} is not known: utf-8, latin1, windows-1252, utf-16le and shift_jis \
-                     are, among others"
+                    "--encoding {label} is unknown: give utf-8, latin1, windows-1252, utf-16le or shift_jis, \
+                     for example"
                 ))
             })?),
             None => None,
@@ -294,7 +294,7 @@ impl Format {
     }
 }
 
-/// The first bytes of a source: no more are waited for than up to the end of a line.
+/// Reads the first bytes of a source, but does not wait for more than the end of a line.
 fn head_of(source: &mut dyn Read) -> std::io::Result<Vec<u8>> {
     let (mut head, mut part) = (Vec::new(), [0; HEAD]);
     while head.len() < MAGIC || head.len() < HEAD && !head.contains(&b'\n') {
@@ -306,7 +306,8 @@ fn head_of(source: &mut dyn Read) -> std::io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// Whether a file that begins with these bytes is a zip archive whose first file is not one of a workbook.
+/// Whether a file that begins with these bytes is a zip archive other than a workbook, by the name of its
+/// first file.
 fn is_zip_of_other_files(head: &[u8]) -> bool {
     let Some(length) = head.get(26..28) else { return false };
     let length = usize::from(u16::from_le_bytes([length[0], length[1]]));
@@ -342,21 +343,21 @@ fn standard_input() -> Result<std::io::Stdin> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     match TAKEN.swap(true, Ordering::Relaxed) {
         true => Err(Failure::input(
-            "'-' is given twice, and standard input can be read once only: write one of the tables to a file",
+            "'-' is given twice, but standard input can be read only once: write one of the tables to a file",
         )),
         false => Ok(std::io::stdin()),
     }
 }
 
 impl OpenTable {
-    /// A CSV table from any source of bytes.
+    /// Opens a CSV table from a source of bytes.
     pub fn csv(bytes: Box<dyn Read>, delimiter: u8, name: &str) -> Result<Self> {
         let (rows, delimiter) = CsvRows::open(bytes, Some(delimiter), Decimal::Point, false, name)?;
         let format = Format { name: "CSV", delimiter: Some(delimiter) };
         Self::new(name.to_string(), Box::new(rows), format, &ReadOptions::default())
     }
 
-    /// A Parquet table that is in memory.
+    /// Opens a Parquet table in memory.
     pub fn parquet(bytes: Vec<u8>, name: &str) -> Result<Self> {
         let rows = ParquetRows::open(Storage::Memory(Bytes::from(bytes)), name)?;
         Self::new(name.to_string(), Box::new(rows), Format::plain("Parquet"), &ReadOptions::default())
@@ -373,7 +374,7 @@ impl OpenTable {
         sorted.sort_unstable();
         if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(Failure::input(format!(
-                "{name}: two columns are called '{}': rename one of them",
+                "{name}: two columns have the name '{}': rename one of them",
                 pair[0]
             )));
         }
@@ -399,12 +400,12 @@ impl OpenTable {
         self.reader.note(key)
     }
 
-    /// Rows of its row groups; see [`TableReader::groups`].
+    /// The number of rows of each row group; see [`TableReader::groups`].
     pub fn groups(&self) -> Vec<u64> {
         self.reader.groups()
     }
 
-    /// Goes on with these row groups alone.
+    /// Restricts the rows that follow to these row groups.
     pub fn only_groups(&mut self, groups: Range<usize>) {
         self.next = self.reader.only_groups(groups);
     }
@@ -414,7 +415,7 @@ impl OpenTable {
         self.reader.is_sparse()
     }
 
-    /// Refuses too many columns of all rows at once; see [`TableReader::check_dense`].
+    /// Refuses columns that take too much memory with all rows at once; see [`TableReader::check_dense`].
     pub fn check_dense(&self, columns: usize) -> Result<()> {
         self.reader.check_dense(columns)
     }
@@ -447,7 +448,7 @@ impl OpenTable {
     }
 }
 
-/// Opens a file for reading, with a message of our own for what cannot be read.
+/// Opens a file for reading; a file that cannot be read gives a plain error message.
 pub fn open_file(path: &Path) -> Result<File> {
     let name = path.display().to_string();
     let file = File::open(path).map_err(|e| Failure::reading(&name, &e))?;
@@ -458,7 +459,7 @@ pub fn open_file(path: &Path) -> Result<File> {
     }
 }
 
-/// A whole file; `-` is standard input.
+/// Reads a whole file; `-` is standard input.
 pub fn read_file(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut source: Box<dyn Read> = match is_standard_input(path) {
@@ -469,8 +470,8 @@ pub fn read_file(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A file's name and the SHA-256 of its content, to check later whether it has changed; standard input and
-/// pipes have only a name.
+/// A file's name and the SHA-256 of its content, by which later changes are detected; only the name for
+/// standard input and pipes.
 pub fn described(path: &Path) -> Result<String> {
     let name = name_of(path);
     if is_standard_input(path) || !std::fs::metadata(path).is_ok_and(|facts| facts.is_file()) {

@@ -1,4 +1,4 @@
-//! JSON: one record for each line (JSON lines), or one array of records. Records are objects from columns to
+//! JSON: one record per line (JSON lines), or one array of records. Records are objects from columns to
 //! numbers, texts, truth values and `null`.
 
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::exit::{Failure, Result};
 use crate::io::csv::Decimal;
 use crate::io::memory::MemoryRows;
 
-/// The cells of one object in their order, each as the text of its value.
+/// The cells of one object in their order, each with the JSON text of its value.
 struct Record(Vec<(String, Box<RawValue>)>);
 
 impl<'de> Deserialize<'de> for Record {
@@ -34,7 +34,7 @@ impl<'de> Deserialize<'de> for Record {
     }
 }
 
-/// One array of records, or a single record of a file of JSON lines.
+/// An array of records, or a single record of a file of JSON lines.
 struct Document(Vec<Record>);
 
 impl<'de> Deserialize<'de> for Document {
@@ -43,7 +43,7 @@ impl<'de> Deserialize<'de> for Document {
         impl<'de> Visitor<'de> for Records {
             type Value = Document;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("objects from columns to cells, one a line or in an array")
+                f.write_str("objects from columns to cells, one per line or in an array")
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Document, A::Error> {
                 let mut records = Vec::new();
@@ -64,8 +64,8 @@ impl<'de> Deserialize<'de> for Document {
     }
 }
 
-/// Replaces the words `NaN` and `Infinity`, which Python writes into JSON although JSON has no such numbers.
-/// NaN is a missing value; infinities become texts, which are refused where a number is needed.
+/// Replaces `NaN` and `Infinity`, which Python writes into JSON although JSON has no such numbers. NaN
+/// becomes a missing value; infinities become texts, which are refused where a number is needed.
 fn without_python_words(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let (mut quoted, mut escaped, mut start) = (false, false, 0);
@@ -92,8 +92,8 @@ fn without_python_words(text: &str) -> String {
     out
 }
 
-/// Reads a whole file. Fields of objects within a record are columns `outer.inner`. Numbers are written with
-/// `decimal` as their decimal mark, so that they are not mistaken for texts in another notation.
+/// Reads a whole file. Fields of nested objects are columns `outer.inner`. Numbers get the decimal mark
+/// `decimal`, so that they are not mistaken for texts in another notation.
 pub fn read(source: &mut dyn Read, decimal: Decimal, name: &str) -> Result<MemoryRows> {
     let mut text = String::new();
     source.read_to_string(&mut text).map_err(|e| Failure::reading(name, &e))?;
@@ -112,7 +112,7 @@ pub fn read(source: &mut dyn Read, decimal: Decimal, name: &str) -> Result<Memor
     table.finished(name)
 }
 
-/// Adds the cells of a record, whose columns have the `prefix` of the objects around it.
+/// Adds the cells of a record; its columns have the `prefix` of the enclosing objects.
 fn add_cells(
     table: &mut MemoryRows,
     record: Record,
@@ -136,7 +136,7 @@ fn add_cells(
             Some(b'{' | b'[') => Some(about("holds a list: write each of its elements as a column")),
             _ => None,
         };
-        let twice = about("is there twice: name each column of a record once");
+        let twice = about("occurs twice: name each column of a record once");
         let text = cell(json, decimal).map_err(|problem| Failure::input(about(&problem)))?;
         let j = table.column(&column);
         if cells.iter().any(|(known, _)| *known == j) {
@@ -150,10 +150,10 @@ fn add_cells(
     Ok(())
 }
 
-/// The text of a value; a number keeps the digits that it is written with.
+/// The text of a value; a number keeps its digits as written.
 fn cell(json: &str, decimal: Decimal) -> std::result::Result<String, String> {
     match json.as_bytes().first() {
-        Some(b'"') => serde_json::from_str(json).map_err(|e| format!("is not a text of JSON: {e}")),
+        Some(b'"') => serde_json::from_str(json).map_err(|e| format!("is not a valid JSON text: {e}")),
         Some(b'{' | b'[') => Ok(String::new()),
         _ if json == "null" => Ok(String::new()),
         _ => Ok(decimal.written(json)),

@@ -12,11 +12,11 @@ use crate::io::reader::TableReader;
 pub struct MemoryRows {
     header: Vec<String>,
     columns: Vec<Texts>,
-    /// The line, or row of a sheet, that each row stands in; empty where rows have none.
+    /// The line, or row of a sheet, of each row; empty if rows have none.
     lines: Vec<u64>,
     rows: usize,
     next: usize,
-    /// For columns that hold values which are not cells, such as lists, why they cannot be read.
+    /// Error messages for columns that cannot be read because they hold values such as lists.
     unreadable: BTreeMap<usize, String>,
 }
 
@@ -32,7 +32,7 @@ impl MemoryRows {
         self.header.len()
     }
 
-    /// The number of the column called `name`, which is new if there is none; its cells so far are missing.
+    /// The index of the column `name`. A new column is added if there is none; its cells so far are missing.
     pub fn column(&mut self, name: &str) -> usize {
         if let Some(j) = self.header.iter().position(|known| known == name) {
             return j;
@@ -44,7 +44,7 @@ impl MemoryRows {
         self.header.len() - 1
     }
 
-    /// States why a column cannot be read; only those who want this column are told.
+    /// Records why a column cannot be read; the error is returned only if this column is requested.
     pub fn refuse_column(&mut self, column: usize, problem: String) {
         self.unreadable.entry(column).or_insert(problem);
     }
@@ -54,7 +54,7 @@ impl MemoryRows {
         self.rows
     }
 
-    /// Adds a row; columns without a cell are missing.
+    /// Adds a row; columns without a cell get a missing value.
     pub fn add(&mut self, cells: &[(usize, String)], line: Option<u64>) {
         cells.iter().for_each(|(j, cell)| self.columns[*j].push(cell.trim()));
         self.rows += 1;
@@ -62,7 +62,7 @@ impl MemoryRows {
         self.lines.extend(line);
     }
 
-    /// The table, if it has columns.
+    /// The table; a table without columns is an error.
     pub fn finished(self, name: &str) -> Result<Self> {
         match self.header.is_empty() {
             true => Err(Failure::input(format!("{name} is empty: it has no columns"))),

@@ -1,4 +1,4 @@
-//! Input of tables and models, and output of results. Nothing here depends on what is computed.
+//! Input of tables and models, and output of results, independent of any computation.
 
 pub mod aggregates;
 pub mod arrow;

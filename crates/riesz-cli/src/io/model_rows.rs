@@ -1,4 +1,4 @@
-//! The rows of a table in the columns of a fitted model, chunk by chunk, with a policy for missing and unseen
+//! The rows of a table in the columns of a fitted model, in chunks, with a policy for missing and unseen
 //! cells.
 
 use riesz::model_card::CardEntry;
@@ -11,8 +11,8 @@ use crate::exit::{Failure, Result};
 use crate::io::chunk::Chunk;
 use crate::io::input::OpenTable;
 
-/// The value for missing cells of column `j`: the median of its numbers, or its most frequent level (the
-/// first one if several are equally frequent). The table must have rows.
+/// The substitute for missing cells of column `j`: the median of its numbers, or its most frequent level (the
+/// first one in case of a tie). The table must have rows.
 pub fn typical_value(table: &Table, j: usize) -> f64 {
     let mut values = table.column(j).to_vec();
     values.sort_unstable_by(f64::total_cmp);
@@ -34,14 +34,14 @@ pub fn typical_value(table: &Table, j: usize) -> f64 {
 /// The treatment of cells that have no value in a model's columns.
 #[derive(Debug, Clone)]
 pub struct CellPolicy {
-    /// Missing cells.
+    /// Treatment of missing cells.
     pub missing: MissingCells,
-    /// Cells whose level the model does not know.
+    /// Treatment of cells whose level the model does not have.
     pub unseen: UnseenLevels,
 }
 
 impl CellPolicy {
-    /// The levels that cells can name. The level for unknown ones is not among them.
+    /// The levels that a cell can have, without the level for unseen ones.
     fn known_levels<'l>(&self, levels: &'l [String]) -> &'l [String] {
         match self.unseen {
             UnseenLevels::Refuse(_) => levels,
@@ -55,11 +55,11 @@ impl CellPolicy {
 pub enum MissingCells {
     /// Refuse them, with this further remedy.
     Refuse(&'static str),
-    /// Fill them in.
+    /// Fill them in with typical values.
     Fill {
         /// The value for each column.
         values: Vec<f64>,
-        /// The rows of which these are the typical values.
+        /// A description of the rows whose typical values these are.
         source: &'static str,
     },
 }
@@ -69,11 +69,11 @@ pub enum MissingCells {
 pub enum UnseenLevels {
     /// Refuse them, with this remedy.
     Refuse(&'static str),
-    /// Take them for the last level of their column.
+    /// Replace them by the last level of their column.
     UseLast,
 }
 
-/// The number of unseen levels that a fact names.
+/// Largest number of unseen levels that a note lists by name.
 const NAMED_LEVELS: usize = 5;
 
 /// Counts of the cells of one column that were filled in or had an unseen level.
@@ -85,13 +85,13 @@ struct Substitutions {
     levels: Vec<String>,
 }
 
-/// The rows of a table in a model's columns, chunk by chunk. Other columns are not read.
+/// The rows of a table in a model's columns, in chunks. Other columns are not read.
 pub struct ModelRows {
     rows: OpenTable,
     columns: Vec<Column>,
     indices: Vec<usize>,
     policy: CellPolicy,
-    /// For each column the unit in which the model's training data had it, where a model is given.
+    /// The unit of each column in the model's training data, if units are compared.
     units: Option<Vec<Option<String>>>,
     substitutions: Vec<Substitutions>,
     chunk_rows: usize,
@@ -100,7 +100,7 @@ pub struct ModelRows {
 
 impl ModelRows {
     /// Finds the model's columns in the table. `numbers_a_row` is the number of values that the caller
-    /// computes for each row; the more they are, the smaller are the chunks.
+    /// computes per row; the larger it is, the smaller are the chunks.
     pub fn new(
         rows: OpenTable,
         columns: &[Column],
@@ -123,7 +123,7 @@ impl ModelRows {
         })
     }
 
-    /// Compares the units of the cells with those of the model's training data: other units are refused.
+    /// Compares the units of the cells with those of the model's training data; different units are refused.
     #[must_use]
     pub fn with_units_of(self, model: &KernelExpansion) -> Self {
         let unit = |column: &Column| model.unit_of(&column.name).map(String::from);
@@ -131,7 +131,7 @@ impl ModelRows {
         self.with_units(units)
     }
 
-    /// Compares the units of the cells with these, one for each column: other units are refused.
+    /// Compares the units of the cells with these units, one for each column; different units are refused.
     #[must_use]
     pub fn with_units(mut self, units: Vec<Option<String>>) -> Self {
         self.units = Some(units);
@@ -181,7 +181,7 @@ impl ModelRows {
                         match self.policy.unseen {
                             UnseenLevels::Refuse(remedy) => {
                                 let known = riesz::error::listed(levels);
-                                // A black box has no levels of its own: those of the background count.
+                                // A program has no levels; those of its background are used.
                                 let who = if remedy.is_empty() { "background" } else { "model" };
                                 let problem = format!(
                                     "is '{cell}', which the {who} has not seen; it knows: {known}{remedy}"
@@ -204,7 +204,7 @@ impl ModelRows {
         Ok(Some(Table::from_column_major(self.columns.clone(), chunk.rows, values)?))
     }
 
-    /// The next rows, without those that have missing cells if that is asked for.
+    /// The next rows; rows with missing cells are left out if requested.
     fn next_chunk(&mut self) -> Result<Option<Chunk>> {
         while let Some(chunk) = self.rows.next(&self.indices, self.chunk_rows)? {
             if !self.rows.rules.drop_missing {
@@ -224,8 +224,8 @@ impl ModelRows {
         Ok(None)
     }
 
-    /// Facts for the explanation about the cells that were filled in or had an unseen level, in the rows read
-    /// so far.
+    /// Provenance entries about the cells that were filled in or had an unseen level, in the rows read so
+    /// far.
     pub fn facts(&self) -> Vec<CardEntry> {
         let cells = |count: usize, column: &Column| {
             format!("{count} cell{} of column '{}'", if count == 1 { "" } else { "s" }, column.name)
@@ -238,7 +238,7 @@ impl ModelRows {
                     levels[NAMED_LEVELS] = "…".into();
                 }
                 let (cells, levels) = (cells(substitutions.unseen, column), levels.join(", "));
-                unseen.push(format!("{cells} taken for none of the known categories ({levels})"));
+                unseen.push(format!("{cells} treated as a new category ({levels})"));
             }
             if let MissingCells::Fill { values, source } = &self.policy.missing
                 && substitutions.filled > 0
@@ -258,7 +258,7 @@ impl ModelRows {
         facts.into_iter().filter(|(_, sentences)| !sentences.is_empty()).map(fact).collect()
     }
 
-    /// All rows at once.
+    /// Reads all rows.
     pub fn read_all(&mut self) -> Result<Table> {
         let mut parts = Vec::new();
         while let Some(part) = self.next()? {

@@ -23,22 +23,22 @@ pub enum FileContent {
     Explanation(Box<SavedExplanation>, &'static str),
 }
 
-/// A file format, known by what a file begins with.
+/// A file format, recognised by the first bytes of a file.
 struct FileFormat {
     name: &'static str,
     recognises: fn(&[u8]) -> bool,
     read: fn(File<'_>) -> Result<FileContent>,
 }
 
-/// A file that was recognised.
+/// A file whose format was recognised.
 struct File<'a> {
     path: &'a Path,
     bytes: Vec<u8>,
-    /// The rows that a model is to meet.
+    /// The rows to which a model will be applied.
     rows: Option<&'a OpenTable>,
     /// Information that LIBSVM files do not contain.
     features: &'a FeatureArgs,
-    /// The name of its format.
+    /// The name of the file's format.
     format: &'static str,
 }
 
@@ -49,10 +49,10 @@ impl File<'_> {
     }
 }
 
-/// The name of the format whose features have no names.
+/// The name of the only model format without names of features.
 const LIBSVM: &str = "LIBSVM model";
 
-/// All file formats. A new one is its reader in the library and an entry here.
+/// All file formats. A new format needs a reader in the library and an entry here.
 static FORMATS: [FileFormat; 5] = [
     FileFormat {
         name: "riesz model",
@@ -82,7 +82,7 @@ static FORMATS: [FileFormat; 5] = [
     FileFormat { name: LIBSVM, recognises: libsvm::recognises, read: libsvm_model },
     FileFormat {
         name: "table of values (CSV)",
-        // The line of names is enough to tell, and cheap even if the file is something else.
+        // The header identifies the format, and is read quickly whatever the file is.
         recognises: |bytes| {
             let first = bytes.split(|b| *b == b'\n').next().unwrap_or(bytes);
             std::str::from_utf8(first).is_ok_and(|line| line.contains("base_value"))
@@ -94,20 +94,20 @@ static FORMATS: [FileFormat; 5] = [
     },
 ];
 
-/// Whether a file is a model or an explanation; a table with values of an explanation is one.
+/// Whether a file is a model or an explanation, which may be a table of values.
 pub fn is_known(path: &Path, bytes: &[u8]) -> Result<bool> {
     const TAG: &[u8] = b"riesz-explanation";
     if bytes.starts_with(b"PAR1") {
         return Ok(values::recognises(OpenTable::parquet(bytes.to_vec(), &name_of(path))?.header()));
     }
-    // Records of a table are JSON, too.
+    // Records of a table are JSON as well.
     let start = &bytes[..bytes.len().min(4096)];
     let untagged = start.starts_with(b"{") && !start.windows(TAG.len()).any(|window| window == TAG);
     Ok(!untagged && FORMATS.iter().any(|format| (format.recognises)(bytes)))
 }
 
-/// Reads a model or an explanation, whichever it is. `rows` are those that the model is to meet, if any: a
-/// LIBSVM file leaves out zeros, so a feature that is zero in all support vectors shows in the rows only.
+/// Reads a model or an explanation. `rows` are the rows to which the model will be applied, if any: a LIBSVM
+/// file leaves out zeros, so only the rows reveal a feature that is zero in all support vectors.
 pub fn read_any(path: &Path, rows: Option<&OpenTable>, features: &FeatureArgs) -> Result<FileContent> {
     read_bytes(path, read_file(path)?, rows, features)
 }
@@ -125,8 +125,8 @@ pub fn read_bytes(
     }
     let Some(format) = FORMATS.iter().find(|format| (format.recognises)(&bytes)) else {
         return Err(Failure::input(format!(
-            "{name} is neither a riesz model, a LIBSVM model nor an explanation; models are written by \
-             'riesz fit', explanations by 'riesz explain'"
+            "{name} is neither a riesz model, a LIBSVM model nor an explanation: give a model of 'riesz \
+             fit', or an explanation of 'riesz explain'"
         )));
     };
     let sparse = rows.is_some_and(|rows| rows.is_sparse());
@@ -134,7 +134,7 @@ pub fn read_bytes(
         && let Some(option) = features.first_given().filter(|option| *option == "--scale" || !sparse)
     {
         return Err(Failure::input(format!(
-            "{name} is a {}, whose columns have names and units: leave {option} out, which is for LIBSVM \
+            "{name} is a {}, whose columns have names and units: leave {option} out, an option of LIBSVM \
              models{}",
             format.name,
             if option == "--columns" { " and data files" } else { "" }
@@ -166,8 +166,8 @@ fn libsvm_model(file: File<'_>) -> Result<FileContent> {
     };
     if let (Some(rows), Some(missing)) = (file.rows, model.columns().iter().find(unknown)) {
         return Err(Failure::input(format!(
-            "{}: there is no column '{}', which feature {} of {} is called for want of a name: say which \
-             columns its features are, in their order, with --columns {}",
+            "{}: there is no column '{}', the default name of feature {} of {}: give the columns of its \
+             features in order, with --columns {}",
             rows.name,
             missing.name,
             1 + model.columns().iter().position(|column| column == missing).unwrap_or(0),
@@ -187,8 +187,8 @@ fn example(header: &[String], count: usize) -> String {
 fn table(rows: OpenTable, format: &'static str) -> Result<FileContent> {
     if !values::recognises(rows.header()) {
         return Err(Failure::input(format!(
-            "{} is a table, but not one of values: the columns row, output, base_value, prediction and \
-             residual are needed",
+            "{} is a table without the columns row, output, base_value, prediction and residual: give a \
+             table of values of an explanation",
             rows.name
         )));
     }
@@ -200,26 +200,26 @@ pub fn read_model(path: &Path, rows: Option<&OpenTable>, features: &FeatureArgs)
     match read_any(path, rows, features)? {
         FileContent::Model(model, _) => Ok(*model),
         FileContent::Explanation(..) => {
-            Err(Failure::input(format!("{} is an explanation, and a model is needed here", name_of(path))))
+            Err(Failure::input(format!("{} is an explanation: give a model file", name_of(path))))
         }
     }
 }
 
-/// Reads an explanation; `rows` are for the feature values that a table of values lacks.
+/// Reads an explanation; `rows` provide the feature values that a table of values lacks.
 pub fn read_explanation(path: &Path, rows: Option<OpenTable>, categorical: &[String]) -> Result<Explanation> {
     match read_any(path, None, &FeatureArgs::default())? {
         FileContent::Explanation(explanation, _) => {
             complete(explanation.explanation, path, rows, categorical)
         }
         FileContent::Model(..) => Err(Failure::input(format!(
-            "{} is a model, and an explanation is needed here: make one with 'riesz explain … -o FILE'",
+            "{} is a model: give an explanation, made with 'riesz explain … -o FILE'",
             name_of(path)
         ))),
     }
 }
 
-/// An explanation from `path` with the feature values in `rows`, if it has none of its own; numbers of the
-/// columns `categorical` are names.
+/// The explanation from `path` with the feature values in `rows`; it must not have feature values already.
+/// Numbers of the columns `categorical` are codes of categories.
 pub fn complete(
     mut explanation: Explanation,
     path: &Path,
@@ -230,7 +230,7 @@ pub fn complete(
         Some(_) if explanation.data.width() > 0 => {
             let name = name_of(path);
             return Err(Failure::input(format!(
-                "{name} holds its feature values already: leave the rows out"
+                "{name} already holds its feature values: leave the rows out"
             )));
         }
         Some(rows) => values::add_data(&mut explanation, rows, categorical)?,

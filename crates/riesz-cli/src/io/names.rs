@@ -1,7 +1,7 @@
-//! Lists of columns on the command line, `age,bmi`, where a column's own name may contain commas.
+//! Lists of columns on the command line, such as `age,bmi`; the name of a column may contain commas.
 
-/// The names in `texts`, each of which is one name or several with commas between them: the longest ones in
-/// `known` are taken, and unknown ones are returned unchanged, to be refused later.
+/// Splits each of `texts` at commas into names. The longest match with a name in `known` is taken; unknown
+/// names are returned unchanged, to be refused later.
 pub fn listed_columns<S: AsRef<str>>(texts: &[String], known: &[S]) -> Vec<String> {
     let is_known = |name: &str| known.iter().any(|k| k.as_ref() == name);
     let mut names = Vec::new();

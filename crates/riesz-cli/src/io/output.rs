@@ -1,7 +1,7 @@
 //! Output of results: standard output, or a file that appears only when it is complete.
 //!
-//! A file is written under a temporary name beside its target and renamed at the end, so an interrupted or
-//! failed run leaves the previous file as it was. Devices and pipes (`/dev/null`, `>(…)`) are written to
+//! A file is written under a temporary name beside its target and renamed at the end, so that an interrupted
+//! or failed run leaves the previous file unchanged. Devices and pipes (`/dev/null`, `>(…)`) are written to
 //! directly.
 
 use std::fs::File;
@@ -13,16 +13,17 @@ use tempfile::TempPath;
 
 use crate::exit::{Failure, Result};
 
-/// Temporary files that an interrupt must remove.
+/// Temporary files to remove on an interrupt.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes unfinished files and ends the process when it is interrupted or told to stop.
+/// Installs a handler that removes unfinished files and ends the process on an interrupt or termination
+/// signal.
 pub fn clean_up_on_interrupt() {
-    // Without a handler the process still stops; only its temporary file would remain.
+    // Without a handler the process stops all the same, but leaves its temporary file.
     let _ = ctrlc::set_handler(|| {
         for path in unfinished().iter() {
             let _ = std::fs::remove_file(path);
@@ -31,12 +32,12 @@ pub fn clean_up_on_interrupt() {
     });
 }
 
-/// An error while writing, stored where writers of other crates cannot change it.
+/// The first error while writing, kept where writers of other crates cannot replace it.
 #[derive(Clone, Default)]
 pub struct Trouble(Arc<Mutex<Option<Failure>>>);
 
 impl Trouble {
-    /// The failure to report: the operating system's, or else `error`.
+    /// The failure to report: the kept one, or else `error`.
     pub fn or(&self, error: impl std::fmt::Display) -> Failure {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         kept.unwrap_or_else(|| Failure::input(format!("cannot write the result: {error}")))
@@ -53,7 +54,7 @@ enum Sink {
     Temporary { file: BufWriter<File>, path: TempPath, target: PathBuf },
 }
 
-/// A destination.
+/// Destination of a result.
 pub struct Output {
     sink: Sink,
     name: String,
@@ -71,7 +72,7 @@ impl Output {
         };
         let name = path.display().to_string();
         let fail = |e: io::Error| Failure::writing(&name, &e);
-        // A link stays a link: the file it points to is replaced.
+        // A link is kept: the file to which it points is replaced.
         let target = match std::fs::canonicalize(path) {
             Ok(real) => real,
             Err(e) if e.kind() == io::ErrorKind::NotFound => path.to_path_buf(),
@@ -95,7 +96,7 @@ impl Output {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
-            // As a new file would have; the process's mask applies.
+            // These are the permissions of a new file; the process's mask applies.
             builder.permissions(std::fs::Permissions::from_mode(0o666));
         }
         let (file, temporary) = builder.tempfile_in(folder).map_err(fail)?.into_parts();
@@ -108,17 +109,17 @@ impl Output {
         Ok(Self { sink, name, trouble: Trouble::default() })
     }
 
-    /// Whether bytes would end up on somebody's screen.
+    /// Whether the bytes go to a terminal.
     pub fn is_terminal(&self) -> bool {
         matches!(self.sink, Sink::Stdout(_)) && io::stdout().is_terminal()
     }
 
-    /// A handle to what goes wrong, for when another crate owns this destination.
+    /// A handle to the first write error, for use when another crate owns this destination.
     pub fn trouble(&self) -> Trouble {
         self.trouble.clone()
     }
 
-    /// Writes everything out and puts the file in its place.
+    /// Writes everything out and renames the file to its target.
     pub fn finish(mut self) -> Result<()> {
         self.flush().map_err(|e| self.trouble.or(e))?;
         if let Sink::Temporary { file, path, target } = self.sink {

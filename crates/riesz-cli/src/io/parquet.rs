@@ -1,4 +1,4 @@
-//! Parquet files, a row group at a time.
+//! Parquet files, read one row group at a time.
 
 use std::fs::File;
 use std::ops::Range;
@@ -15,11 +15,11 @@ use crate::io::arrow::{ColumnPath, column, column_paths, guarded};
 use crate::io::chunk::Chunk;
 use crate::io::reader::TableReader;
 
-/// Where the bytes of a file are.
+/// Storage of a file's bytes.
 pub enum Storage {
-    /// On disk.
+    /// A file on disk.
     File(File),
-    /// In memory: what came through a pipe, or was compressed.
+    /// Bytes in memory, from a pipe or a compressed file.
     Memory(Bytes),
 }
 
@@ -33,7 +33,7 @@ pub struct ParquetRows {
     /// Row groups that are not read yet.
     groups: Range<usize>,
     batches: Option<ParquetRecordBatchReader>,
-    /// Rows that were read and not handed on, and the places of the wanted columns in them.
+    /// Rows of a batch that were read but not returned yet, and the indices of the wanted columns in batches.
     batch: Option<RecordBatch>,
     places: Vec<usize>,
 }
@@ -54,7 +54,7 @@ impl ParquetRows {
         Ok(Self { name, storage, metadata, header, paths, groups, batches, batch, places })
     }
 
-    /// The rows of the wanted columns in the row groups that are left.
+    /// A reader of the wanted columns in the remaining row groups.
     fn batches(
         &self,
         wanted: &[usize],
@@ -86,7 +86,7 @@ impl ParquetRows {
         built.map_err(|e| e.to_string())
     }
 
-    /// The next rows that the file has, at most `limit`.
+    /// The next rows of the file, at most `limit`.
     fn next_batch(
         &mut self,
         wanted: &[usize],
@@ -94,7 +94,7 @@ impl ParquetRows {
     ) -> std::result::Result<Option<RecordBatch>, String> {
         if self.batches.is_none() {
             self.batches = Some(self.batches(wanted, limit)?);
-            // The reader hands on each column once, in the order of the file.
+            // The reader returns each column once, in the order of the file.
             let mut roots: Vec<usize> = wanted.iter().map(|&j| self.paths[j].root).collect();
             roots.sort_unstable();
             roots.dedup();

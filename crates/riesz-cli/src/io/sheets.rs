@@ -9,8 +9,8 @@ use crate::io::arrow::guarded;
 use crate::io::csv::Decimal;
 use crate::io::memory::MemoryRows;
 
-/// Reads a sheet, by default the only one that is not empty; its first row that is not empty names the
-/// columns.
+/// Reads a sheet, by default the only one that is not empty. Its first row that is not empty holds the column
+/// names.
 pub fn read(bytes: Vec<u8>, sheet: Option<&str>, decimal: Decimal, name: &str) -> Result<MemoryRows> {
     guarded(|| Ok(read_sheet(bytes, sheet, decimal, name)))
         .unwrap_or_else(|e| Err(Failure::input(format!("cannot read {name} as a workbook: {e}"))))
@@ -42,7 +42,7 @@ fn read_sheet(bytes: Vec<u8>, sheet: Option<&str>, decimal: Decimal, name: &str)
                 1 => filled.remove(0),
                 _ => {
                     return Err(Failure::input(format!(
-                        "{name} has several sheets ({known}): say which one with --sheet"
+                        "{name} has several sheets ({known}): choose one with --sheet"
                     )));
                 }
             }
@@ -59,7 +59,7 @@ fn read_sheet(bytes: Vec<u8>, sheet: Option<&str>, decimal: Decimal, name: &str)
             Ok(title) if !title.trim().is_empty() => header.push(title.trim().to_string()),
             _ => {
                 return Err(Failure::input(format!(
-                    "{name}: column {} has no name in row {} of the sheet: name it, or remove what stands \
+                    "{name}: column {} has no name in row {} of the sheet: name it, or remove the cells \
                      above or beside the table",
                     j + 1,
                     first + title_row + 1
@@ -82,7 +82,7 @@ fn read_sheet(bytes: Vec<u8>, sheet: Option<&str>, decimal: Decimal, name: &str)
     table.finished(name)
 }
 
-/// A cell as text; cells with an error of the spreadsheet are missing.
+/// A cell as text; a cell with an error of the spreadsheet is missing.
 fn text(cell: &Data, decimal: Decimal) -> std::result::Result<String, String> {
     Ok(match cell {
         Data::Empty | Data::Error(_) => String::new(),
@@ -90,13 +90,13 @@ fn text(cell: &Data, decimal: Decimal) -> std::result::Result<String, String> {
         Data::Float(value) => decimal.written(&value.to_string()),
         Data::Int(value) => value.to_string(),
         Data::Bool(value) => value.to_string(),
-        // Written like any other date, which columns of features refuse with a remedy.
+        // Dates are written in one form; columns of features refuse them with a remedy.
         Data::DateTime(moment) => match moment.is_datetime() {
             true => {
                 let (year, month, day, hour, minute, second, _) = moment.to_ymd_hms_milli();
                 format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
             }
-            // A duration is a number of days.
+            // A duration is stored as a number of days.
             false => {
                 let seconds = (moment.as_f64() * 86400.0).round() as i64;
                 format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)

@@ -1,5 +1,5 @@
-//! LIBSVM's data files (also called svmlight files): one line for each row, `label index:value index:value
-//! …`. Cells that a line leaves out are 0.
+//! LIBSVM's data files (also called svmlight files): one line per row, `label index:value index:value …`.
+//! Cells that a line leaves out are 0.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
@@ -11,33 +11,32 @@ use crate::io::reader::TableReader;
 /// The column of the labels.
 pub const LABEL: &str = "label";
 
-/// Cells of a dense table above which a wide file is refused: 8 GB of numbers.
+/// Largest number of cells of a dense table: 8 GB of numbers.
 const MOST_CELLS: usize = 1_000_000_000;
 
-/// More features than LIBSVM's models can have here.
+/// Largest index of a feature.
 const MOST_FEATURES: usize = 1 << 20;
 
-/// A LIBSVM data file in memory, as its lines hold it.
+/// A LIBSVM data file in memory, in sparse form.
 pub struct SvmlightRows {
     name: String,
-    /// `label`, then the features.
+    /// The column names: `label`, then the features.
     header: Vec<String>,
-    /// Whether the features have names of their own; else they are called x0, x1, … and there is no end to
-    /// them.
+    /// Whether the features have given names; otherwise they are x0, x1, …, without an upper limit.
     named: bool,
     /// The index of the first feature: 1, or 0 if the file has an index 0.
     base: u64,
-    /// Whether a line names a query (`qid:3`), which is not a feature.
+    /// Whether a line has a query number (`qid:3`), which is not a feature.
     queries: bool,
     labels: Vec<f64>,
-    /// Where the cells of each row end.
+    /// The end of each row's cells in `cells`.
     ends: Vec<usize>,
     cells: Vec<(u32, f64)>,
     lines: Vec<u64>,
     next: usize,
 }
 
-/// Whether a text begins as a LIBSVM data file does: a number, then `index:value`.
+/// Whether a file begins like a LIBSVM data file: a number, then `index:value`.
 pub fn recognises(start: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(start).or_else(|e| std::str::from_utf8(&start[..e.valid_up_to()]))
     else {
@@ -58,7 +57,8 @@ fn without_comment(line: &str) -> &str {
 }
 
 impl SvmlightRows {
-    /// Reads the whole file; the memory is that of its cells. `names` are those of the features 1, 2, …
+    /// Reads the whole file, which takes memory in proportion to its cells. `names` are the names of the
+    /// features 1, 2, …
     pub fn open(source: Box<dyn Read>, names: &[String], name: &str) -> Result<Self> {
         let mut rows = Self {
             name: name.to_string(),
@@ -114,9 +114,9 @@ impl SvmlightRows {
         let number = |word: &str| word.parse::<f64>().ok().filter(|value| value.is_finite());
         let Some(value) = number(label) else {
             let problem = match label {
-                list if list.contains(',') => "has several labels: write one a row".to_string(),
+                list if list.contains(',') => "has several labels: write one per row".to_string(),
                 cell if cell.contains(':') => {
-                    "has no label: a row begins with one, 0 if it is not known".into()
+                    "has no label: begin each row with a label, 0 if it is unknown".into()
                 }
                 other => format!("has the label '{other}', which is not a finite number"),
             };
@@ -132,7 +132,7 @@ impl SvmlightRows {
                 continue;
             }
             let Ok(index) = index.parse::<u32>() else {
-                return Err(self.problem(line, format!("'{index}' is no feature's number")));
+                return Err(self.problem(line, format!("'{index}' is not the number of a feature")));
             };
             if index as usize > MOST_FEATURES {
                 let problem = format!("the index {index} is too large: {MOST_FEATURES} features can be read");
@@ -140,7 +140,7 @@ impl SvmlightRows {
             }
             if before.is_some_and(|before| before >= index) {
                 let problem = match before == Some(index) {
-                    true => format!("the index {index} stands twice: a feature has one value"),
+                    true => format!("the index {index} occurs twice: a feature has one value"),
                     false => format!("the index {index} is out of place: indices ascend within a line"),
                 };
                 return Err(self.problem(line, problem));
@@ -159,10 +159,10 @@ impl SvmlightRows {
         Ok(())
     }
 
-    /// Notes on the reading of the file.
+    /// Notes for the user about how the file was read.
     pub fn notes(&self) -> Vec<String> {
         let first = self.header.get(1).map_or("x0", String::as_str);
-        let queries = "queries (qid) are left out: rows are taken one by one";
+        let queries = "queries (qid) are ignored: rows are treated one by one";
         std::iter::once(format!("{}: features count from {}, which is column {first}", self.name, self.base))
             .chain(self.queries.then(|| format!("{}: {queries}", self.name)))
             .collect()
@@ -203,7 +203,7 @@ impl TableReader for SvmlightRows {
         true
     }
 
-    /// A feature beyond the largest one is 0 in every row.
+    /// The column of a feature beyond the largest index, which is 0 in every row.
     fn hidden_place(&self, column: &str) -> Option<usize> {
         let j: usize = column.strip_prefix('x')?.parse().ok()?;
         (!self.named && j < MOST_FEATURES && column == format!("x{j}")).then_some(j + 1)
@@ -215,8 +215,8 @@ impl TableReader for SvmlightRows {
             return Ok(());
         }
         Err(Failure::input(format!(
-            "{}: {rows} rows of {columns} columns are {:.1} GB as a dense table, and at most {:.0} GB are \
-             read: choose fewer rows, or fewer features",
+            "{}: {rows} rows of {columns} columns take {:.1} GB as a dense table, and the limit is {:.0} GB: \
+             choose fewer rows, or fewer features",
             self.name,
             rows as f64 * columns as f64 * 8e-9,
             MOST_CELLS as f64 * 8e-9
@@ -261,14 +261,14 @@ mod tests {
     fn wrong_lines_are_refused_by_line() {
         for (text, culprit) in [
             ("1 1:1\n1 2:1 1:1\n", "line 2: the index 1 is out of place"),
-            ("1 1:1 1:2\n", "line 1: the index 1 stands twice"),
+            ("1 1:1 1:2\n", "line 1: the index 1 occurs twice"),
             ("1 1:x\n", "line 1: feature 1 is 'x'"),
             ("1 1:nan\n", "line 1: feature 1 is 'nan'"),
             ("1 1:1\n1,2 1:1\n", "line 2: has several labels"),
             ("1 1:1\n1:1\n", "line 2: has no label"),
             ("1 1:1\na 1:1\n", "line 2: has the label 'a'"),
             ("1 1:1 7\n", "line 1: '7' is not of the form index:value"),
-            ("1 -1:1\n", "'-1' is no feature's number"),
+            ("1 -1:1\n", "'-1' is not the number of a feature"),
             ("1 4000000:1\n", "too large"),
             ("# nothing\n", "holds no rows"),
         ] {

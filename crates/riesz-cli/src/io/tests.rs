@@ -1,4 +1,4 @@
-//! Tables written in every format and notation are read back, and damaged ones are read or refused without a
+//! Tests: tables in every format and notation are read back, and damaged ones are read or refused without a
 //! panic.
 
 use std::path::Path;
@@ -42,7 +42,7 @@ fn levels_sort_as_numbers_where_they_are() {
     assert_eq!(columns.levels("a").unwrap(), (vec!["1".into(), "2".into()], vec![1.0, 0.0, 1.0]));
     let columns = Columns::read(csv(b"a\n02139\n2139\n".to_vec()).unwrap(), &["a".into()]).unwrap();
     assert_eq!(columns.levels("a").unwrap().0.len(), 2);
-    // The same level however it is spelled.
+    // A level is recognised in any spelling.
     let table = read_model_rows(csv(b"b,a\n1.0,2\nx,3\n".to_vec()).unwrap()).unwrap();
     assert_eq!(table.column(1), [1.0, 0.0]);
 }
@@ -70,7 +70,7 @@ fn parquet(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
-/// Files of one column in every format that can be written here, by name.
+/// Files of one column in every format, with their names.
 fn in_every_format(numbers: &[f64], written: &[String]) -> Vec<(&'static str, Vec<u8>)> {
     use arrow_array::{Float64Array, RecordBatch, StringArray};
     use flate2::write::GzEncoder;
@@ -134,7 +134,7 @@ proptest! {
     /// Random numbers, written in various notations, are read back with the same bits from every format.
     #[test]
     fn numbers_are_read_back_from_every_format(
-        // Amounts with cents, so that groups of three digits are not the only ones that a cell has.
+        // Amounts with cents, so that not every cell has groups of three digits only.
         cents in prop::collection::vec(-99_999_999_999i64..99_999_999_999, 1..40),
         notation in 0..7,
     ) {
@@ -147,7 +147,7 @@ proptest! {
             parts.join(separator)
         };
         let written: Vec<String> = cents.iter().map(|c| {
-            // Cents of less than a unit have lost their sign.
+            // The integer division loses the sign of amounts between -1 and 0.
             let (sign, units, cents_part) = (if c / 100 < 0 { "-" } else { "" }, (c / 100).abs(), (c % 100).abs());
             match notation {
                 0 => format!("{sign}{units}.{cents_part:02}"),

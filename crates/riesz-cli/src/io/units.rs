@@ -8,7 +8,7 @@ use riesz::columns::same_unit;
 use super::columns::Columns;
 use crate::exit::{Failure, Result};
 
-/// The unit of each column, `None` for numbers without one, and the name of the table that has it.
+/// The unit of each column (`None` for numbers without one), with the name of the table where it was found.
 #[derive(Debug, Default)]
 pub struct Units(BTreeMap<String, (Option<String>, String)>);
 
@@ -16,7 +16,7 @@ impl Units {
     /// Adds the columns `names` of a table.
     ///
     /// # Errors
-    /// A column whose numbers have another unit than in a table that was added before.
+    /// A column whose numbers have a different unit in a table that was added before.
     pub fn add(&mut self, columns: &Columns, names: &[String]) -> Result<()> {
         let units: HashMap<String, String> = columns.units(names)?.into_iter().collect();
         for name in names {
@@ -29,7 +29,7 @@ impl Units {
             };
             if !is_same {
                 return Err(Failure::input(format!(
-                    "column '{name}' has numbers {} in {table} and {} in {}: write all in one unit",
+                    "column '{name}' has numbers {} in {table} and {} in {}: write all numbers in one unit",
                     describe(earlier.as_deref()),
                     describe(unit.as_deref()),
                     columns.name

@@ -1,5 +1,5 @@
-//! Explanations as tables, both ways. [`riesz::format::value_table`] defines a table of values; a Parquet
-//! file stores its metadata beside its columns, and a CSV file cannot.
+//! Explanations as tables, written and read. [`riesz::format::value_table`] defines tables of values. A
+//! Parquet file also stores metadata, which a CSV file cannot.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Opens `path` for explanations like `first`, whose rows are not written yet.
+    /// Opens `path` for explanations with the columns of `first`, whose rows are not written yet.
     pub fn open(path: Option<&Path>, format: Format, first: &Explanation) -> Result<Self> {
         let names = header(first);
         let mut example = vec![Cells::Integers(Vec::new()), Cells::Texts(Vec::new())];
@@ -36,7 +36,7 @@ impl Writer {
         Ok(Self { table: TableWriter::open(path, format, names, example)?, note: TableMetadata::new(first) })
     }
 
-    /// Writes some rows.
+    /// Writes a chunk of rows.
     pub fn rows(&mut self, chunk: &Explanation) -> Result<()> {
         self.note.include(chunk);
         let (n, m) = (chunk.rows(), chunk.outputs());
@@ -48,7 +48,7 @@ impl Writer {
         self.table.rows(cells)
     }
 
-    /// Completes the table, of which `facts` are said, and puts it in its place.
+    /// Completes the table, with further provenance entries, and puts it in its place.
     pub fn finish(mut self, facts: Vec<CardEntry>) -> Result<()> {
         self.note.provenance.run.extend(facts);
         let note = serde_json::to_string(&self.note)
@@ -58,7 +58,7 @@ impl Writer {
     }
 }
 
-/// Reads a table that `riesz explain` wrote, or some of its rows. The explanation has no feature values.
+/// Reads a table that `riesz explain` wrote, or a part of its rows. The explanation has no feature values.
 pub fn read(mut rows: OpenTable) -> Result<Explanation> {
     let name = rows.name.clone();
     let header = rows.header().to_vec();
@@ -86,17 +86,17 @@ pub fn read(mut rows: OpenTable) -> Result<Explanation> {
     reader.finish(note).map_err(about)
 }
 
-/// Gives an explanation that came from a table the feature values that it lacks: those columns of `rows` that
-/// players are called after, in the rows that the explanation numbers. Numbers of the columns `categorical`
-/// are names of levels.
+/// Adds feature values to an explanation that was read from a table: the columns of `rows` with the names of
+/// players, in the rows that the explanation numbers. Numbers of the columns `categorical` are codes of
+/// categories.
 pub fn add_data(explanation: &mut Explanation, rows: OpenTable, categorical: &[String]) -> Result<()> {
     let name = rows.name.clone();
     let names: Vec<String> =
         explanation.players.iter().map(|p| p.name.clone()).filter(|n| rows.header().contains(n)).collect();
     if names.is_empty() {
         return Err(Failure::input(format!(
-            "{name} has none of the columns that the explanation's players are called after; its columns \
-             are: {}",
+            "{name} has no column with the name of a player of the explanation: give the table that was \
+             explained; the columns are: {}",
             listed(rows.header())
         )));
     }
@@ -105,7 +105,7 @@ pub fn add_data(explanation: &mut Explanation, rows: OpenTable, categorical: &[S
     let table = Columns::read(rows, &names)?.table_as_given(&names, &categorical)?;
     if let Some(row) = explanation.row_numbers.iter().find(|&&row| row >= table.rows()) {
         return Err(Failure::input(format!(
-            "{name} has {} rows, and the explanation has values of row {row}: give the table that was \
+            "{name} has {} rows, but the explanation has values of row {row}: give the table that was \
              explained",
             table.rows()
         )));
@@ -128,8 +128,8 @@ mod tests {
     use super::*;
     use crate::io::input::TableFile;
 
-    /// Two outputs, three players (one called as a leading column is), rows 4 and 5, and numbers from
-    /// `numbers` by turns.
+    /// An explanation of two outputs, three players (one has the name of a fixed column) and rows 4 and 5,
+    /// filled with `numbers` in a cycle.
     fn example(numbers: &[f64], exactness: Exactness) -> Explanation {
         let names = ["bmi", "row", "player:x"];
         let columns: Vec<Column> = names.iter().map(|n| Column::numeric(*n)).collect();
@@ -166,14 +166,14 @@ mod tests {
     fn written(explanation: &Explanation, folder: &Path, format: Format) -> TableFile {
         let path = folder.join(if format == Format::Parquet { "v.parquet" } else { "v.csv" });
         let mut writer = Writer::open(Some(&path), format, explanation).unwrap();
-        // In two steps, as a stream.
+        // Two chunks, as when streamed.
         writer.rows(&explanation.select_rows(&[0])).unwrap();
         writer.rows(&explanation.select_rows(&[1])).unwrap();
         writer.finish(Vec::new()).unwrap();
         TableFile::from_path(&path)
     }
 
-    /// Written and read, with the feature values from another table.
+    /// The explanation written and read back, with the feature values from another table.
     fn reread(explanation: &Explanation, format: Format) -> Explanation {
         let folder = tempfile::tempdir().unwrap();
         let mut explanation_read = read(written(explanation, folder.path(), format).open().unwrap()).unwrap();
@@ -196,7 +196,7 @@ mod tests {
         ) {
             let errors: Vec<f64> = numbers.iter().cycle().take(12).map(|v| v.abs()).collect();
             let bound = errors[0];
-            // As in two chunks: each counts its own.
+            // Each of the two chunks has its own evaluations.
             let sampling = |evaluations| Some(Sampling { evaluations, seed });
             let explanation = example(&numbers, match kind {
                 // One bound for all rows.
@@ -217,7 +217,7 @@ mod tests {
                     prop_assert_eq!(&reread_explanation.provenance.game, "not stated");
                     expected.provenance = reread_explanation.provenance.clone();
                 }
-                // Zeros have signs.
+                // The debug text distinguishes 0 and -0.
                 prop_assert_eq!(format!("{reread_explanation:?}"), format!("{expected:?}"));
             }
         }
@@ -243,7 +243,7 @@ mod tests {
     fn the_largest_bound_is_that_of_all_rows() {
         let reread_explanation = reread(&exact(), Format::Parquet);
         assert_eq!(reread_explanation.exactness, Exactness::Exact { bound: vec![3e-15; 4] });
-        // Its numbers add up to nothing.
+        // The random numbers of the example do not add up.
         assert!(reread_explanation.certificate().is_some_and(|c| !c.holds));
     }
 

@@ -1,4 +1,4 @@
-//! Output of tables, as CSV, Parquet or JSON, a few thousand rows at a time.
+//! Output of tables as CSV, Parquet or JSON, in chunks of rows.
 
 use std::io::Write;
 use std::path::Path;
@@ -20,9 +20,9 @@ use crate::io::output::{Output, Trouble};
 pub enum Cells {
     /// Whole numbers.
     Integers(Vec<i64>),
-    /// Numbers; one that is none is missing: an empty cell, `null`, or NaN in Parquet.
+    /// Numbers; NaN is missing: an empty cell, `null`, or NaN in Parquet.
     Numbers(Vec<f64>),
-    /// Texts, drawn from a list.
+    /// Texts.
     Texts(Vec<String>),
 }
 
@@ -35,7 +35,7 @@ impl Cells {
         }
     }
 
-    /// No cells, of the same kind.
+    /// An empty column of the same kind.
     pub fn empty(&self) -> Self {
         match self {
             Self::Integers(_) => Self::Integers(Vec::new()),
@@ -76,11 +76,11 @@ pub struct TableWriter {
     begun: bool,
 }
 
-/// Numbers held back before Parquet gets a row group.
+/// Number of cells that are collected before a Parquet row group is written.
 const GROUP: usize = 1 << 22;
 
 impl TableWriter {
-    /// Opens `path` for a table with the given columns; `example` has no rows and tells what they hold.
+    /// Opens `path` for a table with the given columns; the empty columns `example` define their kinds.
     pub fn open(
         path: Option<&Path>,
         format: Format,
@@ -99,7 +99,7 @@ impl TableWriter {
             Format::Parquet => {
                 if output.is_terminal() {
                     return Err(Failure::input(
-                        "Parquet is not for a terminal: give a file with -o, or --format csv",
+                        "Parquet cannot be shown on a terminal: give a file with -o, or --format csv",
                     ));
                 }
                 let schema = schema(&names, &example).map_err(|e| trouble.or(e))?;
@@ -115,7 +115,7 @@ impl TableWriter {
         Ok(Self { kind, names, trouble, begun: false })
     }
 
-    /// Writes a table of these columns, by name.
+    /// Writes a table of columns with names.
     pub fn write_columns(path: Option<&Path>, format: Format, columns: Vec<(&str, Cells)>) -> Result<()> {
         let (names, cells): (Vec<&str>, Vec<Cells>) = columns.into_iter().unzip();
         let example = cells.iter().map(Cells::empty).collect();
@@ -124,7 +124,7 @@ impl TableWriter {
         table.finish()
     }
 
-    /// Writes some rows.
+    /// Writes a chunk of rows.
     pub fn rows(&mut self, columns: Vec<Cells>) -> Result<()> {
         let rows = columns.first().map_or(0, Cells::len);
         let trouble = self.trouble.clone();
@@ -170,7 +170,7 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Says something about the table as a whole, where the format has a place for it: in Parquet's footer.
+    /// Stores metadata about the table, if the format can hold it: in the footer of Parquet.
     pub fn note(&mut self, key: &str, value: String) {
         if let FormatWriter::Parquet { writer, .. } = &mut self.kind {
             writer.append_key_value_metadata(KeyValue::new(key.to_string(), value));
@@ -203,7 +203,7 @@ fn cell(column: &Cells, i: usize, text: &mut String) {
     // Writing to a string cannot fail. `{:?}` is the shortest form that reads back to the same number.
     let _ = match column {
         Cells::Integers(v) => write!(text, "{}", v[i]),
-        // What is no number is missing.
+        // NaN is a missing value.
         Cells::Numbers(v) if v[i].is_nan() => Ok(()),
         Cells::Numbers(v) => write!(text, "{:?}", v[i]),
         Cells::Texts(v) => write!(text, "{}", v[i]),

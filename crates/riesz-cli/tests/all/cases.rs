@@ -1,4 +1,4 @@
-//! All shared cases through the command line: a model file and tables in, tables and JSON out.
+//! All shared cases on the command line: a model file and tables as input, tables and JSON as output.
 
 use std::fmt::Write;
 

@@ -17,8 +17,7 @@ fn fit_says_what_it_did() {
     let (out, err) = place.good("fit DIABETES --target target --ridge 2 --quiet --format json -o m.riesz");
     assert!(err.is_empty() && serde_json::from_str::<serde_json::Value>(&out).is_ok());
     assert_eq!(place.files(), ["m.riesz"]);
-    // What cannot be explained without a background says so when it is fitted, unless its columns are one
-    // player.
+    // A fit prints a note if explanations of the model need a background, unless its columns are one player.
     let note = "note: explanations of this model will need a background or a baseline";
     let polynomial = "fit DIABETES --target target --kernel polynomial(age,bmi)+rbf --ridge 1 -o m.riesz";
     let (_, err) = place.good(polynomial);
@@ -115,8 +114,8 @@ fn sampled_coalitions_come_with_standard_errors() {
     place.good(&format!("explain m.riesz rows.csv {options} --std-error 0.5 --coalitions 1000 -o e.parquet"));
     place.good("report e.parquet -o r.html");
     assert!(place.read("r.html").contains("These values are estimates."));
-    // The seed makes a larger budget contain the smaller one, so that standard errors shrink and values move
-    // within them.
+    // With the same seed, a larger budget contains the smaller one: standard errors decrease, and values
+    // change within them.
     let (larger_text, _) = place.good(&format!("explain m.riesz rows.csv {options} --coalitions 600"));
     for (larger_row, sampled_row) in cells(&larger_text)[1..].iter().zip(&sampled_rows[1..]) {
         assert!((15..25).all(|j| number(&larger_row[j]) < number(&sampled_row[j])));
@@ -154,10 +153,10 @@ fn programs_are_explained_by_their_output() {
     let riesz = env!("CARGO_BIN_EXE_riesz");
     let rows = std::fs::read_to_string(diabetes()).unwrap();
     place.write("rows.csv", rows.lines().take(4).collect::<Vec<_>>().join("\n"));
-    // The background's columns are those that the program is asked about: all but the target.
+    // The background has the columns that the program reads: all but the target.
     let without_target = |line: &str| line.rsplit_once(',').unwrap().0.to_string();
     place.write("bg.csv", rows.lines().step_by(60).map(without_target).collect::<Vec<_>>().join("\n"));
-    // The program is riesz itself, asked for predictions: the answer is known.
+    // The program calls `riesz predict`, so that the answer is known.
     place.write("ask.sh", format!("{riesz} predict m.riesz - --quiet | cut -d, -f2"));
     let explain_players = |groups: &str, model: &str, options: &str| {
         let mut command = place.command();
@@ -180,8 +179,8 @@ fn programs_are_explained_by_their_output() {
         "--game observational --conditional gaussian --draws 30",
     );
     assert!(err.contains("estimated: standard errors"), "{err}");
-    // Along random orders, of which few players have no need, with standard errors; the exact values are
-    // within five of them.
+    // Random orders, which few players do not need, with standard errors; the exact values are within five of
+    // them.
     let permutations = "--estimator permutation --permutations 4";
     let (code, (along, err)) = explain("cmd:sh ask.sh", permutations);
     assert!(code == Some(0) && err.contains("exact"), "{err}");
@@ -200,14 +199,14 @@ fn programs_are_explained_by_their_output() {
             assert!((value - number(&exact[k])).abs() <= 5.0 * error + 1e-9, "{name}: {value} {error}");
         }
     }
-    // Landmarks are passed on, and a larger budget takes the coalitions of a smaller one.
+    // Landmarks are passed on, and a larger budget reuses the coalitions of a smaller one.
     let observational = "--game observational --ridge 0.01";
     let (_, (full, _)) = explain("cmd:sh ask.sh", observational);
     let (_, (near, err)) = explain("cmd:sh ask.sh", &format!("{observational} --landmarks 3"));
     assert!(err.contains("exact") && near != full, "{err}");
     for (model, options, culprit) in [
         ("cmd:exit 3", "", "ended with the exit code 3"),
-        ("cmd:echo hello", "", "0 lines of numbers about"),
+        ("cmd:echo hello", "", "0 lines of numbers to"),
         ("cmd:sh ask.sh", "--game functional", "takes a model whose kernel is known"),
         ("cmd:sh ask.sh", "--conditional copula", "--conditional belongs to the observational game"),
         ("cmd:sh ask.sh", "--landmarks 3", "--landmarks belongs to the observational game"),
@@ -222,7 +221,7 @@ fn programs_are_explained_by_their_output() {
             "--game observational --conditional kernel --draws 9",
             "--draws belongs to conditional distributions that are gaussian or copula",
         ),
-        ("cmd:sh ask.sh", "--robustness 1", "--robustness takes a model whose kernel is known"),
+        ("cmd:sh ask.sh", "--robustness 1", "--robustness needs a model with a kernel"),
         (
             "m.riesz",
             "--conditional kernel",
@@ -243,7 +242,7 @@ fn programs_are_explained_by_their_output() {
     }
 }
 
-/// The bound is printed and kept with the explanation, in the columns' units or in standard deviations.
+/// The bound is printed and saved with the explanation, in the columns' units or in standard deviations.
 #[test]
 fn robustness_bounds_are_printed_and_saved() {
     let place = fitted();
@@ -262,7 +261,7 @@ fn robustness_bounds_are_printed_and_saved() {
         assert!(err.contains(&limit) && err.contains(&moves), "{err}");
         number(&limit)
     };
-    // bmi alone, by its own standard deviation and by twice as much; and everything.
+    // Moves of bmi alone, by one and by two standard deviations, and of all columns.
     let column: Vec<f64> = cells(&rows)[1..].iter().map(|row| number(&row[2])).collect();
     let mean = column.iter().sum::<f64>() / column.len() as f64;
     let deviation = (column.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / column.len() as f64).sqrt();
@@ -277,17 +276,17 @@ fn robustness_bounds_are_printed_and_saved() {
     place.good("report m.riesz rows.csv --background rows.csv --robustness 1 -o r.html");
     assert!(place.read("r.html").contains("no value moves by more than"));
     for (options, culprit) in [
-        ("--robustness x", "'x' is not understood"),
-        ("--robustness -1", "'-1' is not understood"),
-        ("--robustness bmi=", "'' is not understood"),
+        ("--robustness x", "'x' cannot be read"),
+        ("--robustness -1", "'-1' cannot be read"),
+        ("--robustness bmi=", "'' cannot be read"),
         ("--robustness weight=1", "there is no column 'weight'"),
         ("--robustness 1 --game functional", "game = functional"),
     ] {
         place.bad(&format!("explain m.riesz rows.csv {options}"), culprit);
     }
     place.good("explain m.riesz rows.csv -o e.json");
-    place.bad("report e.json --robustness 1 -o r.html", "has no use for --robustness");
-    place.bad("report e.json --landmarks 1 -o r.html", "has no use for --landmarks");
+    place.bad("report e.json --robustness 1 -o r.html", "does not use --robustness");
+    place.bad("report e.json --landmarks 1 -o r.html", "does not use --landmarks");
 }
 
 #[test]
@@ -316,12 +315,12 @@ fn protected_features_lose_importance() {
         assert!(after < 0.5 * before, "{game}: {before} {after}");
         importances = (before, after);
     }
-    // Through landmarks it is nearly the same model.
+    // Through landmarks the model is nearly the same.
     let protect = "--protect body --protect-game observational --strength 1000 --protect-landmarks 60";
     place.good(&format!("{fit} {protect} -o near.riesz"));
     let ((before, exact), near) = (importances, importance("near.riesz", "observational"));
     assert!(near != exact && near < 0.5 * before, "{near} {exact}");
-    // More than 16 features: what is penalised is estimated, and the model says so.
+    // With more than 16 features the penalised functional is estimated, and the model card reports it.
     let line = |(i, line): (usize, &str)| {
         let extra_cells: Vec<String> = (0..8)
             .map(|j| if i == 0 { format!("z{j}") } else { ((i * (3 + 2 * j) + i * i) % 31).to_string() })
@@ -360,14 +359,14 @@ fn parquet_is_read_as_csv_is() {
     let place = fitted();
     place.good("explain m.riesz DIABETES -o e.parquet");
     place.good("explain m.riesz DIABETES -o e.csv");
-    // The explanation itself is a table; learn one of its columns from the others.
+    // An explanation is a table; one of its columns is learnt from the others.
     for kind in ["csv", "parquet"] {
         place
             .good(&format!("fit e.{kind} --target prediction --ignore row,output --ridge 1 -o {kind}.riesz"));
         place.good(&format!("predict {kind}.riesz e.{kind} -o {kind}-out.csv"));
     }
     assert_eq!(place.read("csv-out.csv"), place.read("parquet-out.csv"));
-    // A model fitted on one reads the other, and a column of text is a category.
+    // A model fitted on one table reads the other, and a text column is a category.
     place.good("predict csv.riesz e.parquet -o p.json");
     let (_, err) = place.good("fit e.parquet --target prediction --ignore row --ridge 1 -o t.riesz");
     assert!(err.contains("categorical column 'output': 1 levels"), "{err}");
@@ -396,7 +395,7 @@ fn groups_are_players() {
     assert_eq!(cells(&out)[0][5..], ["age", "sex", "body", "blood"]);
     let (out, _) = place.good("explain m.riesz DIABETES --groups all=age,sex");
     assert_eq!(cells(&out)[0][5..].len(), 9);
-    // A kernel that ties columns together is explained when they are one player, and says so when not.
+    // A kernel that ties columns is explained if they are one player, and refused otherwise.
     place.good("fit DIABETES --target target --ridge 1 --kernel matern52(isotropic) -o iso.riesz");
     place.bad("explain iso.riesz DIABETES", "make them one player");
     place.good("explain iso.riesz DIABETES --groups all=age,sex,bmi,bp,s1,s2,s3,s4,s5,s6");
@@ -457,7 +456,7 @@ fn every_plot_is_drawn() {
     place.good("plot dependence e.json --player bmi --color-by age -o p.svg");
     place.bad("plot dependence e.json --player weight", "there is no player 'weight'; the players are: age");
     place.bad("plot waterfall e.json --row 442", "no such row; they go from 0 to 441");
-    // Interactions are means over rows, or the values of the one that is asked for.
+    // Plots show means over rows, or the values of a requested row.
     place.good("plot interactions pairs.json -o p.svg");
     assert!(place.read("p.svg").contains("Mean |Shapley interaction value|"));
     place.good("plot interactions pairs.json --row 3 -o p.svg");
@@ -465,7 +464,7 @@ fn every_plot_is_drawn() {
     place.bad("plot network pairs.json --row 442", "no such row; they go from 0 to 441");
     place.bad("plot network e.json", "no interactions to draw: explain with --index k-sii");
     place.bad("plot bar e.json --show y", "there is no output 'y'");
-    place.bad("plot bar m.riesz", "is a model, and an explanation is needed here");
+    place.bad("plot bar m.riesz", "is a model: give an explanation");
     place.bad("plot bar e.json --width 3", "width");
 }
 
@@ -486,16 +485,13 @@ fn tables_of_values_are_explanations_too() {
     let page = place.read("r.html");
     assert!(page.contains("the certificate holds") && page.contains("functional"));
     place.good("report e.csv -o r.html");
-    assert!(place.read("r.html").contains("is not known"));
+    assert!(place.read("r.html").contains("is unknown"));
     place.write("other.csv", "row,output,base_value\n0,y,1\n");
-    place.bad("inspect other.csv", "a table, but not one of values");
+    place.bad("inspect other.csv", "is a table without the columns row");
     place.write("rows.csv", "bmi\n1\n");
     place.bad("plot bar e.csv rows.csv", "give the table that was explained");
     place.write("rows.csv", "weight\n1\n");
-    place.bad(
-        "plot bar e.csv rows.csv",
-        "none of the columns that the explanation's players are called after",
-    );
+    place.bad("plot bar e.csv rows.csv", "no column with the name of a player");
 }
 
 #[test]
@@ -509,8 +505,8 @@ fn a_report_is_one_page() {
         assert!(text.contains("<html") && text.contains("s5"), "{page}");
     }
     assert!(place.read("a.html").contains("Why"));
-    place.bad("report m.riesz", "say which rows to explain");
-    place.bad("report e.json DIABETES", "holds its feature values already");
+    place.bad("report m.riesz", "give a table of rows to explain");
+    place.bad("report e.json DIABETES", "already holds its feature values");
     place.bad("report nowhere.json", "cannot read");
 }
 
@@ -558,7 +554,7 @@ fn support_vector_machines_go_to_libsvm_and_back() {
         }
         let (_, err) = place.good(&format!("explain {model}.libsvm {model}.csv -o e.csv"));
         assert!(err.contains("proved bound"), "{err}");
-        // Columns that are zero in all support vectors stand in the rows only, and count.
+        // Columns that are zero in all support vectors occur only in the explained rows, and count there.
         let wide: String = std::fs::read_to_string(place.path(&format!("{model}.csv")))
             .unwrap()
             .lines()
@@ -625,7 +621,7 @@ fn every_classifier_beats_guessing_and_is_explained() {
     for (data, target, guess) in [("thirds.csv", "course", 0.40), ("DIABETES", "sex", 0.54)] {
         for model in ["klr --ridge 1", "klr", "svc", "svc --c auto --class-weight balanced --folds 3", "gpc"]
         {
-            // Tuning several classes takes longer than a test should.
+            // Tuning several classes would take too long in a test.
             let fixed = if model == "gpc" { "--fixed-kernel --posterior" } else { "" };
             let (_, err) = place.good(
                 &format!("fit {data} --target {target} --ignore target --model {model} {fixed} -o m.riesz")
@@ -653,7 +649,7 @@ fn every_classifier_beats_guessing_and_is_explained() {
     }
 }
 
-/// A file with a posterior gives standard deviations and averaged probabilities, one without says what is
+/// A file with a posterior gives standard deviations and averaged probabilities; one without names what is
 /// missing.
 #[test]
 fn posteriors_are_kept_on_request() {
@@ -668,7 +664,7 @@ fn posteriors_are_kept_on_request() {
     };
     let (size, _) = fit("--model gp --posterior", "m.riesz");
     let (plain, _) = fit("--model gp", "plain.riesz");
-    // As the help says.
+    // The size that the help states.
     assert!((size - plain - 4.0 * 442.0 * 443.0).abs() < 1000.0, "{size} {plain}");
     assert!(has_posterior("m.riesz") && !has_posterior("plain.riesz"));
     let predictions = cells(&place.good("predict m.riesz DIABETES").0);
@@ -681,7 +677,7 @@ fn posteriors_are_kept_on_request() {
     }
     place.bad(
         "predict plain.riesz DIABETES --std",
-        "plain.riesz holds no posterior, which --std needs: fit it with 'riesz fit --model gp --posterior'",
+        "plain.riesz does not hold: fit it with 'riesz fit --model gp --posterior'",
     );
     place.good("convert m.riesz again.riesz");
     assert_eq!(cells(&place.good("predict again.riesz DIABETES --std").0), with);
@@ -702,13 +698,13 @@ fn posteriors_are_kept_on_request() {
         names.starts_with("row,class,p(") && !err.contains("note:") && !notes.contains("note:"),
         "{names}"
     );
-    place.bad("predict c.riesz thirds.csv --std", "leave out --std");
+    place.bad("predict c.riesz thirds.csv --std", "which predicts classes");
     let (names, err, notes) = classify(two);
     assert!(
         names.starts_with("row,class,") && names.ends_with(" vs 1") || names.ends_with(" vs -1"),
         "{names}"
     );
-    assert!(err.contains("kept in the file with --posterior") && notes.contains("fit it with --posterior"));
+    assert!(err.contains("kept in the file with --posterior") && notes.contains("fit the model with"));
     let (names, _, notes) = classify("thirds.csv --target course");
     assert!(names.starts_with("row,") && !names.contains("class") && names.ends_with(" vs rest"), "{names}");
     assert!(notes.contains("holds no posterior"));
@@ -745,7 +741,7 @@ fn regressions_are_tuned() {
     }
 }
 
-/// Models, explanations and Parquet tables on standard input, as CSV is.
+/// Models, explanations and Parquet tables are read from standard input, like CSV.
 #[test]
 fn everything_is_read_from_standard_input() {
     let place = Place::new();

@@ -1,16 +1,16 @@
-//! Helpers shared by the tests of the command line.
+//! Shared helpers of the command-line tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use assert_cmd::Command;
 
-/// The bundled diabetes data.
+/// Returns the path of the bundled diabetes data.
 pub fn diabetes() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data/diabetes.csv")
 }
 
-/// A folder of its own for one test, removed at its end.
+/// A temporary folder for one test, removed at its end.
 pub struct Place {
     folder: tempfile::TempDir,
 }
@@ -33,7 +33,7 @@ impl Place {
         std::fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// Names of the files in the folder.
+    /// Returns the names of the files in the folder.
     pub fn files(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.folder.path()).unwrap();
         let mut names: Vec<String> =
@@ -59,7 +59,7 @@ impl Place {
         self.command().args(words).write_stdin(stdin).output().unwrap()
     }
 
-    /// Runs and expects success; returns standard output and standard error.
+    /// Runs a command that must succeed; returns standard output and standard error.
     pub fn good(&self, words: &str) -> (String, String) {
         let output = self.run(words);
         let (out, err) = texts(&output);
@@ -67,7 +67,7 @@ impl Place {
         (out, err)
     }
 
-    /// Runs and expects exit code 2 with exactly one clear sentence, which contains `expected`.
+    /// Runs a command that must fail with exit code 2 and exactly one sentence, which contains `expected`.
     pub fn bad(&self, words: &str, expected: &str) -> String {
         self.bad_with(words, "", expected)
     }
@@ -97,14 +97,14 @@ pub fn number(text: &str) -> f64 {
     text.parse().unwrap()
 }
 
-/// The cells of a CSV text, header first.
+/// Returns the cells of a CSV text, header first.
 pub fn cells(text: &str) -> Vec<Vec<String>> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
     reader.records().map(|r| r.unwrap().iter().map(String::from).collect()).collect()
 }
 
-/// Every estimate of a table lies in the interval beside it: `x` from `x_low` to `x_high`, or `mean` from
-/// `low` to `high`. There is one at least.
+/// Checks that every estimate of a table is in its interval: `x` from `x_low` to `x_high`, or `mean` from
+/// `low` to `high`. There must be at least one.
 pub fn estimates_lie_in_their_intervals(table: &str) {
     let rows = cells(table);
     let place = |name: &str| rows[0].iter().position(|column| column == name);

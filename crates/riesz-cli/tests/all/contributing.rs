@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Other packages' models are read here, by the kernels and estimators that there are.
+/// Files that read other packages' models, and may name all kernels and estimators.
 const IMPORTERS: [&str; 3] =
     ["python/riesz/_sklearn.py", "python/riesz/_sklearn_kernels.py", "python/riesz/_gpytorch.py"];
 
@@ -17,7 +17,7 @@ fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The program text of a file, without comments, tests or documentation.
+/// Returns the program text of a file, without comments, tests or documentation.
 fn code(text: &str, python: bool) -> String {
     if python {
         let statements = text.split("\"\"\"").step_by(2).collect::<Vec<_>>().join(" ");
@@ -79,7 +79,7 @@ fn files_to_touch_match_the_table() {
         if words.is_empty() {
             continue;
         }
-        // A file need not name itself.
+        // A file need not contain its own name.
         let has_word_in_path = |path: &str| {
             claimed.contains(path) && words.iter().any(|word| path.contains(&format!("/{word}.")))
         };

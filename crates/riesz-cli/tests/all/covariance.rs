@@ -16,13 +16,16 @@ fn towns(fit: &str) -> Place {
 fn covariances_reach_files_plots_and_reports() {
     let place = towns("--noise 0.5 --fixed-kernel --posterior");
     let (_, err) = place.good("explain m.riesz train.csv --background train.csv --covariance -o w.json");
-    assert!(err.contains("exact: values add up") && err.contains("sure of values to ±"), "{err}");
+    assert!(
+        err.contains("exact: values add up") && err.contains("95 % intervals of the values are at most ±"),
+        "{err}"
+    );
     let explanation = read(place.read("w.json").as_bytes()).unwrap().explanation;
     let sd = explanation.sd().unwrap();
     assert!(sd.len() == 90 && sd.iter().all(|sd| *sd > 0.0));
     let about = place.good("inspect w.json").0;
     assert!(about.contains("posterior of a Gaussian process") && about.contains(" ± "), "{about}");
-    // Tables have deviations beside values, and read them back.
+    // Tables have standard deviations beside values, and are read back with them.
     place.good("explain m.riesz train.csv --background train.csv --covariance -o w.csv");
     let table = place.read("w.csv");
     assert!(table.starts_with("row,output,base_value,prediction,residual,a,b,c,sd:a,sd:b,sd:c\n"), "{table}");
@@ -36,17 +39,17 @@ fn covariances_reach_files_plots_and_reports() {
         place.good(&format!("plot waterfall {file} -o w.svg"));
         let (page, picture) = (place.read("w.html"), place.read("w.svg"));
         assert!(page.contains("class=\"sure\"") && picture.contains("95 %"), "{file}");
-        // How values vary together does not stand in tables.
+        // Tables do not contain covariances between values.
         assert_eq!(page.contains("a row picked at random"), file == "w.json");
     }
-    // Nothing of it where it was not asked for.
+    // Without the option there is no uncertainty in files and pages.
     place.good("explain m.riesz train.csv --background train.csv -o w.json");
     place.good("report w.json -o w.html");
     assert!(
         !place.read("w.html").contains("class=\"sure\"") && !place.read("w.json").contains("uncertainty")
     );
     assert!(place.read("w.json").contains("\"version\":2"));
-    // The observational game knows how sure it is, too.
+    // The observational game has uncertainty too.
     place.good("explain m.riesz train.csv --game observational --covariance -o w.json");
     assert!(place.good("inspect w.json").0.contains("posterior of a Gaussian process"));
 }
@@ -62,7 +65,7 @@ fn what_cannot_be_told_is_refused() {
         place.bad(&format!("explain m.riesz train.csv {flags} -o w.json"), words);
     }
     let place = towns("--noise 0.5 --fixed-kernel --posterior");
-    place.bad("explain m.riesz train.csv --covariance -o w.json", "takes a background or a baseline");
+    place.bad("explain m.riesz train.csv --covariance -o w.json", "a game with a background or a baseline");
     place.bad(
         "explain m.riesz train.csv --game observational --coalitions 4 --covariance -o w.json",
         "more than 4 coalitions",
@@ -112,11 +115,11 @@ fn the_variance_of_predictions_is_explained() {
         "explain m.riesz train.csv --background typical.csv --variance --covariance -o v.csv",
         "leave --covariance out",
     );
-    place.bad("explain m.riesz train.csv --variance -o v.csv", "takes a background or a baseline");
-    place.bad("explain m.riesz train.csv --game observational --variance -o v.csv", "the variance game");
+    place.bad("explain m.riesz train.csv --variance -o v.csv", "a game with a background or a baseline");
+    place.bad("explain m.riesz train.csv --game observational --variance -o v.csv", "shares of the variance");
     place.bad(
         "explain cmd:cat train.csv --background typical.csv --variance -o v.csv",
-        "does not say how sure",
+        "which a program does not have",
     );
     place.good("fit train.csv --target y --model krr --ridge 0.1 --jackknife --posterior -o r.riesz");
     place.bad("explain r.riesz train.csv --background typical.csv --variance -o v.csv", "variance game");

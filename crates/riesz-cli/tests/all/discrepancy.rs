@@ -1,4 +1,4 @@
-//! `compare`, `depend` and `select` on real data and on adversarial input.
+//! Tests of `compare`, `depend` and `select` on real data and on adversarial input.
 
 use crate::common::{Place, cells, number, texts};
 
@@ -17,8 +17,8 @@ fn diabetes_by_sex_is_as_published() {
     assert!(err.contains("The samples differ: if sex = 1 and sex = 2"), "{err}");
 }
 
-/// bmi and s1, which the published attribution has below 0, differ between the sexes alone: orthogonal
-/// factors name them.
+/// Orthogonal factors find bmi and s1 as well: their published attributions are negative, but each alone
+/// differs between the sexes.
 #[test]
 fn no_feature_of_diabetes_is_hidden() {
     let place = Place::new();
@@ -27,11 +27,11 @@ fn no_feature_of_diabetes_is_hidden() {
     assert_eq!(table[0][6..], ["alone", "alone_pvalue"]);
     for row in &table[1..] {
         assert!(number(&row[1]) > 0.0 && number(&row[6]) > 0.0, "{row:?}");
-        // What is found alone is found among others.
+        // Features that are significant alone are significant among others.
         assert!(number(&row[7]) > 0.002 || number(&row[4]) <= 0.01, "{row:?}");
     }
     let (out, _) = place.good("compare DIABETES --by sex --ignore target");
-    assert!(out.contains("p alone") && out.contains("only in three or more features together"), "{out}");
+    assert!(out.contains("p alone") && out.contains("only in three or more features jointly"), "{out}");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn every_form_of_a_finding() {
     let (out, _) = place.good(&format!("{base} --lengthscales 0.5,1,2 --groups blood=s1,s2,s3,s4,s5,s6"));
     assert!(out.contains("* rbf") && out.contains("blood"), "{out}");
     let (out, _) = place.good("compare DIABETES --by sex --permutations 0 --estimator biased");
-    assert!(out.contains("no test was asked for") && !out.contains("p ="), "{out}");
+    assert!(out.contains("no test was requested") && !out.contains("p ="), "{out}");
     for estimator in ["linear", "block", "block --block-size 20"] {
         let (_, err) = place.good(&format!("compare DIABETES --by sex --estimator {estimator}"));
         assert!(err.contains("of each sample"), "{err}");
@@ -83,7 +83,7 @@ fn two_files_are_compared_by_name_and_level() {
     let (out, _) = place.good("compare one.csv two.csv --permutations 99");
     assert!(out.starts_with("The samples differ"), "{out}");
     assert!(out.contains("colour") && out.contains("\na "), "{out}");
-    // A column of numbers in the one and of text in the other is one of levels in both.
+    // A column of numbers in one table and of text in the other is categorical in both.
     place.write("three.csv", rows(0.0, ["1", "2"]));
     let (out, _) = place.good("compare one.csv three.csv --permutations 99");
     assert!(out.contains("colour"), "{out}");
@@ -153,26 +153,26 @@ fn bad_questions_are_named() {
         ("compare DIABETES --by sex --ignore colour", "there is no column 'colour'"),
         ("compare DIABETES --by sex --kernel rbff", "kernel"),
         ("compare DIABETES --by sex --kernel matern32(isotropic)", "ties the columns"),
-        ("compare DIABETES --by sex --lengthscales 0", "multiples are positive numbers"),
-        ("compare DIABETES --by sex --block-size 3", "--block-size belongs to --estimator block"),
+        ("compare DIABETES --by sex --lengthscales 0", "give positive multiples"),
+        ("compare DIABETES --by sex --block-size 3", "--block-size is an option of --estimator block"),
         ("compare DIABETES --by sex --estimator block --block-size 400", "at least 400 rows are needed"),
-        ("compare DIABETES --by sex --statistic-only -o out.html", "no features to show"),
+        ("compare DIABETES --by sex --statistic-only -o out.html", "no values of features to show"),
         ("compare DIABETES --by sex -o out.pdf", "not as .pdf"),
         ("compare DIABETES --by sex --groups blood=s1,s9", "s9"),
         ("depend same.csv --target y", "the target 'y' is the same in all rows"),
         ("depend DIABETES --target colour", "there is no column 'colour'"),
-        ("depend DIABETES --target bmi --given bmi", "cannot be a target and given"),
+        ("depend DIABETES --target bmi --given bmi", "is in both --target and --given"),
         ("depend DIABETES --target bmi --wild-bootstrap 0", "a positive number of rows"),
         (
             "depend DIABETES --target bmi --wild-bootstrap 5 --estimator unbiased",
-            "the estimator is the biased one",
+            "the wild bootstrap needs the biased estimator",
         ),
         (
             "depend DIABETES --target bmi --given bp --categorical sex --permutations 9",
-            "column = sex is not allowed: what is given",
+            "column = sex is not allowed: residuals exist for numeric columns only",
         ),
-        ("select DIABETES --target bmi --features 0", "from 1 to the 10 there are"),
-        ("select DIABETES --target bmi --features 11", "from 1 to the 10 there are"),
+        ("select DIABETES --target bmi --features 0", "give a number from 1 to 10"),
+        ("select DIABETES --target bmi --features 11", "give a number from 1 to 10"),
         ("select same.csv --target y", "the same in all rows"),
     ];
     for (words, expected) in cases {

@@ -1,4 +1,4 @@
-//! `riesz downscale` against the library on the same numbers, and the input that it refuses.
+//! Tests of `riesz downscale` against the library on the same numbers, and of refused input.
 
 use riesz::aggregate::{
     AggregateFit, AggregateGaussianProcess, Aggregates, BagSmoother, Bags, Conventions, CountFit,
@@ -14,15 +14,15 @@ use crate::common::{Place, cells, estimates_lie_in_their_intervals, number};
 
 pub const LEARN: &str = "rows.csv bags.csv --bag district --target rate --weight people";
 
-/// Pixels of twelve districts, and what these are.
+/// Pixels of twelve districts, with their true values.
 pub struct World {
-    /// Columns east, north, rain.
+    /// Pixels: columns east, north, rain.
     pub rows: Table,
     pub bag: Vec<usize>,
     pub people: Vec<f64>,
     /// Mean rate of each district over its people, with errors.
     pub rates: Vec<f64>,
-    /// Columns year, level.
+    /// Coarse data: columns year, level.
     pub coarse: Table,
 }
 
@@ -34,7 +34,7 @@ pub fn named(names: [&str; 3], width: usize, rows: &[Vec<f64>]) -> Table {
     Table::from_column_major(columns, rows.len(), values).unwrap()
 }
 
-/// Districts of 2 to 12 pixels, by turns in the table.
+/// Returns districts of 2 to 12 pixels, whose pixels alternate in the table.
 pub fn world() -> World {
     let size = |b: usize| 2 + 5 * b % 11;
     let (mut bag, mut rows, mut people) = (Vec::new(), Vec::new(), Vec::new());
@@ -65,7 +65,7 @@ pub fn world() -> World {
     }
 }
 
-/// The world in files; of districts from `known` on no pixel is there. Sums are rates times `mass`.
+/// Writes the world to files; districts from `known` on have no pixels. Sums are rates times `mass`.
 pub fn place(world: &World, known: usize) -> Place {
     let place = Place::new();
     let pixel = |i: usize| {
@@ -91,7 +91,7 @@ pub fn mass(world: &World) -> Vec<f64> {
     mass
 }
 
-/// The world's rows as a table, with columns in the order of the command line.
+/// Returns the world's rows as a table, with columns in the order of the command line.
 pub fn table(world: &World) -> Table {
     let rows: Vec<Vec<f64>> =
         (0..world.rows.rows()).map(|i| [2, 0, 1].map(|j| world.rows.get(i, j)).to_vec()).collect();
@@ -107,7 +107,7 @@ pub fn kernel(text: &str, x: &Table) -> Kernel {
     KernelExpression::parse(text).unwrap().resolve(x, &ColumnScaling::standardised(x)).unwrap()
 }
 
-/// Where tuning starts: bags are of 2 to 12 rows, so that rows have noise of their own.
+/// Returns the start of tuning: bags have 2 to 12 rows, so that rows have their own noise.
 pub fn start(data: &Aggregates) -> AggregateGaussianProcess {
     let kernel = kernel("rbf(lengthscale=1, ard)", &data.rows);
     AggregateGaussianProcess { row_noise: 0.1, ..AggregateGaussianProcess::new(kernel, 0.03) }
@@ -130,7 +130,7 @@ pub fn checked(text: &str, targets: &[f64], fitted: &[f64], left_out: &LeaveOneO
     }
 }
 
-/// Asserts that `predict` gives the predictions and intervals of the library's fit.
+/// Asserts that `predict` prints the predictions and intervals of the library's fit.
 fn predicted(place: &Place, fit: &AggregateFit, rows: &Table, target: &str) {
     let (text, _) = place.good("downscale predict m.riesz rows.csv");
     estimates_lie_in_their_intervals(&text);
@@ -183,12 +183,12 @@ fn maps_agree_with_the_library() {
     close(misfit.split(' ').next().unwrap().trim_start_matches('-'), misfits[worst]);
     close(&printed_value("noise  "), tuned.fit.variance * tuned.process.noise);
     predicted(&place, &tuned.fit, &data.rows, "rate");
-    // The model is a model like others.
+    // The file is an ordinary model.
     let plain = cells(&place.good("predict m.riesz rows.csv --std").0);
     let downscaled = cells(&place.good("downscale predict m.riesz rows.csv").0);
     assert!(plain.iter().zip(&downscaled).all(|(a, b)| a[..] == b[..3]), "{plain:?}");
     assert!(place.good("inspect m.riesz").0.contains("targets with rows of their own"));
-    // Nothing but what was asked for is written.
+    // No other files are written.
     assert_eq!(place.files(), ["bags.csv", "m.riesz", "rows.csv"]);
 }
 
@@ -203,7 +203,7 @@ fn options_agree_with_the_library() {
         checked(&text, &data.targets, &fit.fitted(), &fit.leave_one_out().unwrap());
     };
     check("--no-tuning --noise 0.2", &plain, &data);
-    // Columns as they are, and fewer of them.
+    // Columns without scaling, and fewer of them.
     let rows = data.rows.clone();
     let two: Vec<Vec<f64>> = (0..rows.rows()).map(|i| vec![rows.get(i, 1), rows.get(i, 2)]).collect();
     let fewer = Aggregates { rows: named(["east", "north", ""], 2, &two), ..data.clone() };
@@ -220,7 +220,7 @@ fn options_agree_with_the_library() {
     place.write("bags.csv", format!("district,rate,error\n{lines}"));
     let noisy = Aggregates { target_noise: Some(errors.iter().map(|e| e * e).collect()), ..data.clone() };
     check("--no-tuning --noise 0.2 --se error", &plain, &noisy);
-    // As published: no noise of rows, no beliefs.
+    // Published conventions: no noise of rows, and no priors.
     let published = Tuning { conventions: Conventions::Published, ..Tuning::default() };
     let from = AggregateGaussianProcess { row_noise: 0.0, ..start(&data) };
     check("--published", &published.tune(&from, &data).unwrap().process, &data);
@@ -266,9 +266,9 @@ fn sums_are_learnt_through_mediators() {
     predicted(&place, &fit, &data.rows, "cases");
     place.bad(
         &args.replace(" --total mass", "").replace("rows.csv", "downscale check rows.csv"),
-        "takes --total",
+        "need --total",
     );
-    // Through inducing points.
+    // With inducing points.
     let points = inducing_points(&data.rows, 5, 0).unwrap();
     let sparse = SparseAggregateProcess {
         noise: process.noise,
@@ -280,18 +280,18 @@ fn sums_are_learnt_through_mediators() {
     let sparse = sparse.fit_data(&data).unwrap();
     let (text, _) = place.good(&format!("downscale check {args} --inducing 5 --seed 0"));
     checked(&text, &data.targets, &sparse.fitted, &sparse.left_out);
-    // Tuned as the library does.
+    // Tuned like the library.
     let tuned = Tuning::default().tune(&process, &data).unwrap();
     let (text, _) = place.good(&format!("downscale check {args}").replace(" --no-tuning", ""));
     checked(&text, &data.targets, &tuned.fit.fitted(), &tuned.fit.leave_one_out().unwrap());
-    // Targets that are far from all that is known.
+    // Targets that are far from all others.
     let bags = place.read("bags.csv").replace("d11,3.0,", "d11,900.0,");
     place.write("far.csv", bags);
     let (_, err) = place.good(&format!("downscale check {args}").replace("bags.csv", "far.csv"));
     assert!(err.contains("warning: the mediators of 1 targets are far") && err.contains("'d11'"), "{err}");
-    // Without mediators these targets are left out only if that is said.
+    // Without mediators, these targets are omitted only with an explicit option.
     let plain = format!("downscale check {LEARN} --no-tuning");
-    place.bad(&plain, "3 targets are of bags without rows, 'd09', 'd10', 'd11': give mediators");
+    place.bad(&plain, "3 targets belong to bags without rows, 'd09', 'd10', 'd11': give mediators");
     place.bad(&plain, "leave these targets out (--drop-unmatched)");
     let (text, err) = place.good(&format!("{plain} --drop-unmatched"));
     assert!(cells(&text).len() == 10 && err.contains("3 targets of bags without rows are left out"), "{err}");
@@ -384,18 +384,24 @@ fn maps_are_drawn() {
         |words: &str, expected: &str| place.bad(&format!("downscale map m.riesz rows.csv {words}"), expected);
     bad(
         "--x east --y north --of snow -o a.svg",
-        "--of snow: it is mean, sd or a feature of the map; these are: rain",
+        "--of snow is neither mean, sd nor a feature of the map; the features are: rain",
     );
     bad("--x east --y up -o a.svg", "there is no column 'up'");
     bad("--x district --y north -o a.svg", "of column 'district' is 'd00', which is not a number");
-    bad("--x east --y north -o a.pdf", "the name of a picture ends in .svg or .png, that of a page in .html");
-    bad("--x east --y north --of sd -o a.html", "--of sd is for pictures, and a page has all");
-    bad("--x east --y north --bag district -o a.svg", "--bag is of pages");
-    bad("--x east --y north", "say where to write the picture or page");
-    bad("--x east --y north --background rows.csv -o a.svg", "has no use for --background");
+    bad(
+        "--x east --y north -o a.pdf",
+        "the name of a picture ends in .svg or .png, and the name of a page in .html",
+    );
+    bad("--x east --y north --of sd -o a.html", "--of sd chooses what a picture shows");
+    bad("--x east --y north --bag district -o a.svg", "--bag is an option of pages");
+    bad("--x east --y north", "no output file is given: give -o FILE");
+    bad("--x east --y north --background rows.csv -o a.svg", "does not use --background");
     place.good("fit rows.csv --target people --ignore district -o other.riesz");
-    place.bad("downscale predict other.riesz rows.csv", "other.riesz is no map with a posterior");
-    place.bad("downscale map other.riesz rows.csv --x east --y north -o a.svg", "no map with a posterior");
+    place.bad("downscale predict other.riesz rows.csv", "other.riesz is not a map with a posterior");
+    place.bad(
+        "downscale map other.riesz rows.csv --x east --y north -o a.svg",
+        "is not a map with a posterior",
+    );
     assert!(!place.files().iter().any(|file| file.starts_with("a.")));
 }
 
@@ -422,9 +428,9 @@ fn tables_that_do_not_fit_are_refused() {
         &extended,
         &bags,
         "",
-        "7 rows are of bags that the table of bags has not, 'x0', 'x1', 'x2', 'x3', 'x4', … (7 in all)",
+        "7 rows belong to bags that are not in the table of bags, 'x0', 'x1', 'x2', 'x3', 'x4', … (7 in all)",
     );
-    // A pixel without people counts nothing.
+    // A pixel without people has no weight.
     place.write("rows.csv", swapped(",1.0,", ",0,"));
     let (_, err) = place.good(&format!("downscale fit {LEARN} -o m.riesz"));
     assert!(err.contains("1 of ") && err.contains("rows whose 'people' is 0 were left out"), "{err}");
@@ -450,10 +456,10 @@ fn tables_that_do_not_fit_are_refused() {
     refused(&rows.replacen("people", "folk", 1), &bags, "", "rows.csv: there is no column 'people'");
     refused(&rows, &bags, "--mediators month", "bags.csv: there is no column 'month'");
     refused(&rows, &bags, "--features east,snow", "rows.csv: there is no column 'snow'");
-    refused(&rows, &bags, "--ignore east,north,rain", "no column is left to learn from");
-    refused(&rows, &bags, "--se level", "standard errors are not negative; 0 where there is none");
-    refused(&rows, &bags, "--noise 0", "--noise 0: a variance is a positive number");
-    refused(&rows, &bags, "--noise NaN", "--noise NaN: a variance is a positive number");
+    refused(&rows, &bags, "--ignore east,north,rain", "no column is left as a feature");
+    refused(&rows, &bags, "--se level", "standard errors are not negative; give 0 for none");
+    refused(&rows, &bags, "--noise 0", "--noise 0 is not a positive number");
+    refused(&rows, &bags, "--noise NaN", "--noise NaN is not a positive number");
     refused(&rows, &bags, "--inducing 0", "number of inducing points");
     refused(&rows, &bags, "--kernel rbf(snow)", "snow");
     let infinite = bags.lines().enumerate().map(|(i, line)| match (i, line.split_once(',')) {
@@ -465,14 +471,14 @@ fn tables_that_do_not_fit_are_refused() {
         (0, _) | (_, None) => format!("{line}\n"),
         (_, Some((_, tail))) => format!(",{tail}\n"),
     });
-    refused(&rows, &none.collect::<String>(), "", "no bag has a target that can be learnt from");
+    refused(&rows, &none.collect::<String>(), "", "no bag has a usable target");
     let constant = bags.lines().enumerate().map(|(i, line)| match (i, line.split_once(',')) {
         (0, _) | (_, None) => format!("{line}\n"),
         (_, Some((_, tail))) => format!("4,{tail}\n"),
     });
     refused(&rows, &constant.collect::<String>(), "", "there is nothing to learn");
-    place.bad(&format!("downscale fit {LEARN}"), "say where to write the model: -o FILE");
-    // Bags without a target, or without rows, say nothing, and that is said.
+    place.bad(&format!("downscale fit {LEARN}"), "no output file is given for the model: give -o FILE");
+    // Bags without a target, or without rows, are ignored with a note.
     place.write("rows.csv", &rows);
     let incomplete = bags.lines().enumerate().map(|(i, line)| match (i, line.split_once(',')) {
         (3, Some((_, tail))) => format!("NA,{tail}\n"),
@@ -517,7 +523,7 @@ fn counted(place: &Place, args: &str, data: &Aggregates, fit: &CountFit, rate: &
             assert!((number(cell) - value).abs() <= 1e-9 * value.abs().max(1.0), "{cell} {value}");
         }
     }
-    // 'riesz predict' says the same of rates, and with --link what f is.
+    // `riesz predict` prints the same rates, and with --link the latent function f.
     assert_eq!(place.good("predict m.riesz rows.csv --std").0, text);
     let rate_table = cells(&place.good("predict m.riesz rows.csv").0);
     assert_eq!(rate_table[0], ["row", rate]);
@@ -527,6 +533,31 @@ fn counted(place: &Place, args: &str, data: &Aggregates, fit: &CountFit, rate: &
     assert!(plain[0][1].ends_with("of cases"), "{plain:?}");
     place.good("downscale map m.riesz rows.csv --x east --y north -o map.png");
     place.good("explain m.riesz rows.csv --background rows.csv --covariance -o found.csv");
+}
+
+/// One table as rows and as bags: each row is its own bag, and its count, trials and standard error are no
+/// features.
+#[test]
+fn targets_of_one_table_are_no_features() {
+    let place = Place::new();
+    let line = |i: usize| {
+        let (x, y) = (i as f64 / 10.0, (i * 7 % 11) as f64);
+        format!("t{i:02},{x:?},{y:?},{},{},{},0.5\n", 20 + i % 5, 3 + i % 4, 30 + i % 3)
+    };
+    let lines: String = (0..30).map(line).collect();
+    place.write("towns.csv", format!("town,x,y,people,cases,trials,error\n{lines}"));
+    for options in [
+        "--weight people --family poisson --ignore trials,error",
+        "--trials trials --family binomial --ignore people,error",
+        "--se error --ignore people,trials",
+    ] {
+        let args = format!("towns.csv towns.csv --bag town --target cases {options} --no-tuning");
+        place.good(&format!("downscale fit {args} -o default.riesz"));
+        let (start, _) = args.split_once(" --ignore").unwrap();
+        place.good(&format!("downscale fit {start} --features x,y --no-tuning -o named.riesz"));
+        let predicted = |model: &str| place.good(&format!("downscale predict {model} towns.csv")).0;
+        assert_eq!(predicted("default.riesz"), predicted("named.riesz"), "{options}");
+    }
 }
 
 #[test]
@@ -563,7 +594,7 @@ fn counts_agree_with_the_library() {
     let fit = start(&data, family).fit(&data).unwrap();
     let asked_of = format!("{args} --family binomial --trials trials --no-tuning");
     counted(&place, &asked_of, &data, &fit, "probability", "log_odds");
-    // Through mediators, points fewer than rows.
+    // With mediators, and fewer points than rows.
     let kept: Vec<usize> = (0..world.bag.len()).filter(|&i| world.bag[i] < 9).collect();
     let text: Vec<String> = place.read("rows.csv").lines().map(str::to_string).collect();
     let seen: String = text
@@ -600,19 +631,19 @@ fn counts_agree_with_the_library() {
     );
     let checks = cells(&place.read("check.csv"));
     assert!((0..DISTRICTS).all(|t| (number(&checks[1 + t][2]) - fit.fitted[t]).abs() < 1e-6 * fit.fitted[t]));
-    // What makes no sense.
+    // Invalid options.
     let bad = |options: &str, words: &str| place.bad(&format!("downscale check {args} {options}"), words);
-    bad("--family binomial", "takes --trials");
-    bad("--family poisson --trials trials", "--trials are those of --family binomial");
+    bad("--family binomial", "needs --trials");
+    bad("--family poisson --trials trials", "--trials is an option of --family binomial");
     bad("--family binomial --trials trials --sum", "are not sums over rows");
-    bad("--family poisson --se mass", "how far counts are off");
-    bad("--family poisson --noise 0.1", "how far counts are off");
+    bad("--family poisson --se mass", "--se cannot be used with counts");
+    bad("--family poisson --noise 0.1", "--noise cannot be used with counts");
     bad("--family poisson --mediators year --operator pseudo", "--operator");
-    bad("--total mass", "--total is of sums");
-    bad("--dispersion 0.1", "--dispersion is of counts");
-    bad("--family poisson --dispersion -1", "it is a number, not negative");
+    bad("--total mass", "--total is an option of sums");
+    bad("--dispersion 0.1", "--dispersion is for counts");
+    bad("--family poisson --dispersion -1", "--dispersion -1 is not a number of at least 0");
     place.write("bags.csv", place.read("bags.csv").replacen(&format!("d02,{},", cases[2]), "d02,1.5,", 1));
-    bad("--family poisson", "column 'cases' is 1.5 of bag 'd02': counts are whole numbers");
+    bad("--family poisson", "column 'cases' is 1.5 for bag 'd02': counts are whole numbers");
     place.write(
         "bags.csv",
         place.read("bags.csv").replacen("d02,1.5,", &format!("d02,{},", trials[2] + 1.0), 1),

@@ -8,15 +8,15 @@ use crate::downscale::{DISTRICTS, LEARN, World, kernel, mass, matched, place, st
 
 const EXPLAIN: &str = "downscale explain m.riesz rows.csv --bag district --weight people";
 
-/// Sums over the rows of each district of a value, weighted by people.
+/// Returns sums over the rows of each district of a value, weighted by people.
 fn sums(world: &World, value: impl Fn(usize) -> f64) -> Vec<f64> {
     let mut sums = vec![0.0; DISTRICTS];
     (0..world.bag.len()).for_each(|i| sums[world.bag[i]] += world.people[i] * value(i));
     sums
 }
 
-/// Asserts that bags' explanations are `times` the weighted means of their rows' and add up; returns the
-/// table.
+/// Asserts that bags' explanations are `times` the weighted means of their rows' explanations and add up;
+/// returns the table.
 fn explained(place: &Place, world: &World, options: &str, times: &[f64]) -> Vec<Vec<String>> {
     let (text, err) = place.good(&format!("{EXPLAIN} {options}"));
     assert!(err.contains("12 bags of") && err.contains("exact: values add up"), "{err}");
@@ -53,12 +53,12 @@ fn bags_are_explained_by_their_rows() {
     place.good(&format!("downscale fit {LEARN} --no-tuning -o m.riesz"));
     let explanations = explained(&place, &world, "", &unit_factors);
     explained(&place, &world, "--background rows.csv", &unit_factors);
-    // What it explains is what the map makes of the districts.
+    // The explained value is the fitted value of the district.
     let checked = cells(&place.good(&format!("downscale check {LEARN} --no-tuning")).0);
     for (line, checked) in explanations[1..].iter().zip(&checked[1..]) {
         assert!((number(&line[5]) - number(&checked[2])).abs() < 1e-10, "{line:?} {checked:?}");
     }
-    // Sums, where it is said, or where the file says so.
+    // Sums, by option or from the model file.
     explained(&place, &world, "--sum", &masses);
     for learn in ["--no-tuning", "--no-tuning --inducing 20"] {
         let cases = LEARN.replace("rate", "cases");
@@ -70,8 +70,8 @@ fn bags_are_explained_by_their_rows() {
         }
     }
     let (_, err) = place.good(&EXPLAIN.replace("--weight people", ""));
-    assert!(err.contains("learnt from rows weighted by 'people', and here they count one each"), "{err}");
-    // Names that stand for something else.
+    assert!(err.contains("learnt from rows weighted by 'people', but these rows have weight 1"), "{err}");
+    // A column with the name of an output column.
     place.write("rows.csv", place.read("rows.csv").replacen("rain,", "prediction,", 1));
     place.good(&format!("downscale fit {LEARN} --no-tuning -o m.riesz"));
     let explanations = cells(&place.good(EXPLAIN).0);
@@ -79,7 +79,7 @@ fn bags_are_explained_by_their_rows() {
     place.bad(&EXPLAIN.replace("district", "ward"), "there is no column 'ward'");
     let rows = place.read("rows.csv");
     place.write("rows.csv", rows.replacen(",1.0,", ",-1,", 1));
-    place.bad(EXPLAIN, "of bag 'd00', is -1: weights are positive numbers");
+    place.bad(EXPLAIN, "in bag 'd00', is -1: weights are positive numbers");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn rows_of_weight_zero_are_left_out() {
     }
 }
 
-/// The lines of the table of bags on a page, first that of all rows.
+/// Returns the lines of the table of bags on a page; the first is for all rows.
 fn bags_of(page: &str) -> Vec<Vec<String>> {
     let from = page.find("aria-label=\"Table of bags\"").unwrap();
     let table = &page[from..from + page[from..].find("</table>").unwrap()];
@@ -139,19 +139,19 @@ fn pages_explain_the_values_of_bags() {
     assert_eq!(plain.matches("<figure>").count(), 6);
     assert_eq!(plain.matches("href=\"data:image/png;base64,").count(), 6);
     assert!(!plain.contains("http://") && !plain.contains("https://") && !plain.contains("<script"));
-    // The same bytes each time, and others with another background.
+    // The page is byte-identical each time, and differs with another background.
     place.good(&format!("{draw} -o again.html"));
     assert_eq!(plain, place.read("again.html"));
     place.good(&format!("{draw} --background rows.csv -o again.html"));
     assert_ne!(plain, place.read("again.html"));
-    // Bags: of d03 nothing was observed.
+    // Bag d03 has no observation.
     let bags = place.read("bags.csv");
     let less: String =
         bags.lines().filter(|line| !line.contains("d03")).map(|line| format!("{line}\n")).collect();
     place.write("less.csv", less);
     let command = format!("{draw} --bag district --weight people -o map.html");
     let (_, err) = place.good(&format!("{command} --bags less.csv --target rate"));
-    assert!(err.contains("of 1 of 12 bags nothing was observed"), "{err}");
+    assert!(err.contains("1 of 12 bags have no observed target"), "{err}");
     let lines = bags_of(&place.read("map.html"));
     let (fitted, rows) = (fit.fitted(), data.rows.clone());
     let explanation = Explainer::functional(&fit.model).unwrap().explain(&rows).unwrap();
@@ -174,7 +174,7 @@ fn pages_explain_the_values_of_bags() {
             before = misfit.abs();
         }
         shows(&line[7], explanation.base_values[0]);
-        // Why: compared with all rows, each feature by its name.
+        // The reason: the difference from all rows, with the name of each feature.
         let average: f64 = (0..DISTRICTS).map(|d| fitted[d] * masses[d]).sum::<f64>() / total_mass;
         let words: Vec<&str> = line[6]
             .split(|c: char| c.is_whitespace() || ",:".contains(c))
@@ -189,7 +189,7 @@ fn pages_explain_the_values_of_bags() {
         }
     }
     assert_eq!(lines[DISTRICTS][0], "d03");
-    // In the order of their importance, each column its feature's.
+    // Columns are ordered by the features' importance.
     for (k, &j) in explanation.ranking(0).iter().enumerate() {
         lines[1..].iter().for_each(|line| {
             let b: usize = line[0][1..].parse().unwrap();
@@ -198,12 +198,12 @@ fn pages_explain_the_values_of_bags() {
         shows(&lines[0][8 + k], values[j].iter().sum::<f64>() / total_mass);
     }
     shows(&lines[0][4], (0..DISTRICTS).map(|b| fitted[b] * masses[b]).sum::<f64>() / total_mass);
-    // Without what was observed, by name.
+    // Without observations, with names.
     place.good(&command);
     let names: Vec<String> =
         bags_of(&place.read("map.html"))[1..].iter().map(|line| line[0].clone()).collect();
     assert!(names.is_sorted());
-    // A map of sums: a district is compared with what its people have on average.
+    // A map of sums: a district is compared with the average of its people.
     place.good(&format!("downscale fit {} --sum --no-tuning -o m.riesz", LEARN.replace("rate", "cases")));
     place.good(&command);
     let checked = format!("downscale check {} --sum --no-tuning", LEARN.replace("rate", "cases"));
@@ -218,10 +218,7 @@ fn pages_explain_the_values_of_bags() {
         shows(size, (fitted[b] - usual).abs());
         assert!(direction.starts_with(if fitted[b] < usual { "below" } else { "above" }), "{line:?}");
     }
-    place.bad(
-        &format!("{command} --trials rate --bags bags.csv --target rate"),
-        "--trials are those of a map",
-    );
+    place.bad(&format!("{command} --trials rate --bags bags.csv --target rate"), "--trials is for a map");
     place.bad(&format!("{command} --bags bags.csv"), "--target");
     place.write("bags.csv", format!("{bags}{}\n", bags.lines().nth(1).unwrap()));
     place.bad(&format!("{command} --bags bags.csv --target rate"), "bags.csv has 'd00' twice");
@@ -244,7 +241,7 @@ fn count_maps_show_rates_and_explain_logarithms() {
     for (k, (fit_options, map_options)) in families.into_iter().enumerate() {
         place.good(&format!("{learn} {fit_options}"));
         explained(&place, &world, "", &[1.0; DISTRICTS]);
-        place.bad(&format!("{EXPLAIN} --sum"), "--sum: explanations of counts are of the logarithm");
+        place.bad(&format!("{EXPLAIN} --sum"), "--sum cannot be used with counts");
         place.good(&format!("{draw} {map_options}"));
         let page = place.read("map.html");
         let (unit, family) = match k {
@@ -270,7 +267,7 @@ fn count_maps_show_rates_and_explain_logarithms() {
         assert!(page.contains(["A map of rate of cases", "A map of probability of cases"][k]), "{page}");
         assert!(page.contains(["the logarithm of the rate", "the log odds of a success"][k]));
         if k == 1 {
-            place.bad(draw, "takes --trials, the column of bags");
+            place.bad(draw, "takes --trials with --target");
         }
     }
 }

@@ -28,7 +28,7 @@ fn mediated_operator_agrees_with_the_library() {
         let (text, _) = place.good(&format!("{command} {options}"));
         checked(&text, &world.rates, &tuned.fit.fitted(), &tuned.fit.leave_one_out().unwrap());
     }
-    // What is said anyway changes nothing.
+    // Stating the default operator explicitly changes nothing.
     let plain = place.good(&format!("downscale check {LEARN} --no-tuning")).0;
     for operator in ["auto", "matched"] {
         assert_eq!(
@@ -37,10 +37,10 @@ fn mediated_operator_agrees_with_the_library() {
         );
     }
     let bad = |options: &str, words: &str| place.bad(&format!("downscale check {LEARN} {options}"), words);
-    bad("--operator mediated", "--operator mediated takes --mediators");
-    bad("--operator two-sided", "--operator two-sided takes --mediators");
-    bad("--operator matched --mediators year", "--operator matched has no use for --mediators");
-    bad("--operator mediated --mediators year,level --sum", "takes --total");
+    bad("--operator mediated", "--operator mediated needs --mediators");
+    bad("--operator two-sided", "--operator two-sided needs --mediators");
+    bad("--operator matched --mediators year", "--operator matched does not use --mediators");
+    bad("--operator mediated --mediators year,level --sum", "need --total");
 }
 
 /// Each row is in two bags: its district and one of three regions.
@@ -89,7 +89,7 @@ fn bags_may_overlap() {
             assert!((number(cell) - value).abs() < 1e-12, "{cell} {value}");
         }
     }
-    // Its bags are explained, and what a row is called is no feature.
+    // Its bags are explained, and the column of row names is not a feature.
     place.good(&format!("downscale fit {args} -o m.riesz"));
     let (text, _) = place.good("downscale explain m.riesz rows.csv --bag district --weight people");
     let explained = cells(&text);
@@ -111,8 +111,8 @@ fn bags_may_overlap() {
     refused(
         second,
         &second.replacen(cell, "7.5", 1),
-        "row 'p0' is in bag 'd00' and in bag 'r0' with another 'rain': a row has the same covariates in all \
-         of its bags",
+        "row 'p0' is in bag 'd00' and in bag 'r0' with a different 'rain': a row must have the \
+         same covariates in all of its bags",
     );
     refused(second, &second.replacen("r0", "d00", 1), "row 'p0' is in bag 'd00' twice");
     refused("pixel,", "place,", "there is no column 'pixel'");
@@ -124,7 +124,7 @@ fn exact_totals_are_met() {
     let place = place(&world, DISTRICTS);
     let mean = world.rates.iter().sum::<f64>() / DISTRICTS as f64;
     let deviation = (world.rates.iter().map(|z| (z - mean).powi(2)).sum::<f64>() / DISTRICTS as f64).sqrt();
-    // Districts of 2 to 12 pixels; as usual the errors of rates are taken for noise.
+    // Districts of 2 to 12 pixels; by default the errors of rates are estimated as noise.
     let largest = |options: &str, learn: &str, unit: f64| {
         let checks = cells(&place.good(&format!("downscale check {learn} {options}")).0);
         checks[1..].iter().map(|line| number(&line[3]).abs()).fold(0.0, f64::max) / unit
@@ -137,7 +137,7 @@ fn exact_totals_are_met() {
     assert!(largest("--sum --exact-totals", &cases, deviation) < 1e-6);
     let (_, err) = place.good(&format!("downscale fit {LEARN} --exact-totals -o m.riesz"));
     assert!(err.contains("which is rounding"), "{err}");
-    // Pixels of the map add up to what was observed.
+    // Pixels of the map add up to the observations.
     let explanations =
         cells(&place.good("downscale explain m.riesz rows.csv --bag district --weight people").0);
     for (line, rate) in explanations[1..].iter().zip(&world.rates) {
@@ -149,8 +149,8 @@ fn exact_totals_are_met() {
     for other in ["--se mass", "--noise 0.1", "--inducing 5", "--published", "--mediators year"] {
         bad(other, "cannot be used with");
     }
-    bad("--family poisson", "--exact-totals: counts vary by what they are");
-    // Two districts of the same pixels cannot have two rates.
+    bad("--family poisson", "--exact-totals cannot be used with counts");
+    // Two districts with the same pixels cannot have two rates.
     let rows = place.read("rows.csv");
     let copy: String =
         rows.lines().filter(|l| l.contains("d01")).map(|l| l.replace("d01", "d99") + "\n").collect();
@@ -160,7 +160,7 @@ fn exact_totals_are_met() {
     assert!(error.contains("--exact-totals") && (error.contains("d99") || error.contains("d01")), "{error}");
 }
 
-/// Errors name targets by their bags, where the library numbers them.
+/// Errors identify targets by their bags, where the library uses indices.
 #[test]
 fn errors_name_targets_by_their_bags() {
     let world = world();
@@ -175,7 +175,7 @@ fn errors_name_targets_by_their_bags() {
             cells.map(|(j, cell)| if i == 0 { cell.to_string() } else { rounded(j, cell) }).collect();
         rounded_cells.join(",") + "\n"
     };
-    // d10 is unlike all districts that have rows.
+    // d10 differs from all districts with rows.
     let bags: String = place.read("bags.csv").lines().enumerate().map(line).collect();
     place.write("bags.csv", bags.replace("d10,2.0,", "d10,9000.0,"));
     let counts = LEARN.replace("rate", "cases");

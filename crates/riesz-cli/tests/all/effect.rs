@@ -1,11 +1,12 @@
-//! `riesz effect` with one table: estimates of known effects, and refusals. The estimators are the library's.
+//! Tests of `riesz effect` with one table: estimates of known effects, and refusals. The library computes the
+//! estimates.
 
 use serde_json::Value;
 
 use crate::common::{Place, estimates_lie_in_their_intervals};
 use crate::fuse::columns;
 
-/// Tables of linear models whose effects are known, and one of two classes.
+/// Writes tables of linear models with known effects, and one with two classes.
 fn tables() -> Place {
     let place = Place::new();
     place.write("sequential.csv", include_str!("../data/sequential.csv"));
@@ -17,7 +18,7 @@ fn tables() -> Place {
     place
 }
 
-/// Runs with words that may hold spaces.
+/// Runs a command whose arguments may contain spaces.
 fn run(place: &Place, words: &[&str]) -> String {
     let out = place.command().args(words).output().unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
@@ -35,7 +36,7 @@ fn a_front_door_in_one_table_is_estimated() {
         let estimates = columns(&run(&place, &words));
         for ((mean, sd), support) in estimates["mean"].iter().zip(&estimates["sd"]).zip(&estimates["support"])
         {
-            // Regressing Y on X gives 1.2 + 1.
+            // The regression of Y on X has the slope 1.2 + 1.
             assert!((mean - 1.2).abs() < 4.0 * sd || *support == 0.0, "{mean} ± {sd}");
         }
         let middle = estimates["mean"].len() / 2;
@@ -46,7 +47,7 @@ fn a_front_door_in_one_table_is_estimated() {
     let text = run(&place, &words);
     assert!(text.starts_with("Front-door through M") || text.starts_with("front-door through M"), "{text}");
     let page = place.read("page.html");
-    assert!(page.contains("all people of the table") && page.contains("how M come about"), "{page}");
+    assert!(page.contains("all people of the table") && page.contains("the distribution of M"), "{page}");
     assert!(!page.contains("study 1 has") && !page.contains("The studies</h2>"));
 }
 
@@ -82,7 +83,7 @@ fn treatments_in_time_are_adjusted_for_one_after_the_other() {
     let estimates = columns(&text);
     let (mean, sd) = (estimates["mean"][25], estimates["sd"][25]);
     assert!((mean - 2.0).abs() < 4.0 * sd && sd < 0.3, "{mean} ± {sd}");
-    // Without a table of treatments it is said at their quartiles.
+    // Without a table of treatments the effect is printed at their quartiles.
     let (text, _) = place.good(&joint);
     assert!(text.contains("adjusting for L0 before A0, then L1 before A1"), "{text}");
     assert!(text.contains("stage 1") && !text.contains("measuring"), "{text}");
@@ -92,7 +93,7 @@ fn treatments_in_time_are_adjusted_for_one_after_the_other() {
     assert_eq!(record["effect"]["mean"].as_array().unwrap().len(), 9);
 }
 
-/// The risk difference standardised by the levels of g, by counting.
+/// The risk difference standardised by the levels of g, from counts.
 const STANDARDISED: f64 = 0.170_524_69;
 
 #[test]

@@ -1,10 +1,11 @@
-//! `riesz fuse`: answers in tables, text, pictures and pages, and refusals. The estimators are the library's.
+//! Tests of `riesz fuse`: answers as tables, text, pictures and pages, and refusals. The library computes the
+//! estimates.
 
 use serde_json::Value;
 
 use crate::common::{Place, texts};
 
-/// Numbers between −1 and 1 that look random.
+/// Pseudo-random numbers between −1 and 1.
 fn noise() -> impl FnMut() -> f64 {
     let mut state = 1_u64;
     move || {
@@ -15,8 +16,8 @@ fn noise() -> impl FnMut() -> f64 {
 
 pub const GRAPH: &str = "age -> dose; age -> psa; dose -> psa; psa -> volume";
 
-/// Older people take more, and psa is age − 2 dose, volume 3 psa: a dose of 0.9 rather than 0.2 takes 4.2
-/// off.
+/// Writes studies in which older people take higher doses, psa is age − 2 dose, and volume 3 psa. A dose of
+/// 0.9 instead of 0.2 reduces the volume by 4.2.
 pub fn world() -> Place {
     let (place, mut e) = (Place::new(), noise());
     let mut first = String::from("age,dose,psa,site\n");
@@ -40,7 +41,7 @@ pub fn world() -> Place {
 
 const COMMAND: &str = "fuse s1.csv s2.csv --graph g.txt --treatment dose --outcome volume --draws 4";
 
-/// The columns of a CSV table.
+/// Returns the columns of a CSV table.
 pub fn columns(text: &str) -> std::collections::BTreeMap<String, Vec<f64>> {
     let mut lines = text.lines().map(|line| line.split(','));
     let names: Vec<String> = lines.next().unwrap().map(String::from).collect();
@@ -70,27 +71,27 @@ fn effects_agree_with_the_truth() {
                 && estimates["support"][k] == 1.0
         );
     }
-    // Taken as it is seen, age is taken for the dose.
+    // Without adjustment the effect of age is attributed to the dose.
     let (naive, _) = place.good(&format!(
         "{} --randomized --at grid.csv --baseline dose=0.2 -o - --format csv",
         COMMAND.replace("--graph g.txt ", "")
     ));
     assert!(columns(&naive)["mean"][2] > -3.2, "{naive}");
-    // Through landmarks it is much the same.
+    // Through landmarks the effect is nearly the same.
     let sparse_command = format!("{COMMAND} --landmarks 30 --at grid.csv --baseline dose=0.2 --format csv");
     let estimates = columns(&place.good(&sparse_command).0);
     assert!(
         (estimates["mean"][2] + 4.2).abs() < 4.0 * estimates["sd"][2] && estimates["sd"][2] < 1.2,
         "{estimates:?}"
     );
-    // The same of those of an age: nothing depends on it here.
+    // The effect given an age is the same, because it does not depend on age here.
     let (of_old, _) =
         place.good(&format!("{COMMAND} --at grid.csv --baseline dose=0.2 --given age=0.5 --format csv"));
     let (mean, sd) = (columns(&of_old)["mean"][2], columns(&of_old)["sd"][2]);
     assert!((mean + 4.2).abs() < 4.0 * sd, "{mean} ± {sd}");
 }
 
-/// Effects of chains are products: −2 by the first study, 2 by the second, 3 by the third.
+/// Effects of chains are products: −2 in the first study, 2 in the second, 3 in the third.
 #[test]
 fn three_studies_make_a_chain() {
     let (place, mut e) = (Place::new(), noise());
@@ -132,12 +133,12 @@ fn slopes_and_effects_in_other_populations() {
         let (mean, sd) = (slope["mean"][k], slope["sd"][k]);
         assert!((mean + 6.0).abs() < 4.0 * sd && sd < 3.0, "{mean} ± {sd}");
     }
-    // Near the difference of effects a little apart.
+    // The slope is close to a difference quotient of effects.
     place.write("near.csv", "dose\n0.499\n0.501\n");
     let near = columns(&place.good(&format!("{COMMAND} --at near.csv --format csv")).0);
     let difference = (near["mean"][1] - near["mean"][0]) / 0.002;
     assert!((slope["mean"][1] - difference).abs() < 1e-2 * difference.abs(), "{difference}");
-    // The mean of a population is that of its members; psa is as much higher as they are older.
+    // The effect on a population is the mean over its members; older members have a higher psa.
     place.write("clinic.csv", "count,age\n1,-0.5\n3,0.7\n");
     let (young, old) = (estimated("--given age=-0.5"), estimated("--given age=0.7"));
     let (weighted, unweighted) =
@@ -148,12 +149,12 @@ fn slopes_and_effects_in_other_populations() {
         assert!((unweighted["mean"][k] - 0.5 * (a + b)).abs() < 1e-9);
         assert!((b - a - 3.6).abs() < 1.0, "{a} {b}");
     }
-    // They count as they are: nothing is added for who they happen to be.
+    // A given population counts as known: there is no adjustment part.
     assert!(!weighted.contains_key("sd_adjustment"));
     let (out, _) = place.good(&format!("{COMMAND} --slope dose --population clinic.csv --report slope.html"));
     assert!(out.contains("a little more dose would change the mean of volume by between"), "{out}");
     assert!(out.contains("If the people of clinic.csv were treated alike"), "{out}");
-    assert!(place.read("slope.html").contains("would change a unit of dose"));
+    assert!(place.read("slope.html").contains("per unit of dose"));
     let (out, _) = place.good(&format!("{COMMAND} --slope dose --at grid.csv --format json"));
     let record: Value = serde_json::from_str(&out).unwrap();
     assert!(record["slope"]["by"] == "dose" && record["baseline"].is_null());
@@ -190,8 +191,8 @@ fn answers_are_written_in_all_formats() {
     let page = place.read("effect.html");
     for words in [
         "The effect of dose on volume",
-        "What must hold",
-        "Which study leaves it unsure",
+        "Assumptions",
+        "Sources of uncertainty by study",
         "adjusted for",
         "(SHA-256 ",
     ] {
@@ -213,7 +214,7 @@ fn answers_are_written_in_all_formats() {
     place.good(&format!("{COMMAND} -o effect.parquet"));
     place.good(&format!("{COMMAND} -o effect.svg"));
     assert!(place.read("effect.svg").contains("E[volume | do(dose)]"));
-    // A graph in words, studies as Parquet would be found by their first bytes, and categories as treatments.
+    // A graph as text, studies as Parquet (recognised by their first bytes), and categorical treatments.
     let of_sites = |options: &[&str]| {
         let query = ["fuse", "s1.csv", "s2.csv", "--graph", "site -> psa -> volume", "--treatment", "site"];
         let settings = ["--outcome", "volume", "--draws", "2", "--report", "sites.html"];
@@ -249,11 +250,11 @@ fn missing_cells_and_poor_matches_are_reported() {
     let (out, err) = place.good(&COMMAND.replace("s2.csv", "narrow.csv"));
     assert!(
         err.contains("warning: study 2 has no psa above -1")
-            && err.contains("says nothing of what comes after"),
+            && err.contains("the later study has no information"),
         "{err}"
     );
     assert!(out.contains("  no\n"), "{out}");
-    // The order of rows is no matter.
+    // The order of rows does not matter.
     let mut lines: Vec<String> = place.read("s1.csv").lines().map(String::from).collect();
     lines[1..].reverse();
     place.write("turned.csv", lines.join("\n"));
@@ -292,7 +293,7 @@ fn refusals_are_one_sentence_and_leave_no_files() {
         ),
         (COMMAND.replace("s2.csv", "missing.csv"), "missing.csv: there is no such file"),
         (COMMAND.replace("s2.csv", "few.csv"), "study 2 has 2 rows: at least 5 are needed"),
-        (COMMAND.replace("s1.csv s2.csv", "s1.csv"), "two tables or more"),
+        (COMMAND.replace("s1.csv s2.csv", "s1.csv"), "two or more tables"),
         (format!("{COMMAND} --at other.csv"), "there is no column 'dose'"),
         (format!("{COMMAND} --at words.csv"), "is 'much', which is not a number"),
         (format!("{COMMAND} --at none.csv"), "names of columns but no rows"),
@@ -300,10 +301,10 @@ fn refusals_are_one_sentence_and_leave_no_files() {
         (format!("{COMMAND} --baseline dose=much"), "dose is 'much', which is not a number"),
         (format!("{COMMAND} --baseline dose=1,dose=2"), "dose is given twice"),
         (format!("{COMMAND} --given dose=1"), "names are age"),
-        (format!("{COMMAND} --level 95"), "it is between 0 and 1"),
+        (format!("{COMMAND} --level 95"), "give a number between 0 and 1"),
         (format!("{COMMAND} --categorical nothing"), "no study has a column 'nothing'"),
-        (format!("{COMMAND} --report effect.txt"), "the name of a page ends in .html"),
-        (COMMAND.replace("--graph g.txt ", ""), "give --graph; or, to be taken on trust, --adjust"),
+        (format!("{COMMAND} --report effect.txt"), "the name of a page must end in .html"),
+        (COMMAND.replace("--graph g.txt ", ""), "give --graph; or, without a check, --adjust"),
         (COMMAND.replace("g.txt", "lost.txt"), "there is no such file"),
         (COMMAND.replace("--draws 4", "--draws 99999999999"), "memory"),
     ] {

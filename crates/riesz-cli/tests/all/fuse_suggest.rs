@@ -1,4 +1,4 @@
-//! `riesz fuse suggest`: agreement with the library's suggestions, and refusals in one sentence.
+//! Tests of `riesz fuse suggest`: agreement with the library's suggestions, and refusals in one sentence.
 
 use riesz::causal::{
     Acquisition, AcquisitionSearch, CausalFusion, CausalQuery, Domain, EffectPrior, Graph, MeasuredColumns,
@@ -18,7 +18,7 @@ fn tried() -> Place {
     place
 }
 
-/// The library's suggestions for the same query, with trials at 0.1 and 0.6.
+/// Returns the library's suggestions for the same query, with trials at 0.1 and 0.6.
 fn suggested(
     place: &Place,
     noise: Option<Vec<f64>>,
@@ -89,7 +89,7 @@ fn suggestions_agree_with_the_library() {
     }
 }
 
-/// Suggestions for a volume that falls with the dose throughout.
+/// Suggestions for a volume that decreases with the dose everywhere.
 #[test]
 fn the_best_treatment_is_suggested() {
     let place = tried();
@@ -99,10 +99,10 @@ fn the_best_treatment_is_suggested() {
         let table = columns(&place.good(&ask).0);
         assert_eq!(table["dose"], [dose], "{table:?}");
     }
-    // The improvement on the best so far, as an integral over what is believed.
+    // The improvement on the best so far, as an integral over the posterior.
     let ask = format!("{COMMAND} --tried tried.csv --sd 0.5 --between dose=0..0.7 -o next.json");
     let (_, words) = place.good(&ask);
-    assert!(words.contains("Of the 2 trials so far, the mean of volume is lowest"), "{words}");
+    assert!(words.contains("Of the 2 trials so far, the posterior mean of volume is lowest"), "{words}");
     let record: Value = serde_json::from_str(&place.read("next.json")).unwrap();
     let estimate = |name: &str| record["suggestions"][name][0].as_f64().unwrap();
     let (mean, sd, best) = (estimate("mean"), estimate("sd"), record["best"]["mean"].as_f64().unwrap());
@@ -116,7 +116,7 @@ fn the_best_treatment_is_suggested() {
     assert!((estimate("expected_improvement") - gain).abs() < 1e-6 * gain, "{gain} {record}");
     assert!((estimate("acquisition") - gain.ln()).abs() < 1e-6);
     assert!(record["provenance"].to_string().contains("tried.csv (SHA-256 ") && record["trials"] == 2);
-    // What costs more has to be better.
+    // A costlier treatment must have a larger gain.
     place.write("doses.csv", "dose,euros\n0.85,1000000\n0.9,1\n");
     let ask = format!("{COMMAND} --candidates doses.csv --cost euros --format csv");
     assert_eq!(columns(&place.good(&ask).0)["dose"], [0.9]);
@@ -124,13 +124,13 @@ fn the_best_treatment_is_suggested() {
     assert_eq!(columns(&place.good(&ask).0)["dose"], [0.85]);
     let (out, _) = place.good(COMMAND);
     for words in
-        ["Nothing was tried yet", "expected improvement", "back-door, adjusting for age", "lowest, −6."]
+        ["There are no trials yet", "expected improvement", "back-door, adjusting for age", "lowest, −6."]
     {
         assert!(out.contains(words), "{words}: {out}");
     }
     place.good(&format!("{COMMAND} -o next.parquet"));
     let (help, _) = place.good("fuse --help");
-    assert!(help.contains("suggest  Say which treatments to try next"), "{help}");
+    assert!(help.contains("suggest  Suggest the treatments to try next"), "{help}");
 }
 
 #[test]
@@ -152,8 +152,11 @@ fn refusals_are_one_sentence_and_leave_no_files() {
         ("--tried none.csv", "names of columns but no rows"),
         ("--tried missing.csv", "there is no such file"),
         ("--tried twice.csv --sd 0", "outcomes of trials of one treatment = 1 and 2"),
-        ("--tried tried.csv --sd -1", "standard deviations are 0 or more"),
-        ("--tried below.csv --sd off", "of column 'off' is -1: standard deviations are 0 or more"),
+        ("--tried tried.csv --sd -1", "a standard deviation is a number of at least 0"),
+        (
+            "--tried below.csv --sd off",
+            "of column 'off' is -1: a standard deviation is a number of at least 0",
+        ),
         ("--tried tried.csv --sd note", "which is not a number"),
         ("--tried tried.csv --sd spread", "there is no column 'spread'"),
         ("--sd 1", "--tried"),
@@ -162,7 +165,7 @@ fn refusals_are_one_sentence_and_leave_no_files() {
         ("--between age=0..1", "names are dose"),
         ("--candidates none.csv", "names of columns but no rows"),
         ("--candidates free.csv --cost euros", "of column 'euros' is 0: costs are more than 0"),
-        ("--candidates far.csv --supported", "the studies tell none of the candidates"),
+        ("--candidates far.csv --supported", "the studies support none of the candidates"),
         ("--candidates far.csv --between dose=0..1", "cannot be used with"),
         ("--cost euros", "--candidates"),
         ("--count 0", "--count"),
@@ -178,6 +181,6 @@ fn refusals_are_one_sentence_and_leave_no_files() {
     place.bad(&format!("{COMMAND} -o next.svg"), "not as a picture");
     place.bad(&format!("{COMMAND} -o next.html"), "not as a page");
     place.bad(&format!("{COMMAND} -o next.xls"), "not as .xls");
-    // A study of that name is a file like any other.
+    // A study with the name of the subcommand is read as a file.
     place.bad("fuse ./suggest s2.csv --randomized --treatment dose --outcome volume", "no such file");
 }

@@ -1,4 +1,4 @@
-//! `riesz graph check`: its messages and refusals. The answers are the library's.
+//! Tests of `riesz graph check`: its messages and refusals. The library computes the answers.
 
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ fn answers_are_in_words_or_json() {
             "assumed the mean of volume given psa and age is the same in studies 1 and 2",
         ]
     );
-    assert!(err.contains("warning: not in the graph, and not used: id"), "{err}");
+    assert!(err.contains("warning: ignored, since they are not in the graph: id"), "{err}");
     place.write("s1.csv", "statin,age,bmi,psa\n1,2,3,4\n");
     place.write("s2.csv", "psa;age;volume\n1;2;3\n");
     place.write("s3.csv", "psa,age,volume\n1,2,3\n");
@@ -56,7 +56,7 @@ fn other_sets_are_named() {
     let words = "graph check - --treatment statin --outcome volume --measured far,near,statin,volume";
     let output = place.run_with(words, text);
     let out = String::from_utf8(output.stdout).unwrap();
-    assert!(out.starts_with("back-door, adjusting for near\nwould do too  {far}\n"), "{out}");
+    assert!(out.starts_with("back-door, adjusting for near\nalternatives  {far}\n"), "{out}");
 }
 
 #[test]
@@ -106,12 +106,13 @@ fn refusals_are_one_sentence() {
         "broken.txt: graph, line 2: the line ends",
     );
     place.write("bytes.txt", [0xff, 0xfe, 0x00]);
-    place.bad("graph check bytes.txt --treatment a --outcome b --measured a", "this is not text");
+    place.bad("graph check bytes.txt --treatment a --outcome b --measured a", "bytes.txt is not text");
     place.bad(&format!("{COMMAND} --studies none.csv"), "there is no such file");
     place.bad(&format!("{COMMAND} --measured statin --randomized --adjust age"), "cannot be used with");
 }
 
-/// Output of `graph check` for the effect of X on Y, where the variables of `measured` are columns.
+/// Returns the output of `graph check` for the effect of X on Y, where the variables of `measured` are
+/// columns.
 fn check_effect(place: &Place, file: &str, measured: &str) -> String {
     let (out, _) = place.good(&format!("graph check {file} --treatment X --outcome Y --measured {measured}"));
     out
@@ -163,9 +164,9 @@ fn unidentified_effects_name_hedge_and_instrument() {
         words,
         "the effect of X on Y is not identified in study 1, neither by back-door (adjusting for Z) nor by \
          front-door nor by any other formula, because the hidden common causes X <-> Y connect X with Y (a \
-         hedge: {X, Y} and {Y}): X <-> Y stays open; measuring what is behind X <-> Y in study 1 would \
-         help; Z is an instrument for X, which gives the effect if that is linear (two-stage least \
-         squares), but riesz does not estimate this",
+         hedge: {X, Y} and {Y}): X <-> Y stays open; measuring the hidden common cause X <-> Y in \
+         study 1 would help; Z is an instrument for X, which gives the effect if that is linear (two-stage \
+         least squares), but riesz does not estimate this",
     );
     let output = place.run_with(&format!("{words} --format json"), "");
     assert_eq!(output.status.code(), Some(2));
@@ -211,7 +212,7 @@ fn graphs_of_other_packages_are_read_from_files() {
     place.write("open.txt", "Graph Nodes:\nX;Y\n\nGraph Edges:\n1. X o-> Y\n");
     place.bad(
         "graph check open.txt --treatment X --outcome Y --measured X,Y",
-        "open.txt: Tetrad graph, line 5: the data leave the direction of 'X o-> Y' open",
+        "open.txt: Tetrad graph, line 5: the direction of 'X o-> Y' is not determined",
     );
 }
 

@@ -1,4 +1,4 @@
-//! `riesz importance`: decompositions of variances and losses, in every format.
+//! Tests of `riesz importance`: decompositions of variances and losses, in every format.
 
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ fn variances_in_every_form() {
     place.good("importance m.riesz train.csv --groups both=a,b -o w.svg");
     assert!(place.read("w.svg").contains("both"));
     place.good("importance m.riesz train.csv -o w.parquet");
-    // What is not known varies, too.
+    // With the posterior, its uncertainty adds to the variance.
     place.good("importance m.riesz train.csv --posterior -o p.csv");
     let expected = cells(&place.read("p.csv"));
     assert!(number(&expected[1][6]) > number(&table[1][6]), "{expected:?}");
@@ -67,15 +67,14 @@ fn losses_in_every_form() {
 fn what_cannot_be_said_is_refused() {
     let place = towns();
     place.bad("importance m.riesz train.csv -o w.doc", "not as .doc");
-    place.bad("importance c.riesz train.csv --posterior", "holds no posterior");
+    place.bad("importance c.riesz train.csv --posterior", "--posterior needs a posterior");
     place.bad("importance m.riesz train.csv --target z", "'z'");
     place.bad("importance c.riesz train.csv --target c", "the model's classes are: no, yes");
-    place.bad("importance m.riesz train.csv --target y,a", "one an output");
+    place.bad("importance m.riesz train.csv --target y,a", "one per output");
     place.bad("importance m.riesz train.csv --target y --permutations 0", "permutations");
 }
 
-/// A page and pictures say what they show, and an output that does not vary has no shares rather than none
-/// of 0.
+/// Pages and pictures name their contents, and a constant output has no shares rather than shares of 0.
 #[test]
 fn pictures_say_what_they_show() {
     let place = towns();
@@ -87,27 +86,27 @@ fn pictures_say_what_they_show() {
     place.good("importance m.riesz train.csv --target y -o w.svg");
     let picture = place.read("w.svg");
     assert!(
-        picture.contains("mean squared error taken off: SAGE value") && picture.contains("95 % interval")
+        picture.contains("reduction of mean squared error: SAGE value") && picture.contains("95 % interval")
     );
     place.good("importance m.riesz train.csv -o w.html");
     let page = place.read("w.html");
     for words in [
-        "What y varies with",
+        "Sources of the variance of y",
         "<td>0.",
         "a alone",
         "the certificate holds",
         "train.csv",
-        "left unexplained without it",
+        "runs from the feature’s first-order index to its total index",
     ] {
         assert!(page.contains(words), "{words}");
     }
     place.good("importance c.riesz train.csv --target class -o w.html");
     let page = place.read("w.html");
     for words in [
-        "What takes off the log loss",
+        "Reduction of the log loss by feature",
         "standard error over rows",
         " … ",
-        "all coalitions of features were valued",
+        "all coalitions of features were evaluated",
     ] {
         assert!(page.contains(words), "{words}");
     }
@@ -120,14 +119,14 @@ fn pictures_say_what_they_show() {
     );
     place.good("importance m.riesz flat.csv -o flat.html");
     assert!(
-        place.read("flat.html").contains("there are no shares")
+        place.read("flat.html").contains("shares are not defined")
             && place.read("flat.html").contains("<td>–</td>")
     );
     place.good("importance m.riesz flat.csv -o flat.svg");
     assert!(place.read("flat.svg").contains("part of the variance of y"));
 }
 
-/// Components have mean 0 over the rows; those of two features, along either of them.
+/// Components have mean 0 over the rows, and components of two features along either of them.
 #[test]
 fn components_have_mean_zero() {
     let place = towns();
@@ -161,8 +160,8 @@ fn components_have_mean_zero() {
     place.good("anova m.riesz train.csv --of a,c -o w.png");
     place.good("anova m.riesz train.csv --of c -o w.svg");
     place.good("anova m.riesz train.csv --of b,a -o w.parquet");
-    place.bad("anova m.riesz train.csv -o w.svg", "a picture is of one component");
-    place.bad("anova m.riesz train.csv --of z", "there is no feature 'z': the features are a, b, c");
+    place.bad("anova m.riesz train.csv -o w.svg", "a picture shows one component");
+    place.bad("anova m.riesz train.csv --of z", "there is no feature 'z'; the features are: a, b, c");
     place.bad("anova m.riesz train.csv --of a,b,c", "these have 3");
     place.bad("anova m.riesz train.csv --of a --output-name z -o w.svg", "there is no output 'z'");
 }

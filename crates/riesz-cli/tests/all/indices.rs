@@ -1,4 +1,4 @@
-//! Values other than Shapley's, from the command line to tables, reports and plots.
+//! Values other than Shapley's, on the command line and in tables, reports and plots.
 
 use riesz::format::explanation_json::read;
 use riesz::{Explanation, ValueIndex};
@@ -41,14 +41,14 @@ fn indices_reach_files_plots_and_reports() {
         assert!(place.read("w.html").to_lowercase().contains(&name.to_lowercase()), "{flag}");
         assert_eq!(place.read("w.svg").contains("not shared out"), !adds_up, "{flag}");
     }
-    // A table names its columns by sets.
+    // The columns of a table have the names of sets.
     place.good("explain m.riesz train.csv --index stii -o w.csv");
     assert!(
         place
             .read("w.csv")
             .starts_with("row,output,base_value,prediction,residual,a,b,c,a × b,a × c,b × c\n")
     );
-    // In Parquet the index stays with its values.
+    // A Parquet file keeps the index with its values.
     place.good("explain m.riesz train.csv --index banzhaf -o w.parquet");
     assert!(place.good("inspect w.parquet").0.contains("Banzhaf values"));
 }
@@ -59,7 +59,7 @@ fn what_there_is_not_is_refused() {
     for (flags, words) in [
         ("--index banzhof", "it is shapley, owen, banzhaf"),
         ("--index banzhaf(1.5)", "from 0 to 1"),
-        ("--index semivalue(0.2:0.5)", "weights sum to 1, and these to 0.5: divide each by their sum"),
+        ("--index semivalue(0.2:0.5)", "weights must sum to 1, but sum to 0.5: divide each by the sum"),
         ("--index semivalue(0.2)", "semivalue(T: WEIGHT, …)"),
         ("--index banzhaf --game observational", "--index belongs to models whose kernel is known"),
     ] {
@@ -67,7 +67,7 @@ fn what_there_is_not_is_refused() {
     }
 }
 
-/// Owen values from lists of names, and probabilities with the classes that they belong to.
+/// Owen values from lists of names, and probabilities with the names of their classes.
 #[test]
 fn owen_values_and_values_of_probabilities() {
     let place = towns();
@@ -75,7 +75,7 @@ fn owen_values_and_values_of_probabilities() {
     let explanation = explained(&place, "w.json");
     assert!(explanation.index == ValueIndex::Owen && explanation.certificate().unwrap().holds);
     for (unions, words) in
-        [("a,b", "list of names"), (r#"[["a","z"]]"#, "'z'"), (r#"["a"] --index sii"#, "Owen")]
+        [("a,b", "list of names"), (r#"[["a","z"]]"#, "'z'"), (r#"["a"] --index sii"#, "need the index owen")]
     {
         place.bad(&format!("explain m.riesz train.csv --unions {unions} -o w.json"), words);
     }
@@ -105,7 +105,7 @@ fn the_strongest_pairs_go_into_a_table() {
     place.good("explain m.riesz train.csv --index fsii -o all.json");
     let complete = explained(&place, "all.json");
     let (_, err) = place.good("explain m.riesz train.csv --index fsii --top-interactions 2 -o top.csv");
-    assert!(err.contains("30 rows searched, up to 3 pairs looked at in each; exact"), "{err}");
+    assert!(err.contains("30 rows searched, up to 3 pairs evaluated per row; exact"), "{err}");
     let table = place.read("top.csv");
     let mut lines = table.lines();
     assert_eq!(lines.next(), Some("row,output,rank,feature_1,feature_2,value,bound,left_out"));
@@ -135,5 +135,5 @@ fn the_strongest_pairs_go_into_a_table() {
         place.bad(&format!("explain m.riesz train.csv {flags}"), words);
     }
     let program = "explain cmd:cat train.csv --background train.csv --top-interactions 3";
-    place.bad(program, "takes a model whose kernel is known");
+    place.bad(program, "needs a model with a kernel");
 }

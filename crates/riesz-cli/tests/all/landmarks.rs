@@ -1,11 +1,12 @@
-//! Fits through landmarks have the same bytes when interrupted, in separate commands and over other files.
+//! Fits through landmarks have the same bytes if they are interrupted, run by separate commands, or use other
+//! files.
 
 use std::io::Read;
 use std::path::Path;
 
 use crate::common::{Place, diabetes, number, texts};
 
-/// The diabetes data four times with a little noise, as a folder of `files` CSV files.
+/// Writes the diabetes data four times with a little noise, as a folder of `files` CSV files.
 fn data(place: &Place, folder: &str, files: usize, reversed: bool) {
     let text = std::fs::read_to_string(diabetes()).unwrap();
     let (header, rows) = text.split_once('\n').unwrap();
@@ -34,7 +35,7 @@ fn bytes(path: &Path) -> Vec<u8> {
 
 const FIT: &str = "--target target --landmarks 40 --ridge 0.1 --seed 5";
 
-/// The predictions of a model at the bundled rows to all digits, by which models are compared.
+/// Returns all digits of the predictions of a model at the bundled rows, for comparison of models.
 fn predictions(place: &Place, model: &str) -> String {
     place.good(&format!("predict {model} DIABETES")).0
 }
@@ -50,13 +51,13 @@ fn files_and_order_do_not_matter() {
     assert_eq!(predictions(&place, "a.riesz"), predictions(&place, "b.riesz"));
     place.good(&format!("--threads 1 fit a {FIT} -o c.riesz"));
     assert_eq!(bytes(&place.path("a.riesz")), bytes(&place.path("c.riesz")));
-    // One file in memory of one table or as units.
+    // One file in memory, as one table or as units.
     place.good("explain a.riesz DIABETES -o why.csv");
-    // What landmarks leave out is kept where it is asked for.
+    // The landmark error is kept with an option.
     let (_, err) = place.good(&format!("fit a {FIT} --posterior -o sure.riesz"));
     assert!(err.contains("distance from all rows as support points, estimated"), "{err}");
     assert!(place.good("predict sure.riesz DIABETES --std").0.lines().next().unwrap().contains("std"));
-    assert!(place.good("inspect sure.riesz").0.contains("what landmarks leave out"));
+    assert!(place.good("inspect sure.riesz").0.contains("held, for the error of landmarks"));
     place.good(
         "explain sure.riesz DIABETES --background DIABETES --background-rows 5 --covariance -o sure.csv",
     );
@@ -75,7 +76,7 @@ fn a_killed_fit_goes_on_with_the_same_bytes() {
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    // As soon as there is something to go on with.
+    // As soon as there is work to resume.
     let done = || {
         let folders = std::fs::read_dir(place.path("work")).into_iter().flatten().flatten();
         folders.filter(|f| f.path().join("unit-00001.stat").exists()).count()
@@ -85,21 +86,21 @@ fn a_killed_fit_goes_on_with_the_same_bytes() {
     }
     let _ = child.kill();
     child.wait().unwrap();
-    // A kill leaves what was not finished yet under its temporary name.
+    // A kill leaves unfinished files under their temporary names.
     for name in place.files().iter().filter(|name| name.ends_with(".tmp")) {
         std::fs::remove_file(place.path(name)).unwrap();
     }
     let (_, err) = place.good(&words);
-    assert!(err.contains("goes on with"), "{err}");
+    assert!(err.contains("continues with"), "{err}");
     assert_eq!(bytes(&place.path("straight.riesz")), bytes(&place.path("m.riesz")));
-    // A damaged result is not counted.
+    // A damaged result is not used.
     let folder = std::fs::read_dir(place.path("work")).unwrap().next().unwrap().unwrap().path();
     let mut bad = bytes(&folder.join("unit-00003.stat"));
     let middle = bad.len() / 2;
     bad[middle] ^= 1;
     std::fs::write(folder.join("unit-00003.stat"), bad).unwrap();
     place.bad(&words, "unit-00003.stat");
-    // Neither are files that have changed since.
+    // Results for files that have changed since are not used either.
     place.write("a/part-00.csv", "age,target\n1,2\n");
     std::fs::remove_file(folder.join("unit-00000.stat")).unwrap();
     place.bad(&format!("statistics {} --unit 0", folder.display()), "has changed since");
@@ -119,7 +120,7 @@ fn units_are_plain_commands() {
         place.good(&format!("statistics {plan} --unit {unit}"));
     }
     let (_, err) = place.good(&format!("statistics {plan} --unit 2"));
-    assert!(err.contains("is there already"));
+    assert!(err.contains("exists already"));
     place.good(&format!("solve {plan} -o m.riesz"));
     place.good(&format!("statistics {plan} --unit 3,1,0,2 --pass"));
     place.good(&format!("solve {plan} -o m.riesz"));
@@ -178,7 +179,7 @@ fn what_cannot_be_is_refused() {
     assert!(!place.path("m.riesz").exists());
 }
 
-/// Solves by plain commands, and says how many passes over all units that took.
+/// Solves by single commands; returns the number of passes over all units.
 fn pass_by_pass(place: &Place, plan: &str, units: u64) -> usize {
     place.bad(&format!("statistics {plan} --unit 0"), "--pass");
     place.bad(&format!("solve {plan} --statistics x.stat -o s.riesz"), "leave it out");
@@ -199,7 +200,7 @@ fn pass_by_pass(place: &Place, plan: &str, units: u64) -> usize {
 fn conjugate_gradients_take_passes() {
     let place = Place::new();
     std::fs::create_dir(place.path("a")).unwrap();
-    // More rows than a sample has.
+    // More rows than the sample.
     for k in 0..4 {
         let line = |i: i32| {
             let (x, z) = (f64::from(i * 7919 % 1000) / 250.0 - 2.0, f64::from((i + k) * 613 % 997) / 250.0);
@@ -217,7 +218,7 @@ fn conjugate_gradients_take_passes() {
     let other = std::fs::read_dir(place.path("other")).unwrap().next().unwrap().unwrap().path();
     assert!(pass_by_pass(&place, &other.display().to_string(), 4) > 3);
     assert_eq!(place.good("predict m.riesz a/1.csv").0, place.good("predict s.riesz a/1.csv").0);
-    // A survey that was lost or damaged is not made up.
+    // A lost or damaged survey is an error.
     std::fs::write(folder.join("survey.bin"), "x").unwrap();
     place.bad(&format!("{fit} --checkpoint work -o n.riesz"), "survey");
     std::fs::remove_file(folder.join("survey.bin")).unwrap();
@@ -257,7 +258,7 @@ fn classes_are_learnt_in_passes() {
         .count();
     assert!(right > 285, "{right}");
     place.good("explain m.riesz a/1.csv -o why.csv");
-    // By hand, pass by pass.
+    // By single commands, pass by pass.
     let (out, _) = place.good(&format!("{fit} --ridge 0.1 --checkpoint work --plan-only"));
     let passes = pass_by_pass(&place, out.trim(), 3);
     assert!((4..12).contains(&passes), "{passes}");
@@ -267,8 +268,7 @@ fn classes_are_learnt_in_passes() {
         "fit DIABETES --target sex --model klr --landmarks 20 --class-weight balanced -o m.riesz",
         "without landmarks",
     );
-    // A Gaussian process likewise, of classes that some rows have by chance: with its posterior,
-    // probabilities are averages.
+    // A Gaussian process likewise, with random classes: with its posterior, probabilities are averages.
     std::fs::create_dir(place.path("b")).unwrap();
     for k in 0..3 {
         let swap = |(i, line): (usize, &str)| match i % 11 {
@@ -297,8 +297,8 @@ fn classes_are_learnt_in_passes() {
         let (average, at_mean) = (number(averaged_row) - 0.5, 1.0 / (1.0 + (-number(latent)).exp()) - 0.5);
         assert!(average * at_mean >= 0.0 && average.abs() <= at_mean.abs(), "{average} {at_mean}");
     }
-    place.bad("predict g.riesz b/0.csv --std", "leave out --std");
-    // Logistic regression keeps what landmarks leave out.
+    place.bad("predict g.riesz b/0.csv --std", "which predicts classes");
+    // Logistic regression keeps the landmark error.
     place.good("fit a --target where --model klr --landmarks 50 --ridge 0.1 --posterior -o k.riesz");
     place.good("explain k.riesz a/1.csv --covariance -o why.csv");
     place.bad(&format!("{fit} --ridge 0.1 -o m.riesz"), "ridge");

@@ -7,7 +7,7 @@ const ROWS: &str = "x0,x1,x2\n1.288,1.449,-0.161\n0.066,-0.765,0.831\n-1.092,0.0
 const VECTORS: &str =
     "nr_sv 2 2\nSV\n0.5 1:0.2 2:-1 \n1 1:1 3:0.4 \n-0.7 2:0.3 3:-0.2 \n-0.8 1:-1 2:1 3:1 \n";
 
-/// A folder with rows, as a table and as a LIBSVM data file, and a model of these lines.
+/// Writes rows, as a table and as a LIBSVM data file, and a model with this kernel.
 fn place(kernel: &str) -> Place {
     let place = Place::new();
     place.write("n.csv", ROWS);
@@ -46,7 +46,7 @@ fn sigmoid_models_are_shown_and_predict_and_are_explained() {
     assert!((number(&cells(&out)[5][1]) - expected).abs() < 1e-14);
     let (explained, err) = place.good("explain m.model n.csv --background n.csv");
     assert!(
-        err.contains("found from the model's own predictions: no exact values") && err.contains("exact:"),
+        err.contains("computed from the model's predictions: no exact values") && err.contains("exact:"),
         "{err}"
     );
     assert_eq!(cells(&explained).len(), 6);
@@ -59,7 +59,7 @@ fn sigmoid_models_are_shown_and_predict_and_are_explained() {
     place.bad("explain m.model n.csv", "give --background");
     place.bad(
         "explain m.model n.csv --background n.csv --index k-sii",
-        "--index takes values that the kernel",
+        "--index needs values from the kernel",
     );
 }
 
@@ -114,7 +114,7 @@ fn columns_say_which_are_the_features() {
     assert!(place.good("inspect m.model --columns age,bmi,bp").0.contains("age, bmi, bp"));
     place.good("convert m.model m.riesz --columns age,bmi,bp");
     assert_eq!(place.good("predict m.riesz named.csv").0, plain);
-    place.bad("predict m.model named.csv --columns age,bmi", "above the 2 features");
+    place.bad("predict m.model named.csv --columns age,bmi", "larger than the given width of 2 features");
     place.bad("predict m.model named.csv --columns age,bmi,weight", "there is no column 'weight'");
     place.bad("predict m.riesz named.csv --columns age,bmi,bp", "leave --columns out");
 }
@@ -133,7 +133,7 @@ fn data_files_are_read_as_tables() {
     place.write("narrow.svm", "1 1:1\n");
     place.write("wide.csv", "x0,x1,x2\n1,0,0\n");
     assert_eq!(place.good("predict m.model narrow.svm").0, place.good("predict m.model wide.csv").0);
-    // Fitted from a data file as from a table.
+    // A fit to a data file equals a fit to a table.
     let text = std::fs::read_to_string(crate::common::diabetes()).unwrap();
     let (mut sparse, mut dense) = (String::new(), String::from("label,x0,x1,x2,x3,x4,x5,x6,x7,x8,x9\n"));
     for line in text.lines().skip(1).take(60) {
@@ -154,7 +154,7 @@ fn data_files_are_read_as_tables() {
     place.bad("fit d.csv --target label --columns a,b -o c.riesz", "--columns names the features");
     for (text, culprit) in [
         ("1 1:1\n1 2:1 1:1\n", "line 2: the index 1 is out of place"),
-        ("1 1:1 1:1\n", "stands twice"),
+        ("1 1:1 1:1\n", "occurs twice"),
         ("1 1:1\n1 1:a\n", "line 2: feature 1 is 'a'"),
     ] {
         place.write("bad.svm", text);
@@ -166,7 +166,7 @@ fn data_files_are_read_as_tables() {
 fn ranges_convert_to_the_users_units() {
     let place = place(RBF);
     place.write("range.txt", "x\n-1 1\n1 0 10\n2 -4 4\n3 1 2\n");
-    // Rows that svm-scale would map to those of the plain table.
+    // Rows that svm-scale would map to the rows of the plain table.
     let rows = ROWS.lines().skip(1).map(|line| {
         let scaled: Vec<f64> = line.split(',').map(number).collect();
         let unscaled = [5.0 + 5.0 * scaled[0], 4.0 * scaled[1], 1.5 + 0.5 * scaled[2]];
@@ -235,15 +235,15 @@ fn explanations_are_verified() {
     lines[3][2] = "7".into();
     place.write("moved.csv", lines.iter().map(|line| line.join(",") + "\n").collect::<String>());
     failed(&format!("verify moved.csv {verify_options}"), "sums do not agree");
-    place.bad("verify why.json --model m.model --rows few.csv", "the table of rows does not");
-    place.bad("verify m.model --model m.model --rows n.csv", "what is checked is an explanation");
+    place.bad("verify why.json --model m.model --rows few.csv", "that the table of rows lacks");
+    place.bad("verify m.model --model m.model --rows n.csv", "give an explanation to check");
 }
 
 #[test]
 fn pages_are_not_written_under_other_names() {
     let place = place(RBF);
     place.good("explain m.model n.csv -o why.json");
-    place.bad("report why.json -o x.json", "this is a page, whose name ends in .html");
-    place.bad("demo -o x.svg", "this is a page, whose name ends in .html");
+    place.bad("report why.json -o x.json", "this is a page, whose name must end in .html");
+    place.bad("demo -o x.svg", "this is a page, whose name must end in .html");
     assert!(!place.files().contains(&"x.json".to_string()));
 }

@@ -1,4 +1,4 @@
-//! Malformed input: one clear sentence, exit code 2, and nothing lost.
+//! Malformed input: one sentence, exit code 2, and no loss of data.
 
 use crate::common::{Place, diabetes, texts};
 
@@ -13,7 +13,7 @@ fn fitted() -> Place {
 fn tables_that_cannot_be_explained() {
     let place = fitted();
     let cases: &[(&[u8], &str)] = &[
-        (b"", "is empty: a first line with the names of the columns"),
+        (b"", "is empty: write the names of the columns"),
         (b"a,b\n", "names of columns but no rows"),
         (b"a,b\n1,2\n1\n", "line 3: 1 values, but the first line names 2 columns"),
         (b"a,b\n1,2,3\n", "line 2: 3 values"),
@@ -29,7 +29,7 @@ fn tables_that_cannot_be_explained() {
         (b"a,b\n1,two\n", "row 1 (line 2) of column 'b' is 'two', which is not a number"),
         (b"a,c\n1,2\n", "there is no column 'b'; the columns are: a, c"),
         (b"a\n1\n", "there is no column 'b'"),
-        (b"a,b,a\n1,2,3\n", "two columns are called 'a'"),
+        (b"a,b,a\n1,2,3\n", "two columns have the name 'a'"),
         (b"a,b\n1,\xff\n", "line 2: column 'b' is not UTF-8"),
         (b"a,\xff\n1,2\n", "not UTF-8"),
         (b"\xff\xfea\0,\0b\0", "no rows"),
@@ -52,11 +52,11 @@ fn tables_that_cannot_be_explained() {
     place.bad_with("explain m.riesz -", "", "standard input is empty");
     place.bad("explain m.riesz nowhere.csv", "cannot read nowhere.csv: there is no such file");
     place.bad("explain m.riesz .", "it is a folder, not a file");
-    // A mistake after rows that were already explained loses nothing either.
+    // An error after rows that were explained does not lose existing files.
     place.write("late.csv", "a,b\n".to_string() + &"1,2\n".repeat(10_000) + "1,oops\n");
     place.bad("explain m.riesz late.csv -o out.csv", "row 10001 (line 10002) of column 'b' is 'oops'");
     assert_eq!(place.read("out.csv"), "precious");
-    // What is odd but harmless.
+    // Unusual but valid input.
     place.write("odd.csv", "\u{feff}b, a ,extra\r\n 2 ,1e300,x\r\n\r\n2,-0,\r\n2,1,y");
     assert_eq!(place.good("explain m.riesz odd.csv").0.lines().count(), 4);
 }
@@ -89,7 +89,7 @@ fn tables_that_cannot_be_learnt_from() {
     let output = place.run(fit);
     assert!(matches!(output.status.code(), Some(0 | 2)), "{}", texts(&output).1);
     assert!(!texts(&output).1.contains("bug in riesz"));
-    // A constant column and repeated rows are no obstacle.
+    // A constant column and repeated rows are valid.
     place.write("t.csv", "a,b,y\n1,7,2\n2,7,3\n2,7,3\n3,7,4\n");
     place.good(fit);
     for (options, expected) in [
@@ -116,7 +116,7 @@ fn tables_that_cannot_be_learnt_from() {
         ("--model svc --class-weight heavy", "class=weight"),
         (
             "--model svc --class-weight 9=1",
-            "--class-weight = '9' is not allowed: it is no class of the target; classes: 2, 3, 4",
+            "--class-weight = '9' is not allowed: it is not a class of the target; classes: 2, 3, 4",
         ),
         (
             "--model svc --class-weight 2=-1",
@@ -130,7 +130,7 @@ fn tables_that_cannot_be_learnt_from() {
         ("--model gp --sample-weight a", "--sample-weight belongs to"),
         ("--model gp --restarts -1", "--restarts = -1 is not allowed: it is a whole number from 0"),
         ("--model svc --c auto --folds 9", "fold"),
-        ("--model svc --folds 3", "--folds belongs to c = 'auto', and here it is 1: leave it out"),
+        ("--model svc --folds 3", "--folds belongs to c = 'auto', but here it is 1: leave it out"),
         ("--model klr --folds 1", "fold"),
         ("--model lasso", "invalid value 'lasso'"),
     ] {
@@ -168,7 +168,7 @@ fn files_that_are_no_models_are_refused() {
     place.write("x.riesz", &damaged);
     place.bad("predict x.riesz train.csv", "written by a newer riesz (format 9); update riesz");
     place.good("explain m.riesz train.csv -o e.json");
-    place.bad("predict e.json train.csv", "is an explanation, and a model is needed here");
+    place.bad("predict e.json train.csv", "is an explanation: give a model file");
     let json = place.read("e.json");
     place.write("e.json", &json[..json.len() / 2]);
     place.bad("inspect e.json", "not a riesz explanation, or it is damaged");
@@ -192,7 +192,7 @@ fn questions_that_cannot_be_asked() {
         ("--background train.csv --background-weights z", "there is no column 'z'"),
         ("--groups g=z", "no column 'z'"),
         ("--groups g=a;h=a", "one group only"),
-        ("--groups g;h=a", "is not understood"),
+        ("--groups g;h=a", "cannot be read"),
         ("--format text", "not for tables"),
         ("-o why.html", "not as .html: give one of these endings, or --format"),
         ("-o why.PNG", "tables are written as .csv, .parquet or .json, not as .png"),
@@ -220,7 +220,7 @@ fn questions_that_cannot_be_asked() {
         let name = option.split_whitespace().next().unwrap();
         place.bad(
             &format!("report why.json {option} -o why.html"),
-            &format!("is an explanation, which has no use for {name}"),
+            &format!("is an explanation, which does not use {name}"),
         );
     }
     assert_eq!(place.run("explain m.riesz train.csv --game mystery").status.code(), Some(2));
@@ -263,11 +263,11 @@ fn full_disk_and_closed_pipe() {
         ));
         assert_eq!((code, err.as_str()), (Some(0), ""), "{format}");
     }
-    // A standard error that cannot be written to changes nothing.
+    // A standard error stream that cannot be written to changes nothing.
     let (code, (out, _)) = shell("$RIESZ explain d.riesz $DIABETES 2> /dev/full | tail -n 1");
     assert_eq!(code, Some(0));
     assert!(out.starts_with("441,"));
-    // A link stays a link, and permissions stay.
+    // A link remains a link, and permissions are kept.
     let (code, _) = shell(
         "touch real.csv; chmod 640 real.csv; ln -s real.csv link.csv; $RIESZ predict m.riesz train.csv -o \
          link.csv && test -L link.csv && test -s real.csv && test $(stat -c %a real.csv) = 640",
@@ -292,7 +292,7 @@ fn an_interrupt_leaves_nothing_behind() {
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(b"a,b\n").unwrap();
     stdin.write_all("1,2\n".repeat(50_000).as_bytes()).unwrap();
-    // The temporary file is there once the first rows are done.
+    // The temporary file exists when the first rows are done.
     for _ in 0..200 {
         if place.files().iter().any(|f| f.ends_with(".tmp")) {
             break;
@@ -333,14 +333,13 @@ fn times_in_parquet_are_not_taken_for_numbers() {
         writer.close().unwrap();
         place.bad(
             "fit t.parquet --target y --ridge 1 -o m.riesz",
-            "column 'when' holds dates or times: write it as numbers",
+            "column 'when' holds dates or times: write them as numbers",
         );
         place.good("fit t.parquet --target y --ridge 1 --ignore when -o m.riesz");
     }
 }
 
-/// Numbers with decimal commas are not categories: they are refused where that is not said, and read where it
-/// is.
+/// Numbers with decimal commas are not categories: they are refused without the option, and read with it.
 #[test]
 fn decimal_commas() {
     let place = Place::new();
@@ -379,11 +378,11 @@ fn decimal_commas() {
     }
     let (_, err) = place.good("fit thousands.csv --decimal , --target y -o m.riesz");
     assert!(err.contains("separators of thousands are left out: '1.000,5' is 1000.5"), "{err}");
-    // They may be names after all.
+    // With an option they are names.
     place.good("fit commas.csv --delimiter ; --target b --categorical a,y -o names.riesz");
 }
 
-/// Dates are neither numbers nor names, in CSV as in Parquet.
+/// Dates are neither numbers nor names, in CSV and in Parquet.
 #[test]
 fn dates_in_csv() {
     let place = Place::new();
@@ -399,13 +398,13 @@ fn dates_in_csv() {
             place.good("fit d.csv --target y --categorical when -o m.riesz");
         }
     }
-    // Versions and addresses have points too.
+    // Version numbers and addresses have points too.
     let rows: Vec<String> = (0..18).map(|i| format!("1.2.{}.7,{i},{}", i % 3, i % 5)).collect();
     place.write("d.csv", format!("address,b,y\n{}\n", rows.join("\n")));
     place.good("fit d.csv --target y -o m.riesz");
 }
 
-/// A name with a comma can be given wherever a name can.
+/// A name with a comma is accepted in every list of names.
 #[test]
 fn names_with_commas() {
     let place = Place::new();

@@ -1,5 +1,4 @@
-//! Every model under every game, drawn by every plot, through files: what the registries name works from end
-//! to end.
+//! Every model with every game and every plot, through files: all registered names work from end to end.
 
 use riesz::Game;
 use riesz::fit::{MODELS, OutputType};
@@ -42,7 +41,7 @@ fn every_model_under_every_game_in_every_plot() {
             let (_, err) =
                 place.good(&format!("explain {name}.riesz t.csv --game {game} {absent} -o e.json"));
             assert!(err.contains("exact: values add up to the predictions"), "{name} {game}: {err}");
-            // Of pairs there are values in every game but the observational one.
+            // Pairs have values in every game except the observational one.
             let of_pairs = game != "observational";
             if of_pairs {
                 place.good(&format!(

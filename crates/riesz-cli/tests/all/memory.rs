@@ -1,4 +1,4 @@
-//! `explain` streams: the memory it needs does not grow with the number of rows.
+//! The memory of `explain`, which streams, does not grow with the number of rows.
 #![cfg(target_os = "linux")]
 
 use std::fmt::Write;
@@ -30,10 +30,10 @@ fn two_hundred_thousand_rows_in_little_memory() {
         assert!(status.success(), "{output}");
     }
     assert_eq!(place.read("out.csv").lines().count(), 200_001);
-    // What would take more than there is says so, and what would do.
+    // An explanation that needs more memory is refused with a remedy.
     place.bad(
         "explain m.riesz train.csv --game observational --ridge 0.1 --background rows.csv",
-        "the observational game on 200000 reference rows takes",
+        "the observational game on 200000 reference rows needs",
     );
     let shorter: String = text.lines().take(50_001).map(|l| l.to_string() + "\n").collect();
     place.write("few.csv", shorter);
@@ -41,7 +41,7 @@ fn two_hundred_thousand_rows_in_little_memory() {
     assert!(large < small + 8_000, "50,000 rows: {small} kB, 200,000 rows: {large} kB");
 }
 
-/// The peak resident memory of an explanation in kB, the last seen while it ran.
+/// Returns the peak resident memory of an explanation in kB, as last observed while it ran.
 fn resident(place: &Place, rows: &str) -> u64 {
     let mut child = Command::new(assert_cmd::cargo::cargo_bin!("riesz"))
         .args(["explain", "m.riesz", rows, "--threads", "2", "--quiet", "-o", "/dev/null"])

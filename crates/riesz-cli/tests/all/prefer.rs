@@ -1,10 +1,10 @@
-//! `riesz prefer`, from tables to text, tables, pictures and pages; and the input that it refuses.
+//! Tests of `riesz prefer`: text, tables, pictures and pages, and refused input.
 
 use riesz::format::explanation_json::read;
 
 use crate::common::{Place, estimates_lie_in_their_intervals};
 
-/// Nine items on a circle, each of which beats the next two; their sizes have no influence.
+/// Writes nine items on a circle, each of which beats the next two; their sizes have no influence.
 fn circle() -> Place {
     let place = Place::new();
     let item = |i: usize| {
@@ -32,7 +32,7 @@ fn duels_go_from_tables_to_pages() {
         "{words}"
     );
     assert!(words.contains("  size") && words.contains("  (0 against 5)"), "{words}");
-    // The other way round the same with the other signs.
+    // The reversed duel has the same values with opposite signs.
     let number = |text: &str, name: &str| -> f64 {
         let line = text.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
@@ -54,7 +54,7 @@ fn duels_go_from_tables_to_pages() {
     }
     place.good("prefer explain m.riesz items.csv duels.csv --game paired --covariance -o why.json");
     let explanation = read(place.read("why.json").as_bytes()).unwrap().explanation;
-    // Data are differences, of 18 duels.
+    // The data of the 18 duels are differences.
     assert_eq!((explanation.rows(), explanation.data.width()), (18, 3));
     assert_eq!(explanation.data.get(0, 2), -5.0);
     for plot in ["beeswarm", "waterfall", "bar", "dependence --player size", "heatmap", "force"] {
@@ -65,7 +65,7 @@ fn duels_go_from_tables_to_pages() {
     }
     place.good("report why.json -o page.html");
     assert!(place.read("page.html").contains("left"));
-    // The model is a model like others.
+    // The file is an ordinary model.
     assert!(place.good("inspect m.riesz").0.contains("preferential Gaussian process"));
     for game in [
         "independent",
@@ -102,7 +102,7 @@ fn models_are_compared_on_pairs_that_they_have_not_seen() {
     };
     assert!(table.starts_with("model,accuracy,accuracy_sd,auc,auc_sd,log_loss,log_loss_sd\n"), "{table}");
     assert!(line("nested")[0] > 0.8 && line("generalised")[0] > 0.8, "{table}");
-    // No utility goes around a circle.
+    // No utility represents a cycle.
     assert!(line("utility")[0] < 0.7, "{table}");
 }
 
@@ -152,7 +152,7 @@ fn what_is_wrong_with_duels_is_said() {
     for (duels, expected) in [
         ("", "is empty"),
         ("winner,loser\n", "no rows"),
-        ("winner,loser\ni0,i1\nx,y\n", "does not have: 'x', 'y'"),
+        ("winner,loser\ni0,i1\nx,y\n", "lacks: 'x', 'y'"),
         ("winner,loser\ni0,i0\ni1,i2\n", "in row '1' an item meets itself"),
         ("left,right\ni0,i1\n", "'left', 'right' and 'outcome'"),
         ("left,right,outcome\ni0,i1,maybe\n", "row 1 of column 'outcome' is 'maybe'"),
@@ -167,9 +167,9 @@ fn what_is_wrong_with_duels_is_said() {
     place.good("prefer fit items.csv t.csv --drop-self --no-tuning -o n.riesz");
     place.write("twice.csv", "name,east\na,1\na,2\nb,3\n");
     place.write("t.csv", "winner,loser\na,b\n");
-    place.bad("prefer fit twice.csv t.csv -o m.riesz", "names of items are there twice: 'a'");
-    place.bad("prefer fit items.csv -o m.riesz", "the columns left_x and right_x");
-    place.bad("prefer fit items.csv duels.csv", "say where to write the model");
+    place.bad("prefer fit twice.csv t.csv -o m.riesz", "item names occur twice: 'a'");
+    place.bad("prefer fit items.csv -o m.riesz", "columns left_x and right_x");
+    place.bad("prefer fit items.csv duels.csv", "no output file is given for the model");
     assert_eq!(std::fs::read(place.path("m.riesz")).unwrap(), before);
     place.bad("prefer explain m.riesz items.csv --left i0 --right i77", "there is no item 'i77'");
     place.bad("prefer explain m.riesz items.csv duels.csv --permutations 9 -o w.csv", "at least 16");
@@ -178,7 +178,7 @@ fn what_is_wrong_with_duels_is_said() {
         "without covariances",
     );
     place.bad("prefer explain m.riesz items.csv --left i0 --right i1 --game baseline", "--baseline ITEM");
-    place.bad("prefer explain m.riesz items.csv --left i0 --right i1 --ridge 1", "no use in this game");
+    place.bad("prefer explain m.riesz items.csv --left i0 --right i1 --ridge 1", "not used in this game");
     place.bad("prefer explain m.riesz items.csv --left i0 --right i1 --groups g=left_size", "left_size");
     place.write("short.csv", "name,east\ni0,1\ni1,2\n");
     place.bad("prefer predict m.riesz short.csv --left i0 --right i1", "there is no column 'north'");
@@ -207,7 +207,7 @@ fn rankings_and_clusters_are_reported() {
     place.bad("prefer cluster items.csv duels.csv --method spectral", "--clusters N");
 }
 
-/// With ten players, whose skills are those of their numbers times seven, less tens.
+/// Writes ten players; the skill of player i is 7 i modulo 10.
 fn with_players() -> Place {
     let place = Place::new();
     let item = |i: usize| format!("p{i},{}\n", i * 7 % 10);
@@ -215,7 +215,7 @@ fn with_players() -> Place {
     place
 }
 
-/// Two of them who meet in duel k.
+/// Returns two players who meet in duel k.
 fn players(k: usize) -> (usize, usize) {
     let (l, r) = (k % 10, (k * 3 + 1 + k / 10) % 10);
     (l, if l == r { (r + 1) % 10 } else { r })
@@ -224,7 +224,7 @@ fn players(k: usize) -> (usize, usize) {
 #[test]
 fn duels_have_sides_contexts_and_ties() {
     let place = with_players();
-    // The better one wins outdoors and the worse one indoors; ties among neighbours; at home most win.
+    // The better one wins outdoors, the worse one indoors; neighbours tie; most home players win.
     let duel = |k: usize| {
         let (l, r) = players(k);
         let (a, b) = (l * 7 % 10, r * 7 % 10);
@@ -265,7 +265,7 @@ fn duels_have_sides_contexts_and_ties() {
     place.bad("prefer predict m.riesz items.csv --left p7 --right p0", "--context place=");
     place.bad(
         "prefer predict m.riesz items.csv --left p7 --right p0 --context place=moon",
-        "knows no such value",
+        "has no such value",
     );
     place.bad(
         "prefer predict m.riesz items.csv --left p7 --right p0 --context place=indoors,day=1",
@@ -276,7 +276,7 @@ fn duels_have_sides_contexts_and_ties() {
     assert!(table.lines().count() == 3 && table.contains("coin,0.5,"), "{table}");
     place.good("prefer fit items.csv duels.csv --landmarks 5 -o l.riesz");
     place.good("prefer explain l.riesz items.csv duels.csv -o why.csv");
-    // All that duels may have, through as many landmarks as there are items and contexts, is the dense model.
+    // Duels with all options, and as many landmarks as items and contexts, give the dense model.
     let options = "--home venue --contexts place --ties model --no-tuning";
     place.good(&format!("prefer fit items.csv duels.csv {options} -o d.riesz"));
     place.good(&format!("prefer fit items.csv duels.csv {options} --landmarks all -o l.riesz"));
@@ -301,12 +301,12 @@ fn duels_have_sides_contexts_and_ties() {
     place.good("prefer fit items.csv duels.csv --model linear -o n.riesz");
     place.bad(
         "prefer fit items.csv duels.csv --model linear --home venue -o n.riesz",
-        "--model linear knows nothing",
+        "--model linear cannot be used",
     );
     place.bad("prefer predict l.riesz items.csv duels.csv --home venue", "fitted without --home");
 }
 
-/// The explanation in a file, which is valid and has a certificate that holds.
+/// Returns the explanation in a file after checking that it is valid and its certificate holds.
 fn saved_explanation(place: &Place, file: &str) -> riesz::Explanation {
     let explanation = read(place.read(file).as_bytes()).unwrap().explanation;
     explanation.validate().unwrap();
@@ -332,14 +332,14 @@ fn means_over_duels_are_explanations() {
     }
     let duel = &mean.duels.as_ref().unwrap()[0];
     assert_eq!((duel.left.as_str(), duel.right.as_str(), duel.win_probability), ("i0", "8 items", None));
-    // Those whom a file names.
+    // Opponents from a file.
     place.write("some.csv", "name\ni3\ni1\n");
     place.good("prefer explain m.riesz items.csv --left i0 --against some.csv -o some.json");
     let subset = saved_explanation(&place, "some.json");
     assert!((subset.values[0] - (separate.values[0] + separate.values[6]) / 2.0).abs() < 1e-12);
     let (words, _) = place.good("prefer explain m.riesz items.csv --left i0 --against some.csv");
     assert!(words.starts_with("i0 beats a random one of 2 others"), "{words}");
-    // Duels from the winners' side, whichever side the table has them on; ties do not count.
+    // Duels from the winners' side, on whichever side the table has them; ties do not count.
     place.write("won.csv", "winner,loser\ni0,i1\ni4,i5\n");
     place.write("turned.csv", "left,right,outcome\ni1,i0,right\ni4,i5,left\ni7,i2,tie\n");
     place.good("prefer explain m.riesz items.csv won.csv --mean left -o won.json");
@@ -351,7 +351,7 @@ fn means_over_duels_are_explanations() {
     assert_eq!(reversed.duels.as_ref().unwrap()[0].name(), "winners against losers");
     place.good("plot waterfall mean.json -o p.svg");
     assert!(place.read("p.svg").contains("Waterfall of i0 against 8 items"));
-    place.bad("prefer explain m.riesz items.csv all.csv --mean winner -o w.json", "nothing says who won");
+    place.bad("prefer explain m.riesz items.csv all.csv --mean winner -o w.json", "there are no outcomes");
     place.bad(
         "prefer explain m.riesz items.csv --left i0 --against all --game paired --covariance -o w.json",
         "is not kept",
@@ -381,7 +381,7 @@ fn duels_of_bags_average_over_members() {
         let mean: f64 = (0..4).map(|i| shares[i] * pairs.values[i * 3 + k]).sum();
         assert!((bags.values[k] - mean).abs() < 1e-12, "{k}");
     }
-    // What is predicted is what is explained, and how sure it is stands beside.
+    // The explained value is the prediction, with its standard deviation.
     let (table, _) = place.good("prefer predict b.riesz items.csv --members members.csv --left A --right B");
     let cells: Vec<f64> =
         table.lines().nth(1).unwrap().split(',').skip(2).map(|v| v.parse().unwrap()).collect();
@@ -395,12 +395,12 @@ fn duels_of_bags_average_over_members() {
     let (words, _) = place.good(why);
     assert!(words.starts_with("A beats B with probability 0."), "{words}");
     let fit = "prefer fit items.csv games.csv -o w.riesz --members";
-    place.bad(&format!("{fit} members.csv --ability"), "no ability of their own");
-    place.bad(&format!("{fit} items.csv"), "members have the columns 'bag' and 'item'");
+    place.bad(&format!("{fit} members.csv --ability"), "--members cannot be used with");
+    place.bad(&format!("{fit} items.csv"), "members needs the columns 'bag' and 'item'");
     place.write("m.csv", "bag,item\nA,i0\nB,x\n");
-    place.bad(&format!("{fit} m.csv"), "members name items that");
+    place.bad(&format!("{fit} m.csv"), "members include items that");
     place.write("m.csv", "bag,item\nA,i0\nB,i1\n");
-    place.bad(&format!("{fit} m.csv"), "duels name bags that");
+    place.bad(&format!("{fit} m.csv"), "duels include bags that");
     place.write("m.csv", "bag,item,weight\nA,i0,-1\n");
     place.bad(&format!("{fit} m.csv"), "weights are positive");
     place.bad(
@@ -412,7 +412,7 @@ fn duels_of_bags_average_over_members() {
 #[test]
 fn abilities_and_unseen_users_are_modelled() {
     let place = with_players();
-    // Thrifty judges prefer the lower numbers; p3 beats everybody whatever its number.
+    // Thrifty judges prefer the lower numbers; p3 beats everybody regardless of its number.
     let duel = |k: usize| {
         let (l, r) = players(k);
         let judge = ["ann", "bob"][k % 2];
@@ -430,7 +430,7 @@ fn abilities_and_unseen_users_are_modelled() {
     };
     let prediction = |who: &str| row(&format!("items.csv --left p0 --right p7 --context judge={who}"));
     assert!(prediction("ann")[0] > 0.5 && prediction("bob")[0] < -0.5);
-    // Whom the model has not met is between, and less sure; by a table too.
+    // The prediction for an unknown judge is between the others, with larger uncertainty; also from a table.
     let new = prediction("carla");
     assert!(
         new[0] < prediction("ann")[0]
@@ -440,7 +440,7 @@ fn abilities_and_unseen_users_are_modelled() {
     );
     place.write("ask.csv", "left,right,judge\np0,p7,dora\n");
     assert_eq!(row("items.csv ask.csv"), new);
-    // p3 is better than its number; one of the same number and another name is not.
+    // p3 is better than its number; another item with the same number is not.
     place.write("others.csv", "name,skill\np3,1\nstranger,1\np5,5\n");
     let known = row("others.csv --left p3 --right p5 --context judge=bob");
     let other = row("others.csv --left stranger --right p5 --context judge=bob");
@@ -452,11 +452,11 @@ fn abilities_and_unseen_users_are_modelled() {
     place.write("two.csv", "winner,loser\np0,p1\n");
     place.bad(
         "prefer fit named.csv two.csv --ability -o w.riesz",
-        "a column 'id', as the model would call its own",
+        "a column 'id', a name that the model needs itself",
     );
     place.bad(
         "prefer fit items.csv duels.csv --model linear --ability -o w.riesz",
-        "knows nothing of --home, --ability",
+        "cannot be used with --home, --ability",
     );
     place.good(
         "prefer evaluate items.csv duels.csv --ability --users judge --models utility,coin --repeats 2",
@@ -479,7 +479,7 @@ fn evaluation_splits_by_time_and_by_context() {
             "prefer evaluate items.csv dated.csv --ignore size --models generalised,coin --no-tuning {words}"
         ))
     };
-    // Dates and numbers alike; one split, so nothing varies.
+    // Dates behave like numbers; there is one split, so that nothing varies.
     let (by_day, err) = table("--split time=day");
     assert_eq!(by_day, table("--split time=week").0);
     assert!(
@@ -501,7 +501,7 @@ fn rankings_and_clusters_are_drawn() {
     let rank = "prefer rank items.csv duels.csv --ignore size --draws 100 --circles 3 --plot";
     place.good(&format!("{rank} ladder.svg -o ranks.csv"));
     let ladder = place.read("ladder.svg");
-    assert!((0..9).all(|i| ladder.contains(&format!(">i{i}</text>"))) && ladder.contains("circles of three"));
+    assert!((0..9).all(|i| ladder.contains(&format!(">i{i}</text>"))) && ladder.contains("cycles of three"));
     place.good(&format!("{rank} ladder.png --max-display 4 -o ranks.csv"));
     assert!(std::fs::read(place.path("ladder.png")).unwrap().starts_with(b"\x89PNG"));
     place.good(
@@ -518,7 +518,7 @@ fn rankings_and_clusters_are_drawn() {
     place.bad("prefer cluster items.csv duels.csv --plot m.txt", "ends in .svg or .png");
 }
 
-/// The numbers of a table's column.
+/// Returns the numbers of a table's column.
 fn column(table: &str, name: &str) -> Vec<f64> {
     let position = table.lines().next().unwrap().split(',').position(|title| title == name).unwrap();
     table.lines().skip(1).map(|line| line.split(',').nth(position).unwrap().parse().unwrap()).collect()
@@ -547,7 +547,7 @@ fn probabilities_with_a_margin_of_ties_lie_in_their_intervals() {
     let (other, _) = place.good("prefer predict m.riesz items.csv duels.csv");
     estimates_lie_in_their_intervals(&other);
     let values = |name: &str| column(&table, name);
-    // g is δ more than the log odds of a win, for all duels.
+    // g exceeds the log odds of a win by δ, for all duels.
     let margins: Vec<f64> = values("advantage").iter().zip(values("log_odds")).map(|(g, l)| g - l).collect();
     assert!(margins[0] > 0.5 && margins.iter().all(|m| (m - margins[0]).abs() < 1e-9), "{margins:?}");
     for ((low, high), (mean, sd)) in values("probability_low")
@@ -560,7 +560,7 @@ fn probabilities_with_a_margin_of_ties_lie_in_their_intervals() {
             (low - sigma(mean - 1.96 * sd)).abs() < 1e-4 && (high - sigma(mean + 1.96 * sd)).abs() < 1e-4
         );
     }
-    // The two sides and a tie are all there is.
+    // The probabilities of the two sides and a tie sum to 1.
     let (swapped, _) = place.good("prefer predict m.riesz items.csv --left p0 --right p7");
     let (forward, _) = place.good("prefer predict m.riesz items.csv --left p7 --right p0");
     let total = column(&forward, "probability")[0]
@@ -606,7 +606,7 @@ fn outcomes_are_read_in_all_notations() {
     place.write("d.csv", table(["left", "right", "tie"], false));
     let (expected, err) = place.good(&format!("{rank} --outcome end"));
     assert!(
-        err.contains("7 duels (3 pairs met), 3 items") && err.contains("nothing is known of items"),
+        err.contains("7 duels (3 pairs met), 3 items") && err.contains("the items have only names"),
         "{err}"
     );
     assert!(expected.starts_with("item,rank,rank_low,rank_high,utility") && expected.lines().count() == 4);
@@ -649,11 +649,11 @@ fn outcomes_are_read_in_all_notations() {
     place.write("d.csv", "one,other,end\nx,y,a\ny,x,tie\n");
     place.bad(
         &format!("{rank} --outcome end"),
-        "row 1 of column 'end' is 'a': the column's other cells do not say",
+        "row 1 of column 'end' is 'a': the column's other cells do not show",
     );
     place.bad("prefer rank d.csv --sides one,other --scores here", "two columns, separated by a comma");
     place.write("d.csv", table(["left", "right", "tie"], false));
-    place.bad("prefer cluster d.csv --sides one,other --outcome end", "these items have nothing but names");
+    place.bad("prefer cluster d.csv --sides one,other --outcome end", "these items have only names");
 }
 
 /// Seven wins to three: a difference of log(7/3), with a standard error of √(1/7 + 1/3).
@@ -676,7 +676,7 @@ fn counts_of_wins_equal_repeated_duels() {
     assert!((column(&table, "log_odds")[0] + advantage).abs() < 1e-9);
     estimates_lie_in_their_intervals(&table);
     place.write("new.csv", "left,right\nModel2,Model3\n");
-    place.bad("prefer predict a.riesz new.csv", "does not have: 'Model3'");
+    place.bad("prefer predict a.riesz new.csv", "lacks: 'Model3'");
     place.bad("prefer fit agg.csv --sides player_1,player_2 --wins wins_1 -o b.riesz", "two columns of wins");
 }
 
@@ -725,7 +725,7 @@ fn duels_without_an_outcome_are_dropped_on_request() {
     assert_eq!(saved_explanation(&place, "w.json").duels.unwrap()[0].name(), "winners against losers");
 }
 
-/// Options that could never succeed are not offered.
+/// Commands have no options that could never succeed.
 #[test]
 fn commands_offer_only_applicable_options() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Tables in every format: the kinds inferred for their columns, and the tables that are refused.
+//! Tables in every format: the inferred kinds of their columns, and refused tables.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::common::{Place, cells, texts};
 
-/// Every file of `tests/tables` is read or refused as `scripts/oracles/tables.py` expects it.
+/// Every file of `tests/tables` is read or refused as `scripts/oracles/tables.py` expects.
 #[test]
 fn every_table_of_the_corpus_is_read_or_refused_as_expected() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tables");
@@ -51,7 +51,7 @@ fn every_table_of_the_corpus_is_read_or_refused_as_expected() {
     }
 }
 
-/// Sixty rows of which the third column follows from the others.
+/// Returns sixty rows whose third column is a function of the others.
 fn rows(cell: impl Fn(usize) -> String) -> String {
     let row = |i: usize| format!("{},{},{}\n", (i * 37) % 60, cell(i), (i * 37) % 60 + i % 5);
     format!("a,b,y\n{}", (0..60).map(row).collect::<String>())
@@ -74,7 +74,7 @@ fn fits_are_the_same_however_numbers_are_written() {
         ("spaces.csv", "column 'b': separators of thousands are left out"),
     ] {
         assert!(fit(file).contains(remark), "{file}");
-        // New rows are told of, too.
+        // The remark is printed for new rows, too.
         let (predicted, err) = place.good(&format!("predict {file}.riesz {file}"));
         assert!(predicted == expected && err.contains(remark), "{file}: {err}");
         assert_eq!(place.good(&format!("predict {file}.riesz plain.csv")).0, expected);
@@ -196,7 +196,7 @@ fn missing_cells_can_be_compared() {
     assert!(p("x is missing") < 0.02 && p("c") < 0.02, "{out}");
     let (_, err) = place.good("compare before.csv after.csv --missing drop --permutations 20");
     assert!(err.contains("after.csv: 30 of 60 rows with missing cells were left out"), "{err}");
-    // Empty throughout in both.
+    // The column is empty in both tables.
     place.write("one.csv", "x,z\n,1\n,2\n,3\n");
     let (_, err) = place.good("compare one.csv one.csv --missing compare --permutations 20");
     assert!(err.contains("column 'x' has no values and is left out"), "{err}");
@@ -227,7 +227,7 @@ fn standard_input_is_read_in_any_format_and_once() {
     place.bad_with("compare - -", "a\n1\n2\n", "'-' is given twice");
 }
 
-/// Sixty rows whose second column is written by `cell`.
+/// Writes sixty rows whose second column is given by `cell`.
 fn written(place: &Place, file: &str, cell: impl Fn(usize) -> String) {
     place.write(file, rows(cell));
 }
@@ -243,11 +243,11 @@ fn units_of_the_training_data_are_kept_in_the_model() {
     for fit in ["--model svr", "--model krr --landmarks 20"] {
         place.good(&format!("fit kg.csv --target y {fit} -o kg.riesz"));
         assert!(place.good("inspect kg.riesz").0.contains("unit of b"));
-        place.bad("predict kg.riesz lb.csv", "has numbers in lb, and the model was fitted to numbers in kg");
-        place.bad("predict kg.riesz mixed.csv", "has numbers in kg and in lb: write all in one unit");
+        place.bad("predict kg.riesz lb.csv", "has numbers in lb, but the model was fitted to numbers in kg");
+        place.bad("predict kg.riesz mixed.csv", "has numbers in kg and in lb: write all numbers in one unit");
         place.bad(
             "explain kg.riesz kg.csv --background lb.csv",
-            "has numbers in lb, and the model was fitted",
+            "has numbers in lb, but the model was fitted",
         );
         let (expected, err) = place.good("predict kg.riesz kg.csv");
         assert!(!err.contains("without a unit"), "{err}");
@@ -258,10 +258,10 @@ fn units_of_the_training_data_are_kept_in_the_model() {
         place.bad("predict plain.riesz kg.csv", "the model was fitted to numbers without a unit");
         assert_eq!(place.good("predict plain.riesz kg.csv --column b=number").0, expected);
     }
-    // Files of one data set have the same units.
+    // Files of one data set must have the same units.
     place.bad(
         "fit kg.csv lb.csv --target y --landmarks 20 -o m.riesz",
-        "has numbers in lb, and the model was fitted",
+        "has numbers in lb, but the model was fitted",
     );
 }
 

@@ -7,8 +7,8 @@ use crate::common::{Place, cells, number, texts};
 
 const CITIES: [&str; 3] = ["Bern", "Oslo", "Rome"];
 
-/// Rows of an age, a city and a target, and a model of them whose kernel is known:
-/// `rbf(age, lengthscale=5) * categorical(city, similarity=0.3)`.
+/// Writes rows of an age, a city and a target, and a model with the kernel `rbf(age, lengthscale=5) *
+/// categorical(city, similarity=0.3)`.
 fn towns() -> Place {
     let place = Place::new();
     let row = |i: usize| format!("{},{},{}\n", 20 + i * i % 17, CITIES[i * i % 7 % 3], i % 7);
@@ -20,8 +20,8 @@ fn towns() -> Place {
     place
 }
 
-/// The game of dropped features, by its definition: age's factor or 1, times the similarity of a city that is
-/// none of them, or 1.
+/// Returns the value in the functional game, by its definition: age's factor or 1, times the similarity of an
+/// unseen city, or 1.
 fn game(model: &KernelExpansion, age: f64, has_age: bool, has_city: bool) -> f64 {
     let part = |i: usize| {
         let near = (-(age - model.support_points.get(i, 0)).powi(2) / 50.0).exp();
@@ -52,7 +52,7 @@ fn unseen_categories_are_none_of_the_known_ones() {
     }
     let saved =
         riesz::format::model::from_bytes(&std::fs::read(place.path("m.riesz")).unwrap()).unwrap().model;
-    let message = "new.csv: 3 cells of column 'city' taken for none of the known categories (Paris, Lima)";
+    let message = "new.csv: 3 cells of column 'city' treated as a new category (Paris, Lima)";
     let (predicted, err) = place.good("predict m.riesz new.csv --unseen none");
     assert!(err.contains(&format!("note: {message}")), "{err}");
     let (_, err) = place.good("explain m.riesz new.csv --unseen none -o e.json");
@@ -71,12 +71,12 @@ fn unseen_categories_are_none_of_the_known_ones() {
         }
         assert_eq!(explanation.data.columns()[1].format(explanation.data.get(i, 1)), "(unseen)");
     }
-    // Rows without such cells are what they are without the option, and nothing is said of them.
+    // Rows without such cells have the same values as without the option, and no note.
     place.write("old.csv", "city,age\nBern,22\nRome,31\n");
     let (plain, _) = place.good("explain m.riesz old.csv");
     let (open, err) = place.good("explain m.riesz old.csv --unseen none");
     assert!(plain == open && !err.contains("categor"), "{err}");
-    // Files and pages say it too; so do tables that have a place for it.
+    // Files and pages contain the note too, and so do tables with a place for it.
     place.good("explain m.riesz new.csv --unseen none -o e.parquet");
     assert!(place.good("inspect e.parquet").0.contains(message));
     for words in ["m.riesz new.csv --unseen none", "e.json"] {
@@ -84,7 +84,7 @@ fn unseen_categories_are_none_of_the_known_ones() {
         let page = place.read("r.html");
         assert!(page.contains("3 cells of column") && page.contains("(unseen)"), "{words}");
     }
-    place.bad("report e.json --unseen none -o r.html", "has no use for --unseen");
+    place.bad("report e.json --unseen none -o r.html", "does not use --unseen");
 }
 
 #[test]
@@ -146,8 +146,8 @@ fn missing_cells_are_filled_in_on_request() {
     }
     place.good("explain m.riesz new.csv --missing impute -o e.json");
     assert!(fact(&explained(&place, "e.json"), "missing cells")[0].contains("2 cells of column 'city'"));
-    place.bad("report e.json --missing impute -o r.html", "has no use for --missing");
-    // What is there and is no number is no missing cell.
+    place.bad("report e.json --missing impute -o r.html", "does not use --missing");
+    // A cell that is not a number is not a missing cell.
     place.write("bad.csv", "age,city\n22,Bern\ninf,Bern\n");
     place.bad(
         "predict m.riesz bad.csv --missing impute",
@@ -155,7 +155,7 @@ fn missing_cells_are_filled_in_on_request() {
     );
     place.write("bad.csv", "age,city\nold,Bern\n");
     place.bad("predict m.riesz bad.csv --missing impute", "is 'old', which is not a number");
-    // Training goes by what is there.
+    // A fit is refused if cells are missing.
     place.write("hole.csv", "age,city,y\n22,Bern,1\n,Rome,2\n");
     let err = place.bad("fit hole.csv --target y -o n.riesz", "row 2 (line 3) of column 'age' is empty");
     assert!(err.contains("--missing drop") && !err.contains("impute"), "{err}");
@@ -223,7 +223,7 @@ fn programs_take_some_columns_and_have_pages() {
     );
     let table = cells(&out);
     assert_eq!(table[0][5..], ["a, cm", "b"]);
-    // An additive program gives each column what it adds less its mean.
+    // For an additive program, each column's value is its term minus the term's mean.
     let mean = |function: &dyn Fn(f64, f64) -> f64| {
         (0..9).map(|i| function((i * i % 11) as f64, (i % 5) as f64)).sum::<f64>() / 9.0
     };
@@ -241,18 +241,18 @@ fn programs_take_some_columns_and_have_pages() {
     let page = place.read("direct.html");
     assert!(page.contains("a program") && page.contains("NF != 2") && page.contains("SHA-256"));
     for (args, culprit) in [
-        (&["report", program, "-o", "r.html"][..], "is a program: say which rows to explain, after it"),
+        (&["report", program, "-o", "r.html"][..], "is a program: give a table of rows to explain after it"),
         (
             &["report", program, "rows.csv", "--background", "bg.csv", "--ignore", "z", "-o", "r.html"],
             "there is no column 'z'",
         ),
         (
             &["explain", program, "rows.csv", "--background", "bg.csv", "--ignore", "a, cm,b,y"],
-            "no column is left to ask the program about",
+            "no column is left as an input of the program",
         ),
         (
             &["explain", program, "bg.csv", "--background", "bg.csv", "--unseen", "none"],
-            "--unseen none takes a model that knows its categories",
+            "--unseen none needs a model, which lists its categories",
         ),
     ] {
         let (code, _, err) = run(&place, args);
@@ -261,12 +261,12 @@ fn programs_take_some_columns_and_have_pages() {
     place.good("fit bg.csv --target y --ridge 1 -o m.riesz");
     place.bad(
         "explain m.riesz bg.csv --ignore b",
-        "--ignore says which columns of the background a program is not asked about",
+        "--ignore names background columns that are no inputs of a program",
     );
-    place.bad("report e.json --ignore b -o r.html", "has no use for --ignore");
+    place.bad("report e.json --ignore b -o r.html", "does not use --ignore");
 }
 
-/// The data that the page's script reads, as JSON.
+/// Returns the data that the page's script reads, as JSON.
 fn data(place: &Place, page: &str) -> serde_json::Value {
     let page = place.read(page);
     let from = page.find("{\"base\"").or_else(|| page.find("{\"columns\"")).unwrap();
@@ -291,14 +291,14 @@ fn pages_of_saved_explanations_show_classes_and_probabilities() {
             let (saved, direct) = (data(&place, "saved.html"), data(&place, "direct.html"));
             assert_eq!(saved, direct, "{model} {table}");
             assert!(saved["decisions"]["classes"].is_array(), "{model} {table}");
-            let heading = "What is explained: the ";
+            let heading = "Explained output: the ";
             let lines = |page: &str| {
                 place.read(page).lines().filter(|l| l.contains(heading)).map(String::from).collect::<Vec<_>>()
             };
             assert!(!lines("saved.html").is_empty() && lines("saved.html") == lines("direct.html"));
         }
     }
-    // The class is that which 'predict' says; more rows than are taken at a time are put together.
+    // The class is the one that `predict` prints; more rows than one chunk are combined.
     place.good("fit two.csv --target buys --model klr --ridge 1 -o c.riesz");
     let many_rows = (0..9000).map(|i| format!("{},{}\n", 20 + i % 18, CITIES[i % 3])).collect::<String>();
     place.write("many.csv", format!("age,city\n{many_rows}"));
@@ -314,13 +314,13 @@ fn pages_of_saved_explanations_show_classes_and_probabilities() {
             (probabilities[i], &decisions.classes[decisions.chosen.as_ref().unwrap()[i]])
         );
     }
-    // A regression decides nothing.
+    // A regression has no decisions.
     place.good("explain m.riesz train.csv -o e.json");
     assert!(explained(&place, "e.json").decisions.is_none() && !place.read("e.json").contains("decisions"));
 }
 
-/// Columns are matched by name in any order, and others are ignored. LIBSVM files leave zeros out, so that
-/// for them further columns named by number are features; the Python tests check the same.
+/// Columns are matched by name in any order, and others are ignored. LIBSVM files omit zeros, so that for
+/// them further numbered columns are features; the Python tests check the same.
 #[test]
 fn columns_that_the_model_does_not_know_are_left_out() {
     let place = towns();

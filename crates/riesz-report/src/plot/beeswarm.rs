@@ -1,108 +1,117 @@
-//! One dot for each row and player: the value across, the feature value in colour.
+//! A plot with one dot for each row and player: the value on the horizontal axis, the feature value as
+//! colour.
 
 use super::*;
+use crate::svg::coordinate;
 
-/// One dot a row and player: value across, feature value in colour.
+/// One dot for each row and player: value on the axis, feature value as colour.
 pub(super) static PLOT: Plot = Plot {
     name: "beeswarm",
-    help: "One dot a row and player: value across, feature value in colour",
+    help: "One dot for each row and player: value on the axis, feature value as colour",
     shows: Shows::Everything,
     draw,
 };
 
-fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
-    let (width, n, o) = (options.width as f64, e.rows(), options.output);
-    let (named, omitted) = shown(e.ranking(o), options.max_display);
-    let mut lines: Vec<(Option<usize>, String, Vec<f64>)> = named
-        .iter()
-        .map(|&j| (Some(j), e.set_name(j), (0..n).map(|i| e.row_values(i, o)[j]).collect()))
-        .collect();
-    if !omitted.is_empty() {
-        let sum = |i| omitted.iter().map(|&j| e.row_values(i, o)[j]).sum();
-        lines.push((None, rest_label(e, omitted.len()), (0..n).map(sum).collect()));
+/// Height of a line in pixels.
+const PITCH: f64 = 34.0;
+
+/// The dots of a line.
+struct Dots<'e> {
+    line: PlayerLine,
+    values: Vec<f64>,
+    colours: Option<Colours<'e>>,
+    /// Half of the interval of each dot, if there are few rows.
+    reaches: Vec<Option<f64>>,
+}
+
+impl<'e> Dots<'e> {
+    fn new(e: &'e Explanation, o: usize, line: PlayerLine) -> Self {
+        Self {
+            values: (0..e.rows()).map(|i| line.sum(e.row_values(i, o))).collect(),
+            colours: line.player.and_then(|j| Colours::for_player(e, j)),
+            reaches: (0..dot_intervals(e).0).map(|i| reach(e, i, o, &line.sets)).collect(),
+            line,
+        }
     }
-    let colours: Vec<Option<Colours<'_>>> =
-        lines.iter().map(|(player, ..)| player.and_then(|j| Colours::for_player(e, j))).collect();
-    let numbers = colours.iter().flatten().any(|c| c.names().is_empty());
-    let labels = lines.iter().zip(&colours).flat_map(|(line, colours)| {
-        let names = colours.as_ref().map_or(&[][..], Colours::names);
-        // A line of levels is as wide as they are, with their dots and spaces.
-        let levels: String = names.iter().map(|(_, name)| format!("{name}oooo")).collect();
-        [line.1.clone(), levels]
-    });
-    let room = label_room(&labels.collect::<Vec<_>>(), width);
-    let (pitch, top) = (34.0, 10.0);
-    let bottom = top + pitch * lines.len() as f64;
-    // Half of the interval of each dot, where they are few.
-    let with_intervals = if n <= MAX_ROWS_WITH_INTERVALS { n } else { 0 };
-    let reach_of = |player: &Option<usize>, i: usize| match player {
-        Some(j) => reach(e, i, o, &[*j]),
-        None => reach(e, i, o, &omitted),
-    };
-    let reaches: Vec<Vec<Option<f64>>> =
-        lines.iter().map(|(player, ..)| (0..with_intervals).map(|i| reach_of(player, i)).collect()).collect();
-    let whiskers = lines.iter().zip(&reaches).flat_map(|(line, reaches)| {
-        line.2.iter().zip(reaches).filter_map(|(v, reach)| Some([v - (*reach)?, v + (*reach)?])).flatten()
-    });
-    let extent = lines.iter().flat_map(|l| l.2.iter().copied()).chain([0.0]).chain(whiskers);
-    let scale = Scale::covering(extent, room + 22.0, width - 64.0);
-    let mut canvas = Canvas::new(options.theme);
-    let intervals = if with_intervals > 0 { interval_label(e) } else { "" };
-    x_axis(&mut canvas, scale, top, bottom, &(value_name(e, o) + intervals));
-    let zero = scale.pixel(0.0);
-    canvas.line((zero, top), (zero, bottom), Paint::Muted, false);
-    let diameter = if n > 1000 { 3.4 } else { 4.6 };
-    for (k, (player, name, values)) in lines.iter().enumerate() {
-        let y = top + pitch * (k as f64 + 0.5);
-        if let Some(j) = player {
-            canvas.open_player(*j);
+
+    /// The names of the colours of levels.
+    fn levels(&self) -> &[(Paint, String)] {
+        self.colours.as_ref().map_or(&[][..], Colours::names)
+    }
+
+    /// The ends of the whiskers.
+    fn whiskers(&self) -> impl Iterator<Item = f64> {
+        let dots = self.values.iter().zip(&self.reaches);
+        dots.filter_map(|(v, reach)| Some([v - (*reach)?, v + (*reach)?])).flatten()
+    }
+
+    /// Draws the line with its middle at `y`.
+    fn draw(&self, canvas: &mut Canvas, y: f64, room: f64, scale: Scale) {
+        if let Some(j) = self.line.player {
+            canvas.open_player(j);
         }
-        canvas.rect(0.0, y - pitch / 2.0, room + 18.0, pitch, Paint::Paper, 1.0);
-        let names = colours[k].as_ref().map_or(&[][..], Colours::names);
-        if names.is_empty() {
-            canvas.text((room + 14.0, y), name, Anchor::End, Paint::Ink, room);
+        canvas.rect(0.0, y - PITCH / 2.0, room + 18.0, PITCH, Paint::Paper, 1.0);
+        if self.levels().is_empty() {
+            canvas.text((room + 14.0, y), &self.line.name, Anchor::End, Paint::Ink, room);
         } else {
-            canvas.text((room + 14.0, y - 7.0), name, Anchor::End, Paint::Ink, room);
-            legend_line(&mut canvas, (room + 14.0, y + 8.0), names, room);
+            canvas.text((room + 14.0, y - 7.0), &self.line.name, Anchor::End, Paint::Ink, room);
+            legend_line(canvas, (room + 14.0, y + 8.0), self.levels(), room);
         }
-        let offsets = swarm(values, scale, diameter, pitch * 0.84);
-        let dots: Vec<(f64, f64, Paint)> = (0..n)
+        let diameter = if self.values.len() > 1000 { 3.4 } else { 4.6 };
+        let offsets = swarm(&self.values, scale, diameter, PITCH * 0.84);
+        let dots: Vec<(f64, f64, Paint)> = (0..self.values.len())
             .map(|i| {
-                let paint = colours[k].as_ref().map_or(Paint::Neutral, |c| c.paint(i));
-                (scale.pixel(values[i]), y + offsets[i], paint)
+                let paint = self.colours.as_ref().map_or(Paint::Neutral, |c| c.paint(i));
+                (scale.pixel(self.values[i]), y + offsets[i], paint)
             })
             .collect();
-        let rules = dots.iter().zip(values).zip(&reaches[k]).filter_map(|((dot, v), reach)| {
+        let rules = dots.iter().zip(&self.values).zip(&self.reaches).filter_map(|((dot, v), reach)| {
             let reach = (*reach)?;
             Some([(scale.pixel(v - reach), dot.1), (scale.pixel(v + reach), dot.1)])
         });
         canvas.rules(&rules.collect::<Vec<_>>(), Paint::Neutral, 0.4);
         canvas.dots(&dots, diameter);
-        if player.is_some() {
+        if self.line.player.is_some() {
             canvas.close();
         }
     }
-    let high = (top + 200.0).min(bottom);
-    // Of duels feature values are differences.
-    let colour_name = if e.duels.is_some() { "left − right" } else { "Feature value" };
-    if numbers {
-        colour_bar(
-            &mut canvas,
-            (width - 50.0, 44.0),
-            (top, high.max(top + 30.0)),
-            ["Low", "High"],
-            colour_name,
-        );
+}
+
+fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
+    let (width, n, o) = (options.width as f64, e.rows(), options.output);
+    let lines = PlayerLine::list(e, e.ranking(o), options.max_display).into_iter();
+    let lines: Vec<Dots<'_>> = lines.map(|line| Dots::new(e, o, line)).collect();
+    // Each level in the line of levels needs room for its dot and spaces too.
+    let levels = |line: &Dots<'_>| line.levels().iter().map(|(_, name)| format!("{name}oooo")).collect();
+    let room = label_room(lines.iter().flat_map(|line| [line.line.name.clone(), levels(line)]), width);
+    let top = 10.0;
+    let bottom = top + PITCH * lines.len() as f64;
+    let values = lines.iter().flat_map(|line| line.values.iter().copied());
+    let extent = values.chain([0.0]).chain(lines.iter().flat_map(Dots::whiskers));
+    let scale = Scale::covering(extent, room + 22.0, width - 64.0);
+    let mut canvas = Canvas::new(options.theme);
+    x_axis(&mut canvas, scale, top, bottom, &(value_name(e, o) + dot_intervals(e).1));
+    let zero = scale.pixel(0.0);
+    canvas.line((zero, top), (zero, bottom), Paint::Muted, false);
+    for (k, line) in lines.iter().enumerate() {
+        line.draw(&mut canvas, top + PITCH * (k as f64 + 0.5), room, scale);
     }
-    let names: Vec<String> = named.iter().take(3).map(|&j| e.set_name(j)).collect();
+    if lines.iter().filter_map(|line| line.colours.as_ref()).any(|c| c.names().is_empty()) {
+        let high = (top + 200.0).min(bottom).max(top + 30.0);
+        // The feature values of duels are differences.
+        let name = if e.duels.is_some() { "left − right" } else { "Feature value" };
+        colour_bar(&mut canvas, (width - 50.0, 44.0), (top, high), ["Low", "High"], name);
+    }
+    let names = lines.iter().filter(|line| line.line.player.is_some()).map(|line| &line.line.name[..]);
+    let names: Vec<&str> = names.take(3).collect();
     let [_, plural] = e.row_words();
     let about = format!(
-        "One dot for each of {n} {plural} and each feature: to the right it raises the model’s output, to \
-         the left it lowers it; orange dots are high feature values, blue dots low ones, and categories have \
-         colours of their own. Most important: {}.",
+        "One dot for each of {n} {plural} and each feature: dots to the right raise the model’s output, dots \
+         to the left lower it. Orange dots are high feature values, blue dots low ones, and each category \
+         has its own colour. Most important: {}.",
         names.join(", ")
     );
-    // Where the axis lies, for pages that show the row under the pointer.
+    // The position of the axis, for pages that show the row under the pointer.
     let axis = format!(
         " data-lo=\"{:e}\" data-hi=\"{:e}\" data-from=\"{}\" data-to=\"{}\"",
         scale.lo,
@@ -110,17 +119,12 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         coordinate(scale.from),
         coordinate(scale.to)
     );
-    canvas.finish(
-        width,
-        bottom + 42.0,
-        &format!("{} of all {plural}", capital(&e.index.names())),
-        &about,
-        &axis,
-    )
+    let title = format!("{} of all {plural}", capital(&e.index.names()));
+    canvas.finish(width, bottom + 42.0, &title, &about, &axis)
 }
 
-/// Offsets from the middle line: points in the same narrow bin are stacked alternately above and below it,
-/// squeezed to `height` if one stack is taller.
+/// Vertical offsets of the dots from the middle line. Dots in the same narrow bin are stacked alternately
+/// above and below the line, and squeezed to `height` if a stack is taller.
 fn swarm(values: &[f64], scale: Scale, diameter: f64, height: f64) -> Vec<f64> {
     let bin_of = |v: f64| ((scale.pixel(v) - scale.from) / (diameter * 0.6)).floor() as i64;
     let mut stacks = std::collections::BTreeMap::<i64, Vec<usize>>::new();
@@ -138,5 +142,3 @@ fn swarm(values: &[f64], scale: Scale, diameter: f64, height: f64) -> Vec<f64> {
     }
     offsets
 }
-
-use crate::svg::coordinate;

@@ -1,4 +1,4 @@
-//! A causal graph in layers: causes before their effects, hidden common causes as dashed arcs.
+//! A causal graph drawn in layers. Causes are before their effects, and dashed arcs are hidden common causes.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ fn role(identification: &Identification, graph: &Graph, name: &str) -> (Paint, &
     }
 }
 
-/// The roles of a graph's variables with their colours, each once.
+/// The roles of a graph's variables with their colours, without repetitions.
 fn roles(graph: &Graph, identification: &Identification) -> Vec<(Paint, String)> {
     let mut entries: Vec<(Paint, String)> = Vec::new();
     for name in graph.variables() {
@@ -45,13 +45,13 @@ fn roles(graph: &Graph, identification: &Identification) -> Vec<(Paint, String)>
     entries
 }
 
-/// A place in a layer: a variable, or where an arrow passes.
+/// A place in a layer for a variable, or for an arrow that passes the layer.
 struct Slot {
     layer: usize,
     variable: Option<usize>,
 }
 
-/// Slots, their order by layer, and arrows as lists of slots from cause to effect.
+/// The slots, their order in each layer, and arrows as lists of slots from cause to effect.
 struct Layout {
     slots: Vec<Slot>,
     layers: Vec<Vec<usize>>,
@@ -63,13 +63,13 @@ fn layout(graph: &Graph) -> Layout {
     let places: BTreeMap<&str, usize> = names.iter().enumerate().map(|(v, name)| (&name[..], v)).collect();
     let arrows: Vec<(usize, usize)> = graph.arrows().iter().map(|(a, b)| (places[a], places[b])).collect();
     let mut layer = vec![0; names.len()];
-    // A longest path has no more arrows than there are variables.
+    // The longest path has fewer arrows than the graph has variables.
     for _ in 0..names.len() {
         for &(a, b) in &arrows {
             layer[b] = layer[b].max(layer[a] + 1);
         }
     }
-    // Causes stand right before the first of their effects.
+    // Causes move to the layer right before the first of their effects.
     for _ in 0..names.len() {
         for v in 0..names.len() {
             if let Some(first) = arrows.iter().filter(|(a, _)| *a == v).map(|(_, b)| layer[*b]).min() {
@@ -94,7 +94,7 @@ fn layout(graph: &Graph) -> Layout {
     let deepest = slots.iter().map(|slot| slot.layer).max().unwrap_or(0);
     let mut layers: Vec<Vec<usize>> = vec![Vec::new(); deepest + 1];
     slots.iter().enumerate().for_each(|(s, slot)| layers[slot.layer].push(s));
-    // Each slot goes to the mean place of its neighbours, back and forth, which undoes most crossings.
+    // Sweeps back and forth move each slot to the mean place of its neighbours, which undoes most crossings.
     let mut neighbours = vec![Vec::new(); slots.len()];
     for way in &arrows {
         for pair in way.windows(2) {
@@ -128,84 +128,109 @@ fn layout(graph: &Graph) -> Layout {
     Layout { slots, layers, arrows }
 }
 
-pub(super) fn draw(graph: &Graph, identification: &Identification, options: &PlotOptions) -> Svg {
-    let (width, names) = (options.width as f64, graph.variables());
-    let Layout { slots, layers, arrows } = layout(graph);
-    // A narrow picture goes from top to bottom.
-    let down = width < 480.0;
-    let widest = layers.iter().map(Vec::len).max().unwrap_or(1) as f64;
-    let deep = layers.len() as f64;
-    let keys = roles(graph, identification);
-    let top = 16.0 + 18.0 * legend_breaks(&keys, width - 16.0).len() as f64;
-    let height = if down { 74.0 * deep } else { (58.0 * widest).max(120.0) };
-    let room = if down { width / widest } else { width / deep } - if down { 12.0 } else { 44.0 };
-    let mut centres = vec![(0.0, 0.0); slots.len()];
-    for (l, layer) in layers.iter().enumerate() {
-        for (k, &s) in layer.iter().enumerate() {
-            let along = (l as f64 + 0.5) / deep;
-            let across = (k as f64 + 0.5) / layer.len() as f64;
-            centres[s] = if down {
-                (across * width, top + along * height)
-            } else {
-                (along * width, top + across * height)
-            };
+/// The places of the slots in the picture.
+struct Boxes {
+    centres: Vec<(f64, f64)>,
+    /// Half of the width of each slot's box; 0 for slots without a variable.
+    half_width: Vec<f64>,
+}
+
+impl Boxes {
+    /// Places the layers in a field of this size below `top`, from left to right or `down`.
+    fn new(layout: &Layout, names: &[String], (width, height): (f64, f64), top: f64, down: bool) -> Self {
+        let mut centres = vec![(0.0, 0.0); layout.slots.len()];
+        let widest = layout.layers.iter().map(Vec::len).max().unwrap_or(1) as f64;
+        let deep = layout.layers.len() as f64;
+        for (l, layer) in layout.layers.iter().enumerate() {
+            for (k, &s) in layer.iter().enumerate() {
+                let along = (l as f64 + 0.5) / deep;
+                let across = (k as f64 + 0.5) / layer.len() as f64;
+                centres[s] = if down {
+                    (across * width, top + along * height)
+                } else {
+                    (along * width, top + across * height)
+                };
+            }
         }
+        let room = if down { width / widest } else { width / deep } - if down { 12.0 } else { 44.0 };
+        let box_width = |v: usize| (format::text_width(&names[v], FONT) + 18.0).min(room.max(40.0));
+        let half_width = |slot: &Slot| slot.variable.map_or(0.0, |v| box_width(v) / 2.0);
+        Self { centres, half_width: layout.slots.iter().map(half_width).collect() }
     }
-    let half_width: Vec<f64> = slots
-        .iter()
-        .map(|slot| {
-            slot.variable
-                .map_or(0.0, |v| (format::text_width(&names[v], FONT) + 18.0).min(room.max(40.0)) / 2.0)
-        })
-        .collect();
-    // Where a line towards `to` leaves the box of a slot.
-    let border = |s: usize, to: (f64, f64)| {
-        let (x, y) = centres[s];
+
+    /// The point at which a line towards `to` leaves the box of a slot.
+    fn border(&self, s: usize, to: (f64, f64)) -> (f64, f64) {
+        let ((x, y), half_width) = (self.centres[s], self.half_width[s]);
         let (dx, dy) = (to.0 - x, to.1 - y);
-        if half_width[s] == 0.0 || (dx == 0.0 && dy == 0.0) {
+        if half_width == 0.0 || (dx == 0.0 && dy == 0.0) {
             return (x, y);
         }
-        let ratio = ((half_width[s] + 3.0) / dx.abs().max(1e-9)).min((BOX / 2.0 + 3.0) / dy.abs().max(1e-9));
+        let ratio = ((half_width + 3.0) / dx.abs().max(1e-9)).min((BOX / 2.0 + 3.0) / dy.abs().max(1e-9));
         (x + dx * ratio.min(1.0), y + dy * ratio.min(1.0))
-    };
-    let mut canvas = Canvas::new(options.theme);
-    for way in &arrows {
-        let mut points: Vec<(f64, f64)> = way.iter().map(|&s| centres[s]).collect();
-        let end = points.len() - 1;
-        points[0] = border(way[0], points[1]);
-        points[end] = border(way[end], points[end - 1]);
-        canvas.stroke_path(&points, Paint::Muted, false);
-        head(&mut canvas, points[end - 1], points[end]);
     }
-    let places: BTreeMap<&str, usize> = names.iter().enumerate().map(|(v, name)| (&name[..], v)).collect();
-    for (a, b) in graph.confounded() {
-        let (a, b) = (places[a], places[b]);
-        let (from, to) = (centres[a], centres[b]);
+
+    /// Draws an arrow through slots.
+    fn draw_arrow(&self, canvas: &mut Canvas, way: &[usize]) {
+        let mut points: Vec<(f64, f64)> = way.iter().map(|&s| self.centres[s]).collect();
+        let end = points.len() - 1;
+        points[0] = self.border(way[0], points[1]);
+        points[end] = self.border(way[end], points[end - 1]);
+        canvas.stroke_path(&points, Paint::Muted, false);
+        head(canvas, points[end - 1], points[end]);
+    }
+
+    /// Draws the arc of a hidden common cause of `a` and `b`, which stays below `ceiling`.
+    fn draw_arc(&self, canvas: &mut Canvas, (a, b): (usize, usize), ceiling: f64) {
+        let (from, to) = (self.centres[a], self.centres[b]);
         let (dx, dy) = (to.0 - from.0, to.1 - from.1);
-        // Beside the straight way, where an arrow may be.
+        // The arc passes beside the straight line, where an arrow may be.
         let middle = ((from.0 + to.0) / 2.0 + 0.28 * dy, (from.1 + to.1) / 2.0 - 0.28 * dx.abs());
-        let (start, end) = (border(a, middle), border(b, middle));
+        let (start, end) = (self.border(a, middle), self.border(b, middle));
         let arc: Vec<(f64, f64)> = (0..=24)
             .map(|k| {
                 let t = f64::from(k) / 24.0;
                 let weights = [(1.0 - t) * (1.0 - t), 2.0 * t * (1.0 - t), t * t];
                 let mix = |p: [f64; 3]| p.iter().zip(weights).map(|(p, weight)| p * weight).sum::<f64>();
                 let y: f64 = mix([start.1, middle.1, end.1]);
-                (mix([start.0, middle.0, end.0]), y.max(top - 8.0))
+                (mix([start.0, middle.0, end.0]), y.max(ceiling))
             })
             .collect();
         canvas.stroke_path(&arc, Paint::Muted, true);
-        head(&mut canvas, arc[1], arc[0]);
-        head(&mut canvas, arc[23], arc[24]);
+        head(canvas, arc[1], arc[0]);
+        head(canvas, arc[23], arc[24]);
     }
-    for (s, slot) in slots.iter().enumerate() {
-        let Some(v) = slot.variable else { continue };
-        let ((x, y), (paint, _)) = (centres[s], role(identification, graph, &names[v]));
-        canvas.rect(x - half_width[s], y - BOX / 2.0, 2.0 * half_width[s], BOX, Paint::Paper, 1.0);
-        canvas.rect(x - half_width[s], y - BOX / 2.0, 2.0 * half_width[s], BOX, paint, 0.22);
-        canvas.rect(x - half_width[s], y + BOX / 2.0 - 2.5, 2.0 * half_width[s], 2.5, paint, 1.0);
-        let shown = format::shorten(&names[v], FONT, 2.0 * half_width[s] - 8.0);
-        canvas.text_on((x, y - 1.0), &shown);
+
+    fn draw_box(&self, canvas: &mut Canvas, s: usize, name: &str, paint: Paint) {
+        let ((x, y), half_width) = (self.centres[s], self.half_width[s]);
+        let (left, width) = (x - half_width, 2.0 * half_width);
+        canvas.rect(left, y - BOX / 2.0, width, BOX, Paint::Paper, 1.0);
+        canvas.rect(left, y - BOX / 2.0, width, BOX, paint, 0.22);
+        canvas.rect(left, y + BOX / 2.0 - 2.5, width, 2.5, paint, 1.0);
+        canvas.text_on((x, y - 1.0), &format::shorten(name, FONT, width - 8.0));
+    }
+}
+
+pub(super) fn draw(graph: &Graph, identification: &Identification, options: &PlotOptions) -> Svg {
+    let (width, names, layout) = (options.width as f64, graph.variables(), layout(graph));
+    // A narrow picture goes from top to bottom.
+    let down = width < 480.0;
+    let widest = layout.layers.iter().map(Vec::len).max().unwrap_or(1) as f64;
+    let keys = roles(graph, identification);
+    let top = 16.0 + 18.0 * legend_breaks(&keys, width - 16.0).len() as f64;
+    let height = if down { 74.0 * layout.layers.len() as f64 } else { (58.0 * widest).max(120.0) };
+    let boxes = Boxes::new(&layout, names, (width, height), top, down);
+    let mut canvas = Canvas::new(options.theme);
+    for way in &layout.arrows {
+        boxes.draw_arrow(&mut canvas, way);
+    }
+    let places: BTreeMap<&str, usize> = names.iter().enumerate().map(|(v, name)| (&name[..], v)).collect();
+    for (a, b) in graph.confounded() {
+        boxes.draw_arc(&mut canvas, (places[a], places[b]), top - 8.0);
+    }
+    for (s, slot) in layout.slots.iter().enumerate() {
+        if let Some(v) = slot.variable {
+            boxes.draw_box(&mut canvas, s, &names[v], role(identification, graph, &names[v]).0);
+        }
     }
     legend_lines(&mut canvas, (width - 8.0, top - 23.0), &keys, width - 16.0);
     let hidden = if graph.confounded().is_empty() { "" } else { "; dashed where a common cause is hidden" };
@@ -213,14 +238,6 @@ pub(super) fn draw(graph: &Graph, identification: &Identification, options: &Plo
     canvas.finish(width, top + height + 8.0, "Causal graph", &about, "")
 }
 
-/// The head of an arrow.
 fn head(canvas: &mut Canvas, from: (f64, f64), to: (f64, f64)) {
-    let (dx, dy) = (to.0 - from.0, to.1 - from.1);
-    let length = dx.hypot(dy).max(1e-9);
-    let (ux, uy) = (dx / length, dy / length);
-    let back = (to.0 - 8.0 * ux, to.1 - 8.0 * uy);
-    canvas.polygon(
-        &[to, (back.0 - 3.5 * uy, back.1 + 3.5 * ux), (back.0 + 3.5 * uy, back.1 - 3.5 * ux)],
-        Paint::Muted,
-    );
+    arrow_head(canvas, [from, to], [8.0, 3.5], Paint::Muted);
 }

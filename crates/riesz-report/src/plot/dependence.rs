@@ -1,4 +1,4 @@
-//! One player's value against its feature's value.
+//! A scatter plot of one player's values against its feature's values.
 
 use super::*;
 
@@ -21,52 +21,32 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         None => e.row_numbers.iter().map(|&i| i as f64).collect(),
     };
     let levels = column.and_then(|j| match &e.data.columns()[j].kind {
-        ColumnKind::Categorical { levels } => Some(levels),
+        ColumnKind::Categorical { levels } => Some(&levels[..]),
         ColumnKind::Numeric => None,
     });
     let (left, right, top, bottom) = (72.0, width - 66.0, 12.0, 330.0);
-    let x_scale = match levels {
-        Some(levels) => Scale { lo: -0.5, hi: levels.len().max(1) as f64 - 0.5, from: left, to: right },
-        None => Scale::covering(xs.iter().copied(), left, right),
-    };
-    // Half of the interval of each dot, where they are few.
-    let with_intervals = if n <= MAX_ROWS_WITH_INTERVALS { n } else { 0 };
+    let x_scale = Scale::for_column(levels, &xs, left, right);
+    // Half of the interval of each dot, if there are few rows.
+    let (with_intervals, intervals) = dot_intervals(e);
     let reaches: Vec<f64> = (0..with_intervals).map_while(|i| reach(e, i, o, &[player])).collect();
     let whiskers = || values.iter().zip(&reaches).map(|(v, reach)| [v - reach, v + reach]);
     let y_scale = Scale::covering(values.iter().copied().chain(whiskers().flatten()), bottom, top);
     let mut canvas = Canvas::new(options.theme);
     let [singular, plural] = e.row_words();
     let axis_name = match column {
-        // Of duels it is the difference of both items.
+        // The column of a duel is the difference between both items.
         Some(j) if e.duels.is_some() => e.data.columns()[j].name.clone(),
         Some(_) => name.clone(),
         None => match e.set_columns(player).len() {
             0 => format!("{singular} (the explanation has no feature values)"),
-            columns => format!("{singular} ({name} has {columns} columns, so no single value)"),
+            columns => format!("{singular} ({name} has {columns} columns and no single value)"),
         },
     };
-    match levels {
-        None => x_axis(&mut canvas, x_scale, top, bottom, &axis_name),
-        Some(levels) => {
-            let room = (right - left) / levels.len().max(1) as f64;
-            let every = (30.0 / room).ceil().max(1.0) as usize;
-            for (k, level) in levels.iter().enumerate().step_by(every) {
-                let position = (x_scale.pixel(k as f64), bottom + 12.0);
-                canvas.text(position, level, Anchor::Middle, Paint::Muted, room * every as f64 - 4.0);
-            }
-            let position = ((left + right) / 2.0, bottom + 30.0);
-            canvas.text(position, &axis_name, Anchor::Middle, Paint::Muted, right - left + 60.0);
-        }
-    }
-    for (value, label) in y_scale.ticks(50.0) {
-        let y = y_scale.pixel(value);
-        canvas.line((left, y), (right, y), Paint::Grid, false);
-        canvas.text((left - 8.0, y), &label, Anchor::End, Paint::Muted, left - 26.0);
-    }
+    column_axis(&mut canvas, x_scale, levels, (top, bottom), &axis_name, right - left + 60.0);
+    y_axis(&mut canvas, y_scale, (left, right), 50.0);
     if y_scale.lo < 0.0 && y_scale.hi > 0.0 {
         canvas.line((left, y_scale.pixel(0.0)), (right, y_scale.pixel(0.0)), Paint::Muted, false);
     }
-    let intervals = if with_intervals > 0 { interval_label(e) } else { "" };
     let up = format!("{} of {name}{intervals}", e.index.name());
     canvas.text_up((14.0, (top + bottom) / 2.0), &up, bottom - top);
     let colour = options.color_by.and_then(|j| Colours::for_player(e, j));
@@ -82,19 +62,14 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     canvas.dots(&dots, 5.0);
     match (options.color_by, &colour) {
         (Some(j), Some(colour)) if colour.names().is_empty() => {
-            colour_bar(
-                &mut canvas,
-                (width - 52.0, 44.0),
-                (top, bottom - 60.0),
-                ["Low", "High"],
-                &e.set_name(j),
-            );
+            let (place, ends) = ((width - 52.0, 44.0), (top, bottom - 60.0));
+            colour_bar(&mut canvas, place, ends, ["Low", "High"], &e.set_name(j));
         }
         (Some(_), Some(colour)) => legend(&mut canvas, width - 58.0, top, colour.names(), 56.0),
         _ => {}
     }
     let about = format!(
-        "A dot for each of {n} {plural}: the value of {name} across, its {} upwards.",
+        "A dot for each of {n} {plural}: the value of {name} on the horizontal axis, its {} on the vertical.",
         e.index.name()
     );
     canvas.finish(width, bottom + 42.0, &format!("Dependence on {name}"), &about, "")

@@ -1,25 +1,26 @@
-//! The effect of treatments on an outcome: the curve with its band, hatched where the studies do not support
-//! it, and below it the causes of its uncertainty.
+//! The effect of treatments on an outcome: a curve with its band, and below it the causes of its uncertainty.
+//! Treatments that the data do not support are hatched.
 
+use super::banded_curve::draw_band;
 use super::*;
 
-/// Lines of treatments that have no curve.
+/// Maximum number of treatments drawn as lines, for effects without a curve.
 const MOST_LINES: usize = 40;
 
-/// Pixels between the lines that hatch what studies do not tell.
+/// Pixels between the lines that hatch unsupported treatments.
 const HATCH: f64 = 7.0;
 
 pub(super) fn draw(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg {
     if page.is_curve() { along(page, ends, options) } else { lines(page, ends, options) }
 }
 
-/// The causes with their colours, in order.
+/// The causes of uncertainty with their colours, in order.
 fn causes(page: &EffectPage<'_>) -> Vec<(Paint, String)> {
     let entries = page.effect.causes.iter().enumerate();
     entries.map(|(k, (cause, _))| (Paint::Level(k % LEVELS.len()), cause.to_string())).collect()
 }
 
-/// The cumulated shares of a row's variance by cause, from 0 to 1.
+/// The cumulative shares of a row's variance by cause, from 0 to 1.
 fn piled(page: &EffectPage<'_>, i: usize) -> Vec<f64> {
     let total: f64 = page.effect.causes.iter().map(|(_, variances)| variances[i]).sum();
     let mut sum = 0.0;
@@ -31,13 +32,13 @@ fn piled(page: &EffectPage<'_>, i: usize) -> Vec<f64> {
     piles
 }
 
-/// Hatches a field.
+/// Hatches a rectangle.
 fn hatched(canvas: &mut Canvas, (left, right): (f64, f64), (top, bottom): (f64, f64)) {
     let height = bottom - top;
     let count = ((right - left + height) / HATCH) as usize;
     let rules: Vec<[(f64, f64); 2]> = (1..=count)
         .map(|k| {
-            // From the left or lower side up to the upper or right one.
+            // A rule goes from the left or lower side up to the upper or right side.
             let reach = HATCH * k as f64;
             let from = if reach > height { (left + reach - height, bottom) } else { (left, top + reach) };
             let width = right - left;
@@ -52,88 +53,121 @@ fn hatched(canvas: &mut Canvas, (left, right): (f64, f64), (top, bottom): (f64, 
 fn along(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg {
     let (width, narrow) = (options.width as f64, options.width < 480);
     let (left, right, top, bottom) = (if narrow { 62.0 } else { 76.0 }, width - 16.0, 46.0, 310.0);
-    let mut order: Vec<usize> = (0..ends.len()).collect();
-    order.sort_by(|&a, &b| page.treatments.get(a, 0).total_cmp(&page.treatments.get(b, 0)));
-    let doses_in_order: Vec<f64> = order.iter().map(|&i| page.treatments.get(i, 0)).collect();
-    let (lo, hi) = (doses_in_order[0], doses_in_order[doses_in_order.len() - 1]);
-    let pad = if hi > lo { 0.01 * (hi - lo) } else { 0.5 };
-    let across = Scale { lo: lo - pad, hi: hi + pad, from: left, to: right };
-    let zero = (*page.estimand != Estimand::Level).then_some(0.0);
-    let upwards = Scale::covering(ends.iter().flatten().copied().chain(zero), bottom - 8.0, top);
-    let mut canvas = Canvas::new(options.theme);
-    let name = &page.treatments.columns()[0].name;
+    let curve = DoseCurve::new(page, ends, (left, right));
     let spacing = if narrow { 50.0 } else { 80.0 };
-    for (value, _) in across.ticks(spacing) {
-        canvas.line((across.pixel(value), top), (across.pixel(value), bottom), Paint::Grid, false);
-    }
-    for (value, label) in upwards.ticks(36.0) {
-        let y = upwards.pixel(value);
-        canvas.line((left, y), (right, y), Paint::Grid, false);
-        canvas.text((left - 8.0, y), &label, Anchor::End, Paint::Muted, left - 26.0);
-    }
-    canvas.text_up((14.0, (top + bottom) / 2.0), &page.axis(), bottom - top);
-    if let Some(zero) = zero {
-        canvas.line((left, upwards.pixel(zero)), (right, upwards.pixel(zero)), Paint::Muted, false);
-    }
-    let side = |end: usize, k: usize| (across.pixel(doses_in_order[k]), upwards.pixel(ends[order[k]][end]));
-    let count = order.len();
-    let outline: Vec<(f64, f64)> =
-        (0..count).map(|k| side(1, k)).chain((0..count).rev().map(|k| side(0, k))).collect();
-    canvas.area(&outline, Paint::Down, 0.22);
-    let line: Vec<(f64, f64)> = (0..count)
-        .map(|k| (across.pixel(doses_in_order[k]), upwards.pixel(page.effect.mean[order[k]])))
-        .collect();
-    canvas.polyline(&line, Paint::Down);
-    // Half way to the neighbours that studies tell.
-    let supported = page.effect.supported();
-    let is_supported: Vec<bool> = order.iter().map(|&i| supported[i]).collect();
-    let edge = |a: usize, b: usize| across.pixel((doses_in_order[a] + doses_in_order[b]) / 2.0);
-    let mut k = 0;
-    while k < count {
-        let to = (k..count).find(|&j| is_supported[j]).unwrap_or(count);
-        if to > k {
-            let from = if k == 0 { left } else { edge(k - 1, k) };
-            let until = if to == count { right } else { edge(to - 1, to) };
-            hatched(&mut canvas, (from, until), (top, bottom));
-        }
-        k = to.max(k + 1);
-    }
-    let mut doses: Vec<f64> = page.doses().iter().map(|v| across.pixel(*v)).collect();
-    doses.retain(|x| (left..=right).contains(x));
-    let rug: Vec<[(f64, f64); 2]> = doses.iter().map(|&x| [(x, bottom - 7.0), (x, bottom)]).collect();
-    canvas.rules(&rug, Paint::Ink, if rug.len() > 300 { 0.25 } else { 0.6 });
+    let mut canvas = Canvas::new(options.theme);
+    curve.draw_effect(&mut canvas, (top, bottom), spacing);
+    curve.draw_support(&mut canvas, (top, bottom));
     let mut keys = vec![(Paint::Down, format!("mean, {} % band", format::number(100.0 * page.level)))];
-    if !is_supported.iter().all(|supported_row| *supported_row) {
-        keys.push((Paint::Muted, "hatched: not told by the data".into()));
+    if !curve.supported.iter().all(|supported_row| *supported_row) {
+        keys.push((Paint::Muted, "hatched: not supported by the data".into()));
     }
     legend_lines(&mut canvas, (right, top - 15.0), &keys, right - left);
-    // Below, the variance by cause.
-    let names = causes(page);
-    let room = 18.0 * legend_breaks(&names, right - left).len() as f64;
-    let (above, below) = (bottom + 18.0 + room, bottom + 118.0 + room);
-    let share = |v: f64| below - v * (below - above);
-    let piles: Vec<Vec<f64>> = order.iter().map(|&i| piled(page, i)).collect();
-    for (c, (paint, _)) in names.iter().enumerate() {
-        let point = |k: usize, level: usize| (across.pixel(doses_in_order[k]), share(piles[k][level]));
-        let outline: Vec<(f64, f64)> =
-            (0..count).map(|k| point(k, c + 1)).chain((0..count).rev().map(|k| point(k, c))).collect();
-        canvas.area(&outline, *paint, 0.75);
+    let below = curve.draw_causes(&mut canvas, bottom);
+    for (value, label) in curve.scale.ticks(spacing) {
+        let x = curve.scale.pixel(value);
+        canvas.line((x, below), (x, below + 4.0), Paint::Muted, false);
+        canvas.text((x, below + 14.0), &label, Anchor::Middle, Paint::Muted, 100.0);
     }
-    for (v, label) in [(0.0, "0"), (0.5, "50"), (1.0, "100")] {
-        canvas.text((left - 8.0, share(v)), label, Anchor::End, Paint::Muted, left - 26.0);
-    }
-    canvas.text_up((14.0, (above + below) / 2.0), "% of variance", below - above + 24.0);
-    legend_lines(&mut canvas, (right, above - 18.0), &names, right - left);
-    for (value, label) in across.ticks(spacing) {
-        canvas.line((across.pixel(value), below), (across.pixel(value), below + 4.0), Paint::Muted, false);
-        canvas.text((across.pixel(value), below + 14.0), &label, Anchor::Middle, Paint::Muted, 100.0);
-    }
+    let name = &page.treatments.columns()[0].name;
     canvas.text(((left + right) / 2.0, below + 32.0), name, Anchor::Middle, Paint::Muted, right - left);
     let about = format!(
-        "{} Small strokes are doses that people had. Below, what share of the variance is due to what.",
+        "{} Small strokes are observed doses. Below are the shares of the variance by cause.",
         page.answer()
     );
     canvas.finish(width, below + 44.0, &capital(&page.axis()), &about, "")
+}
+
+/// An effect along the doses of one numeric treatment.
+struct DoseCurve<'p> {
+    page: &'p EffectPage<'p>,
+    ends: &'p [[f64; 2]],
+    /// The rows of the treatments, by ascending dose.
+    order: Vec<usize>,
+    /// The doses in this order.
+    doses: Vec<f64>,
+    /// Whether the data support each of them.
+    supported: Vec<bool>,
+    scale: Scale,
+}
+
+impl<'p> DoseCurve<'p> {
+    fn new(page: &'p EffectPage<'p>, ends: &'p [[f64; 2]], (left, right): (f64, f64)) -> Self {
+        let mut order: Vec<usize> = (0..ends.len()).collect();
+        order.sort_by(|&a, &b| page.treatments.get(a, 0).total_cmp(&page.treatments.get(b, 0)));
+        let doses: Vec<f64> = order.iter().map(|&i| page.treatments.get(i, 0)).collect();
+        let (lo, hi) = (doses[0], doses[doses.len() - 1]);
+        let pad = if hi > lo { 0.01 * (hi - lo) } else { 0.5 };
+        let scale = Scale { lo: lo - pad, hi: hi + pad, from: left, to: right };
+        let supported = page.effect.supported();
+        let supported = order.iter().map(|&i| supported[i]).collect();
+        Self { page, ends, order, doses, supported, scale }
+    }
+
+    /// The horizontal position of the `k`-th dose.
+    fn x(&self, k: usize) -> f64 {
+        self.scale.pixel(self.doses[k])
+    }
+
+    /// Draws the axes, the band and the mean.
+    fn draw_effect(&self, canvas: &mut Canvas, (top, bottom): (f64, f64), spacing: f64) {
+        let (page, left, right) = (self.page, self.scale.from, self.scale.to);
+        let zero = (*page.estimand != Estimand::Level).then_some(0.0);
+        let upwards = Scale::covering(self.ends.iter().flatten().copied().chain(zero), bottom - 8.0, top);
+        for (value, _) in self.scale.ticks(spacing) {
+            let x = self.scale.pixel(value);
+            canvas.line((x, top), (x, bottom), Paint::Grid, false);
+        }
+        y_axis(canvas, upwards, (left, right), 36.0);
+        canvas.text_up((14.0, (top + bottom) / 2.0), &page.axis(), bottom - top);
+        if let Some(zero) = zero {
+            canvas.line((left, upwards.pixel(zero)), (right, upwards.pixel(zero)), Paint::Muted, false);
+        }
+        let point = |k: usize, value: f64| (self.x(k), upwards.pixel(value));
+        let side = |k: usize, end: usize| point(k, self.ends[self.order[k]][end]);
+        draw_band(canvas, self.order.len(), side, Paint::Down, 0.22);
+        let means = self.order.iter().enumerate().map(|(k, &i)| point(k, page.effect.mean[i]));
+        canvas.polyline(&means.collect::<Vec<_>>(), Paint::Down);
+    }
+
+    /// Hatches unsupported doses, half way to their supported neighbours, and draws strokes at observed ones.
+    fn draw_support(&self, canvas: &mut Canvas, (top, bottom): (f64, f64)) {
+        let (left, right, count) = (self.scale.from, self.scale.to, self.doses.len());
+        let edge = |a: usize, b: usize| self.scale.pixel((self.doses[a] + self.doses[b]) / 2.0);
+        let mut k = 0;
+        while k < count {
+            let to = (k..count).find(|&j| self.supported[j]).unwrap_or(count);
+            if to > k {
+                let from = if k == 0 { left } else { edge(k - 1, k) };
+                let until = if to == count { right } else { edge(to - 1, to) };
+                hatched(canvas, (from, until), (top, bottom));
+            }
+            k = to.max(k + 1);
+        }
+        let doses = self.page.doses().iter().map(|v| self.scale.pixel(*v));
+        let rug: Vec<[(f64, f64); 2]> =
+            doses.filter(|x| (left..=right).contains(x)).map(|x| [(x, bottom - 7.0), (x, bottom)]).collect();
+        canvas.rules(&rug, Paint::Ink, if rug.len() > 300 { 0.25 } else { 0.6 });
+    }
+
+    /// Draws the shares of the variance by cause in a field below `bottom`, and returns its lower end.
+    fn draw_causes(&self, canvas: &mut Canvas, bottom: f64) -> f64 {
+        let (left, right, names) = (self.scale.from, self.scale.to, causes(self.page));
+        let room = 18.0 * legend_breaks(&names, right - left).len() as f64;
+        let (above, below) = (bottom + 18.0 + room, bottom + 118.0 + room);
+        let share = |v: f64| below - v * (below - above);
+        let piles: Vec<Vec<f64>> = self.order.iter().map(|&i| piled(self.page, i)).collect();
+        for (c, (paint, _)) in names.iter().enumerate() {
+            let side = |k: usize, end: usize| (self.x(k), share(piles[k][c + end]));
+            draw_band(canvas, piles.len(), side, *paint, 0.75);
+        }
+        for (v, label) in [(0.0, "0"), (0.5, "50"), (1.0, "100")] {
+            y_label(canvas, left, share(v), label);
+        }
+        canvas.text_up((14.0, (above + below) / 2.0), "% of variance", below - above + 24.0);
+        legend_lines(canvas, (right, above - 18.0), &names, right - left);
+        below
+    }
 }
 
 fn lines(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg {
@@ -171,13 +205,8 @@ fn lines(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg
         }
     }
     if piles > 0.0 {
-        canvas.text(
-            (width - 16.0 - piles / 2.0, bottom + 12.0),
-            "share of variance",
-            Anchor::Middle,
-            Paint::Muted,
-            piles,
-        );
+        let middle = (width - 16.0 - piles / 2.0, bottom + 12.0);
+        canvas.text(middle, "share of variance", Anchor::Middle, Paint::Muted, piles);
         legend_lines(&mut canvas, (width - 16.0, 14.0), &names, width - 32.0);
     }
     canvas.finish(width, bottom + 42.0, &capital(&page.axis()), &page.answer(), "")

@@ -1,105 +1,117 @@
-//! All rows side by side, values in colour, predictions above.
+//! All rows side by side: the values as colours, and the predictions above them.
 
 use super::*;
 
-/// All rows side by side, values in colour, predictions above.
+/// All rows side by side, values as colours, predictions above.
 pub(super) static PLOT: Plot = Plot {
     name: "heatmap",
-    help: "All rows side by side, values in colour, predictions above",
+    help: "All rows side by side, values as colours, predictions above",
     shows: Shows::Everything,
     draw,
 };
 
+/// Height of a line of cells, in pixels.
+const PITCH: f64 = 24.0;
+
 fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (width, n, o) = (options.width as f64, e.rows(), options.output);
-    let (named, omitted) = shown(e.ranking(o), options.max_display);
-    let mut names: Vec<String> = named.iter().map(|&j| e.set_name(j)).collect();
-    if !omitted.is_empty() {
-        names.push(rest_label(e, omitted.len()));
-    }
-    let line_value = |i: usize, k: usize| -> f64 {
-        let values = e.row_values(i, o);
-        named.get(k).map_or_else(|| omitted.iter().map(|&j| values[j]).sum(), |&j| values[j])
-    };
-    // Rows from the highest to the lowest sum of values; ties keep their order.
-    let total: Vec<f64> = (0..n).map(|i| e.row_values(i, o).iter().sum()).collect();
-    let mut order: Vec<usize> = (0..n).collect();
-    order.sort_by(|&a, &b| total[b].total_cmp(&total[a]));
-    let room = label_room(&names, width);
-    let (left, right, top, pitch) = (room + 22.0, width - 62.0, 74.0, 24.0);
-    // At most one stripe every two pixels: a stripe of several rows shows their mean.
-    let stripes = n.min(((right - left) / 2.0) as usize).max(1);
-    let rows_of = |s: usize| &order[s * n / stripes..((s + 1) * n / stripes).max(s * n / stripes + 1)];
-    let mean = |s: usize, f: &dyn Fn(usize) -> f64| {
-        let rows = rows_of(s);
-        rows.iter().map(|&i| f(i) / rows.len() as f64).sum::<f64>()
-    };
-    let cells: Vec<Vec<f64>> =
-        (0..names.len()).map(|k| (0..stripes).map(|s| mean(s, &|i| line_value(i, k))).collect()).collect();
-    let mut sizes: Vec<f64> = cells.iter().flatten().map(|v| v.abs()).collect();
-    sizes.sort_by(f64::total_cmp);
-    // The strongest colour is the 99% quantile, so that one outlier does not pale the rest.
-    let quantile = sizes[((sizes.len() - 1) as f64 * 0.99) as usize];
-    let largest = if quantile > 0.0 { quantile } else { sizes[sizes.len() - 1] };
-    let bottom = top + pitch * names.len() as f64;
-    let step = (right - left) / stripes as f64;
+    let lines = PlayerLine::list(e, e.ranking(o), options.max_display);
+    let room = label_room(lines.iter().map(|line| &line.name), width);
+    let (left, right, top) = (room + 22.0, width - 62.0, 74.0);
+    // A stripe is at least two pixels wide.
+    let stripes = Stripes::new(e, o, ((right - left) / 2.0) as usize);
+    let cells_of = |line: &PlayerLine| stripes.means(|i| line.sum(e.row_values(i, o)));
+    let cells: Vec<Vec<f64>> = lines.iter().map(cells_of).collect();
+    let largest = strongest(&cells);
+    let bottom = top + PITCH * lines.len() as f64;
     let mut canvas = Canvas::new(options.theme);
-
-    let predictions: Vec<f64> =
-        (0..stripes).map(|s| mean(s, &|i| e.predictions[i * e.outputs() + o])).collect();
-    let f_scale = Scale::covering(predictions.iter().copied(), top - 10.0, 12.0);
-    for (value, label) in f_scale.ticks(28.0) {
-        let y = f_scale.pixel(value);
-        canvas.line((left, y), (right, y), Paint::Grid, false);
-        canvas.text((right + 6.0, y), &label, Anchor::Start, Paint::Muted, 54.0);
-    }
-    canvas.text((left - 8.0, (top + 2.0) / 2.0), "f(x)", Anchor::End, Paint::Ink, room);
-    let points: Vec<(f64, f64)> = predictions
-        .iter()
-        .enumerate()
-        .map(|(s, &f)| (left + (s as f64 + 0.5) * step, f_scale.pixel(f)))
-        .collect();
-    canvas.polyline(&points, Paint::Ink);
-
-    let level = |v: f64| if largest > 0.0 { (v / largest * 20.0).clamp(-20.0, 20.0).round() } else { 0.0 };
-    for (k, name) in names.iter().enumerate() {
-        let y = top + pitch * k as f64;
-        canvas.text((left - 8.0, y + pitch / 2.0), name, Anchor::End, Paint::Ink, room);
-        let mut start = 0;
-        for s in 1..=stripes {
-            if s == stripes || level(cells[k][s]) != level(cells[k][start]) {
-                let v = level(cells[k][start]);
-                let (x, w) = (left + start as f64 * step, (s - start) as f64 * step);
-                canvas.rect(x, y, w, pitch - 1.0, Paint::of_sign(v), v.abs() / 20.0);
-                start = s;
-            }
-        }
+    let predictions = stripes.means(|i| e.predictions[i * e.outputs() + o]);
+    draw_predictions(&mut canvas, &predictions, (left, right), top, room);
+    for (k, line) in lines.iter().enumerate() {
+        let y = top + PITCH * k as f64;
+        canvas.text((left - 8.0, y + PITCH / 2.0), &line.name, Anchor::End, Paint::Ink, room);
+        draw_cells(&mut canvas, &cells[k], largest, (left, right), y);
     }
     let [_, plural] = e.row_words();
-    let order_name = if stripes < n {
-        format!("{plural} by prediction (means of neighbours)")
-    } else {
-        format!("{plural} by prediction")
-    };
-    canvas.text(
-        ((left + right) / 2.0, bottom + 14.0),
-        &order_name,
-        Anchor::Middle,
-        Paint::Muted,
-        right - left,
-    );
-    let (x, height) = (right + 8.0, (bottom - top).min(160.0));
-    for k in 0..21 {
-        let v = 1.0 - k as f64 / 10.0;
-        canvas.rect(x, top + height * k as f64 / 21.0, 6.0, height / 21.0 + 0.3, Paint::of_sign(v), v.abs());
-    }
-    for (y, v) in [(top + 5.0, largest), (top + height - 5.0, -largest)] {
-        canvas.text((x + 10.0, y), &format::signed(v), Anchor::Start, Paint::Muted, 52.0);
-    }
+    let means = if stripes.count < n { " (means of neighbours)" } else { "" };
+    let order_name = format!("{plural} by prediction{means}");
+    let middle = ((left + right) / 2.0, bottom + 14.0);
+    canvas.text(middle, &order_name, Anchor::Middle, Paint::Muted, right - left);
+    signed_bar(&mut canvas, (right + 8.0, top), (bottom - top).min(160.0), largest, 52.0);
     let target = if e.index.is_efficient() { "the prediction" } else { "the model’s output" };
     let about = format!(
         "{} of {n} {plural} in colour: orange raises {target}, blue lowers it; predictions above.",
         capital(&e.index.names())
     );
     canvas.finish(width, bottom + 28.0, &format!("Heat map of {}", e.index.names()), &about, "")
+}
+
+/// The stripes of the picture, each with one row or with neighbouring rows.
+struct Stripes {
+    /// The rows from the highest to the lowest sum of values; ties keep their order.
+    order: Vec<usize>,
+    count: usize,
+}
+
+impl Stripes {
+    fn new(e: &Explanation, o: usize, max_count: usize) -> Self {
+        let total: Vec<f64> = (0..e.rows()).map(|i| e.row_values(i, o).iter().sum()).collect();
+        let mut order: Vec<usize> = (0..e.rows()).collect();
+        order.sort_by(|&a, &b| total[b].total_cmp(&total[a]));
+        Self { order, count: e.rows().min(max_count).max(1) }
+    }
+
+    /// The mean of `f` over the rows of each stripe.
+    fn means(&self, f: impl Fn(usize) -> f64) -> Vec<f64> {
+        let start = |s: usize| s * self.order.len() / self.count;
+        let mean = |s: usize| {
+            let rows = &self.order[start(s)..start(s + 1).max(start(s) + 1)];
+            rows.iter().map(|&i| f(i) / rows.len() as f64).sum::<f64>()
+        };
+        (0..self.count).map(mean).collect()
+    }
+}
+
+/// The value with the strongest colour: the 99 % quantile of magnitudes, so that one outlier does not make
+/// all others pale.
+fn strongest(cells: &[Vec<f64>]) -> f64 {
+    let mut sizes: Vec<f64> = cells.iter().flatten().map(|v| v.abs()).collect();
+    sizes.sort_by(f64::total_cmp);
+    let quantile = sizes[((sizes.len() - 1) as f64 * 0.99) as usize];
+    if quantile > 0.0 { quantile } else { sizes[sizes.len() - 1] }
+}
+
+/// Draws the mean prediction of each stripe as a line above `bottom`.
+fn draw_predictions(
+    canvas: &mut Canvas,
+    predictions: &[f64],
+    (left, right): (f64, f64),
+    bottom: f64,
+    room: f64,
+) {
+    let scale = Scale::covering(predictions.iter().copied(), bottom - 10.0, 12.0);
+    for (value, label) in scale.ticks(28.0) {
+        let y = scale.pixel(value);
+        canvas.line((left, y), (right, y), Paint::Grid, false);
+        canvas.text((right + 6.0, y), &label, Anchor::Start, Paint::Muted, 54.0);
+    }
+    canvas.text((left - 8.0, (bottom + 2.0) / 2.0), "f(x)", Anchor::End, Paint::Ink, room);
+    let step = (right - left) / predictions.len() as f64;
+    let point = |(s, &f): (usize, &f64)| (left + (s as f64 + 0.5) * step, scale.pixel(f));
+    canvas.polyline(&predictions.iter().enumerate().map(point).collect::<Vec<_>>(), Paint::Ink);
+}
+
+/// Draws a line of cells; neighbours of the same colour are one rectangle.
+fn draw_cells(canvas: &mut Canvas, values: &[f64], largest: f64, (left, right): (f64, f64), y: f64) {
+    let level = |v: f64| if largest > 0.0 { (v / largest * 20.0).clamp(-20.0, 20.0).round() } else { 0.0 };
+    let step = (right - left) / values.len() as f64;
+    let mut start = 0;
+    for s in 1..=values.len() {
+        let v = level(values[start]);
+        if s == values.len() || level(values[s]) != v {
+            let (x, width) = (left + start as f64 * step, (s - start) as f64 * step);
+            canvas.rect(x, y, width, PITCH - 1.0, Paint::of_sign(v), v.abs() / 20.0);
+            start = s;
+        }
+    }
 }

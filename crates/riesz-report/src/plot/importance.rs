@@ -1,4 +1,4 @@
-//! Which features matter overall: shares of the variance of an output, or what features take off a loss.
+//! Global importance of features: shares of the variance of an output, or reductions of a loss.
 
 use riesz::global::{SageValues, SobolIndices};
 
@@ -9,25 +9,25 @@ use super::*;
 pub enum Overall<'a> {
     /// Parts of the variance of the model's outputs.
     Variance(&'a SobolIndices),
-    /// Parts of the loss that the model takes off.
+    /// Parts of the reduction of the loss by the model.
     Loss {
-        /// The values.
+        /// The SAGE values.
         values: &'a SageValues,
-        /// [The same](SageValues::explanation), with standard errors over rows and orders together.
+        /// [The same values](SageValues::explanation), with standard errors over rows and orders together.
         explanation: &'a Explanation,
     },
 }
 
-/// A bar.
+/// A bar of the plot.
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) value: f64,
-    /// The whisker across the end of a bar: an interval, or first-order and total index.
+    /// The ends of the whisker across the bar: an interval, or the first-order and the total index.
     pub(crate) range: Option<[f64; 2]>,
 }
 
 impl Overall<'_> {
-    /// One row of values.
+    /// The explanation with one row of values.
     pub(crate) fn explanation(&self) -> &Explanation {
         match self {
             Self::Variance(indices) => &indices.explanation,
@@ -35,7 +35,7 @@ impl Overall<'_> {
         }
     }
 
-    /// Whether values are shares of a variance, rather than parts of what there is.
+    /// Whether values are shares of a variance, rather than parts of a variance or loss.
     pub(crate) fn is_share(&self, output: usize) -> bool {
         matches!(self, Self::Variance(found) if found.scale(output).is_some())
     }
@@ -50,11 +50,11 @@ impl Overall<'_> {
                     if e.index == riesz::ValueIndex::Shapley { e.value_name() } else { e.index.name() };
                 format!("{part} of the variance of {}: {name}", e.output_names[output])
             }
-            Self::Loss { values: found, .. } => format!("mean {} taken off: SAGE value", found.measure),
+            Self::Loss { values: found, .. } => format!("reduction of mean {}: SAGE value", found.measure),
         }
     }
 
-    /// The meaning of [ranges](Line::range); `None` if there are none.
+    /// The meaning of the [ranges](Line::range); `None` if the bars have none.
     pub(crate) fn range(&self) -> Option<&'static str> {
         match self {
             Self::Variance(indices) => (indices.explanation.index == riesz::ValueIndex::Shapley)
@@ -63,7 +63,7 @@ impl Overall<'_> {
         }
     }
 
-    /// A bar a set of features, the largest value first.
+    /// One bar for each set of features, the largest value first.
     pub(crate) fn lines(&self, output: usize) -> Vec<Line> {
         let e = self.explanation();
         let scale = match self {
@@ -90,9 +90,8 @@ impl Overall<'_> {
 pub(super) fn draw(ranking: &Overall<'_>, options: &PlotOptions) -> Svg {
     let (e, width) = (ranking.explanation(), options.width as f64);
     let mut lines = ranking.lines(options.output);
-    // What is left out is the smallest, whatever its sign.
-    let mut order: Vec<usize> = (0..lines.len()).collect();
-    order.sort_by(|&a, &b| lines[b].value.abs().total_cmp(&lines[a].value.abs()));
+    // Omitted values are the smallest in magnitude.
+    let order = format::by_magnitude(&lines.iter().map(|l| l.value).collect::<Vec<_>>());
     let (mut named, omitted) = shown(order, options.max_display);
     named.sort_unstable();
     let sum_of_omitted = Line {
@@ -113,8 +112,8 @@ pub(super) fn draw(ranking: &Overall<'_>, options: &PlotOptions) -> Svg {
     let digits = (3.0 - largest.log10().floor()).clamp(0.0, 4.0) as usize;
     let write =
         |x: f64| if (1e-2..1e6).contains(&largest) { format::fixed(x, digits) } else { format::number(x) };
-    let room = label_room(&lines.iter().map(|l| l.name.clone()).collect::<Vec<_>>(), width);
-    let numbers = lines.iter().map(|l| format::text_width(&write(l.value), FONT)).fold(0.0, f64::max);
+    let room = label_room(lines.iter().map(|l| &l.name), width);
+    let numbers = widest(lines.iter().map(|l| write(l.value)), 0.0);
     let (pitch, top) = (26.0, if ranking.range().is_some() { 30.0 } else { 10.0 });
     let bottom = top + pitch * lines.len() as f64;
     let ends = lines.iter().flat_map(|l| [0.0, l.value].into_iter().chain(l.range.into_iter().flatten()));
@@ -123,7 +122,7 @@ pub(super) fn draw(ranking: &Overall<'_>, options: &PlotOptions) -> Svg {
         scale.lo = 0.0;
     }
     let mut canvas = Canvas::new(options.theme);
-    // A narrow picture has no room for more.
+    // A narrow picture has no room for a longer name.
     let axis = if width < 480.0 { e.value_name() } else { ranking.quantity(options.output) };
     x_axis(&mut canvas, scale, top, bottom, &axis);
     if let Some(range) = ranking.range() {

@@ -4,32 +4,32 @@ use std::collections::HashMap;
 
 use super::*;
 
-/// Most sets of three or more that are named.
+/// Maximum number of sets of three or more features that the caption names.
 const NAMED: usize = 3;
 
-/// Room for a name within a sentence.
+/// Maximum width of a name in a sentence, in pixels.
 const NAME: f64 = 330.0;
 
-/// The strength of sets of players: the values of the row of an explanation with a single row, with their
-/// signs; otherwise means of |value| over rows.
+/// The strengths of sets of players. For an explanation with a single row these are its values with their
+/// signs, otherwise means of |value| over rows.
 pub(super) struct InteractionStrengths {
-    /// Whether these are the values of one row.
+    /// Whether the strengths are the signed values of one row.
     pub(super) signed: bool,
     /// The value of each player alone.
     pub(super) single_values: Vec<f64>,
-    /// The set of each single player, by which pages identify it.
+    /// The number of each player's own set, by which pages identify the player.
     pub(super) single_sets: Vec<usize>,
-    /// Pairs from the strongest to the weakest; ties keep their order.
+    /// Pairs and their strengths, the strongest first; ties keep their order.
     pub(super) pairs: Vec<([usize; 2], f64)>,
-    /// Players by all that they take part in, the most first.
+    /// Players by the total strength of the sets that contain them, the largest first.
     ranking: Vec<usize>,
-    /// Sets of three or more, the strongest first.
+    /// Sets of three or more and their strengths, the strongest first.
     larger: Vec<(usize, f64)>,
     order: usize,
 }
 
 impl InteractionStrengths {
-    /// For an explanation of all sets, see [`check`].
+    /// The strengths for one output of a complete explanation, see [`check`].
     pub(super) fn new(e: &Explanation, output: usize) -> Self {
         let signed = e.rows() == 1;
         let strength = if signed { e.row_values(0, output).to_vec() } else { e.mean_abs(output) };
@@ -51,14 +51,14 @@ impl InteractionStrengths {
         Self { signed, single_values, single_sets, pairs, ranking, larger, order: e.index.order() }
     }
 
-    /// The players that take part in most, in the order of the explanation.
+    /// The `limit` players with the largest total strength, in the order of the explanation.
     pub(super) fn players(&self, limit: usize) -> Vec<usize> {
         let mut players: Vec<usize> = self.ranking.iter().take(limit.max(1)).copied().collect();
         players.sort_unstable();
         players
     }
 
-    /// The pairs of some players as a matrix, with what they are worth alone on the diagonal.
+    /// The symmetric matrix of the pairs of some players, with their single values on the diagonal.
     pub(super) fn matrix(&self, players: &[usize]) -> Vec<Vec<f64>> {
         let place: HashMap<usize, usize> = players.iter().enumerate().map(|(k, &j)| (j, k)).collect();
         let mut matrix = vec![vec![0.0; players.len()]; players.len()];
@@ -73,12 +73,12 @@ impl InteractionStrengths {
         matrix
     }
 
-    /// The colour of a value: of its sign, or that of sizes.
+    /// The colour of a value: the colour of its sign, or one colour for all unsigned strengths.
     pub(super) fn paint(&self, value: f64) -> Paint {
         if self.signed { Paint::of_sign(value) } else { Paint::Down }
     }
 
-    /// A value in words.
+    /// Writes a value, with its sign if the strengths are signed.
     pub(super) fn write(&self, value: f64) -> String {
         if self.signed { format::signed(value) } else { format::number(value) }
     }
@@ -92,7 +92,7 @@ impl InteractionStrengths {
         format!("{}{suffix} of {}", e.index.names(), e.row_name(0))
     }
 
-    /// The strongest sets of three or more, in a sentence; `None` if the index has none.
+    /// A sentence about the strongest sets of three or more; `None` if the index has none.
     pub(super) fn larger(&self, e: &Explanation) -> Option<String> {
         let (named, further) = self.larger.split_at(self.larger.len().min(NAMED));
         if named.is_empty() {
@@ -104,37 +104,37 @@ impl InteractionStrengths {
         if !further.is_empty() {
             list.push(format!("and {} more", further.len()));
         }
-        Some(format!("Of {size} features: {}.", list.join(", ")))
+        Some(format!("Sets of {size} features: {}.", list.join(", ")))
     }
 
-    /// The strongest pairs, in words.
+    /// A sentence about the strongest pairs; empty if there are none.
     pub(super) fn strongest(&self, e: &Explanation) -> String {
         let list: Vec<String> = self.pairs.iter().take(3).map(|(pair, v)| self.pair(e, *pair, *v)).collect();
         if list.is_empty() { String::new() } else { format!(" Strongest pairs: {}.", list.join(", ")) }
     }
 
-    /// "bmi × s5 +1.2".
+    /// A pair with its value: "bmi × s5 +1.2".
     pub(super) fn pair(&self, e: &Explanation, [a, b]: [usize; 2], value: f64) -> String {
         let name = format!("{} × {}", e.players[a].name, e.players[b].name);
         format!("{} {}", brief(&name), self.write(value))
     }
 
-    /// Who is not drawn, in a sentence.
+    /// A sentence about the players that are not drawn; `None` if all are.
     pub(super) fn left_out(&self, drawn: usize) -> Option<String> {
         match self.single_values.len() - drawn {
             0 => None,
-            1 => Some("Not drawn: the feature that takes part in least.".into()),
-            count => Some(format!("Not drawn: the {count} features that take part in least.")),
+            1 => Some("Not drawn: the feature with the smallest total |value|.".into()),
+            count => Some(format!("Not drawn: the {count} features with the smallest total |value|.")),
         }
     }
 }
 
-/// A name within a sentence.
+/// A name, shortened for a sentence.
 pub(super) fn brief(name: &str) -> String {
     format::shorten(name, FONT, NAME)
 }
 
-/// Sentences below a picture, broken into lines between words; the y below them.
+/// Draws sentences below a picture, broken into lines between words, and returns the y below them.
 pub(super) fn notes(canvas: &mut Canvas, (left, top): (f64, f64), sentences: &[String], room: f64) -> f64 {
     let mut y = top;
     for sentence in sentences {

@@ -1,24 +1,24 @@
-//! Numbers at places as a map: rows with two coordinates in the cells of a raster, coloured by their mean or
-//! their most frequent level.
+//! A map of places with two coordinates. Each cell of a raster has the colour of the mean number, or of the
+//! most frequent level, of its places.
 
 use super::*;
 
-/// The most cells along the longer side: more cannot be told apart, and pages get heavy.
+/// Maximum number of cells along each side; more would be too small to see and would make pages large.
 const MAX_CELLS: usize = 240;
 
-/// Cells along either side of the raster that tells where there are places at all.
+/// Number of cells along either side of the coarse raster that finds the occupied area.
 const COARSE: usize = 40;
 
 /// The numbers or levels that a map shows.
 pub(crate) enum Shown<'v> {
-    /// Numbers, those of a cell as their mean; from the least to the largest unless ends are given.
+    /// A number for each place; a cell shows their mean. Colours span `ends`, or else the range of the means.
     Numbers { values: &'v [f64], ends: Option<[f64; 2]> },
-    /// Which of some names each has, those of a cell as what most of them have.
+    /// A level for each place, as a position in `names`; a cell shows the most frequent level.
     Levels { of: &'v [usize], names: &'v [String] },
 }
 
-/// Draws places. They are as far apart in both directions; longitude and latitude as they appear at the
-/// middle latitude.
+/// Draws places with the same scale in both directions. Longitudes are scaled by the cosine of the middle
+/// latitude.
 pub(super) fn draw(
     places: [&[f64]; 2],
     shown: &Shown<'_>,
@@ -26,13 +26,10 @@ pub(super) fn draw(
     options: &PlotOptions,
 ) -> Svg {
     let width = options.width as f64;
-    // Names of colours have the room that they take, if that is not much.
+    // The legend is as wide as its names, up to a limit.
     let room = match shown {
         Shown::Numbers { .. } => 76.0,
-        Shown::Levels { names, .. } => {
-            let widest = names.iter().map(|name| format::text_width(name, FONT)).fold(76.0, f64::max);
-            widest.min(0.3 * width) + DOT
-        }
+        Shown::Levels { names, .. } => widest(names.iter(), 76.0).min(0.3 * width) + DOT,
     };
     let (left, right, top) = (72.0, width - room - 28.0, 12.0);
     let grid = Grid::new(places, names);
@@ -43,9 +40,7 @@ pub(super) fn draw(
     let about = match shown {
         Shown::Numbers { values, ends } => {
             let means = grid.means(places, values);
-            let range = means.iter().flatten().fold([f64::INFINITY, f64::NEG_INFINITY], |extremes, v| {
-                [extremes[0].min(*v), extremes[1].max(*v)]
-            });
+            let range = format::range(means.iter().flatten().copied());
             let [low, high] = ends.unwrap_or(range);
             let share = |v: f64| if high > low { (v - low) / (high - low) } else { 0.5 };
             let paints: Vec<_> = means.iter().map(|mean| mean.map(|v| Paint::Ramp(share(v)))).collect();
@@ -71,7 +66,7 @@ pub(super) fn draw(
         canvas.text((across.pixel(value), bottom + 14.0), &label, Anchor::Middle, Paint::Muted, 76.0);
     }
     for (value, label) in upwards.ticks(48.0) {
-        canvas.text((left - 8.0, upwards.pixel(value)), &label, Anchor::End, Paint::Muted, left - 26.0);
+        y_label(&mut canvas, left, upwards.pixel(value), &label);
     }
     canvas.text((left + field / 2.0, bottom + 32.0), names[0], Anchor::Middle, Paint::Muted, field);
     canvas.text_up((14.0, (top + bottom) / 2.0), names[1], bottom - top);
@@ -79,10 +74,10 @@ pub(super) fn draw(
     canvas.finish(width, bottom + 46.0, title, &about, "")
 }
 
-/// The raster that places lie in.
+/// The raster of a map.
 struct Grid {
     spans: [[f64; 2]; 2],
-    /// Cells from left to right and from bottom to top.
+    /// Numbers of cells from left to right, and from bottom to top.
     cells: [usize; 2],
     wide: f64,
     tall: f64,
@@ -100,13 +95,13 @@ impl Grid {
         Self { spans, cells, wide: wide * stretch, tall }
     }
 
-    /// The cell that a place lies in, rows from the bottom.
+    /// The number of the cell of a place; rows of cells start at the bottom.
     fn cell(&self, x: f64, y: f64) -> usize {
         let [columns, rows] = self.cells;
         place(y, self.spans[1], rows) * columns + place(x, self.spans[0], columns)
     }
 
-    /// The mean by cell, if it has places.
+    /// The mean of each cell; `None` for cells without places.
     fn means(&self, [x, y]: [&[f64]; 2], values: &[f64]) -> Vec<Option<f64>> {
         let mut sums = vec![(0.0, 0_usize); self.cells[0] * self.cells[1]];
         for ((&x, &y), value) in x.iter().zip(y).zip(values) {
@@ -116,7 +111,7 @@ impl Grid {
         sums.iter().map(|(sum, count)| (*count > 0).then(|| sum / *count as f64)).collect()
     }
 
-    /// The most frequent level by cell, if it has places.
+    /// The most frequent level of each cell; `None` for cells without places.
     fn most_frequent(
         &self,
         [x, y]: [&[f64]; 2],
@@ -134,7 +129,7 @@ impl Grid {
         counts.chunks(levels).map(first).collect()
     }
 
-    /// Cells in a field from (left, top) of so much width and height.
+    /// Draws the cells in the field from (left, top) with width `wide` and height `tall`.
     fn paint(
         &self,
         canvas: &mut Canvas,
@@ -144,8 +139,7 @@ impl Grid {
     ) {
         let [columns, rows] = self.cells;
         if theme == Theme::Auto {
-            // For pages, a picture in the picture: shapes take a hundred times its bytes. It is written from
-            // the top.
+            // Pages embed an image, since shapes take a hundred times its bytes. Its rows start at the top.
             let from_top: Vec<Option<Paint>> =
                 paints.chunks(columns).rev().flat_map(|row| row.iter().copied()).collect();
             canvas.picture([left, top, wide, tall], &from_top, columns);
@@ -155,25 +149,23 @@ impl Grid {
         for (cell, paint) in paints.iter().enumerate().filter_map(|(cell, paint)| Some((cell, (*paint)?))) {
             let (column, row) = ((cell % columns) as f64, (cell / columns) as f64);
             let (x, y) = (left + across * column, top + tall - up * (row + 1.0));
-            // A little wider than the cell, or paper shows between neighbours.
+            // Slightly larger rectangles leave no gaps between neighbours.
             canvas.rect(x, y, across + 0.3, up + 0.3, paint, 1.0);
         }
     }
 }
 
 fn ends(places: &[f64]) -> [f64; 2] {
-    places
-        .iter()
-        .fold([f64::INFINITY, f64::NEG_INFINITY], |extremes, v| [extremes[0].min(*v), extremes[1].max(*v)])
+    format::range(places.iter().copied())
 }
 
-/// From half a cell before the first to half a cell behind the last.
+/// The range of the coordinates, extended by half a cell at both ends.
 fn span(places: &[f64], step: f64) -> [f64; 2] {
     let [low, high] = ends(places);
     [low - step / 2.0, high + step / 2.0]
 }
 
-/// The mean distance of neighbouring places, from the area of the cells of a coarse raster that have places.
+/// The mean distance of neighbouring places, from the area of the occupied cells of a coarse raster.
 fn spacing([x, y]: [&[f64]; 2], stretch: f64) -> f64 {
     let spans = [ends(x), ends(y)].map(|[low, high]| [low, if high > low { high } else { low + 1.0 }]);
     let mut occupied = vec![false; COARSE * COARSE];
@@ -185,8 +177,9 @@ fn spacing([x, y]: [&[f64]; 2], stretch: f64) -> f64 {
     (share * wide * stretch * tall / x.len() as f64).sqrt()
 }
 
-/// The side of a cell: where places are a grid the median distance of different neighbours, and where they
-/// are scattered what they are `apart`; at least the share of the whole that one of the most cells takes.
+/// The side of a cell along one coordinate. For places on a grid it is the median distance of distinct
+/// neighbouring coordinates, for scattered places 1.2 times their mean distance `apart`. It is at least large
+/// enough for [`MAX_CELLS`] cells.
 fn step(places: &[f64], apart: f64) -> f64 {
     let [low, high] = ends(places);
     let extent = high - low;
@@ -196,7 +189,7 @@ fn step(places: &[f64], apart: f64) -> f64 {
         sorted.windows(2).map(|w| w[1] - w[0]).filter(|d| *d > 1e-4 * extent).collect();
     between.sort_by(f64::total_cmp);
     let grid = between.get(between.len() / 2).copied().unwrap_or(1.0);
-    // Of a grid there are far fewer different coordinates than places.
+    // A grid has far fewer distinct coordinates than places.
     let scattered = grid < 0.7 * apart && between.len() > 2 * (places.len() as f64).sqrt() as usize;
     let size = if scattered { 1.2 * apart } else { grid };
     if extent > 0.0 { size.max(extent / (MAX_CELLS - 1) as f64) } else { size }

@@ -1,4 +1,5 @@
-//! The probability that the row's item beats the column's, in colours; clusters are drawn together.
+//! A matrix of the probabilities that the row's item beats the column's, as colours. Clusters are drawn
+//! together.
 
 use riesz::Matrix;
 
@@ -6,23 +7,22 @@ use super::interaction_strengths::notes;
 use super::ranking::probability_text;
 use super::*;
 
-/// Up to so many items have numbers in their cells.
+/// Maximum number of items for which cells have numbers.
 const NUMBERS: usize = 12;
-/// Names smaller than this cannot be read: rows closer to each other have none.
+/// Minimum height of a row with a name, in pixels; smaller names would be illegible.
 const SMALLEST: f64 = 9.0;
 
-/// Draws items in their clusters' order, within a cluster by mean log odds against its own.
+/// Draws items in the order of their clusters, and within a cluster by mean log odds against its other items.
 pub(super) fn draw(
     probabilities: &Matrix,
     names: &[String],
     clusters: Option<&[usize]>,
     options: &PlotOptions,
 ) -> Svg {
-    let n = names.len();
+    let (n, width) = (names.len(), options.width as f64);
     let groups = groups(probabilities, clusters);
     let order: Vec<usize> = groups.concat();
-    let width = options.width as f64;
-    let shown: Vec<String> = order.iter().map(|&i| names[i].clone()).collect();
+    let shown: Vec<&str> = order.iter().map(|&i| &names[i][..]).collect();
     let kinds: Vec<String> = match clusters {
         Some(_) => (1..=groups.len()).map(|k| format!("cluster {k}")).collect(),
         None => Vec::new(),
@@ -31,69 +31,29 @@ pub(super) fn draw(
     let legend_width = kinds.iter().map(|k| format::text_width(k, FONT) + 10.0).fold(0.0, f64::max) + 66.0;
     let side = (width - room - 30.0 - legend_width).max(120.0);
     let cell = (side / n as f64).min(56.0);
-    let named = cell >= SMALLEST;
-    // Names of columns read upwards where they are too long to stand beside each other.
-    let longest = shown.iter().map(|name| format::text_width(name, FONT)).fold(0.0, f64::max);
-    let upright = longest > cell - 4.0;
-    let below = if !named {
-        10.0
-    } else if upright {
-        longest.min(room) + 14.0
-    } else {
-        22.0
-    };
     let (left, top) = (room + 22.0, 12.0);
-    let (right, bottom) = (left + cell * n as f64, top + cell * n as f64);
+    let field = Field { left, top, side: cell * n as f64, cell, room };
+    let bottom = top + field.side;
+    // Names of columns read upwards if they are too long to fit beside each other.
+    let longest = widest(&shown, 0.0);
+    let (named, upright) = (cell >= SMALLEST, longest > cell - 4.0);
+    let below = match (named, upright) {
+        (false, _) => 10.0,
+        (true, true) => longest.min(room) + 14.0,
+        (true, false) => 22.0,
+    };
     let mut canvas = Canvas::new(options.theme);
     for (r, &i) in order.iter().enumerate() {
         for (c, &j) in order.iter().enumerate().filter(|(c, _)| *c != r) {
-            let (x, y, p) = (left + cell * c as f64, top + cell * r as f64, probabilities[(i, j)]);
-            let lead = 2.0 * p - 1.0;
-            canvas.rect(x, y, cell + 0.3, cell + 0.3, Paint::of_sign(lead), lead.abs().clamp(0.0, 1.0));
-            if n <= NUMBERS && cell > 26.0 {
-                canvas.text_on((x + cell / 2.0, y + cell / 2.0), &probability_text(p));
-            }
+            field.draw_cell(&mut canvas, (r, c), probabilities[(i, j)], n <= NUMBERS);
         }
         if named {
-            let offset = cell * (r as f64 + 0.5);
-            canvas.text((left - 8.0, top + offset), &shown[r], Anchor::End, Paint::Ink, room);
-            if upright {
-                let length = format::text_width(&shown[r], FONT).min(room);
-                canvas.text_up((left + offset + FONT * 0.36, bottom + 6.0 + length / 2.0), &shown[r], room);
-            } else {
-                canvas.text((left + offset, bottom + 12.0), &shown[r], Anchor::Middle, Paint::Ink, cell);
-            }
+            field.draw_name(&mut canvas, r, shown[r], upright);
         }
     }
-    let mut start = 0;
-    for (k, group) in groups.iter().enumerate() {
-        let (from, middle) = (cell * start as f64, cell * (start as f64 + group.len() as f64 / 2.0));
-        if start > 0 {
-            canvas.line((left, top + from), (right, top + from), Paint::Ink, false);
-            canvas.line((left + from, top), (left + from, bottom), Paint::Ink, false);
-        }
-        if let Some(kind) = kinds.get(k) {
-            canvas.text((right + 8.0, top + middle), kind, Anchor::Start, Paint::Muted, legend_width);
-        }
-        start += group.len();
-    }
-    // The scale: from sure to lose to sure to win.
-    let (x, height) = (width - 46.0, (bottom - top).min(200.0));
-    for k in 0..41 {
-        let lead = 1.0 - f64::from(k) / 20.0;
-        let y = top + height * f64::from(k) / 41.0;
-        canvas.rect(x, y, 8.0, height / 41.0 + 0.3, Paint::of_sign(lead), lead.abs());
-    }
-    for (height_share, text) in [(0.0, "1"), (0.25, ".75"), (0.5, ".5"), (0.75, ".25"), (1.0, "0")] {
-        canvas.text(
-            (x + 13.0, top + 5.0 + (height - 10.0) * height_share),
-            text,
-            Anchor::Start,
-            Paint::Muted,
-            30.0,
-        );
-    }
-    let remarks = ["How probable it is that the row’s item beats the column’s.".to_string()];
+    field.draw_clusters(&mut canvas, &groups, &kinds, legend_width);
+    draw_scale(&mut canvas, (width - 46.0, top), (bottom - top).min(200.0));
+    let remarks = ["Probability that the row’s item beats the column’s.".to_string()];
     let end = notes(&mut canvas, (24.0, bottom + below + 14.0), &remarks, width - 48.0);
     let about = format!(
         "A matrix of {n} items{}: orange where the row’s item is likely to beat the column’s, blue where it \
@@ -103,7 +63,73 @@ pub(super) fn draw(
     canvas.finish(width, end, "Who beats whom", &about, "")
 }
 
-/// Items of each cluster, by mean log odds against those of their own cluster.
+/// The square field of cells, with names to the left and below.
+struct Field {
+    left: f64,
+    top: f64,
+    side: f64,
+    /// The side of a cell.
+    cell: f64,
+    /// The room of a name.
+    room: f64,
+}
+
+impl Field {
+    fn draw_cell(&self, canvas: &mut Canvas, (row, column): (usize, usize), p: f64, with_number: bool) {
+        let cell = self.cell;
+        let (x, y) = (self.left + cell * column as f64, self.top + cell * row as f64);
+        let lead = 2.0 * p - 1.0;
+        canvas.rect(x, y, cell + 0.3, cell + 0.3, Paint::of_sign(lead), lead.abs().clamp(0.0, 1.0));
+        if with_number && cell > 26.0 {
+            canvas.text_on((x + cell / 2.0, y + cell / 2.0), &probability_text(p));
+        }
+    }
+
+    /// Draws the name of the item in this row and column.
+    fn draw_name(&self, canvas: &mut Canvas, row: usize, name: &str, upright: bool) {
+        let (offset, bottom) = (self.cell * (row as f64 + 0.5), self.top + self.side);
+        canvas.text((self.left - 8.0, self.top + offset), name, Anchor::End, Paint::Ink, self.room);
+        let x = self.left + offset;
+        if upright {
+            let length = format::text_width(name, FONT).min(self.room);
+            canvas.text_up((x + FONT * 0.36, bottom + 6.0 + length / 2.0), name, self.room);
+        } else {
+            canvas.text((x, bottom + 12.0), name, Anchor::Middle, Paint::Ink, self.cell);
+        }
+    }
+
+    /// Draws lines between clusters, and their names to the right.
+    fn draw_clusters(&self, canvas: &mut Canvas, groups: &[Vec<usize>], kinds: &[String], room: f64) {
+        let (left, top, mut start) = (self.left, self.top, 0);
+        let (right, bottom) = (left + self.side, top + self.side);
+        for (k, group) in groups.iter().enumerate() {
+            let from = self.cell * start as f64;
+            let middle = self.cell * (start as f64 + group.len() as f64 / 2.0);
+            if start > 0 {
+                canvas.line((left, top + from), (right, top + from), Paint::Ink, false);
+                canvas.line((left + from, top), (left + from, bottom), Paint::Ink, false);
+            }
+            if let Some(kind) = kinds.get(k) {
+                canvas.text((right + 8.0, top + middle), kind, Anchor::Start, Paint::Muted, room);
+            }
+            start += group.len();
+        }
+    }
+}
+
+/// Draws the scale of colours, from probability 1 to 0.
+fn draw_scale(canvas: &mut Canvas, (x, top): (f64, f64), height: f64) {
+    colour_steps(canvas, [x, top, 8.0, height], 41, |k| {
+        let lead = 1.0 - k / 20.0;
+        (Paint::of_sign(lead), lead.abs())
+    });
+    for (share, text) in [(0.0, "1"), (0.25, ".75"), (0.5, ".5"), (0.75, ".25"), (1.0, "0")] {
+        let y = top + 5.0 + (height - 10.0) * share;
+        canvas.text((x + 13.0, y), text, Anchor::Start, Paint::Muted, 30.0);
+    }
+}
+
+/// The items of each cluster, sorted by their mean log odds against the other items of the cluster.
 fn groups(probabilities: &Matrix, clusters: Option<&[usize]>) -> Vec<Vec<usize>> {
     let n = probabilities.rows();
     let count = clusters.map_or(1, |labels| labels.iter().max().map_or(0, |highest| highest + 1));

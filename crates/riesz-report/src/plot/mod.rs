@@ -1,5 +1,6 @@
-//! The plots people know from explanations, one file each, and the list of them.
+//! Plots of explanations, tests, effects and rankings, one file each, and the list of plots of explanations.
 
+mod banded_curve;
 mod bar;
 mod beeswarm;
 mod causal_graph;
@@ -23,7 +24,7 @@ mod witness;
 pub use importance::Overall;
 pub(crate) use map::Shown;
 use riesz::causal::{Estimand, Graph, Identification};
-use riesz::discrepancy::{TestResult, Witness};
+use riesz::discrepancy::{FeatureAttributions, TestResult, Witness};
 use riesz::global::Curve;
 use riesz::preference::Rankability;
 use riesz::{ColumnKind, Error, Explanation, Matrix, Result};
@@ -32,7 +33,7 @@ use crate::effect::EffectPage;
 use crate::format::{self, single_column};
 use crate::svg::{Anchor, Canvas, FONT, LEVELS, Paint, Svg, Theme};
 
-/// All plots of explanations. A new one is its file and a line here.
+/// All plots of explanations. A new plot needs its file and a line here.
 pub static PLOTS: [&Plot; 8] = [
     &beeswarm::PLOT,
     &bar::PLOT,
@@ -70,15 +71,15 @@ pub enum Shows {
 }
 
 impl Plot {
-    /// Whether `explanation` has what this plot shows, which of interactions is an index of them.
+    /// Whether `explanation` has the data of this plot; plots of interactions need an interaction index.
     pub fn can_show(&self, explanation: &Explanation) -> bool {
         self.shows != Shows::Interactions || explanation.index.order() > 1
     }
 
-    /// The plot of this name.
+    /// The plot with this name.
     ///
     /// # Errors
-    /// [`Error::Parameter`] lists the names.
+    /// [`Error::Parameter`] for an unknown name; it lists the known ones.
     pub fn named(name: &str) -> Result<&'static Self> {
         PLOTS.into_iter().find(|plot| plot.name == name).ok_or_else(|| {
             Error::parameter("plot", name, format!("one of {}", PLOTS.map(|plot| plot.name).join(", ")))
@@ -89,7 +90,7 @@ impl Plot {
 /// Options of plots.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlotOptions {
-    /// Which of the model's outputs, from 0.
+    /// The drawn output of the model, from 0.
     pub output: usize,
     /// The row of waterfall and force plots, from 0.
     pub row: usize,
@@ -97,9 +98,9 @@ pub struct PlotOptions {
     pub player: Option<usize>,
     /// The player whose feature value colours dependence plots.
     pub color_by: Option<usize>,
-    /// Most players shown by name; the others are summed up.
+    /// Maximum number of players shown by name; the others are summed up.
     pub max_display: usize,
-    /// Colours.
+    /// The colours.
     pub theme: Theme,
     /// Width in pixels, at least 280.
     pub width: u32,
@@ -124,7 +125,7 @@ impl Default for PlotOptions {
 /// # Errors
 /// [`Error::Shape`] for an inconsistent explanation, [`Error::TooFew`] without rows or players,
 /// [`Error::NotFinite`] for values that cannot be drawn, [`Error::Parameter`] for options out of range,
-/// [`Error::Format`] for an explanation that does not have [what the plot shows](Plot::can_show).
+/// [`Error::Format`] for an explanation [without the data of the plot](Plot::can_show).
 pub fn render(explanation: &Explanation, plot: &Plot, options: &PlotOptions) -> Result<Svg> {
     check(explanation)?;
     in_range("output", options.output, explanation.outputs())?;
@@ -149,21 +150,22 @@ pub fn render(explanation: &Explanation, plot: &Plot, options: &PlotOptions) -> 
     Ok((plot.draw)(explanation, options))
 }
 
-/// Draws what features contribute to a test's statistic, with what they contribute under the null hypothesis.
+/// Draws the contributions of features to a test's statistic, with their intervals under the null hypothesis.
 ///
 /// # Errors
-/// As [`render`]; [`Error::TooFew`] for a test that attributed nothing.
+/// As [`render`]; [`Error::TooFew`] for a test without attributions.
 pub fn render_test(result: &TestResult, options: &PlotOptions) -> Result<Svg> {
     fits(options)?;
-    match &result.attributions {
-        Some(attributions) => {
-            check(&attributions.explanation)?;
-            Ok(null_intervals::draw(attributions, options))
-        }
-        None => {
-            Err(Error::TooFew { subject: "the list of attributions".into(), needed: 1, unit: "feature is" })
-        }
-    }
+    let attributions = attributions(result)?;
+    check(&attributions.explanation)?;
+    Ok(null_intervals::draw(attributions, options))
+}
+
+/// The attributions of a test, which it needs.
+pub(crate) fn attributions(result: &TestResult) -> Result<&FeatureAttributions> {
+    let missing =
+        || Error::TooFew { subject: "the list of attributions".into(), needed: 1, unit: "feature is" };
+    result.attributions.as_ref().ok_or_else(missing)
 }
 
 /// Draws a test's statistic beside its null distribution.
@@ -172,13 +174,11 @@ pub fn render_test(result: &TestResult, options: &PlotOptions) -> Result<Svg> {
 /// [`Error::TooFew`] without draws; [`Error::Parameter`] for options.
 pub fn render_null(result: &TestResult, statistic: &str, options: &PlotOptions) -> Result<Svg> {
     fits(options)?;
-    if result.null.is_empty() {
-        return Err(Error::TooFew { subject: "the null distribution".into(), needed: 1, unit: "draw is" });
-    }
+    not_empty("the null distribution", result.null.len(), "draw is")?;
     Ok(null::draw(result, statistic, options))
 }
 
-/// Draws where two samples differ along a column.
+/// Draws the witness function along a column, which shows where two samples differ.
 ///
 /// # Errors
 /// [`Error::Parameter`] for options.
@@ -187,7 +187,7 @@ pub fn render_witness(curve: &Witness, options: &PlotOptions) -> Result<Svg> {
     Ok(witness::draw(curve, options))
 }
 
-/// Draws which features matter overall.
+/// Draws the global importance of features.
 ///
 /// # Errors
 /// As [`render`].
@@ -209,8 +209,8 @@ pub fn render_component(component: &Curve, options: &PlotOptions) -> Result<Svg>
     Ok(component::draw(component, options))
 }
 
-/// Draws an effect: along one treatment that is a number the curve with its band and what leaves it unsure,
-/// else a line for each of the first treatments asked about.
+/// Draws an effect. For one numeric treatment this is a curve with its band and the causes of its
+/// uncertainty, otherwise a line for each of the first queried treatments.
 ///
 /// # Errors
 /// [`Error::TooFew`] without treatments; [`Error::NotFinite`] for numbers that cannot be drawn;
@@ -218,13 +218,7 @@ pub fn render_component(component: &Curve, options: &PlotOptions) -> Result<Svg>
 pub fn render_effect(page: &EffectPage<'_>, options: &PlotOptions) -> Result<Svg> {
     fits(options)?;
     let ends = page.effect.interval(page.level)?;
-    if ends.is_empty() {
-        return Err(Error::TooFew {
-            subject: "the list of treatments".into(),
-            needed: 1,
-            unit: "treatment is",
-        });
-    }
+    not_empty("the list of treatments", ends.len(), "treatment is")?;
     if let Some(row) = ends.iter().position(|interval| interval.iter().any(|v| v.abs() > 1e300 || v.is_nan()))
     {
         let (column, value) = (page.identification.outcome.clone(), ends[row][0]);
@@ -233,7 +227,7 @@ pub fn render_effect(page: &EffectPage<'_>, options: &PlotOptions) -> Result<Svg
     Ok(effect::draw(page, &ends, options))
 }
 
-/// Draws a causal graph with what its variables are there for; hidden common causes are dashed.
+/// Draws a causal graph with the roles of its variables; arcs for hidden common causes are dashed.
 ///
 /// # Errors
 /// [`Error::Parameter`] for options.
@@ -246,14 +240,15 @@ pub fn render_causal_graph(
     Ok(causal_graph::draw(graph, identification, options))
 }
 
-/// Draws numbers of places as a map: places of the coordinates `x` and `y` in the cells of a raster of at
-/// most 240 × 240, those of a cell as their mean, coloured from the least to the largest. `names` are those
-/// of the coordinates (longitude and latitude are told by them, and drawn as they appear at the middle
-/// latitude), `title` that of the numbers.
+/// Draws numbers as a map of places with the coordinates `x` and `y`. Places fall into the cells of a raster
+/// of at most 240 × 240; a cell shows the mean of its `values`, coloured from the smallest to the largest.
+///
+/// `names` are the names of the coordinates, and `title` names the values. Coordinates with the names of
+/// longitude and latitude are scaled by the cosine of the middle latitude.
 ///
 /// # Errors
 /// [`Error::Shape`] unless there is a number for each place; [`Error::TooFew`] without places;
-/// [`Error::NotFinite`]; [`Error::Parameter`] for options.
+/// [`Error::NotFinite`] for coordinates and values; [`Error::Parameter`] for options.
 pub fn render_map(
     [x, y]: [&[f64]; 2],
     values: &[f64],
@@ -273,9 +268,7 @@ pub(crate) fn places_map(
     options: &PlotOptions,
 ) -> Result<Svg> {
     fits(options)?;
-    if x.is_empty() {
-        return Err(Error::TooFew { subject: "the list of places".into(), needed: 1, unit: "place is" });
-    }
+    not_empty("the list of places", x.len(), "place is")?;
     let (count, values) = match shown {
         Shown::Numbers { values, .. } => (values.len(), *values),
         Shown::Levels { of: levels, .. } => (levels.len(), &[][..]),
@@ -291,7 +284,7 @@ pub(crate) fn places_map(
     Ok(map::draw([x, y], shown, (names, title), options))
 }
 
-/// Draws items of these names by utility, a rung each, with places and the most probable circles of three.
+/// Draws items in the order of their utility, with their ranks and the most probable cycles of three items.
 ///
 /// # Errors
 /// [`Error::Shape`] unless there is a name for each item; [`Error::TooFew`] without items;
@@ -302,12 +295,12 @@ pub fn render_ladder(ranking: &Rankability, names: &[String], options: &PlotOpti
     Ok(ranking::draw(ranking, names, options))
 }
 
-/// Draws how probable it is that the row's item beats the column's (items × items); items of a cluster,
-/// numbered from 0, stand together.
+/// Draws `probabilities` (items × items): the probability that the row's item beats the column's. Items with
+/// the same number in `clusters` (from 0) are drawn together.
 ///
 /// # Errors
 /// [`Error::Shape`] unless there is a row, a column, a name, and a cluster if any, for each item;
-/// [`Error::TooFew`] without items; [`Error::Parameter`] for what is no probability, and for options.
+/// [`Error::TooFew`] without items; [`Error::Parameter`] for entries outside 0..=1, and for options.
 pub fn render_preference_matrix(
     probabilities: &Matrix,
     names: &[String],
@@ -328,21 +321,23 @@ pub fn render_preference_matrix(
     Ok(matrix::draw(probabilities, names, clusters, options))
 }
 
-/// Whether there is one for each item.
+/// Checks that a list has one entry for each of the `expected` items.
 fn one_each(name: &str, expected: usize, actual: usize) -> Result<()> {
-    if expected == 0 {
-        return Err(Error::TooFew { subject: "the list of items".into(), needed: 1, unit: "item is" });
-    }
+    not_empty("the list of items", expected, "item is")?;
+    has_length(name, expected, actual, "one for each item")
+}
+
+/// Checks the number of entries of a list; `why` says where the `expected` one comes from.
+pub(crate) fn has_length(name: &str, expected: usize, actual: usize, why: &str) -> Result<()> {
     if expected == actual {
         return Ok(());
     }
-    Err(Error::Shape {
-        subject: format!("the list of {name}"),
-        unit: "entries",
-        expected,
-        actual,
-        why: "one an item".into(),
-    })
+    let subject = format!("the list of {name}");
+    Err(Error::Shape { subject, unit: "entries", expected, actual, why: why.into() })
+}
+
+fn not_empty(subject: &str, count: usize, unit: &'static str) -> Result<()> {
+    if count > 0 { Ok(()) } else { Err(Error::TooFew { subject: subject.into(), needed: 1, unit }) }
 }
 
 fn in_range(name: &str, index: usize, count: usize) -> Result<()> {
@@ -363,27 +358,21 @@ fn fits(options: &PlotOptions) -> Result<()> {
     Ok(())
 }
 
-/// Whether the explanation can be drawn at all.
+/// Checks that an explanation can be drawn.
 pub(crate) fn check(explanation: &Explanation) -> Result<()> {
     explanation.validate()?;
     let (n, m, p) = (explanation.rows(), explanation.outputs(), explanation.sets());
-    for (subject, size, unit) in [
-        ("the explanation", n, "row is"),
-        ("the explanation", m, "output is"),
-        ("the explanation", p, "player is"),
-    ] {
-        if size == 0 {
-            return Err(Error::TooFew { subject: subject.into(), needed: 1, unit });
-        }
+    for (count, unit) in [(n, "row is"), (m, "output is"), (p, "player is")] {
+        not_empty("the explanation", count, unit)?;
     }
     if !explanation.is_complete() {
         return Err(Error::Format {
             problem: "the explanation is a selection of values, which do not add up to the predictions: \
-                      draw or report the whole"
+                      draw or report the whole explanation"
                 .into(),
         });
     }
-    // Far from overflow, so that sums and axis ranges are finite too.
+    // Numbers far from overflow keep sums and axis ranges finite.
     let drawable = |x: f64| x.abs() < 1e300;
     let not_finite = |row, column: String, value| Err(Error::NotFinite { row, column, value });
     if let Some(k) = explanation.values.iter().position(|&v| !drawable(v)) {
@@ -403,12 +392,36 @@ pub(crate) fn check(explanation: &Explanation) -> Result<()> {
     Ok(())
 }
 
-/// The players shown by name, most important first, and those summed up in a last line.
+/// The players shown by name, the most important first, and the players summed up in a last line.
 fn shown(order: Vec<usize>, max_display: usize) -> (Vec<usize>, Vec<usize>) {
-    // A sum of one would only hide a name.
+    // A sum over a single player would only hide its name.
     let keep = if order.len() <= max_display + 1 { order.len() } else { max_display };
     let (named, omitted) = order.split_at(keep);
     (named.to_vec(), omitted.to_vec())
+}
+
+/// A line of a plot: a player, or the omitted ones together.
+struct PlayerLine {
+    player: Option<usize>,
+    name: String,
+    sets: Vec<usize>,
+}
+
+impl PlayerLine {
+    /// The lines of the most important players, and of the sum of the others.
+    fn list(e: &Explanation, order: Vec<usize>, max_display: usize) -> Vec<Self> {
+        let (named, omitted) = shown(order, max_display);
+        let of_player = |j: usize| Self { player: Some(j), name: e.set_name(j), sets: vec![j] };
+        let mut lines: Vec<Self> = named.into_iter().map(of_player).collect();
+        if !omitted.is_empty() {
+            lines.push(Self { player: None, name: rest_label(e, omitted.len()), sets: omitted });
+        }
+        lines
+    }
+
+    fn sum(&self, values: &[f64]) -> f64 {
+        self.sets.iter().map(|&j| values[j]).sum()
+    }
 }
 
 fn rest_label(e: &Explanation, count: usize) -> String {
@@ -425,10 +438,9 @@ struct Scale {
 }
 
 impl Scale {
-    /// Covers `values` with some air; never empty.
+    /// A scale that covers `values` with a margin; its range is never empty.
     fn covering(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Self {
-        let (mut lo, mut hi) =
-            values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+        let [mut lo, mut hi] = format::range(values);
         if lo > hi {
             (lo, hi) = (0.0, 0.0);
         }
@@ -443,6 +455,14 @@ impl Scale {
         Self { lo: lo - pad, hi: hi + pad, from, to }
     }
 
+    /// A scale of the codes of `levels`, or else one that covers numbers.
+    fn for_column(levels: Option<&[String]>, numbers: &[f64], from: f64, to: f64) -> Self {
+        match levels {
+            Some(levels) => Self { lo: -0.5, hi: levels.len().max(1) as f64 - 0.5, from, to },
+            None => Self::covering(numbers.iter().copied(), from, to),
+        }
+    }
+
     fn pixel(self, value: f64) -> f64 {
         self.from + (value - self.lo) / (self.hi - self.lo) * (self.to - self.from)
     }
@@ -453,7 +473,7 @@ impl Scale {
     }
 }
 
-/// A horizontal axis below a field from `top` to `bottom`: grid lines, labels, name.
+/// Draws a horizontal axis below a field from `top` to `bottom`: grid lines, labels and name.
 fn x_axis(canvas: &mut Canvas, scale: Scale, top: f64, bottom: f64, name: &str) {
     for (value, label) in scale.ticks(80.0) {
         let x = scale.pixel(value);
@@ -464,14 +484,67 @@ fn x_axis(canvas: &mut Canvas, scale: Scale, top: f64, bottom: f64, name: &str) 
     canvas.text((middle, bottom + 30.0), name, Anchor::Middle, Paint::Muted, scale.to - scale.from + 60.0);
 }
 
-/// Room for labels to the left of a plot: as wide as the widest, at most 40% of the picture, 30% of a narrow
-/// one.
-fn label_room(labels: &[String], width: f64) -> f64 {
-    labels
-        .iter()
-        .map(|l| format::text_width(l, FONT))
-        .fold(30.0, f64::max)
-        .min(width * if width < 480.0 { 0.3 } else { 0.4 })
+/// Draws the horizontal axis of a column: the names of its levels, or numbers as [`x_axis`]. `name_room` is
+/// the room of the column's name below levels.
+fn column_axis(
+    canvas: &mut Canvas,
+    scale: Scale,
+    levels: Option<&[String]>,
+    (top, bottom): (f64, f64),
+    name: &str,
+    name_room: f64,
+) {
+    let Some(levels) = levels else { return x_axis(canvas, scale, top, bottom, name) };
+    let room = (scale.to - scale.from) / levels.len().max(1) as f64;
+    let every = (30.0 / room).ceil().max(1.0) as usize;
+    for (k, level) in levels.iter().enumerate().step_by(every) {
+        let position = (scale.pixel(k as f64), bottom + 12.0);
+        canvas.text(position, level, Anchor::Middle, Paint::Muted, room * every as f64 - 4.0);
+    }
+    let position = ((scale.from + scale.to) / 2.0, bottom + 30.0);
+    canvas.text(position, name, Anchor::Middle, Paint::Muted, name_room);
+}
+
+/// Draws the grid lines and labels of a vertical axis.
+fn y_axis(canvas: &mut Canvas, scale: Scale, (left, right): (f64, f64), spacing: f64) {
+    for (value, label) in scale.ticks(spacing) {
+        let y = scale.pixel(value);
+        canvas.line((left, y), (right, y), Paint::Grid, false);
+        y_label(canvas, left, y, &label);
+    }
+}
+
+/// Draws a label of the vertical axis of a field that starts at `left`.
+fn y_label(canvas: &mut Canvas, left: f64, y: f64, label: &str) {
+    canvas.text((left - 8.0, y), label, Anchor::End, Paint::Muted, left - 26.0);
+}
+
+/// Draws centred text, moved to the inside of the picture.
+fn inner_text(canvas: &mut Canvas, (x, y): (f64, f64), text: &str, paint: Paint, width: f64) {
+    let half_width = format::text_width(text, FONT) / 2.0 + 2.0;
+    let x = x.clamp(half_width, (width - half_width).max(half_width));
+    canvas.text((x, y), text, Anchor::Middle, paint, width);
+}
+
+/// Draws the head of an arrow from `from` to `to`, with its length and half of its width.
+fn arrow_head(canvas: &mut Canvas, [from, to]: [(f64, f64); 2], [length, side]: [f64; 2], paint: Paint) {
+    let (dx, dy) = (to.0 - from.0, to.1 - from.1);
+    let distance = dx.hypot(dy).max(1e-9);
+    let (dx, dy) = (dx / distance, dy / distance);
+    let base = (to.0 - length * dx, to.1 - length * dy);
+    let corner = |side: f64| (base.0 - side * dy, base.1 + side * dx);
+    canvas.polygon(&[to, corner(side), corner(-side)], paint, 1.0);
+}
+
+/// The width of the widest text, at least `minimum`.
+fn widest<T: AsRef<str>>(texts: impl IntoIterator<Item = T>, minimum: f64) -> f64 {
+    texts.into_iter().map(|text| format::text_width(text.as_ref(), FONT)).fold(minimum, f64::max)
+}
+
+/// Width of the labels to the left of a plot: the widest label, but at most 40 % of the picture, or 30 % of a
+/// narrow one.
+fn label_room<T: AsRef<str>>(labels: impl IntoIterator<Item = T>, width: f64) -> f64 {
+    widest(labels, 30.0).min(width * if width < 480.0 { 0.3 } else { 0.4 })
 }
 
 /// The meaning of the colours of dots.
@@ -481,14 +554,14 @@ struct Colours<'e> {
 }
 
 enum ColourScale {
-    /// Numbers: low (0, the 5 % quantile) to high (1, the 95 % quantile); nothing if they are equal.
+    /// Numbers: the 5 % quantile (low, 0) and the 95 % quantile (high, 1); equal ones give no colours.
     Place(f64, f64),
-    /// Levels: by code the colour, and a name for each colour, the most frequent first.
+    /// Levels: the colour of each level by its code, and the names of the colours, the most frequent first.
     Levels(Vec<Paint>, Vec<(Paint, String)>),
 }
 
 impl<'e> Colours<'e> {
-    /// `None` for groups, which have no single value.
+    /// The colours of a player's feature values; `None` for groups, which have no single value.
     fn for_player(explanation: &'e Explanation, player: usize) -> Option<Self> {
         let j = single_column(explanation, player)?;
         let column = explanation.data.column(j);
@@ -506,8 +579,8 @@ impl<'e> Colours<'e> {
         Some(Self { column, scale: ColourScale::Place(lo, hi) })
     }
 
-    /// The colour of each level, and the names of the colours: the most frequent levels have colours of their
-    /// own, the others share one.
+    /// The colour of each level, and the names of the colours. Each of the most frequent levels has its own
+    /// colour; the others share one.
     fn levels(codes: impl Iterator<Item = usize>, levels: &[String]) -> (Vec<Paint>, Vec<(Paint, String)>) {
         let mut counts = vec![0_usize; levels.len()];
         codes.for_each(|level| counts[level] += 1);
@@ -534,7 +607,7 @@ impl<'e> Colours<'e> {
         }
     }
 
-    /// The names of colours, for levels.
+    /// The names of the colours; empty for numbers.
     fn names(&self) -> &[(Paint, String)] {
         match &self.scale {
             ColourScale::Place(..) => &[],
@@ -543,10 +616,11 @@ impl<'e> Colours<'e> {
     }
 }
 
-/// Width of a dot and the space around it before its name.
+/// Width of a legend's dot with the space before its name.
 const DOT: f64 = 12.0;
 
-/// Colours and their names in one line that ends at `right`, as many as fit, and dots for the rest.
+/// Draws colours and their names in one line that ends at `right`. An ellipsis replaces names that do not
+/// fit.
 fn legend_line(canvas: &mut Canvas, (right, y): (f64, f64), names: &[(Paint, String)], room: f64) {
     let width = |name: &str| (format::text_width(name, FONT) + DOT + 8.0).min(room);
     let mut count = names.len();
@@ -568,7 +642,7 @@ fn legend_line(canvas: &mut Canvas, (right, y): (f64, f64), names: &[(Paint, Str
     }
 }
 
-/// Where a legend breaks into lines that have room for their names: the end of each.
+/// The ends of the lines into which a legend of width `room` breaks, as positions in `names`.
 fn legend_breaks(names: &[(Paint, String)], room: f64) -> Vec<usize> {
     let (mut ends, mut used) = (Vec::new(), 0.0);
     for (k, (_, name)) in names.iter().enumerate() {
@@ -583,7 +657,7 @@ fn legend_breaks(names: &[(Paint, String)], room: f64) -> Vec<usize> {
     ends
 }
 
-/// Colours and their names in as many lines as it takes, of which the last is at `y`.
+/// Draws colours and their names in as many lines as necessary; the last line is at `y`.
 fn legend_lines(canvas: &mut Canvas, (right, y): (f64, f64), names: &[(Paint, String)], room: f64) {
     let (ends, mut from) = (legend_breaks(names, room), 0);
     for (k, &end) in ends.iter().enumerate() {
@@ -592,7 +666,7 @@ fn legend_lines(canvas: &mut Canvas, (right, y): (f64, f64), names: &[(Paint, St
     }
 }
 
-/// Colours and their names below each other.
+/// Draws colours and their names below each other.
 fn legend(canvas: &mut Canvas, x: f64, top: f64, names: &[(Paint, String)], room: f64) {
     for (k, (paint, name)) in names.iter().enumerate() {
         let y = top + 8.0 + 18.0 * k as f64;
@@ -601,23 +675,49 @@ fn legend(canvas: &mut Canvas, x: f64, top: f64, names: &[(Paint, String)], room
     }
 }
 
-/// Half of a 95 % interval, in standard deviations.
+/// Half of a 95 % interval of a normal distribution, in standard deviations.
 const REACH: f64 = 1.959_963_984_540_054;
 
-/// Most rows whose dots have intervals of their own.
+/// Maximum number of rows whose dots have intervals.
 const MAX_ROWS_WITH_INTERVALS: usize = 200;
 
-/// Half of the interval of a sum of values; `None` where it is not known.
+/// Half of the 95 % interval of a sum of values; `None` if the explanation has no uncertainty for it.
 fn reach(e: &Explanation, row: usize, output: usize, sets: &[usize]) -> Option<f64> {
     e.sd_of_sum(row, output, sets).map(|sd| REACH * sd)
 }
 
-/// The label of whiskers, if there are some.
+/// The label of whiskers; empty if the explanation has no uncertainty.
 fn interval_label(e: &Explanation) -> &'static str {
     if e.uncertainty.is_some() { ", 95 % intervals" } else { "" }
 }
 
-/// A vertical bar from low to high feature values, with its name.
+/// The number of rows whose dots have intervals, and the label of these intervals.
+fn dot_intervals(e: &Explanation) -> (usize, &'static str) {
+    if e.rows() > MAX_ROWS_WITH_INTERVALS { (0, "") } else { (e.rows(), interval_label(e)) }
+}
+
+/// Draws a vertical bar of `steps` colours and their opacities.
+fn colour_steps(canvas: &mut Canvas, place: [f64; 4], steps: usize, colour: impl Fn(f64) -> (Paint, f64)) {
+    let [x, top, width, height] = place;
+    for k in 0..steps {
+        let (paint, opacity) = colour(k as f64);
+        let y = top + height * k as f64 / steps as f64;
+        canvas.rect(x, y, width, height / steps as f64 + 0.3, paint, opacity);
+    }
+}
+
+/// Draws a vertical bar of the colours of values from `largest` down to `-largest`, with labels.
+fn signed_bar(canvas: &mut Canvas, (x, top): (f64, f64), height: f64, largest: f64, room: f64) {
+    colour_steps(canvas, [x, top, 6.0, height], 21, |k| {
+        let v = 1.0 - k / 10.0;
+        (Paint::of_sign(v), v.abs())
+    });
+    for (y, v) in [(top + 5.0, largest), (top + height - 5.0, -largest)] {
+        canvas.text((x + 10.0, y), &format::signed(v), Anchor::Start, Paint::Muted, room);
+    }
+}
+
+/// Draws a vertical bar of colours from low to high values, with its name.
 fn colour_bar(
     canvas: &mut Canvas,
     (x, room): (f64, f64),
@@ -636,7 +736,7 @@ fn colour_bar(
     canvas.text_up((x + 20.0, (top + bottom) / 2.0), name, bottom - top - 50.0);
 }
 
-/// A jitter in −0.5..0.5 that is the same on every machine.
+/// The jitter of the `k`-th dot, in −0.5..0.5, the same on every machine.
 fn jitter(k: usize) -> f64 {
     // The golden ratio spreads any number of points evenly.
     ((k as f64 + 0.5) * 0.618_033_988_749_895).fract() - 0.5
@@ -647,14 +747,14 @@ pub(crate) fn row_title(e: &Explanation, i: usize) -> String {
     if e.duels.is_some() { e.row_name(i) } else { capital(&e.row_name(i)) }
 }
 
-/// With a capital letter, for the beginning of a sentence.
+/// `text` with a capital first letter, for the beginning of a sentence.
 pub(crate) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// The part of the difference between a row's prediction and the base value that its values leave; `None` for
-/// values that add up to it.
+/// The name and size of the residual `prediction − base value − Σ values` of a row; `None` for efficient
+/// indices, whose values add up to the difference.
 fn left_over(explanation: &Explanation, row: usize, output: usize) -> Option<(String, f64)> {
     if explanation.index.is_efficient() {
         return None;

@@ -1,14 +1,14 @@
-//! Features on a circle, and lines between those that act together.
+//! A network of interactions: features on a circle, and lines between features that interact.
 
 use std::f64::consts::{FRAC_PI_2, PI};
 
 use super::interaction_strengths::{InteractionStrengths, notes};
 use super::*;
 
-/// Features on a circle, and lines between those that act together.
+/// Features on a circle, and lines between features that interact.
 pub(super) static PLOT: Plot = Plot {
     name: "network",
-    help: "Features on a circle, and lines between those that act together",
+    help: "Features on a circle, and lines between features that interact",
     shows: Shows::Interactions,
     draw,
 };
@@ -17,24 +17,20 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (width, o) = (options.width as f64, options.output);
     let strengths = InteractionStrengths::new(e, o);
     let name = |j: usize| e.players[j].name.as_str();
-    let widest = strengths
-        .players(options.max_display)
-        .iter()
-        .map(|&j| format::text_width(name(j), FONT))
-        .fold(30.0, f64::max);
+    let widest = widest(strengths.players(options.max_display).into_iter().map(name), 30.0);
     let radius = (width / 2.0 - widest.min(0.2 * width) - 34.0).min(150.0);
-    // Near the top and bottom names stand below each other by 4π²/n² of the radius: as many as leave each its
-    // line.
+    // Near the top and bottom, neighbouring names differ in height by 4π²/n² of the radius. The limit leaves
+    // each name its own line.
     let limit = (radius * 4.0 * PI * PI / 15.0).sqrt() as usize;
     let players = strengths.players(options.max_display.min(limit));
     let n = players.len();
     let (x0, y0) = (width / 2.0, radius + 30.0);
-    // Half a step off the top, so that every name has a side.
+    // Starting half a step from the top puts every name on one side.
     let angle = |k: usize| (k as f64 + 0.5) / n as f64 * 2.0 * PI - FRAC_PI_2;
     let place = |k: usize| (x0 + radius * angle(k).cos(), y0 + radius * angle(k).sin());
     let largest = players.iter().map(|&j| strengths.single_values[j].abs()).fold(0.0, f64::max);
     let room = (0.38 * 2.0 * PI * radius / n.max(3) as f64).min(22.0);
-    // Areas are as values are.
+    // Areas are proportional to values.
     let size = |j: usize| {
         if largest > 0.0 { (strengths.single_values[j].abs() / largest).sqrt() * room } else { 0.0 }
     };
@@ -50,7 +46,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         .take(options.max_display)
         .collect();
     let strongest = drawn.first().map_or(1.0, |pair| pair.2.abs());
-    // The strongest lie on top.
+    // The strongest pairs are drawn last, on top.
     for &(a, b, value) in drawn.iter().rev() {
         let part = value.abs() / strongest;
         canvas.edge(place(a), place(b), strengths.paint(value), 0.8 + 8.0 * part, 0.25 + 0.6 * part);
@@ -60,18 +56,11 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         let side = if angle(k).cos() < 0.0 { -1.0 } else { 1.0 };
         canvas.open_player(strengths.single_sets[j]);
         canvas.disc((x, y), r + 1.5, Paint::Paper);
-        canvas.disc(
-            (x, y),
-            r,
-            if strengths.single_values[j] == 0.0 {
-                Paint::Neutral
-            } else {
-                strengths.paint(strengths.single_values[j])
-            },
-        );
+        let value = strengths.single_values[j];
+        canvas.disc((x, y), r, if value == 0.0 { Paint::Neutral } else { strengths.paint(value) });
         let x_of_name = x + side * (r + 7.0);
         if angle(k).cos().abs() < 1e-9 {
-            // The lowest of an odd number.
+            // The lowest name of an odd number has no side.
             canvas.text((x, y + r + 11.0), name(j), Anchor::Middle, Paint::Ink, width - 12.0);
         } else if side > 0.0 {
             canvas.text((x_of_name, y), name(j), Anchor::Start, Paint::Ink, width - x_of_name - 6.0);
@@ -92,7 +81,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     canvas.finish(width, end + 4.0, "Network of interactions", &about, "")
 }
 
-/// Captions of sizes and widths, and of what is omitted.
+/// Captions about the areas and widths, and about omitted pairs and features.
 fn sentences(
     e: &Explanation,
     interactions: &InteractionStrengths,
@@ -116,7 +105,7 @@ fn sentences(
     });
     let colours = if interactions.signed { " Orange raises the output, blue lowers it." } else { "" };
     let mut captions = vec![format!(
-        "{}: of features alone as areas of discs{largest_text}; of pairs as widths of lines{pair}.{colours}",
+        "{}: single features are areas of discs{largest_text}; pairs are widths of lines{pair}.{colours}",
         capital(&interactions.quantity(e, output))
     )];
     let omitted = interactions.pairs.len() - drawn.len();
@@ -127,7 +116,7 @@ fn sentences(
         let (which, hold) =
             if omitted == 1 { ("pair".into(), "holds") } else { (format!("{omitted} pairs"), "hold") };
         captions.push(format!(
-            "The other {which} {hold} {} % of what pairs are worth in size.",
+            "The other {which} {hold} {} % of the total |value| of pairs.",
             format::fixed(share, 1)
         ));
     }

@@ -1,17 +1,16 @@
-//! A test's statistic beside its distribution under the null hypothesis.
+//! A histogram of a test's statistic under the null hypothesis, with the observed statistic.
 
 use riesz::discrepancy::TestResult;
 
 use super::*;
 
-/// Bars of the histogram.
+/// Number of bars of the histogram.
 const BARS: usize = 40;
 
 pub(super) fn draw(result: &TestResult, name: &str, options: &PlotOptions) -> Svg {
     let width = options.width as f64;
     let (left, right, top, bottom) = (24.0, width - 24.0, 24.0, 170.0);
-    let (low, high) =
-        result.null.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &v| (l.min(v), h.max(v)));
+    let [low, high] = format::range(result.null.iter().copied());
     let step = (high - low) / BARS as f64;
     let mut counts = [0_usize; BARS];
     for &v in &result.null {
@@ -32,13 +31,8 @@ pub(super) fn draw(result: &TestResult, name: &str, options: &PlotOptions) -> Sv
     canvas.line((x, top), (x, bottom), Paint::Up, false);
     let anchor = if x > width / 2.0 { Anchor::End } else { Anchor::Start };
     let note = format!("observed: {}", format::number(result.statistic));
-    canvas.text(
-        (x + if anchor == Anchor::End { -6.0 } else { 6.0 }, top + 2.0),
-        &note,
-        anchor,
-        Paint::Ink,
-        200.0,
-    );
+    let shift = if anchor == Anchor::End { -6.0 } else { 6.0 };
+    canvas.text((x + shift, top + 2.0), &note, anchor, Paint::Ink, 200.0);
     let about = format!(
         "A histogram of {name} in {} draws under the null hypothesis, and a line at the observed value {}.",
         result.null.len(),

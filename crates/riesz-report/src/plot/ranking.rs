@@ -5,15 +5,50 @@ use riesz::preference::{CyclicTriad, Rankability};
 use super::interaction_strengths::notes;
 use super::*;
 
-/// Width of the lane of a circle, and how far its arrows bend.
+/// Width of the lane of a cycle, in pixels.
 const LANE: f64 = 34.0;
+/// Horizontal distance by which the arrows of a cycle bulge, in pixels.
 const BULGE: f64 = 11.0;
-/// Most circles drawn.
+/// Maximum number of drawn cycles.
 const CIRCLES: usize = 4;
-/// Height of a rung.
+/// Height of an item's line, in pixels.
 const PITCH: f64 = 20.0;
 
-/// Draws items of these names, the best on top, at most [`PlotOptions::max_display`] of them.
+/// A column of texts beside the items.
+struct TextColumn {
+    title: &'static str,
+    cells: Vec<String>,
+    width: f64,
+}
+
+impl TextColumn {
+    fn new(title: &'static str, cells: Vec<String>) -> Self {
+        let width = widest(cells.iter().map(String::as_str).chain([title]), 0.0);
+        Self { title, cells, width }
+    }
+
+    /// Draws the column with its right end at `x`.
+    fn draw(&self, canvas: &mut Canvas, x: f64, top: f64, heights: &[f64]) {
+        canvas.text((x, top - 14.0), self.title, Anchor::End, Paint::Ink, self.width + 8.0);
+        for (text, y) in self.cells.iter().zip(heights) {
+            canvas.text((x, *y), text, Anchor::End, Paint::Muted, self.width + 8.0);
+        }
+    }
+}
+
+/// The columns of places, with their intervals, and of probabilities of being the best.
+fn columns(rankability: &Rankability, order: &[usize]) -> [TextColumn; 2] {
+    let place = |&i: &usize| {
+        let (low, high) = rankability.rank_interval[i];
+        format!("{} ({low}–{high})", rankability.rank[i])
+    };
+    [
+        TextColumn::new("place", order.iter().map(place).collect()),
+        TextColumn::new("best", order.iter().map(|&i| probability_text(rankability.best[i])).collect()),
+    ]
+}
+
+/// Draws at most [`PlotOptions::max_display`] items with their names, the best on top.
 pub(super) fn draw(rankability: &Rankability, names: &[String], options: &PlotOptions) -> Svg {
     let mut order: Vec<usize> = (0..names.len()).collect();
     order.sort_by_key(|&i| rankability.rank[i]);
@@ -26,28 +61,10 @@ pub(super) fn draw(rankability: &Rankability, names: &[String], options: &PlotOp
     let circles = &circles[..circles.len().min(CIRCLES)];
 
     let width = options.width as f64;
-    let shown: Vec<String> = order.iter().map(|&i| names[i].clone()).collect();
-    let place = |i: usize| {
-        format!(
-            "{} ({}–{})",
-            rankability.rank[i], rankability.rank_interval[i].0, rankability.rank_interval[i].1
-        )
-    };
-    let columns = [
-        ("place", order.iter().map(|&i| place(i)).collect::<Vec<_>>()),
-        ("best", order.iter().map(|&i| probability_text(rankability.best[i])).collect()),
-    ];
-    let widths = columns.iter().map(|(title, cells)| {
-        cells
-            .iter()
-            .map(String::as_str)
-            .chain([*title])
-            .map(|t| format::text_width(t, FONT))
-            .fold(0.0, f64::max)
-    });
-    let widths: Vec<f64> = widths.collect();
-    let columns_width = LANE * circles.len() as f64 + widths.iter().map(|w| w + 14.0).sum::<f64>();
-    let room = label_room(&shown, width).min(width * 0.3);
+    let columns = columns(rankability, &order);
+    let lanes = LANE * circles.len() as f64;
+    let columns_width = lanes + columns.iter().map(|column| column.width + 14.0).sum::<f64>();
+    let room = label_room(order.iter().map(|&i| &names[i]), width).min(width * 0.3);
     let (left, right, top) = (room + 22.0, (width - columns_width - 12.0).max(room + 80.0), 30.0);
     let bottom = top + PITCH * order.len() as f64;
     let heights: Vec<f64> = (0..order.len()).map(|k| top + PITCH * (k as f64 + 0.5)).collect();
@@ -56,18 +73,11 @@ pub(super) fn draw(rankability: &Rankability, names: &[String], options: &PlotOp
     let ends =
         order.iter().flat_map(|&i| [rankability.utility_interval[i].0, rankability.utility_interval[i].1]);
     let scale = Scale::covering(ends.chain([0.0]), left, right);
-    x_axis(
-        &mut canvas,
-        scale,
-        top,
-        bottom,
-        &format!("utility, {:.0} % intervals", 100.0 * rankability.level),
-    );
+    let axis = format!("utility, {:.0} % intervals", 100.0 * rankability.level);
+    x_axis(&mut canvas, scale, top, bottom, &axis);
     canvas.line((scale.pixel(0.0), top), (scale.pixel(0.0), bottom), Paint::Muted, true);
-    let reach = right + LANE * circles.len() as f64;
-    for (k, &i) in order.iter().enumerate() {
-        let y = heights[k];
-        canvas.line((left, y), (reach, y), Paint::Grid, false);
+    for (&i, &y) in order.iter().zip(&heights) {
+        canvas.line((left, y), (right + lanes, y), Paint::Grid, false);
         canvas.text((left - 8.0, y), &names[i], Anchor::End, Paint::Ink, room);
         let (low, high) = rankability.utility_interval[i];
         canvas.whisker(scale.pixel(low), scale.pixel(high), y);
@@ -79,35 +89,18 @@ pub(super) fn draw(rankability: &Rankability, names: &[String], options: &PlotOp
         arrows(&mut canvas, rungs, x, paint);
         canvas.text((x, top - 14.0), &probability_text(circle.probability), Anchor::Middle, paint, LANE);
     }
-    let mut x = reach + 8.0;
-    for ((title, cells), wide) in columns.iter().zip(&widths) {
-        x += wide;
-        canvas.text((x, top - 14.0), title, Anchor::End, Paint::Ink, *wide + 8.0);
-        for (text, y) in cells.iter().zip(&heights) {
-            canvas.text((x, *y), text, Anchor::End, Paint::Muted, *wide + 8.0);
-        }
+    let mut x = right + lanes + 8.0;
+    for column in &columns {
+        x += column.width;
+        column.draw(&mut canvas, x, top, &heights);
         x += 14.0;
     }
-    let below = names.len() - order.len();
-    let remarks = [
-        (!circles.is_empty()).then(|| {
-            "Arrows: circles of three, each of whom beats the next, and how probable they are.".to_string()
-        }),
-        (below > 0)
-            .then(|| format!("Not drawn: {below} {} below.", if below == 1 { "item" } else { "items" })),
-        (missing > 0).then(|| {
-            format!(
-                "{missing} of the {} most probable circles need one of them.",
-                rankability.triangles.len()
-            )
-        }),
-    ];
-    let remarks: Vec<String> = remarks.into_iter().flatten().collect();
+    let remarks = remarks(circles.len(), names.len() - order.len(), (missing, rankability.triangles.len()));
     let end = notes(&mut canvas, (24.0, bottom + 54.0), &remarks, width - 48.0);
-    let first: Vec<String> = order.iter().take(3).map(|&i| names[i].clone()).collect();
+    let first: Vec<&str> = order.iter().take(3).map(|&i| &names[i][..]).collect();
     let about = format!(
-        "{} items by utility, a rung each, with intervals, places and probabilities of being the best. On \
-         top: {}. {} circles of three.",
+        "{} items by utility, with intervals, places and probabilities of being the best. On top: {}. {} \
+         cycles of three.",
         order.len(),
         first.join(", "),
         circles.len()
@@ -115,36 +108,43 @@ pub(super) fn draw(rankability: &Rankability, names: &[String], options: &PlotOp
     canvas.finish(width, end.max(bottom + 46.0), "Ladder of items", &about, "")
 }
 
-/// Three rungs and the arrows between them, from who wins to who loses.
+/// Sentences about the drawn cycles, the items `below` the drawn ones, and the cycles with such items.
+fn remarks(drawn_cycles: usize, below: usize, (missing, cycles): (usize, usize)) -> Vec<String> {
+    let arrows = "Arrows: cycles of three items, each of which beats the next, with their probabilities.";
+    let items = if below == 1 { "item" } else { "items" };
+    let contain =
+        format!("{missing} of the {cycles} most probable cycles contain an item that is not drawn.");
+    let remarks = [
+        (drawn_cycles > 0).then(|| arrows.to_string()),
+        (below > 0).then(|| format!("Not drawn: {below} {items} below.")),
+        (missing > 0).then_some(contain),
+    ];
+    remarks.into_iter().flatten().collect()
+}
+
+/// Draws the three arrows of a cycle between the lines of its items, from winner to loser.
 fn arrows(canvas: &mut Canvas, rungs: [f64; 3], x: f64, paint: Paint) {
     let mut sorted = rungs;
     sorted.sort_by(f64::total_cmp);
     let middle = sorted[1];
     for (k, &from) in rungs.iter().enumerate() {
         let to = rungs[(k + 1) % 3];
-        // Steps bend to the left, the way over both to the right.
+        // Arrows between neighbouring lines bend to the left, the long arrow to the right.
         let bulge = if from == middle || to == middle { -BULGE } else { BULGE };
         let point = |t: f64| (x + bulge * 4.0 * t * (1.0 - t), from + (to - from) * t);
         let short = 5.0 / (to - from).abs().max(10.0);
         let curve: Vec<(f64, f64)> =
             (0..=12).map(|step| point((1.0 - short) * f64::from(step) / 12.0)).collect();
         canvas.polyline(&curve, paint);
-        // The head lies along the end of the curve.
-        let ((x0, y0), (x1, y1)) = (point(1.0 - 2.2 * short), point(1.0 - 0.6 * short));
-        let size = (x1 - x0).hypot(y1 - y0).max(1e-9);
-        let (dx, dy) = ((x1 - x0) / size, (y1 - y0) / size);
-        let base = (x1 - 7.0 * dx, y1 - 7.0 * dy);
-        canvas.polygon(
-            &[(x1, y1), (base.0 - 3.2 * dy, base.1 + 3.2 * dx), (base.0 + 3.2 * dy, base.1 - 3.2 * dx)],
-            paint,
-        );
+        // The head has the direction of the end of the curve.
+        arrow_head(canvas, [2.2, 0.6].map(|t| point(1.0 - t * short)), [7.0, 3.2], paint);
     }
     for y in rungs {
         canvas.disc((x, y), 2.6, paint);
     }
 }
 
-/// A probability with two digits, never rounded to certainty.
+/// Writes a probability with two digits; it is never rounded to 0 or 1.
 pub(super) fn probability_text(p: f64) -> String {
     match p {
         p if p == 0.0 || p == 1.0 => format!("{p}"),

@@ -2,10 +2,10 @@
 
 use super::*;
 
-/// From the base value to one row's prediction, a step a player.
+/// From the base value to one row's prediction, one step for each player.
 pub(super) static PLOT: Plot = Plot {
     name: "waterfall",
-    help: "From the base value to one row's prediction, a step a player",
+    help: "From the base value to one row's prediction, one step for each player",
     shows: Shows::OneRow,
     draw,
 };
@@ -14,10 +14,8 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (width, row, o) = (options.width as f64, options.row, options.output);
     let values = e.row_values(row, o);
     let (base, prediction) = (e.base_values[row * e.outputs() + o], e.predictions[row * e.outputs() + o]);
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|&a, &b| values[b].abs().total_cmp(&values[a].abs()));
-    let (named, omitted) = shown(order, options.max_display);
-    // Drawn from the top: the largest step first; the base is reached at the bottom.
+    let (named, omitted) = shown(format::by_magnitude(values), options.max_display);
+    // The largest step is at the top, and the base value at the bottom.
     let mut lines: Vec<(String, f64, Option<f64>)> =
         named.iter().map(|&j| (format::label(e, row, j), values[j], reach(e, row, o, &[j]))).collect();
     if !omitted.is_empty() {
@@ -32,10 +30,10 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     ends.reverse();
     let whisker = |k: usize, reach: f64| [ends[k] - reach, ends[k] + reach];
     let whiskers = lines.iter().enumerate().filter_map(|(k, line)| Some(whisker(k, line.2?)));
-    let room = label_room(&lines.iter().map(|l| l.0.clone()).collect::<Vec<_>>(), width);
+    let room = label_room(lines.iter().map(|l| &l.0), width);
     let (pitch, top) = (28.0, 34.0);
     let bottom = top + pitch * lines.len() as f64;
-    // Numbers that do not fit into their arrow stand to its right: 44 pixels for them.
+    // Room for the numbers to the right of the arrows, wider with intervals.
     let numbers = if e.uncertainty.is_some() { 104.0 } else { 56.0 };
     let extent = ends.iter().copied().chain(whiskers.flatten());
     let scale = Scale::covering(extent, room + 24.0, width - numbers);
@@ -46,14 +44,8 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     canvas.line((end_x, top - 8.0), (end_x, top + pitch / 2.0), Paint::Muted, true);
     canvas.line((base_x, top), (base_x, bottom + 18.0), Paint::Muted, true);
     let written = |quantity: &str, x: f64| format!("{quantity} = {}", format::number(x));
-    let clamp = |x: f64, text: &str| {
-        let half_width = format::text_width(text, FONT) / 2.0 + 2.0;
-        x.clamp(half_width, (width - half_width).max(half_width))
-    };
-    let f_text = written("f(x)", prediction);
-    canvas.text((clamp(end_x, &f_text), top - 18.0), &f_text, Anchor::Middle, Paint::Ink, width);
-    let b_text = written("base value", base);
-    canvas.text((clamp(base_x, &b_text), bottom + 30.0), &b_text, Anchor::Middle, Paint::Ink, width);
+    inner_text(&mut canvas, (end_x, top - 18.0), &written("f(x)", prediction), Paint::Ink, width);
+    inner_text(&mut canvas, (base_x, bottom + 30.0), &written("base value", base), Paint::Ink, width);
     for (k, (name, value, reach)) in lines.iter().enumerate() {
         let y = top + pitch * (k as f64 + 0.5);
         canvas.text((room + 14.0, y), name, Anchor::End, Paint::Ink, room);
@@ -82,7 +74,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     canvas.finish(width, bottom + 44.0, &title, &about, "")
 }
 
-/// A block arrow from `from` to `to`; at least one pixel wide.
+/// Draws a block arrow from `from` to `to`, at least one pixel long.
 pub(super) fn arrow(canvas: &mut Canvas, from: f64, to: f64, y: f64, half_height: f64, paint: Paint) {
     let direction = if to < from { -1.0 } else { 1.0 };
     let to = from + direction * (to - from).abs().max(1.0);
@@ -96,5 +88,6 @@ pub(super) fn arrow(canvas: &mut Canvas, from: f64, to: f64, y: f64, half_height
             (from, y + half_height),
         ],
         paint,
+        1.0,
     );
 }

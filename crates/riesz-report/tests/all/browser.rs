@@ -162,7 +162,7 @@ fn the_report_works_in_a_browser() {
     let _ = std::fs::remove_dir_all(&folder);
 }
 
-/// Two texts, whose features are words and one pair of words; the text is a column that no feature has.
+/// Returns two texts, whose features are words and one pair of words; the text is a column without a feature.
 fn texts() -> Explanation {
     let mut e = explanation(2, &["good", "film", "not good"], 1);
     let levels = vec!["A film, not good <at all>".to_string(), "Good; good!".to_string()];
@@ -186,7 +186,7 @@ fn words_of_texts_are_shaded_by_their_values() {
     assert_eq!(browser.text("#text"), "A film, not good <at all>");
     let marks = "[...document.querySelectorAll('#text mark')].map((m) => `${m.textContent} \
                  ${m.style.backgroundColor}`)";
-    // Of "good" both the word and the pair count: 1 - 2; "not" has the pair's alone, the largest.
+    // "good" has the value of the word plus the pair's: 1 - 2; "not" has the pair's alone, the largest.
     let blue = |share: f64| format!("rgba(31, 111, 178, {share})");
     let expected = [("film", blue(0.176)), ("not", blue(0.7)), ("good", blue(0.35))];
     let expected: Vec<String> = expected.iter().map(|(word, colour)| format!("{word} {colour}")).collect();

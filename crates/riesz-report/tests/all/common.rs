@@ -1,10 +1,11 @@
-//! Explanations that the tests draw.
+//! Explanations for the plots of the tests.
 
 use riesz::explanation::Provenance;
 use riesz::model_card::CardEntry;
 use riesz::{Column, Exactness, Explanation, Players, Table, ValueIndex};
 
-/// `n` rows of the columns `names` and `m` outputs, with arbitrary but fixed numbers.
+/// Returns an explanation of `n` rows of the columns `names` and `m` outputs, with arbitrary but fixed
+/// numbers.
 pub fn explanation(n: usize, names: &[&str], m: usize) -> Explanation {
     let p = names.len();
     let columns: Vec<Column> = names.iter().copied().map(Column::numeric).collect();
@@ -34,7 +35,7 @@ pub fn explanation(n: usize, names: &[&str], m: usize) -> Explanation {
     }
 }
 
-/// An explanation with a different value for each set of up to `order` players.
+/// Returns an explanation with a different value for each set of up to `order` players.
 pub fn interactions(n: usize, names: &[&str], m: usize, order: usize) -> Explanation {
     let p = names.len();
     let single = explanation(n, names, m);

@@ -1,4 +1,4 @@
-//! Pages of maps and bags: the cells of maps, the listed bags and features, and adversarial names.
+//! Pages of maps and bags: cells of maps, listed bags and features, and adversarial names.
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use resvg::tiny_skia::Pixmap;
@@ -9,7 +9,7 @@ use riesz_report::{DownscalePage, PageBags, downscale_report};
 
 use crate::common::explanation;
 
-/// A page of a grid of 4 × 3 places, from the bottom left.
+/// A page of a grid of 4 × 3 points, from the bottom left.
 struct Grid {
     x: Vec<f64>,
     y: Vec<f64>,
@@ -37,7 +37,7 @@ impl Grid {
     }
 }
 
-/// The pictures in a page.
+/// Returns the pictures of a page.
 fn pictures(page: &str) -> Vec<Pixmap> {
     let begin = "data:image/png;base64,";
     let text = |(start, _): (usize, &str)| page[start + begin.len()..].split('"').next().unwrap().to_string();
@@ -57,7 +57,7 @@ const LEVELS: [[u8; 4]; 2] = [[0x4a, 0x6f, 0xd0, 255], [0xb0, 0x7d, 0x00, 255]];
 #[test]
 fn map_cells_show_values_of_their_places() {
     let mut grid = Grid::new(&["a", "b"]);
-    // Feature b is the larger one, down, in the two places on the top right alone.
+    // Feature b is the larger one, and negative, only at the two points on the top right.
     grid.explanation.values = (0..12).flat_map(|i| [2.0, if i >= 10 { -4.0 } else { 1.0 }]).collect();
     grid.explanation.predictions = grid.explanation.values.chunks(2).map(|v| 1.5 + v[0] + v[1]).collect();
     let text = downscale_report(&grid.page(None)).unwrap();
@@ -70,18 +70,18 @@ fn map_cells_show_values_of_their_places() {
     for (column, row, level) in of_top {
         assert_eq!(colour(top, column, row), LEVELS[level], "{column} {row}");
     }
-    // Features have one scale around 0: -4 to 4. First is a, by mean |value|.
+    // Features share one scale around 0: -4 to 4. The first is a, by mean |value|.
     assert_eq!(colour(second, 3, 0), BLUE);
     let middle = colour(first, 0, 0);
     assert!(middle != ORANGE && middle[0] > middle[2], "{middle:?}");
     assert!(text.contains("all on one scale, from −4 (blue) to 4 (orange)"), "{text}");
     assert!(text.contains("<td>83.3 %</td>") && text.contains("<td>16.7 %</td>"), "{text}");
-    // Places that are not there are not painted, and what most places of a cell have is what it shows.
+    // Missing points are not painted, and a cell shows the most frequent feature of its points.
     let keep = [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 11, 9, 9];
     let mut less = Grid { x: Vec::new(), y: Vec::new(), explanation: grid.explanation.select_rows(&keep) };
     less.x = keep.iter().map(|&i| grid.x[i]).collect();
     less.y = keep.iter().map(|&i| grid.y[i]).collect();
-    // Two of the three of the cell of place 9 are of feature b now.
+    // Two of the three points in the cell of point 9 now have feature b.
     less.explanation.values[24..28].copy_from_slice(&[0.5, 2.5, 0.5, 2.5]);
     less.explanation.predictions[12..].copy_from_slice(&[4.5, 4.5]);
     let top = &pictures(&downscale_report(&less.page(None)).unwrap())[2];
@@ -118,17 +118,20 @@ fn pages_are_well_formed_and_long_tables_are_cut() {
     }
     assert!(!text.contains("<i>") && !text.contains("<f0>") && !text.contains("<district>"));
     assert!(!text.contains("http://") && !text.contains("https://") && !text.contains("src="));
-    // Those with the largest differences, from the largest.
-    assert!(text.contains("The 200 of 250 bags with the largest differences"), "{text}");
+    // The bags with the largest differences, in descending order.
+    assert!(text.contains("lists the 200 of 250 bags with the largest differences"), "{text}");
     let order: Vec<usize> =
         (0..250).map(|b| text.find(&format!("i&gt;{:03}", 249 - b)).unwrap_or(usize::MAX)).collect();
     assert!(order.is_sorted() && order[199] < usize::MAX && order[200] == usize::MAX);
     assert_eq!(text.matches("<figure>").count(), 3 + 12);
-    assert!(text.contains("but the 3 least important") && text.contains("<th scope=\"col\">3 others</th>"));
+    assert!(
+        text.contains("except the 3 least important ones")
+            && text.contains("<th scope=\"col\">3 others</th>")
+    );
     let unseen = PageBags { observed: None, weight: None, ..table.clone() };
     let text = downscale_report(&grid.page(Some(unseen))).unwrap();
-    assert!(text.contains("The first 200 of 250 bags") && !text.contains("difference</th>"), "{text}");
-    // Of sums a bag is compared with its share of all.
+    assert!(text.contains("lists the first 200 of 250 bags") && !text.contains("difference</th>"), "{text}");
+    // For sums, a bag is compared with its share of the total.
     let sums = PageBags { unit: TargetUnit::Sum, mass: &[2.0; 250], ..table.clone() };
     assert_ne!(downscale_report(&grid.page(Some(sums))).unwrap(), text);
     let broken = PageBags { rows: &[7], ..table };

@@ -14,7 +14,7 @@ fn names(count: usize) -> Vec<String> {
     (0..count).map(|i| format!("item <{i}>")).collect()
 }
 
-/// Items whose utilities fall with their number, but for the last one, which is the best.
+/// Returns items whose utilities decrease with their number, except the last one, which is the best.
 fn ranked(count: usize) -> Rankability {
     let place = |i: usize| (i + 1) % count + 1;
     let utility: Vec<f64> = (0..count).map(|i| -(place(i) as f64) + 0.5).collect();
@@ -35,7 +35,7 @@ fn ranked(count: usize) -> Rankability {
     }
 }
 
-/// The y of each text, by its content.
+/// Returns the y coordinate of each text, by its content.
 fn heights(svg: &Svg) -> Vec<(String, f64)> {
     let document = roxmltree::Document::parse(&svg.text).unwrap();
     let texts = document.descendants().filter(|node| node.has_tag_name("text") && node.has_attribute("y"));
@@ -59,7 +59,7 @@ fn ladders_have_the_best_on_top() {
     for label in ["1 (1–1)", "3 (2–3)", "<.01", ".75", ".50", "place", "best"] {
         assert!(height(&labels, label).is_some(), "{label}");
     }
-    // Two circles: six arrows, each a curve and a head.
+    // Two cycles: six arrows, each a curve and a head.
     assert_eq!(
         (complete.text.matches("stroke-width=\"1.5\"").count(), complete.text.matches("Z\"").count()),
         (6, 6)
@@ -82,7 +82,7 @@ fn ladders_have_the_best_on_top() {
 #[test]
 fn matrices_put_clusters_together_and_the_better_first() {
     let n = 6;
-    // Within a cluster the larger number wins; across it is a coin.
+    // Within a cluster the larger number wins; duels across clusters are coin tosses.
     let clusters: Vec<usize> = (0..n).map(|i| i % 2).collect();
     let p = |i: usize, j: usize| {
         if i % 2 != j % 2 {
@@ -108,12 +108,12 @@ fn matrices_put_clusters_together_and_the_better_first() {
         "{rows:?}"
     );
     assert!(height(&labels, "cluster 1") < height(&labels, "cluster 2"));
-    // Of 30 pairs 6 are won, 6 lost, and 18 are coins, in orange, blue and nothing.
+    // Of 30 pairs, 6 are won, 6 are lost, and 18 are coin tosses, in orange, blue and without colour.
     let cells = |text: &str| labels.iter().filter(|(label, _)| label == text).count();
     assert_eq!([cells(".90"), cells(".10"), cells(".50")], [6, 6, 18]);
     let filled = |colour: &str| svg.text.matches(&format!("fill=\"{colour}\" fill-opacity=\"0.80\"")).count();
     assert_eq!([filled("#d55e00"), filled("#1f6fb2")].map(|c| c >= 6), [true, true]);
-    // Large ones, every theme, without names or clusters: still a picture.
+    // Large matrices in every theme, without names or clusters, still give a picture.
     let large = Matrix::from_row_major(90, 90, vec![0.5; 8100]);
     for theme in [Theme::Light, Theme::Dark, Theme::Auto] {
         let options = PlotOptions { theme, width: 400, ..Default::default() };
@@ -128,7 +128,7 @@ fn matrices_put_clusters_together_and_the_better_first() {
     assert!(render_preference_matrix(&probabilities, &names(6), Some(&[0; 5]), &options).is_err());
 }
 
-/// Three rows that are duels, the last of them without probabilities.
+/// Returns three rows that are duels, the last of them without probabilities.
 fn duels() -> Explanation {
     let mut e = explanation(3, &["mass", "jaw"], 1);
     let estimate =
@@ -150,9 +150,9 @@ fn pages_and_pictures_name_duels() {
     let page = report(&e, &Default::default()).unwrap();
     for phrase in [
         "of 3 duels and 2 features, in the <b>Pref-SHAP, paired</b> game",
-        "is called the prediction, is the log odds that the left item wins its duel",
+        "which is called the prediction here, is the log odds that the left item wins its duel",
         "all values of a duel add up to its prediction",
-        "that of the left item less that of the right one",
+        "its number here is the left item’s minus the right item’s",
         "<h2>Duels</h2>",
         "aria-label=\"Table of duels\"",
         "C\\u003c1> beats C02 with probability 0.90 (95 % 0.38 to 1.00; it is the better one with \
@@ -177,7 +177,7 @@ fn pages_and_pictures_name_duels() {
             assert!(svg.text.contains("C&lt;1&gt; against C02"), "{}", plot.name);
         }
     }
-    // Rows are rows.
+    // Without duels the rows are ordinary rows.
     let page = report(&explanation(3, &["mass", "jaw"], 1), &Default::default()).unwrap();
     assert!(
         page.contains("of 3 rows and 2 features")

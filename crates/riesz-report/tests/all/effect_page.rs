@@ -17,7 +17,7 @@ struct World {
     effect: Pointwise,
 }
 
-/// Two studies of doses up to 1, and their fused effect at doses up to 9.
+/// Returns two studies with doses up to 1, and their fused effect at doses up to 9.
 fn world() -> World {
     let graph =
         format!("\"{DOSE}\" -> psa -> volume; age -> \"{DOSE}\"; age -> psa; age <-> diet; idle -> diet");
@@ -69,7 +69,7 @@ fn pages_state_supported_and_unsupported_effects() {
     };
     let text = effect_report(&page).unwrap();
     for words in [
-        "What must hold",
+        "Assumptions",
         "psa 25.0 %",
         "&lt;b&gt;much",
         "hatched",
@@ -87,15 +87,16 @@ fn pages_state_supported_and_unsupported_effects() {
     assert_eq!(text, effect_report(&page).unwrap());
     let supported = effect.supported().iter().filter(|is_supported| **is_supported).count();
     assert!(
-        supported < 22 && page.answer().contains(&format!("Of 22 treatments the studies tell {supported};")),
+        supported < 22
+            && page.answer().contains(&format!("Of 22 treatments the studies support {supported};")),
         "{}",
         page.answer()
     );
-    // The answer names no treatment that the studies do not tell.
+    // The answer names no treatment that the studies do not support.
     assert!(!page.answer().contains(" = 9") && !page.answer().contains(" = 5"), "{}", page.answer());
     let bare_page = EffectPage { graph: None, doubts: &[], ..page.clone() };
     let text = effect_report(&bare_page).unwrap();
-    assert!(text.contains("No graph was given") && !text.contains("What to bear in mind"));
+    assert!(text.contains("No graph was given") && !text.contains("Warnings"));
     for width in [330, 720] {
         let options = PlotOptions { width, ..PlotOptions::default() };
         let pictures =

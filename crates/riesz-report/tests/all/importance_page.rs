@@ -7,7 +7,7 @@ use riesz_report::{
     ImportancePage, Overall, PlotOptions, Theme, importance_report, png, render_component, render_overall,
 };
 
-/// Two outputs of three features, of which the last counts for nothing.
+/// Returns a model of two outputs and three features, of which the last has no influence.
 fn model() -> (KernelExpansion, Table) {
     let names = ["<script>alert(1)</script>", "a & \"b\"", "nothing"];
     let columns: Vec<Column> = names.into_iter().map(Column::numeric).collect();
@@ -36,7 +36,7 @@ fn pages_are_well_formed_and_reproducible() {
         let text = importance_report(&page).unwrap();
         assert!(text.contains(words) && text.contains("&lt;b&gt;") && !text.contains("<script>"), "{text}");
         assert_eq!(text, importance_report(&page).unwrap());
-        // Nothing is loaded, and tags that are opened are closed.
+        // Nothing is loaded, and all tags are closed.
         assert!(!text.contains("http://") && !text.contains("https://") && !text.contains("src="));
         for tag in ["section", "table", "svg", "div", "tr"] {
             let opened =
@@ -58,7 +58,7 @@ fn pages_are_well_formed_and_reproducible() {
     }
 }
 
-/// A bar of a negative value points the other way, and has a colour of its own.
+/// The bar of a negative value has the opposite direction and another colour.
 #[test]
 fn what_makes_a_model_worse_is_seen() {
     let (model, x) = model();
@@ -70,12 +70,12 @@ fn what_makes_a_model_worse_is_seen() {
         render_overall(&Overall::Loss { values: &loss, explanation: &explanation }, &PlotOptions::default())
             .unwrap();
     let bar = |colour: &str| picture.text.matches(&format!("height=\"16\" fill=\"{colour}\"")).count();
-    // What counts for nothing may be off 0 by a rounding to either side.
+    // A value of 0 may have rounding errors of either sign.
     let (worse, better) = (bar("#d55e00"), bar("#1f6fb2"));
     assert!(worse >= 2 && worse + better == 3 && picture.text.contains("95 % interval"), "{}", picture.text);
 }
 
-/// Levels stand side by side, and a place alone is a picture too.
+/// Bars of levels are side by side, and a single point also gives a picture.
 #[test]
 fn components_of_levels_are_bars() {
     let level = ColumnKind::Categorical { levels: vec!["<u>".into(), "v".into()] };

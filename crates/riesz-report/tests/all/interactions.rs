@@ -12,7 +12,7 @@ fn drawn(e: &Explanation, name: &str, options: &PlotOptions) -> String {
     svg.text
 }
 
-/// The texts of the chosen text elements, in document order.
+/// Returns the texts of the chosen text elements, in document order.
 fn texts(svg: &str, keep: impl Fn(&roxmltree::Node) -> bool) -> Vec<String> {
     let document = roxmltree::Document::parse(svg).unwrap();
     let elements = document.descendants().filter(|node| node.has_tag_name("text") && keep(node));
@@ -24,7 +24,7 @@ fn in_cells(svg: &str) -> Vec<f64> {
     cell_texts.iter().map(|text| text.replace('−', "-").parse().unwrap()).collect()
 }
 
-/// The paths with a stroke width: colour, width and opacity, from the weakest to the strongest.
+/// Returns the paths with a stroke width: colour, width and opacity, from the weakest to the strongest.
 fn edges(svg: &str) -> Vec<(String, f64, f64)> {
     let document = roxmltree::Document::parse(svg).unwrap();
     let paths = document
@@ -38,7 +38,7 @@ fn edges(svg: &str) -> Vec<(String, f64, f64)> {
         .collect()
 }
 
-/// The matrix computed from the listed values: singles first, then pairs in lexicographic order.
+/// Returns the matrix of the listed values: singles first, then pairs in lexicographic order.
 fn matrix(e: &Explanation, p: usize, output: usize) -> Vec<f64> {
     let mean = |k: usize| {
         let values: Vec<f64> =
@@ -77,7 +77,7 @@ fn cells_hold_the_values_of_their_pairs() {
 
 #[test]
 fn players_that_take_part_in_least_are_left_out_first() {
-    // Of means, and of the signed values of one row.
+    // Mean absolute values, and the signed values of one row.
     for (n, strongest) in [(4, "4"), (1, "−4")] {
         weakest_features_are_left_out(interactions(n, &["a", "b", "c", "d", "e"], 1, 3), strongest);
     }
@@ -85,7 +85,7 @@ fn players_that_take_part_in_least_are_left_out_first() {
 
 fn weakest_features_are_left_out(mut e: Explanation, strongest: &str) {
     let sets = e.subsets.clone().unwrap();
-    // c alone is the strongest of all, e does nothing, and b acts within the set of three alone.
+    // c alone is the strongest, e has no effect, and b only has an effect within the set of three.
     for (k, value) in e.values.iter_mut().enumerate() {
         let set = &sets[k % sets.len()];
         *value = match set[..] {
@@ -107,13 +107,13 @@ fn weakest_features_are_left_out(mut e: Explanation, strongest: &str) {
             let out = 5 - kept.len();
             let caption = match out {
                 0 => "drawn in full".to_string(),
-                1 => "Not drawn: the feature that takes part in least.".into(),
-                _ => format!("Not drawn: the {out} features that take part in least."),
+                1 => "Not drawn: the feature with the smallest total |value|.".into(),
+                _ => format!("Not drawn: the {out} features with the smallest total |value|."),
             };
             assert_eq!(svg.contains(&caption), out > 0, "{name} {limit}");
             assert!(
                 svg.contains(&format!(
-                    "Of three features: a × b × d {strongest}, a × b × c 0, a × b × e 0, and 7 more."
+                    "Sets of three features: a × b × d {strongest}, a × b × c 0, a × b × e 0, and 7 more."
                 )),
                 "{name}"
             );
@@ -144,13 +144,14 @@ fn line_widths_show_strengths_and_captions_the_others() {
                 && (opacity - (0.25 + 0.3 * value)).abs() < 0.006
         );
     }
-    // 0.25 of 4 are left.
+    // Pairs of size 0.25, of 4 in all, are not drawn.
     assert!(
-        svg.contains("The other 2 pairs hold 6.3 % of what pairs are worth in size.")
+        svg.contains("The other 2 pairs hold 6.3 % of the total |value| of pairs.")
             || svg.contains("hold 6.2 %")
     );
     assert!(svg.contains("largest b −4;") && svg.contains("strongest a × b +2."));
-    // Areas of discs are as values: 4, 1 and 1/4 have radii as 4, 2 and 1, and nothing has the least.
+    // Areas of discs are proportional to values: 4, 1 and 1/4 have radii in proportion 4, 2 and 1, and 0 the
+    // smallest.
     let document = roxmltree::Document::parse(&svg).unwrap();
     let discs: Vec<(f64, String)> = document
         .descendants()
@@ -175,7 +176,7 @@ fn explanations_without_interactions_are_refused() {
             text.contains("Shapley values of single features") && text.contains("explain with --index k-sii"),
             "{text}"
         );
-        // Some of the sets are no whole either.
+        // A selection of the sets is incomplete.
         let partial = interactions(3, &["a", "b", "c"], 1, 2).select(&[0, 1], &[0, 3], &[0]);
         assert!(render(&partial, plot, &PlotOptions::default()).is_err());
     }
@@ -223,21 +224,21 @@ fn hostile_interactions_are_drawn() {
 
 #[test]
 fn the_page_shows_interactions_where_there_are_some() {
-    let heading = "Which features act together";
+    let heading = "Which features interact";
     let page = report(&interactions(4, &["a", "b", "c"], 2, 2), &Default::default()).unwrap();
     assert_eq!(page.matches(heading).count(), 2);
     assert!(page.contains("of 4 rows and 3 features and 3 pairs"));
     let three = report(&interactions(4, &["a", "b", "c"], 1, 3), &Default::default()).unwrap();
     assert!(
         three.contains("of 4 rows and 3 features and 4 sets of them")
-            && three.contains("Of three features: a × b × c")
+            && three.contains("Sets of three features: a × b × c")
     );
     assert_eq!(page.matches("<title>Network of interactions</title>").count(), 4);
     assert_eq!(page.matches("<title>Features and their interactions</title>").count(), 4);
     assert!(!report(&explanation(4, &["a", "b"], 1), &Default::default()).unwrap().contains(heading));
 }
 
-/// Forces that are too thin to be seen, or beyond `max_display`, share an arrow as wide as their sum.
+/// Forces that are too thin, or beyond `max_display`, share an arrow with the width of their sum.
 #[test]
 fn small_forces_share_an_arrow() {
     let mut e = interactions(1, &["a", "b", "c", "d"], 1, 2);
@@ -245,13 +246,13 @@ fn small_forces_share_an_arrow() {
     e.predictions = vec![1.5 + e.values.iter().sum::<f64>()];
     let arrows = |svg: &str| svg.matches("Z\" fill=").count();
     let svg = drawn(&e, "force", &PlotOptions { width: 1600, ..Default::default() });
-    // a, b, a × b and four small ones up; c and two small ones down.
+    // a, b, a × b and four small ones upwards; c and two small ones downwards.
     assert!(svg.contains(">Sum of 4 others (+0.1)<") && svg.contains(">Sum of 2 others (−0.03)<"), "{svg}");
     assert!(svg.contains("a × b (+2)"));
     assert_eq!(arrows(&svg), 6);
     let truncated = drawn(&e, "force", &PlotOptions { width: 1600, max_display: 1, ..Default::default() });
     assert!(truncated.contains(">Sum of 6 others (+6.1)<"));
-    // One alone keeps its name.
+    // A single one keeps its name.
     e.values[3..].fill(0.0);
     e.values[9] = 0.001;
     let single = drawn(&e, "force", &PlotOptions { width: 1600, ..Default::default() });

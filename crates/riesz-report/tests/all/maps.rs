@@ -1,8 +1,8 @@
-//! Maps: places in the cells of a raster.
+//! Maps: points in the cells of a raster.
 
 use riesz_report::{PlotOptions, Svg, Theme, render_map};
 
-/// Cells as (x, y, width, height, colour); the colour bar's steps are not among them.
+/// Returns cells as (x, y, width, height, colour), without the steps of the colour bar.
 fn cells(svg: &Svg, colours: usize) -> Vec<([f64; 4], String)> {
     let document = roxmltree::Document::parse(&svg.text).unwrap();
     let rects = document.descendants().filter(|node| node.has_tag_name("rect") && node.has_attribute("x"));
@@ -13,7 +13,7 @@ fn cells(svg: &Svg, colours: usize) -> Vec<([f64; 4], String)> {
     rectangles.take(colours).collect()
 }
 
-/// A grid of 4 × 3 cells with a place each, except one with two places and one with none.
+/// Returns a grid of 4 × 3 cells with one point each, except one with two points and one with none.
 fn grid() -> ([Vec<f64>; 2], Vec<f64>) {
     let indices = (0..12).filter(|i| *i != 6).chain([1]);
     let (x, y) = indices.map(|i| (-100.0 + f64::from(i % 4), 40.0 + f64::from(i / 4))).unzip();
@@ -26,7 +26,7 @@ fn cells_show_the_mean_of_their_places() {
     let draw = |values: &[f64]| {
         render_map([&x, &y], values, ["x", "y"], "rate <1>", &PlotOptions::default()).unwrap()
     };
-    // The last place shares the cell of the second.
+    // The last point shares the cell of the second.
     values[11] = 5.0;
     let (apart, drawn_cells) = (draw(&values), cells(&draw(&values), 11));
     let colour = |column: usize, row: usize| {
@@ -36,15 +36,15 @@ fn cells_show_the_mean_of_their_places() {
             list.sort_by(f64::total_cmp);
             list.dedup();
         }
-        // The least y is at the bottom.
+        // The smallest y is at the bottom.
         let corner = [columns[column], rows[2 - row]];
         drawn_cells.iter().find(|(r, _)| r[..2] == corner).map(|(_, fill)| fill.clone())
     };
     assert_eq!(colour(2, 1), None);
-    // (1 + 5) / 2 is what the fourth has.
+    // (1 + 5) / 2 is the value of the fourth cell.
     assert_eq!(colour(1, 0), colour(3, 0));
     assert_ne!(colour(0, 0), colour(3, 2));
-    // Where x and y have the same unit, cells are as wide as high.
+    // If x and y have the same unit, cells are squares.
     assert!(drawn_cells.iter().all(|(r, _)| (r[2] - r[3]).abs() < 1e-9 && r[2] > 1.0), "{drawn_cells:?}");
     assert!(apart.text.contains("rate &lt;1&gt;") && apart.text.contains("12 places"));
     let tiny: Vec<f64> = values.iter().map(|v| -1.23e-4 * (v + 1.0)).collect();
@@ -75,7 +75,7 @@ fn maps_are_drawn_of_one_place_of_equal_values_and_of_many() {
             indices.iter().map(|i| ((i / 300.0).floor(), i % 300.0)).unzip::<_, _, Vec<f64>, Vec<f64>>();
         let raster = render_map([&x, &y], &vec![1.0; indices.len()], ["x", "y"], "rate", &options).unwrap();
         let count = raster.text.matches("<rect").count();
-        // No more cells than a raster has, none of which stays empty.
+        // There are at most as many cells as the raster has, and no cell is empty.
         assert!((239 * 239..240 * 240 + 30).contains(&count), "{count}");
     }
 }
@@ -95,7 +95,7 @@ fn maps_refuse_invalid_places() {
     check_refusal(&[1.0, 2.0], &[1.0, 2.0], &[1.0, f64::INFINITY], "'rate'");
 }
 
-/// Places off a grid are drawn in cells with about one place each, without gaps between neighbours.
+/// Points without a grid are drawn in cells with about one point each, without gaps between neighbours.
 #[test]
 fn scattered_places_have_cells_without_gaps() {
     let coordinate = |i: u64, times: u64| (i * times % 10_007) as f64 / 10_007.0;

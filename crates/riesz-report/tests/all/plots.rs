@@ -54,7 +54,7 @@ fn png_has_the_right_size_and_draws_dots_and_letters() {
     assert_eq!(bytes, png(&svg, 2.0).unwrap());
     let image = resvg::tiny_skia::Pixmap::decode_png(&bytes).unwrap();
     assert_eq!((image.width(), image.height()), (svg.width * 2, svg.height * 2));
-    // Without the dots, and without the letters, the picture is another one.
+    // Without the dots, or without the letters, the picture differs.
     for (from, to) in [("h0", ""), ("<text", "<text visibility=\"hidden\"")] {
         let changed = riesz_report::Svg { text: svg.text.replace(from, to), ..svg.clone() };
         assert_ne!(bytes, png(&changed, 2.0).unwrap(), "{from}");
@@ -120,12 +120,13 @@ fn hostile_explanations_are_drawn_or_refused() {
     }
 }
 
-/// Levels have no order: none is low or high, each has its colour and its name, the rarest share one.
+/// Levels have no order: none is low or high. Each has its own colour and name, and the rarest ones share
+/// one.
 #[test]
 fn levels_have_colours_of_their_own() {
     let levels: Vec<String> = (0..9).map(|k| format!("level {k}")).collect();
     let column = Column { name: "c".into(), kind: ColumnKind::Categorical { levels } };
-    // The level with the number k stands in 9 - k rows.
+    // Level k occurs in 9 - k rows.
     let codes: Vec<f64> = (0..9).flat_map(|k| vec![f64::from(k); 9 - k as usize]).collect();
     let mut e = explanation(codes.len(), &["c"], 1);
     e.data = Table::from_column_major(vec![column], codes.len(), codes).unwrap();
@@ -159,7 +160,7 @@ fn a_broken_certificate_is_said_loudly() {
     assert!(report(&e, &Default::default()).unwrap().contains("The certificate fails"));
 }
 
-/// An explanation with uncertainty: three players with correlated values, one of far larger variance.
+/// Returns an explanation with uncertainty: three players with correlated values, one of far larger variance.
 fn uncertain_explanation(n: usize) -> Explanation {
     let root = [0.1, 0.2, 3.0];
     let covariance = |k: usize| root[k / 3] * root[k % 3] * if k / 3 == k % 3 { 1.0 } else { 0.5 };
@@ -179,10 +180,10 @@ fn intervals_are_drawn_where_they_are_known() {
         assert_eq!(with.contains("95 %"), !heat, "{with}");
     }
     let waterfall = render(&e, Plot::named("waterfall").unwrap(), &PlotOptions::default()).unwrap().text;
-    // A whisker and two caps each, and numbers with half of their intervals.
+    // A whisker and two caps each, and numbers with half the widths of their intervals.
     assert_eq!(waterfall.matches("stroke-opacity=\"1.00\"").count(), 3);
     assert!(waterfall.contains("± 5.9") && waterfall.contains("± 0.2<"), "{waterfall}");
-    // Of many rows dots have none.
+    // With many rows, dots have no whiskers.
     let dots = render(&uncertain_explanation(300), Plot::named("beeswarm").unwrap(), &PlotOptions::default())
         .unwrap()
         .text;
@@ -190,7 +191,7 @@ fn intervals_are_drawn_where_they_are_known() {
     let page = report(&e, &Default::default()).unwrap();
     assert!(page.contains("In a row picked at random, ") && page.contains("matters more than"));
     assert!(page.contains("\"first_is_stronger\"") && page.contains("\"sd\""));
-    // Refits are none of a Gaussian process, and a table does not say how values vary together.
+    // Refits are not draws of a Gaussian process, and a table has no covariances between values.
     let source = Some(UncertaintySource::Bootstrap { draws: 50, seed: 1 });
     let dispersion = Dispersion::Sd(e.sd().unwrap());
     let bootstrapped = Explanation { uncertainty: Some(Uncertainty { dispersion, source }), ..e };

@@ -6,7 +6,7 @@ use riesz_report::{
     PlotOptions, TestPage, Theme, png, render_null, render_test, render_witness, test_report,
 };
 
-/// Two samples of a column of numbers and one of levels, with names that mean something in HTML.
+/// Returns two samples of a numeric and a categorical column, with names that contain HTML.
 fn samples() -> (Table, Table) {
     let columns = vec![
         Column::numeric("<b>a & \"b\"</b>"),
@@ -54,7 +54,7 @@ fn pictures_are_well_formed() {
                     png(picture, 1.0).unwrap();
                 }
             }
-            // A band for each feature, if there are any.
+            // One band per feature, if there are permutations.
             let bands = pictures[0].text.matches("fill-opacity=\"0.30\"").count();
             assert_eq!(bands, if permutations > 0 { 2 } else { 0 });
         }

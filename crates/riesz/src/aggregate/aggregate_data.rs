@@ -1,5 +1,6 @@
 //! The data of downscaling: rows, the bags that aggregate them, and targets.
 
+use super::exact_gp::AggregateGaussianProcess;
 use super::mediation::Mediators;
 use super::row_bags::{Bags, TargetUnit};
 use crate::error::{Error, Result};
@@ -10,32 +11,40 @@ use crate::table::Table;
 /// Value of a Gaussian kernel at a distance of three length scales.
 const DISTANT_KERNEL_VALUE: f64 = 0.011_108_996_538_242_306;
 
-/// Smallest share of targets with rows of their own for which predictions rest on rows.
+/// Minimum share of matched targets, which have rows of their own. Below it, predictions rely on the
+/// mediators.
 const MIN_MATCHED_SHARE: f64 = 0.02;
 
-/// More rows or bags are learnt from through inducing points, at most so many.
+/// Maximum numbers of rows and bags for an exact fit; larger data need inducing points.
 const MOST_ROWS: usize = 10_000;
 const MOST_BAGS: usize = 4_000;
 
-/// Inducing points cost what rows do where targets are mediated, up to so many: pairs of all rows are looked
-/// at.
+/// Maximum number of rows for an exact fit with mediated targets: fits through inducing points then also need
+/// all pairs of rows.
 const MOST_MEDIATED_ROWS: usize = 50_000;
 const MOST_POINTS: usize = 1_000;
+
+/// Noise variance for targets without error, in squared units of the standardised target.
+const NEGLIGIBLE_NOISE: f64 = 1e-10;
+
+/// Largest deviation of fitted targets from the targets that may be rounding, in standard deviations of the
+/// targets.
+const ROUNDING: f64 = 1e-6;
 
 /// The data of downscaling: rows, the bags that aggregate them, and targets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Aggregates {
     /// Covariates of single rows.
     pub rows: Table,
-    /// Which rows make which bag.
+    /// The rows of each bag.
     pub bags: Bags,
     /// The value of each target.
     pub targets: Vec<f64>,
-    /// For each target the bag whose rows it aggregates, or `None` if it is predicted through mediators.
+    /// The bag of each target, whose rows it aggregates; `None` for mediated targets.
     pub bag_of_target: Vec<Option<usize>>,
-    /// For each target the known variance ≥ 0 of its error, in addition to the noise; `None` for none.
+    /// The known noise variance ≥ 0 of each target, in addition to the noise; `None` for none.
     pub target_noise: Option<Vec<f64>>,
-    /// Covariates that both bags and targets without rows have.
+    /// Covariates of both bags and targets without rows.
     pub mediators: Option<Mediators>,
 }
 
@@ -46,14 +55,15 @@ impl Aggregates {
         Self { rows, bags, targets, bag_of_target, target_noise: None, mediators: None }
     }
 
-    /// The number of targets that have no rows of their own.
+    /// The number of mediated targets, which have no rows of their own.
     pub fn mediated(&self) -> usize {
         self.bag_of_target.iter().filter(|bag| bag.is_none()).count()
     }
 
-    /// Through how many inducing points so many rows and bags are learnt from by default: `None`, exactly, up
-    /// to 10,000 rows, each counted in all of its bags, and 4,000 bags, or 50,000 rows where targets are
-    /// mediated; beyond twice as many as targets, from 200 to 1,000.
+    /// The default number of inducing points; `None` for an exact fit. The fit is exact for up to 10,000
+    /// rows, counted once for each of their bags, and 4,000 bags, or for up to 50,000 rows if there are
+    /// mediated targets. Otherwise the number of inducing points is twice the number of targets, but between
+    /// 200 and 1,000.
     pub fn usual_points(&self) -> Option<usize> {
         let (_, places, _) = self.bags.weights().raw_parts();
         let large = match self.mediated() {
@@ -63,11 +73,11 @@ impl Aggregates {
         large.then(|| (2 * self.targets.len()).clamp(200, MOST_POINTS))
     }
 
-    /// Warnings about the data: hardly any target has rows of its own, or targets that are declared to be
-    /// sums decrease with the weights of their rows.
+    /// Warnings about the data: few targets have rows of their own, or targets that are declared as sums
+    /// decrease with the weights of their rows.
     pub fn warnings(&self) -> Vec<String> {
         let means = self.bags.unit() == TargetUnit::Sum && self.targets_look_like_means();
-        let warning = "targets are to be sums, but do not grow with the weights of their rows, as sums do: \
+        let warning = "the targets are declared as sums, but do not grow with the weights of their rows: \
                        are they means?";
         self.few_matched_warning().into_iter().chain(means.then(|| warning.into())).collect()
     }
@@ -77,14 +87,14 @@ impl Aggregates {
         let (count, matched) = (self.targets.len(), self.targets.len() - self.mediated());
         ((matched as f64) < MIN_MATCHED_SHARE * count as f64).then(|| {
             format!(
-                "{matched} of {count} targets have rows of their own: what is said of rows rests on the \
-                 mediators, and left-out targets do not tell how good these are"
+                "{matched} of {count} targets have rows of their own: predictions at rows rely on the \
+                 mediators, and left-out targets do not measure their quality"
             )
         })
     }
 
-    /// Whether the magnitudes of targets decrease as the weights of their rows increase, by the correlation
-    /// of at least five targets, as those of means do and those of sums hardly do.
+    /// Whether the absolute values of targets decrease as the weights of their rows increase, by the
+    /// correlation over at least five targets. Means often decrease; sums hardly ever do.
     pub fn targets_look_like_means(&self) -> bool {
         let matched =
             self.targets.iter().zip(&self.bag_of_target).filter_map(|(z, bag)| Some((z.abs(), (*bag)?)));
@@ -98,9 +108,9 @@ impl Aggregates {
         sizes.len() >= 5 && differ && max_deviation > 1e-9 * middle && covariance < 0.0
     }
 
-    /// The mediated targets whose mediators are, by the given kernel, farther from those of every bag with
-    /// rows than three length scales of a Gaussian kernel: predictions for them are nearly the prior. Cost J²
-    /// + JM kernel values.
+    /// The mediated targets whose mediators are far from those of all bags with rows: by the given kernel,
+    /// farther than three length scales of a Gaussian kernel. Predictions for them are nearly the prior. Cost
+    /// J² + JM kernel values.
     pub fn distant_mediators(&self, kernel: &Kernel) -> Vec<usize> {
         let Some(mediators) = &self.mediators else { return Vec::new() };
         let largest = kernel.gram(&mediators.bags).data().iter().fold(0.0, |maximum: f64, k| maximum.max(*k));
@@ -111,23 +121,19 @@ impl Aggregates {
 
     pub(super) fn check(&self) -> Result<()> {
         let m = self.targets.len();
-        crate::fit::check(&self.rows, self.bags.weights().rows(), 1)?;
+        crate::checks::check_rows(&self.rows, self.bags.weights().rows(), 1)?;
         if m == 0 {
-            return Err(Error::TooFew {
-                subject: "the list of targets".into(),
-                needed: 1,
-                unit: "target is",
-            });
+            return Err(Error::too_few("the list of targets", 1, "target is"));
         }
         let noise = self.target_noise.as_ref();
         let lists = [("the list of the targets' bags", self.bag_of_target.len())];
         let noises = noise.map(|noise| ("the list of the targets' variances", noise.len()));
         if let Some((name, length)) = lists.into_iter().chain(noises).find(|(_, length)| *length != m) {
-            let (subject, why) = (name.into(), "one a target".into());
-            return Err(Error::Shape { subject, unit: "entries", expected: m, actual: length, why });
+            let (subject, why) = (name, "one for each target");
+            return Err(Error::shape(subject, "entries", m, length, why));
         }
         if let Some(row) = self.targets.iter().position(|z| !z.is_finite()) {
-            return Err(Error::NotFinite { row, column: "target".into(), value: self.targets[row] });
+            return Err(Error::not_finite(row, "target", self.targets[row]));
         }
         if let Some(bad) = noise.into_iter().flatten().find(|v| !(v.is_finite() && **v >= 0.0)) {
             return Err(Error::parameter("variance of a target", bad, "variances are not negative"));
@@ -135,8 +141,8 @@ impl Aggregates {
         Ok(())
     }
 
-    /// The variance of the targets, by which the model's variances are multiplied where targets are
-    /// normalised; for sums that of the targets divided by their weights.
+    /// The variance of the targets, by which the model's variances are multiplied if targets are normalised.
+    /// For sums it is the variance of the targets divided by their weights.
     pub(super) fn target_variance(&self) -> Result<f64> {
         let totals = self.mediators.as_ref().and_then(|m| m.totals.as_ref());
         let size = |(t, bag_index): (usize, &Option<usize>)| match (self.bags.unit(), bag_index) {
@@ -151,10 +157,39 @@ impl Aggregates {
         if mean_square.sqrt() > 1e-12 * mean.abs() && mean_square > 0.0 && mean_square.is_finite() {
             return Ok(mean_square);
         }
-        let problem = format!(
-            "has no spread to normalise by (mean {mean:.4e}, variance {mean_square:.1e}): there is nothing \
-             to learn, or set normalize_y to false"
-        );
-        Err(Error::Target { name: "of bags".into(), problem })
+        Err(Error::target(
+            "of bags",
+            format!(
+                "has no spread to normalise by (mean {mean:.4e}, variance {mean_square:.1e}): there is nothing \
+                 to learn, or set normalize_y to false"
+            ),
+        ))
+    }
+
+    /// Checks targets without error, as those of
+    /// [`with_exact_targets`](AggregateGaussianProcess::with_exact_targets). Returns the target with the
+    /// largest deviation beyond rounding, 1e-6 of the targets' standard deviation, and this deviation; `None`
+    /// if all fitted values equal their targets up to rounding.
+    ///
+    /// # Panics
+    /// Unless `fitted` has one number per target.
+    pub fn largest_mismatch(&self, fitted: &[f64]) -> Option<(usize, f64)> {
+        let targets = &self.targets;
+        assert_eq!(targets.len(), fitted.len(), "one number for each target");
+        let mean = targets.iter().sum::<f64>() / targets.len() as f64;
+        let sd = (targets.iter().map(|z| (z - mean).powi(2)).sum::<f64>() / targets.len() as f64).sqrt();
+        let deviations = targets.iter().zip(fitted).map(|(z, value)| (z - value).abs()).enumerate();
+        deviations
+            .max_by(|a, b| a.1.total_cmp(&b.1))
+            .filter(|(_, deviation)| deviation.is_nan() || *deviation > ROUNDING * sd)
+    }
+}
+
+impl AggregateGaussianProcess {
+    /// The process for targets without error, whose map aggregates to them up to rounding (the pycnophylactic
+    /// property of Tobler 1979). Its noise is 1e-10 of the targets' variance, and it has no noise of rows.
+    /// Tuning changes the noise, so apply this to the tuned process too.
+    pub fn with_exact_targets(self) -> Self {
+        Self { noise: NEGLIGIBLE_NOISE, row_noise: 0.0, ..self }
     }
 }

@@ -1,53 +1,58 @@
-//! Results of a fitted process besides predictions: the fitted targets, the leverage of each target, and
-//! predictions of left-out targets.
+//! Further results of a fitted process: the fitted targets, the leverage of each target, and predictions of
+//! left-out targets; and fits averaged over the posterior of hyper-parameters.
 
+use super::aggregate_data::Aggregates;
+use super::exact_gp::AggregateGaussianProcess;
 use super::observation_operator::ObservationOperator;
+use super::tuning::{Tuning, hyperparameters, log_parameters};
 use crate::error::{Error, Result};
+use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior};
+use crate::gp::exact::LeastSquaresMean;
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{Cholesky, Matrix, Sparse, dot};
+use crate::linalg::{Cholesky, Matrix, Sparse};
 use crate::posterior::{Posterior, PosteriorCovariance, cross_covariance_of_sums};
 use crate::table::Table;
 
-/// A fitted process.
+/// A fitted Gaussian process of aggregates.
 #[derive(Debug, Clone)]
 pub struct AggregateFit {
     /// The posterior mean of f, over all rows. Its intercept is the prior mean.
     pub model: KernelExpansion,
-    /// Variance reduction relative to the prior. A prior mean that was estimated counts as known.
+    /// Variance reduction relative to the prior. An estimated prior mean is treated as known.
     pub covariance: PosteriorCovariance,
     /// The operator that maps bags to targets.
     pub operator: ObservationOperator,
-    /// `log p(z)`, at the best prior mean if it is estimated; where there are ties, given that they hold.
+    /// `log p(z)`, at the best prior mean if it is estimated; with ties, the density given that they hold.
     pub log_marginal_likelihood: f64,
-    /// Factor by which the variances were multiplied to be in units of the targets.
+    /// Factor by which the variances were multiplied to convert them to the units of the targets.
     pub variance: f64,
     /// Jitter that was added to the variances of targets.
     pub jitter: f64,
     pub(super) bag_posterior: Sparse,
     pub(super) targets: Vec<f64>,
-    /// U.
+    /// Gram matrix U of the bags, J × J.
     pub(super) gram: Matrix,
-    /// The factor of V.
+    /// Cholesky factor of the covariance V of ties and targets.
     pub(super) factor: Cholesky,
-    /// a.
+    /// Weights a of ties and targets.
     pub(super) weights: Vec<f64>,
-    /// Responses of bags and targets to a constant 1.
+    /// Responses of bags, and of ties and targets, to a constant function 1.
     pub(super) of_bags: Vec<f64>,
     pub(super) constants: Vec<f64>,
     pub(super) mean_was_estimated: bool,
 }
 
-/// Predictions of each target from all other targets; one number per target in each list.
+/// Predictions of each target from all other targets; each list has one number per target.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LeaveOneOut {
     /// The targets.
     pub targets: Vec<f64>,
     /// Expected values.
     pub mean: Vec<f64>,
-    /// Variances of the predictions, noise included.
+    /// Variances of the predictions, including noise.
     pub variance: Vec<f64>,
-    /// Standardised residuals; for counts, several of which may be equally probable, the normal score of the
-    /// middle of the count's part of the distribution.
+    /// Standardised residuals. For counts, whose distribution is discrete, the normal score of the middle of
+    /// the count's part of the distribution.
     pub scores: Vec<f64>,
     /// Logarithms of predictive densities, or of probabilities for counts.
     pub log_density: Vec<f64>,
@@ -59,8 +64,8 @@ impl AggregateFit {
         Posterior::new_unchecked(&self.model, &self.covariance)
     }
 
-    /// The fitted targets `Aᵀ E f(X)`. The targets are the sum of these and `C a`: the difference counts as
-    /// noise.
+    /// The fitted targets `Aᵀ E f(X)`. The targets are the sum of these and `C a`, the part that is
+    /// attributed to noise.
     pub fn fitted(&self) -> Vec<f64> {
         let of_bags = Matrix::column_vector(self.bag_posterior().0);
         let mut fitted = self.operator.transpose_times(&of_bags).column(0);
@@ -70,13 +75,13 @@ impl AggregateFit {
         fitted.split_off(self.operator.tie_count())
     }
 
-    /// The weights a of the targets: their differences from the prior mean, by the inverse of their
-    /// covariance.
+    /// The weights a of the targets: the inverse of their covariance times their differences from the prior
+    /// mean.
     pub fn weights(&self) -> &[f64] {
         &self.weights[self.operator.tie_count()..]
     }
 
-    /// The responses of targets to a constant 1.
+    /// The responses of targets to a constant function 1.
     pub fn constants(&self) -> &[f64] {
         &self.constants[self.operator.tie_count()..]
     }
@@ -95,12 +100,12 @@ impl AggregateFit {
         (means, covariance)
     }
 
-    /// The share H of each target in the predictions at rows, rows × targets:
-    /// `E f(x) = m + Σ_t H_t(x) (z_t - m (Aᵀ1)_t)`. It is also by how much the prediction moves when a target
-    /// is revised by one (with this prior mean). Cost N kernels, JM and M² a row.
+    /// The leverage H (rows × targets) of each target in the predictions at rows:
+    /// `E f(x) = m + Σ_t H_t(x) (z_t - m (Aᵀ1)_t)`. It is also the change of the prediction when a target
+    /// increases by one, with this prior mean. Cost N kernel values, JM and M² per row.
     ///
     /// # Errors
-    /// As [`Table::align_to`].
+    /// Those of [`Table::align_to`].
     pub fn target_leverage(&self, x: &Table) -> Result<Matrix> {
         let x = x.align_to(self.model.columns())?;
         let with_bags =
@@ -109,40 +114,38 @@ impl AggregateFit {
         Ok(self.solve_and_transpose(with_targets))
     }
 
-    /// `B V⁻¹`, bags × targets: by how much the weight of a bag moves with each target (with this prior
-    /// mean). [`target_leverage`](Self::target_leverage) are sums of these over bags. Cost JM².
+    /// `B V⁻¹` (bags × targets): the change of the weight of each bag when a target increases by one, with
+    /// this prior mean. Entries of [`target_leverage`](Self::target_leverage) are sums of these over bags.
+    /// Cost JM².
     pub fn weight_sensitivities(&self) -> Matrix {
         self.solve_and_transpose(self.operator.matrix().transpose())
     }
 
-    /// `V⁻¹` times each column of a matrix, as rows; entries of ties, which are always 0, are left out.
+    /// `V⁻¹` times each column of a matrix, as rows; the entries of ties, which are always 0, are left out.
     fn solve_and_transpose(&self, columns: Matrix) -> Matrix {
         let solved = self.factor.solve(columns);
         let kept = solved.data()[self.operator.tie_count() * solved.cols()..].to_vec();
         Matrix::from_row_major(self.targets.len(), solved.cols(), kept).transpose()
     }
 
-    /// Predictions of each target from all others, with the same parameters: `z_t - a_t/[V⁻¹]_tt`, with
-    /// variance `1/[V⁻¹]_tt`. A prior mean that was estimated is estimated again without the target, and its
-    /// uncertainty is included (Dubrule 1983). These predictions can be used to compare kernels of rows, but
-    /// not kernels of mediators.
+    /// Predictions of each target from all others with the same parameters: the mean `z_t - a_t/[V⁻¹]_tt` and
+    /// the variance `1/[V⁻¹]_tt`. An estimated prior mean is estimated again without the target, and its
+    /// uncertainty is included (Dubrule 1983). These predictions can compare kernels of rows, but not kernels
+    /// of mediators.
     ///
     /// # Errors
     /// [`Error::TooFew`] for a single target.
     pub fn leave_one_out(&self) -> Result<LeaveOneOut> {
         let (mut inverse, ties, m) = (self.factor.inverse(), self.operator.tie_count(), self.targets.len());
         if m < 2 {
-            return Err(Error::TooFew {
-                subject: "the list of targets".into(),
-                needed: 2,
-                unit: "targets are",
-            });
+            return Err(Error::too_few("the list of targets", 2, "targets are"));
         }
         if self.mean_was_estimated {
-            let solved = self.factor.solve_vector(&self.constants);
-            let information = dot(&solved, &self.constants);
-            for i in (0..solved.len()).filter(|_| information > 0.0) {
-                let coefficient = solved[i] / information;
+            let solve = |v: &[f64]| self.factor.solve_vector(v);
+            let estimate = LeastSquaresMean::new(solve, &self.constants, &self.constants);
+            let solved = estimate.solved_response;
+            for i in (0..solved.len()).filter(|_| estimate.precision > 0.0) {
+                let coefficient = solved[i] / estimate.precision;
                 inverse.row_mut(i).iter_mut().zip(&solved).for_each(|(v, s)| *v -= coefficient * s);
             }
         }
@@ -165,20 +168,59 @@ impl LeaveOneOut {
         Self { targets, mean, variance, scores, log_density }
     }
 
-    /// The root of the mean squared error.
+    /// The root mean squared error.
     pub fn rmse(&self) -> f64 {
         let squares = self.targets.iter().zip(&self.mean).map(|(z, mean)| (z - mean).powi(2));
         (squares.sum::<f64>() / self.targets.len() as f64).sqrt()
     }
 
-    /// The share of targets within so many standard deviations.
+    /// The share of targets within `sds` standard deviations of their prediction.
     pub fn coverage(&self, sds: f64) -> f64 {
         let inside = self.scores.iter().filter(|score| score.abs() <= sds).count();
         inside as f64 / self.targets.len() as f64
     }
 
-    /// The mean of minus the logarithm of the density of each target given the others.
+    /// The mean negative log density of each target given the others.
     pub fn nlpd(&self) -> f64 {
         -self.log_density.iter().sum::<f64>() / self.targets.len() as f64
+    }
+}
+
+impl Tuning {
+    /// Returns the posterior averaged over hyper-parameters by importance sampling, under weakly informative
+    /// priors around `start`. The first draws are around the mode, which is searched from `tuned`. All
+    /// hyper-parameters vary, also those of mediators, except for the scale of the mediators' kernel. Cost:
+    /// some tens of evaluations of the marginal likelihood and two for each parameter, again where one draw
+    /// outweighs the others, and one fit per draw.
+    ///
+    /// # Errors
+    /// As [`AggregateGaussianProcess::fit`]; [`Error::TooFew`](crate::Error::TooFew) without draws;
+    /// [`Error::Overflow`](crate::Error::Overflow) if no draw has a likelihood;
+    /// [`Error::Interrupted`](crate::Error::Interrupted).
+    ///
+    /// # Panics
+    /// If `tuned` and `start` do not have the same parameters.
+    pub fn average(
+        &self,
+        start: &AggregateGaussianProcess,
+        tuned: &AggregateGaussianProcess,
+        data: &Aggregates,
+        draws: usize,
+        seed: u64,
+    ) -> Result<PosteriorMixture<AggregateFit>> {
+        let (control, (coordinates, _)) = (self.control(), hyperparameters(start));
+        let surface = HyperPosterior { coordinates: &coordinates, from: &log_parameters(tuned), control };
+        let posterior = |theta: &[f64]| tuned.with_parameters(theta).value_and_gradient(data, true, control);
+        let fit = |theta: &[f64]| {
+            let fit = tuned.with_parameters(theta).fit_until(data, control)?;
+            Ok((fit.log_marginal_likelihood, fit))
+        };
+        surface.average(posterior, fit, draws, seed)
+    }
+}
+
+impl WithPosterior for AggregateFit {
+    fn posterior(&self) -> Posterior<'_> {
+        Self::posterior(self)
     }
 }

@@ -1,5 +1,5 @@
-//! Covariances of bags: sums of kernel values over pairs of rows, `U = PᵀK(X, X)P`, and their derivatives,
-//! computed tile by tile without the matrix between rows.
+//! Covariances of bags: sums of kernel values over pairs of rows, `U = PᵀK(X, X)P` (bags × bags), and their
+//! derivatives. They are computed tile by tile, without the matrix between rows.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -14,17 +14,17 @@ use crate::random::{Random, RngExt};
 use crate::simd::Isa;
 use crate::table::Table;
 
-/// Rows of one bag that a thread works on at a time.
+/// Number of rows of one bag in a tile.
 const BLOCK: usize = 64;
 
-/// Rows that these meet at a time: some numbers for each stay in the first-level cache.
+/// Number of other rows in a tile: a few values of each fit into the first-level cache.
 const ROWS_AT_ONCE: usize = 512;
 
-/// Slopes of U are kept from its values on if they, with the parts that they are summed up from, are no more
-/// numbers than that (128 MB), and else made anew.
+/// Maximum number of values (128 MB) of the derivatives of U, with the partial sums, for which they are
+/// computed together with U and kept. Otherwise they are computed again.
 const KEPT: usize = 1 << 24;
 
-/// The rows in the order of their bags, once for each bag that they are in, with their weights there.
+/// The rows in the order of their bags, once for each of their bags, with their weights in this bag.
 pub(super) struct BagRows {
     pub table: Table,
     pub weights: Vec<f64>,
@@ -34,21 +34,21 @@ pub(super) struct BagRows {
     bag: Vec<usize>,
 }
 
-/// Sums for a block of rows of one bag with a block of rows of this and later bags.
+/// Sums for a tile: a block of first rows, all of one bag, with a block of second rows of this bag and later
+/// ones.
 struct GramTile<'t> {
     /// The bag of the first rows.
     bag: usize,
-    /// The bags of the second.
+    /// The bag of each second row.
     bags: &'t [usize],
-    /// Weight of each pair: the weight of the second row, twice that where the pair also represents its
-    /// mirror image within the same bag.
+    /// Weight of each second row, doubled if the pair also represents its mirror image within the same bag.
     counts: &'t [f64],
     /// For each second row the weighted sum over the first rows: of kernel values, then of each derivative.
     totals: &'t [f64],
 }
 
 impl<'t> GramTile<'t> {
-    /// The totals of kernels, then of each slope.
+    /// The totals of the kernel, then of each derivative.
     fn totals(&self) -> std::slice::ChunksExact<'t, f64> {
         self.totals.chunks_exact(self.counts.len())
     }
@@ -63,7 +63,7 @@ struct TileScratch {
 }
 
 impl BagRows {
-    /// Rows with the matrix P of weights, rows of `x` × bags.
+    /// Rows of `x` in bags with the weights P (rows × bags).
     pub fn new(x: &Table, weights: &Sparse) -> Self {
         let (starts, places, weights) = weights.raw_parts();
         let bag = starts.windows(2).enumerate().flat_map(|(b, ends)| vec![b; ends[1] - ends[0]]).collect();
@@ -74,12 +74,12 @@ impl BagRows {
         self.starts.len() - 1
     }
 
-    /// Where those of a bag are.
+    /// The range of a bag's rows.
     pub fn range(&self, bag: usize) -> Range<usize> {
         self.starts[bag]..self.starts[bag + 1]
     }
 
-    /// The rows of some bags.
+    /// The rows of a subset of the bags.
     pub fn of_bags(&self, bags: &[usize]) -> Self {
         let places: Vec<usize> = bags.iter().flat_map(|&b| self.range(b)).collect();
         let ends = bags.iter().scan(0, |end, &b| {
@@ -95,8 +95,9 @@ impl BagRows {
         }
     }
 
-    /// A sample of about `count` rows, at least one per bag: independent draws with probabilities
-    /// proportional to the weights, with new weights under which sums over a bag have the same expectation.
+    /// A sample of about `count` rows, with at least one per bag. The rows are independent draws with
+    /// probabilities proportional to the weights. Under their new weights sums over a bag have the same
+    /// expectation.
     pub fn sample(&self, count: usize, random: &mut Random) -> Self {
         let (mut places, mut weights, mut bag, mut starts) = (Vec::new(), Vec::new(), Vec::new(), vec![0]);
         for b in 0..self.bags() {
@@ -121,7 +122,7 @@ impl BagRows {
 
     /// Visits the tiles of the upper triangle of pairs of rows, with `count` derivatives (of all parameters,
     /// or none). Returns for each block of rows, in order, its bag and the value that `for_each_tile`
-    /// accumulated over its tiles. The result does not depend on the number of threads.
+    /// accumulated over the block's tiles. The result doesn't depend on the number of threads.
     fn for_each_tile<T: Send>(
         &self,
         (kernel, count): (&Kernel, usize),
@@ -174,7 +175,7 @@ impl BagRows {
         blocks.into_par_iter().map_init(memory, work).collect()
     }
 
-    /// U, bags × bags. Cost N²/2 kernels for N rows; memory U and its part for every 64 rows.
+    /// U, bags × bags. Cost N²/2 kernel values for N rows; memory: U and a part of U for every 64 rows.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted) soon after `stop` becomes true.
@@ -182,18 +183,18 @@ impl BagRows {
         Ok(self.sums(kernel, 0, stop)?.swap_remove(0))
     }
 
-    /// U and its slopes by each of the kernel's parameters, in a pass; U alone where that takes too many
-    /// numbers. Cost of [`gram`](Self::gram), and N²/2 for every parameter.
+    /// U and its derivatives with respect to the kernel's parameters in one pass, or U alone if the
+    /// derivatives need too much memory. Cost: that of [`gram`](Self::gram), and N²/2 for every parameter.
     ///
     /// # Errors
-    /// As [`gram`](Self::gram).
+    /// Those of [`gram`](Self::gram).
     pub fn gram_and_slopes(&self, kernel: &Kernel, stop: &AtomicBool) -> Result<Vec<Matrix>> {
         let (count, blocks) = (kernel.parameters().len(), self.weights.len() / BLOCK + self.bags());
         let numbers = (1 + count).saturating_mul(self.bags()).saturating_mul(self.bags() + blocks);
         self.sums(kernel, if numbers <= KEPT { count } else { 0 }, stop)
     }
 
-    /// U, and its derivatives in `count` parameters (all, or none).
+    /// U, and its derivatives with respect to `count` parameters (all, or none).
     fn sums(&self, kernel: &Kernel, count: usize, stop: &AtomicBool) -> Result<Vec<Matrix>> {
         let bags = self.bags();
         let start = |bag| vec![0.0; (1 + count) * (bags - bag)];
@@ -213,11 +214,11 @@ impl BagRows {
         Ok(out)
     }
 
-    /// `Σ_bb' weights[b, b'] ∂U[b, b']/∂θ_p` for each of the kernel's parameters, for a symmetric matrix of
-    /// weights. Cost of [`gram`](Self::gram), and N²/2 for every parameter.
+    /// `Σ_bb' weights[b, b'] ∂U[b, b']/∂θ_p` for each of the kernel's parameters θ_p, for a symmetric matrix
+    /// of weights (bags × bags). Cost: that of [`gram`](Self::gram), and N²/2 for every parameter.
     ///
     /// # Errors
-    /// As [`gram`](Self::gram).
+    /// Those of [`gram`](Self::gram).
     pub fn gradient(&self, kernel: &Kernel, weights: &Matrix, stop: &AtomicBool) -> Result<Vec<f64>> {
         let count = kernel.parameters().len();
         let parts = self.for_each_tile(
@@ -226,7 +227,7 @@ impl BagRows {
             |_| vec![0.0; count],
             |sums, tile| {
                 let bag_weights = weights.row(tile.bag);
-                // Pairs of bags are visited once, and represent their mirror images too.
+                // Pairs of bags are visited once, so they also represent their mirror images.
                 let times = |b: usize| if b == tile.bag { bag_weights[b] } else { 2.0 * bag_weights[b] };
                 for (sum, total) in sums.iter_mut().zip(tile.totals().skip(1)) {
                     let entries = tile.bags.iter().zip(tile.counts).zip(total);
@@ -252,7 +253,7 @@ mod tests {
         let value = |i: usize| ((i * 7919) % 1013) as f64 / 500.0;
         let rows: Vec<[f64; 2]> = (0..900).map(|i| [value(2 * i), value(2 * i + 1)]).collect();
         let x = Table::from_rows(&rows).unwrap();
-        // Of 3 to 700 rows, a row in two of them.
+        // Bags have 3 to 700 rows, and one row is in two bags.
         let bag = |i: usize| [0, 1, 2, 2][[3, 110, 200].iter().filter(|end| i >= **end).count()];
         let mut columns = vec![Vec::new(); 3];
         (0..900).for_each(|i| columns[bag(i)].push((i, 0.5 + value(i))));

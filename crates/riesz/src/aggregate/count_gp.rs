@@ -1,22 +1,22 @@
-//! Counts of bags: cases in populations, successes in trials. The logarithm of the rate of a row (or its log
-//! odds) is a Gaussian process, and the mean of a count is the weighted sum of the rates of its bag's rows.
+//! Gaussian processes for counts of bags, such as cases in populations or successes in trials.
+//!
+//! The logarithm of the rate of a row (or its log odds) is a Gaussian process f. The mean of a count is the
+//! weighted sum of the rates of its bag's rows.
 //!
 //! The posterior is Laplace's approximation around the mode, with the Fisher information of the counts
-//! (Gauss-Newton). This is the posterior of a process whose sums are observed with Gaussian noise, so that
-//! the result is again a [`KernelExpansion`] of f with its [`PosteriorCovariance`]. f is represented by its
-//! values at inducing points; where these are all rows, nothing else is approximated. Sources: the model is
-//! that of Law et al. 2018, who bound its evidence instead; the iteration is that of spatial statistics
-//! (Yousefi, Smith and Álvarez 2019; Nandi et al. 2023 sum over pixels likewise).
+//! (Gauss-Newton). It equals the posterior of a process whose sums are observed with Gaussian noise. The
+//! result is therefore a [`KernelExpansion`] of f with its [`PosteriorCovariance`]. f is represented by its
+//! values at inducing points; where these are all rows, nothing else is approximated.
+//!
+//! Sources: the model is that of Law et al. 2018, who maximise a bound of its evidence. The iteration is
+//! common in spatial statistics (Yousefi, Smith and Álvarez 2019; Nandi et al. 2023 also sum over pixels).
 
 mod cross_kernel;
 mod laplace;
 mod laplace_gradient;
 mod leave_one_out;
-mod likelihood;
-mod likelihood_terms;
-mod overdispersion;
 
-pub use likelihood::Family;
+pub use crate::gp::likelihood::counts::Family;
 
 use cross_kernel::CrossKernel;
 use laplace::{CountObservations, LatentState, Mode};
@@ -30,10 +30,11 @@ use super::row_bags::TargetUnit;
 use super::tuning::{Conventions, MIN_TARGETS, Tuning, default_prior};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::fit::hyperparameter_average::{HyperPosterior, PosteriorMixture, mixture_moments};
-use crate::fit::hyperparameter_search::{self, HyperParameter, SearchResult, add_log_priors};
-use crate::fit::inducing::{distinct, inducing_points};
-use crate::fit::whitening::WhitenedInducing;
+use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior};
+use crate::gp::hyperparameters::{HyperParameter, ThetaReader, add_log_priors};
+use crate::gp::inducing_points::{distinct, inducing_points};
+use crate::gp::search::{best_search, maximise_within_priors};
+use crate::gp::whitened_inducing::WhitenedInducing;
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
@@ -41,19 +42,19 @@ use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
 use crate::table::Table;
 
-/// Up to so many different rows are inducing points all of them, and nothing is approximated by these.
+/// The largest number of distinct rows for which every row is an inducing point.
 const ALL_ROWS: usize = 1_000;
 
-/// Where the tuning of a dispersion of mediated counts starts.
+/// The starting value of the dispersion of mediated counts.
 const MEDIATION_DISPERSION: f64 = 0.1;
 
-/// A process whose exponential, or logistic function, is a rate, known by counts of bags.
+/// A Gaussian process with counts of bags as observations, whose exponential or logistic function is a rate.
 ///
 /// ```
 /// use riesz::aggregate::{Aggregates, Bags, CountProcess, Family, TargetUnit, count_inducing_points};
 /// use riesz::{Kernel, Table};
 ///
-/// // Cases among 100 people in each of 200 villages, known by district of ten; twice as many where x is larger by 0.7.
+/// // Cases among 100 people in each of 200 villages, counted by district. The rate doubles per 0.7 of x.
 /// let x: Vec<[f64; 1]> = (0..200).map(|i| [f64::from(i) / 100.0]).collect();
 /// let bag: Vec<usize> = (0..200).map(|i| i / 10).collect();
 /// let bags = Bags::new(&bag, 20, Some(&[100.0; 200]), TargetUnit::Sum)?;
@@ -86,19 +87,20 @@ pub struct CountProcess {
     pub prior_mean: Option<f64>,
 }
 
-/// A process learnt from counts.
+/// A fitted process of counts.
 #[derive(Debug, Clone)]
 pub struct CountFit {
-    /// The mode of f over the inducing points; its [link](KernelExpansion::link) says what rates are of it.
+    /// The posterior mode of f as an expansion over the inducing points. Its [link](KernelExpansion::link)
+    /// relates f to rates.
     pub model: KernelExpansion,
-    /// The posterior covariance. A prior mean that was estimated counts as known.
+    /// The posterior covariance. It ignores the uncertainty of an estimated prior mean.
     pub covariance: PosteriorCovariance,
-    /// The smoother that was used, if there was one.
+    /// The smoother, if counts were predicted through mediators.
     pub smoothing: Option<BagSmoother>,
-    /// The dispersions of counts with rows, and of those through mediators.
+    /// The dispersions of counts with rows and of counts through mediators.
     pub dispersions: [f64; 2],
-    /// Laplace's approximation of the logarithm of the probability of the counts, at the best prior mean if
-    /// it is learnt.
+    /// Laplace's approximation of the log probability of the counts, at the given or the estimated prior
+    /// mean.
     pub log_marginal_likelihood: f64,
     /// The mean of each target's count at the mode.
     pub fitted: Vec<f64>,
@@ -106,12 +108,12 @@ pub struct CountFit {
     pub left_out: LeaveOneOut,
     /// Jitter added to the diagonal of the gram matrix of the inducing points.
     pub jitter: f64,
-    /// Steps to the mode, the last time.
+    /// The number of steps of the last search for the mode.
     pub steps: usize,
 }
 
-/// Inducing points for counts: all distinct rows if there are at most 1,000, else twice as many as targets
-/// but at least 200 and at most 1,000, as [`inducing_points`] chooses them.
+/// Returns inducing points for counts: all distinct rows if there are at most 1,000. Otherwise
+/// [`inducing_points`] chooses two points for each target, but at least 200 and at most 1,000.
 ///
 /// # Errors
 /// As [`inducing_points`].
@@ -124,8 +126,8 @@ pub fn count_inducing_points(data: &Aggregates, seed: u64) -> Result<Table> {
 }
 
 impl CountProcess {
-    /// With a prior mean that is learnt, and no mediators. Counts are of their family but for those through
-    /// mediators, where [`smoothing`](Self::smoothing) is set, whose dispersion begins with 0.1.
+    /// Creates a process with an estimated prior mean, no mediators and no overdispersion. Where
+    /// [`smoothing`](Self::smoothing) is set, the dispersion of counts through mediators starts at 0.1.
     pub fn new(kernel: Kernel, points: Table, family: Family) -> Self {
         let mediation_dispersion = MEDIATION_DISPERSION;
         Self {
@@ -139,16 +141,16 @@ impl CountProcess {
         }
     }
 
-    /// The parameters that are tuned by the marginal likelihood: those of the kernel, and the logarithms of
-    /// the dispersions that are not 0; the dispersion of mediated counts where there is a smoother.
+    /// Returns the parameters that the marginal likelihood tunes: the kernel's parameters and the logarithms
+    /// of the dispersions that are not 0. The dispersion of mediated counts is one of these where there is a
+    /// smoother.
     pub fn parameters(&self) -> Vec<Parameter> {
         let tuned_dispersions = self.tuned().into_iter().flatten();
-        let dispersions =
-            tuned_dispersions.map(|(name, value)| Parameter { name: name.into(), log_value: value.ln() });
+        let dispersions = tuned_dispersions.map(|(name, value)| Parameter::logarithm(name, value));
         self.kernel.parameters().into_iter().chain(dispersions).collect()
     }
 
-    /// Name and value of each of the two dispersions, if it is tuned.
+    /// Returns the name and value of each of the two dispersions; `None` where a dispersion is not tuned.
     fn tuned(&self) -> [Option<(&'static str, f64)>; 2] {
         let unmediated = Some(("dispersion", self.dispersion));
         let mediated =
@@ -156,37 +158,35 @@ impl CountProcess {
         [unmediated, mediated].map(|named_value| named_value.filter(|(_, value)| *value > 0.0))
     }
 
-    /// The process with these logarithms of its [`parameters`](Self::parameters).
+    /// Returns the process with the values `theta` of its [`parameters`](Self::parameters).
     ///
     /// # Panics
-    /// If there are not as many.
+    /// If `theta` does not have one number for each parameter.
     #[must_use]
     pub fn with_parameters(&self, theta: &[f64]) -> Self {
-        assert_eq!(theta.len(), self.parameters().len(), "one number a parameter");
-        let (kernel, log_dispersions) = theta.split_at(self.kernel.parameters().len());
-        let mut remaining = log_dispersions.iter();
-        let mut dispersions = [self.dispersion, self.mediation_dispersion];
-        for (value, tuned) in dispersions.iter_mut().zip(self.tuned()) {
-            *value = tuned.and_then(|_| remaining.next()).map_or(*value, |log| log.exp());
-        }
-        let [dispersion, mediation_dispersion] = dispersions;
-        Self { kernel: self.kernel.with_parameters(kernel), dispersion, mediation_dispersion, ..self.clone() }
+        let mut reader = ThetaReader::new(theta);
+        let mut process = Self { kernel: reader.kernel(&self.kernel), ..self.clone() };
+        let [dispersion, mediation_dispersion] = self.tuned().map(|tuned| tuned.map(|_| reader.exp()));
+        process.dispersion = dispersion.unwrap_or(self.dispersion);
+        process.mediation_dispersion = mediation_dispersion.unwrap_or(self.mediation_dispersion);
+        reader.finish();
+        process
     }
 
-    /// Finds the mode; nothing is tuned. Targets of Poisson counts are sums, of binomial ones means, whose
-    /// values are counts all the same. Cost a step some passes over n rows times m points, O(targets m²) and
-    /// O(m³); memory n m numbers up to 512 MB.
+    /// Finds the posterior mode, without tuning. Bags of Poisson counts have the unit of sums, bags of
+    /// binomial counts that of means; the targets are counts for both. Cost of a step: some passes over n
+    /// rows times m points, O(targets m²) and O(m³). Memory: n m numbers, up to 512 MB.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`] and [`Error::Parameter`] for data and
-    /// parameters that make no sense, such as counts that are no whole numbers; [`Error::Target`] for counts
-    /// that say nothing of rates; [`Error::Overflow`]; [`Error::NotPositiveDefinite`] where points are too
-    /// near each other.
+    /// [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`] and [`Error::Parameter`] for invalid data
+    /// and parameters, such as counts that are not whole numbers; [`Error::Target`] for counts from which no
+    /// rate can be estimated; [`Error::Overflow`]; [`Error::NotPositiveDefinite`] where points are too near
+    /// each other.
     pub fn fit(&self, data: &Aggregates) -> Result<CountFit> {
         self.fit_from(data, &self.work(data)?, None, RunControl::none())
     }
 
-    /// From a mode nearby, if one is known.
+    /// Finds the mode, and starts the search at `warm_start` if it is given and has the larger objective.
     fn fit_from(
         &self,
         data: &Aggregates,
@@ -200,7 +200,7 @@ impl CountProcess {
         self.result(data, work, &points, &mode)
     }
 
-    /// Laplace's approximation of `log p(z)` and its slopes by `theta`, the logarithms of
+    /// Returns Laplace's approximation of `log p(z)` and its gradient in `theta`, the values of the
     /// [`parameters`](Self::parameters). Cost about twice that of [`fit`](Self::fit).
     ///
     /// # Errors
@@ -213,7 +213,8 @@ impl CountProcess {
         self.with_parameters(theta).value_and_gradient(data, &work, &mut from, RunControl::none())
     }
 
-    /// The log evidence and its gradient; the search for the mode starts at the last mode, if there is one.
+    /// Returns the log evidence and its gradient. The search for the mode starts at the last mode, if there
+    /// is one.
     fn value_and_gradient(
         &self,
         data: &Aggregates,
@@ -242,24 +243,23 @@ impl CountProcess {
         self.kernel.validate(data.rows.width())?;
         let points = self.points.align_to(data.rows.columns())?;
         if points.rows() == 0 {
-            let subject = "the table of inducing points".into();
-            return Err(Error::TooFew { subject, needed: 1, unit: "point is" });
+            return Err(Error::too_few("the table of inducing points", 1, "point is"));
         }
-        crate::fit::check_range(&self.kernel, &data.rows)?;
+        crate::checks::check_range(&self.kernel, &data.rows)?;
         self.family.check(&data.targets)?;
         let (unit, name, why) = match self.family {
             Family::Poisson => (TargetUnit::Sum, "means", "counts of events are sums over rows"),
             Family::Binomial { .. } => (
                 TargetUnit::Mean,
                 "sums",
-                "the probability of a success is a mean over rows, whose weights are in any unit",
+                "the probability of a success is a weighted mean of the rows' probabilities",
             ),
         };
         if data.bags.unit() != unit {
             return Err(Error::parameter("unit of bags", name, why));
         }
         if data.target_noise.is_some() {
-            let why = "how far counts are off is given by what they are: leave them out";
+            let why = "the family of the counts determines their variance: leave the variances out";
             return Err(Error::parameter("variances of targets' errors", "given", why));
         }
         for (name, value) in
@@ -305,15 +305,15 @@ impl CountProcess {
         model.link = self.family.link();
         let mediated = data.mediated();
         model.model_card = vec![
-            CardEntry::new("model", "Gaussian process known by counts"),
+            CardEntry::new("model", "Gaussian process with counts of bags"),
             CardEntry::new(
                 "targets are",
                 match self.family {
                     Family::Poisson => {
-                        "counts of events (Poisson), the model the logarithm of a rate per unit of weight"
+                        "counts of events (Poisson); the model is the logarithm of a rate per unit of weight"
                     }
                     Family::Binomial { .. } => {
-                        "counts of successes (binomial), the model the log odds of a success"
+                        "counts of successes (binomial); the model is the log odds of a success"
                     }
                 },
             ),
@@ -332,12 +332,7 @@ impl CountProcess {
         let known = vec![VarianceReduction::LowRank(points.reduction_root(&local.information)?)];
         Ok(CountFit {
             model,
-            covariance: PosteriorCovariance {
-                prior_scale: 1.0,
-                skew_swap: None,
-                reduction: known,
-                scale: vec![1.0],
-            },
+            covariance: PosteriorCovariance::new(known, vec![1.0]),
             smoothing: self.smoothing.clone().filter(|_| mediated > 0),
             dispersions,
             log_marginal_likelihood: mode.value,
@@ -349,7 +344,7 @@ impl CountProcess {
     }
 }
 
-/// Everything that evaluations for the same data share.
+/// The data in the form in which all evaluations use them.
 struct CountProblem {
     rows: BagRows,
     points: Table,
@@ -375,29 +370,24 @@ impl CountProblem {
 }
 
 impl CountFit {
-    /// The posterior of f.
+    /// Returns the posterior of f.
     pub fn posterior(&self) -> Posterior<'_> {
         Posterior::new_unchecked(&self.model, &self.covariance)
     }
 }
 
-impl PosteriorMixture<CountFit> {
-    /// Mean and standard deviation of f, the logarithm of a rate or its log odds, at rows, one each: of the
-    /// mixture. Cost that of all fits.
-    ///
-    /// # Errors
-    /// As [`KernelExpansion::predict`].
-    pub fn predict(&self, x: &Table) -> Result<(Vec<f64>, Vec<f64>)> {
-        mixture_moments(self.fits.iter().map(|(weight, fit)| (*weight, fit.posterior())), x)
+impl WithPosterior for CountFit {
+    fn posterior(&self) -> Posterior<'_> {
+        Self::posterior(self)
     }
 }
 
 impl Tuning {
-    /// Tunes a process of counts from two starts, `start` and a smoother one, and returns the better. The
-    /// objective is Laplace's approximation of the marginal likelihood, times weakly informative priors
-    /// around `start` unless the published conventions are used. A smoother of mediators is the one that
-    /// predicts left-out bags best, with the kernel at the start. Cost: some tens of evaluations of the
-    /// marginal likelihood each.
+    /// Tunes a process of counts from two starts, `start` and a process with longer length scales, and
+    /// returns the better optimum. The objective is Laplace's approximation of the marginal likelihood, times
+    /// weakly informative priors around `start` unless the published conventions are used. The kernel
+    /// smoother of mediators is tuned first, by its predictions of left-out bags under the starting kernel.
+    /// Cost: some tens of evaluations of the marginal likelihood per start.
     ///
     /// # Errors
     /// As [`CountProcess::fit`]; [`Error::Interrupted`].
@@ -424,28 +414,21 @@ impl Tuning {
         };
         let smoother = start.kernel.with_lengthscales_times(3.0);
         let smoother = smoother.map(|kernel| CountProcess { kernel, ..start.clone() });
-        let mut best: Option<(SearchResult, Option<LatentState>)> = None;
-        let (mut steps, mut evaluations) = (0, 0);
-        for process in [Some(start.clone()), smoother].into_iter().flatten() {
-            let mut from = None;
-            let optimum = hyperparameter_search::maximise_within_priors(
-                &coordinates,
-                &logs(&process),
-                control,
-                |theta| {
-                    let process = start.with_parameters(theta);
-                    let evaluation = process.value_and_gradient(data, &work, &mut from, control)?;
-                    Ok(add_log_priors(priors, theta, evaluation))
-                },
-            )?;
-            (steps, evaluations) = (steps + optimum.steps, evaluations + optimum.evaluations);
-            if best.as_ref().is_none_or(|(best, _)| optimum.value > best.value) {
-                best = Some((optimum, from));
+        let starts = [Some(start.clone()), smoother].into_iter().flatten();
+        let best = best_search(starts, |process| {
+            let mut from: Option<LatentState> = None;
+            let optimum = maximise_within_priors(&coordinates, &logs(&process), control, |theta| {
+                let process = start.with_parameters(theta);
+                let evaluation = process.value_and_gradient(data, &work, &mut from, control)?;
+                Ok(add_log_priors(priors, theta, evaluation))
+            })?;
+            Ok((optimum, from))
+        })?;
+        let (process, warnings, from, [steps, evaluations]) = match best {
+            Some((best, from)) => {
+                (start.with_parameters(&best.theta), best.warnings, from, [best.steps, best.evaluations])
             }
-        }
-        let (process, warnings, from) = match best {
-            Some((best, from)) => (start.with_parameters(&best.theta), best.warnings, from),
-            None => (start, Vec::new(), None),
+            None => (start, Vec::new(), None, [0, 0]),
         };
         let mut fit = process.fit_from(data, &work, from.as_ref(), control)?;
         fit.model.model_card.push(CardEntry::new("optimiser steps", steps));
@@ -453,16 +436,16 @@ impl Tuning {
         Ok(TunedCounts { process, fit, evaluations, warnings })
     }
 
-    /// The posterior, averaged over hyper-parameters under the weak priors around `start` by importance
-    /// draws, which begin around `tuned` (see [`PosteriorMixture`]). A smoother of mediators stays as it was
-    /// tuned.
+    /// Returns the posterior averaged over hyper-parameters by importance sampling, under weakly informative
+    /// priors around `start`. The draws start around `tuned` (see [`PosteriorMixture`]). The kernel smoother
+    /// of mediators is that of `tuned`.
     ///
     /// # Errors
     /// As [`CountProcess::fit`]; [`Error::TooFew`] without draws; [`Error::Overflow`] if no draw has a
     /// likelihood; [`Error::Interrupted`].
     ///
     /// # Panics
-    /// If `tuned` is a process with other parameters.
+    /// If `tuned` and `start` do not have the same parameters.
     pub fn average_counts(
         &self,
         start: &CountProcess,
@@ -484,7 +467,7 @@ impl Tuning {
     }
 }
 
-/// All parameters of a process with their priors.
+/// Returns all parameters of a process with their default priors.
 fn coordinates(process: &CountProcess) -> Vec<HyperParameter> {
     process.parameters().into_iter().map(default_prior).collect()
 }
@@ -493,14 +476,14 @@ fn logs(process: &CountProcess) -> Vec<f64> {
     process.parameters().iter().map(|p| p.log_value).collect()
 }
 
-/// A process of counts with the hyper-parameters that were chosen, and what it makes of the data.
+/// A process of counts with tuned hyper-parameters, and its fit to the data.
 #[derive(Debug, Clone)]
 pub struct TunedCounts {
     /// The process.
     pub process: CountProcess,
     /// Its fit.
     pub fit: CountFit,
-    /// Evaluations of the marginal likelihood, all together.
+    /// The number of evaluations of the marginal likelihood in all searches.
     pub evaluations: usize,
     /// Warnings: parameters that ended at a bound, too few targets.
     pub warnings: Vec<String>,

@@ -1,14 +1,18 @@
-//! Exact Gaussian processes with aggregated observations: no matrix between rows, but all pairs of bags.
+//! Exact Gaussian processes with aggregated observations. No matrix between rows is kept: matrices have the
+//! size of the numbers of bags and targets.
 //!
-//! With the covariance `U = PᵀK(X, X)P` of the bags (J × J) and targets `z = Aᵀf(X) + e`, `A = PB`,
+//! X has N rows, which P (N × J) aggregates to J bags; the observation operator B (J × M) maps bags to M
+//! targets. The targets are `z = Aᵀf(X) + e` with `A = PB`, and `U = PᵀK(X, X)P` (J × J) is the covariance of
+//! the bags:
 //!
 //! ```text
 //! V = BᵀUB + C,   C = σ²I + diag(known) + ς² BᵀPᵀPB + ω²S,   a = V⁻¹(z - Aᵀm),   E f(x) = m + k(x, X) P B a
 //! ```
 //!
-//! The coefficient of a row is its weight times its bag's element of `Ba`, and the fitted targets differ from
-//! the targets by `C a`. Sources: Chau 2023, chapter 3, for the mean and covariance, and its appendix A.6.2
-//! for the noise of rows. The term ω²S, the uncertainty of the regression on mediators, is ours.
+//! S (M × M) is the covariance of the regression on mediators. The coefficient of a row is its weight times
+//! its bag's element of `Ba`, and the fitted targets differ from the targets by `C a`. Sources: Chau 2023,
+//! chapter 3, for the mean and covariance, and its appendix A.6.2 for the noise of rows. The term ω²S is
+//! ours.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -19,22 +23,24 @@ use super::bag_gram::BagRows;
 use super::mediation::{Mediation, MediationTarget};
 use super::observation_operator::ObservationOperator;
 use super::row_bags::TargetUnit;
+use crate::checks::positive;
 use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::fit::positive;
+use crate::gp::exact::LeastSquaresMean;
+use crate::gp::hyperparameters::ThetaReader;
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Cholesky, Matrix, Sparse, dot};
 use crate::model_card::CardEntry;
 use crate::posterior::{PosteriorCovariance, VarianceReduction};
 
-/// A Gaussian process whose aggregates are observed.
+/// Gaussian process with aggregated observations.
 ///
 /// ```
 /// use riesz::aggregate::{AggregateGaussianProcess, Aggregates, Bags, TargetUnit};
 /// use riesz::{Kernel, Table};
 ///
-/// // Means of x² over ten stretches of twenty rows each.
+/// // Means of x² over ten bags of twenty rows each.
 /// let x: Vec<[f64; 1]> = (0..200).map(|i| [f64::from(i) / 100.0 - 1.0]).collect();
 /// let bag: Vec<usize> = (0..200).map(|i| i / 20).collect();
 /// let mean = |b: usize| x[20 * b..20 * b + 20].iter().map(|r| r[0] * r[0]).sum::<f64>() / 20.0;
@@ -47,34 +53,35 @@ use crate::posterior::{PosteriorCovariance, VarianceReduction};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct AggregateGaussianProcess {
-    /// k, the prior covariance of f. With `normalize_y` it and the variances are in units of the targets'
-    /// own.
+    /// The prior covariance k of f. With `normalize_y` the kernel and the variances are in units of the
+    /// targets' variance.
     pub kernel: Kernel,
-    /// σ² > 0, the variance of the noise of a target. Those that are
-    /// [regressed](super::MediationTarget::Targets) on mediators have their own, the ridge; where all are,
-    /// this may be 0.
+    /// The variance σ² > 0 of the noise of a target. Targets that are
+    /// [regressed](super::MediationTarget::Targets) on mediators have the ridge as noise variance instead.
+    /// Where all targets are regressed, σ² may be 0.
     pub noise: f64,
-    /// ς² ≥ 0, the variance of the noise of a row, which its bags average.
+    /// The variance ς² ≥ 0 of the noise of a row, which is averaged within bags.
     pub row_noise: f64,
-    /// ω² ≥ 0: by how much the regression on mediators counts as uncertain; where targets are regressed, the
+    /// The factor ω² ≥ 0 of the covariance of the regression on mediators; where targets are regressed, the
     /// variance of ties.
     pub mediation_noise: f64,
     /// The regression on mediators for targets without rows.
     pub mediation: Option<Mediation>,
-    /// m, the prior mean of f; `None` for the constant that fits the targets best (generalised least
+    /// The prior mean m of f; `None` for the constant that fits the targets best (generalised least squares).
     pub prior_mean: Option<f64>,
-    /// Whether variances are in units of the targets' variance around their mean (for sums, of means over
-    /// their weights). They are not centred: the prior mean is.
+    /// Whether variances are in units of the targets' variance around their mean. For sums, this is the
+    /// variance of the sums divided by their weights. The targets are not centred: the model has a prior mean
+    /// instead.
     pub normalize_y: bool,
 }
 
-/// Everything but slopes at one set of parameters.
+/// Gram matrices, factorisation and evidence at one set of parameters, without gradients.
 struct AggregateState {
     rows: BagRows,
     kernel: Kernel,
     operator: ObservationOperator,
     gram: Matrix,
-    /// Derivatives of U in the kernel's parameters, if they were requested and are not too many.
+    /// Derivatives of U in the kernel's parameters, if they were requested and fit into the cache.
     slopes: Vec<Matrix>,
     /// `U + ς² PᵀP`.
     noisy_bag_covariance: Matrix,
@@ -89,7 +96,8 @@ struct AggregateState {
 }
 
 impl AggregateGaussianProcess {
-    /// A prior mean that is learnt, noise of targets alone, in units of the targets; no mediation.
+    /// Creates a process with an estimated prior mean, noise of targets only, variances in units of the
+    /// targets' variance, and no mediation.
     pub fn new(kernel: Kernel, noise: f64) -> Self {
         Self {
             kernel,
@@ -102,8 +110,8 @@ impl AggregateGaussianProcess {
         }
     }
 
-    /// Names and logarithms of the parameters that can be tuned: those of the kernel, the three noise
-    /// variances where they are not 0, and those of the mediation.
+    /// Returns the names and logarithms of the tunable parameters: the kernel's parameters, the three noise
+    /// variances where they are not 0, and the mediation's parameters.
     pub fn parameters(&self) -> Vec<Parameter> {
         let noises =
             [("noise", self.noise), ("row noise", self.row_noise), ("mediation noise", self.mediation_noise)];
@@ -112,45 +120,37 @@ impl AggregateGaussianProcess {
             noises
                 .into_iter()
                 .filter(|(_, value)| *value > 0.0)
-                .map(|(name, value)| Parameter { name: name.into(), log_value: value.ln() }),
+                .map(|(name, value)| Parameter::logarithm(name, value)),
         );
         tunable.extend(self.mediation.iter().flat_map(Mediation::parameters));
         tunable
     }
 
-    /// The process with other values of its [`parameters`](Self::parameters).
+    /// Returns the process with the values `theta` of its [`parameters`](Self::parameters).
     ///
     /// # Panics
-    /// If their number is another.
+    /// If `theta` does not have one number for each parameter.
     pub fn with_parameters(&self, theta: &[f64]) -> Self {
-        let mut remaining = theta;
-        let mut take = |count: usize| {
-            let (values, following) = remaining.split_at(count);
-            remaining = following;
-            values
-        };
+        let mut reader = ThetaReader::new(theta);
         let mut process = self.clone();
-        process.kernel = self.kernel.with_parameters(take(self.kernel.parameters().len()));
+        process.kernel = reader.kernel(&self.kernel);
         let noises = [&mut process.noise, &mut process.row_noise, &mut process.mediation_noise];
-        noises
-            .into_iter()
-            .filter(|variance| **variance > 0.0)
-            .for_each(|variance| *variance = take(1)[0].exp());
+        noises.into_iter().filter(|variance| **variance > 0.0).for_each(|variance| *variance = reader.exp());
         if let Some(mediation) = &mut process.mediation {
-            *mediation = mediation.with_parameters(take(mediation.parameters().len()));
+            *mediation = mediation.with_parameters(reader.take(mediation.parameters().len()));
         }
-        assert!(remaining.is_empty(), "{} values too many", remaining.len());
+        reader.finish();
         process
     }
 
-    /// Conditions on the targets; nothing is tuned. Cost N²/2 kernels for N rows, and with J bags and M
-    /// targets J³ + J²M + M³; memory J² and M², and JM where targets are mediated.
+    /// Conditions on the targets, without tuning. Cost: N²/2 kernel values for N rows, and J³ + J²M + M³ with
+    /// J bags and M targets. Memory: J² and M², and JM where targets are mediated.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`] and [`Error::Parameter`] for data and
-    /// parameters that make no sense; [`Error::Target`] if the targets have no spread to be normalised by;
-    /// [`Error::Overflow`]; [`Error::Parameter`] with the names of two targets that are nearly the same where
-    /// their covariance is singular.
+    /// [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`] and [`Error::Parameter`] for invalid data
+    /// and parameters; [`Error::Target`] if the targets are to be normalised and have no spread;
+    /// [`Error::Overflow`]. Where the covariance of the targets is singular, [`Error::Parameter`] names the
+    /// two targets with the largest correlation.
     pub fn fit(&self, data: &Aggregates) -> Result<AggregateFit> {
         self.fit_until(data, RunControl::none())
     }
@@ -175,7 +175,7 @@ impl AggregateGaussianProcess {
         let (jitter, value, variance) = (factor.jitter, state.value, state.variance);
         let mediated = data.mediated();
         model.model_card = vec![
-            CardEntry::new("model", "Gaussian process known by aggregates"),
+            CardEntry::new("model", "Gaussian process with aggregated observations"),
             CardEntry::new(
                 "targets are",
                 match data.bags.unit() {
@@ -203,12 +203,7 @@ impl AggregateGaussianProcess {
         let known = VarianceReduction::ThroughOperator { operator: p.clone(), factor: whitened.transpose() };
         Ok(AggregateFit {
             model,
-            covariance: PosteriorCovariance {
-                prior_scale: 1.0,
-                skew_swap: None,
-                reduction: vec![known],
-                scale: vec![1.0],
-            },
+            covariance: PosteriorCovariance::new(vec![known], vec![1.0]),
             operator,
             log_marginal_likelihood: value,
             variance,
@@ -224,21 +219,21 @@ impl AggregateGaussianProcess {
         })
     }
 
-    /// `log p(z)`, given that ties hold if there are some, and its slopes by `theta`, which is as
-    /// [`parameters`](Self::parameters). With `T = aaᵀ - V⁻¹`, those by the kernel of rows are
-    /// `½ Σ (BTBᵀ)_bb' (PᵀK'P)_bb'`, by noises `½ tr(T C')`, and by B `(U + ς²PᵀP)BT + m Pᵀ1 aᵀ`. Cost up to
-    /// twice that of [`fit`](Self::fit).
+    /// Returns `log p(z)`, conditional on the ties if there are any, and its gradient in `theta`, which has
+    /// the order and scale of [`parameters`](Self::parameters). With `T = aaᵀ - V⁻¹`, the derivatives in the
+    /// kernel of rows are `½ Σ (BTBᵀ)_bb' (PᵀK'P)_bb'`, in the noises `½ tr(T C')`, and in B
+    /// `(U + ς²PᵀP)BT + m Pᵀ1 aᵀ`. Cost up to twice that of [`fit`](Self::fit).
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
     ///
     /// # Panics
-    /// If `theta` is not as long as the parameters.
+    /// If `theta` does not have one number for each parameter.
     pub fn log_marginal_likelihood(&self, data: &Aggregates, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
         self.with_parameters(theta).value_and_gradient(data, true, RunControl::none())
     }
 
-    /// The log evidence and its gradient, with or without the parameters of the mediation.
+    /// Returns the log evidence and its gradient, with or without the parameters of the mediation.
     pub(super) fn value_and_gradient(
         &self,
         data: &Aggregates,
@@ -251,8 +246,8 @@ impl AggregateGaussianProcess {
         let mut t = match operator.tie_count() {
             0 => state.factor.inverse(),
             ties => {
-                // Without the inverse that ties have by themselves: the rest of the rows of the factor's
-                // inverse.
+                // `V⁻¹` minus the inverse of the ties' own covariance is `RᵀR`, where R are the rows of `L⁻¹`
+                // that belong to targets.
                 let mut lower_inverse = Matrix::identity(m);
                 state.factor.solve_lower_in_place(&mut lower_inverse);
                 let target_rows =
@@ -329,7 +324,7 @@ impl AggregateGaussianProcess {
         self.check(data)?;
         let variance = if self.normalize_y { data.target_variance()? } else { 1.0 };
         let kernel = if variance == 1.0 { self.kernel.clone() } else { variance * self.kernel.clone() };
-        crate::fit::check_range(&kernel, &data.rows)?;
+        crate::checks::check_range(&kernel, &data.rows)?;
         let operator = ObservationOperator::new(
             &data.bags,
             &data.bag_of_target,
@@ -370,19 +365,19 @@ impl AggregateGaussianProcess {
         let constants = operator.constants(&of_bags);
         // Ties are observed to be 0.
         let targets = [&vec![0.0; ties][..], &data.targets].concat();
-        let solved = factor.solve_vector(&constants);
-        let information = dot(&solved, &constants);
-        let learnt = if information > 0.0 { dot(&solved, &targets) / information } else { 0.0 };
-        let mean = self.prior_mean.unwrap_or(learnt);
+        let estimate = || LeastSquaresMean::new(|v| factor.solve_vector(v), &constants, &targets).mean;
+        let mean = self.prior_mean.unwrap_or_else(estimate);
         let residual: Vec<f64> = targets.iter().zip(&constants).map(|(z, c)| z - mean * c).collect();
         let weights = factor.solve_vector(&residual);
         let tau = std::f64::consts::TAU.ln();
-        // Given ties, whose factor is the first part of that of all.
+        // The evidence is conditional on the ties, whose Cholesky factor is the leading block.
         let log_det = 2.0 * (ties..residual.len()).map(|t| factor.lower()[(t, t)].ln()).sum::<f64>();
         let value = -0.5 * (dot(&weights, &residual) + log_det + data.targets.len() as f64 * tau);
         if !value.is_finite() {
-            let subject = "the log marginal likelihood".into();
-            return Err(Error::Overflow { subject, remedy: "check the kernel's parameters and the noise" });
+            return Err(Error::overflow(
+                "the log marginal likelihood",
+                "check the kernel's parameters and the noise",
+            ));
         }
         Ok(AggregateState {
             rows,
@@ -403,7 +398,8 @@ impl AggregateGaussianProcess {
     }
 }
 
-/// Indices of the targets that have the noise of the process: all but those that are regressed on mediators.
+/// Returns the indices of the targets that have the noise of the process: all except those that are regressed
+/// on mediators.
 fn noisy_targets(operator: &ObservationOperator, data: &Aggregates) -> impl Iterator<Item = usize> {
     let (no_regression, ties) = (operator.regression.is_none(), operator.tie_count());
     (0..data.bag_of_target.len())
@@ -411,8 +407,8 @@ fn noisy_targets(operator: &ObservationOperator, data: &Aggregates) -> impl Iter
         .map(move |t| ties + t)
 }
 
-/// `PᵀP`: for each bag the sum of squared weights, and off the diagonal the products of weights in
-/// overlapping bags.
+/// Returns `PᵀP` (bags × bags): the sums of squared weights on the diagonal, and the sums of products of the
+/// weights of shared rows off it.
 fn bag_overlaps(weights: &Sparse) -> Result<Sparse> {
     let mut of_row: Vec<Vec<(usize, f64)>> = vec![Vec::new(); weights.rows()];
     for b in 0..weights.cols() {
@@ -427,8 +423,8 @@ fn bag_overlaps(weights: &Sparse) -> Result<Sparse> {
     Sparse::from_columns(weights.cols(), columns)
 }
 
-/// The error for a covariance without a Cholesky factor, which names the two targets, or ties before them,
-/// with the largest correlation.
+/// Returns the error for a singular covariance, which names the two targets or ties with the largest
+/// correlation. The covariance holds ties first, then targets.
 fn nearly_duplicate_targets(error: Error, ties: usize, covariance: &Matrix) -> Error {
     let name = |i: usize| match i.checked_sub(ties) {
         Some(t) => format!("target {}", t + 1),
@@ -441,7 +437,7 @@ fn nearly_duplicate_targets(error: Error, ties: usize, covariance: &Matrix) -> E
     let largest = pairs.map(|pair| (correlation(pair), pair)).max_by(|a, b| a.0.total_cmp(&b.0));
     match (error, largest) {
         (Error::NotPositiveDefinite { .. }, Some((r, (i, j)))) => {
-            let allowed = "their covariance is singular: give more noise, or leave one of them out";
+            let allowed = "their covariance is singular: use more noise, or leave one of them out";
             Error::parameter(format!("{} and {}", name(i), name(j)), format!("correlated by {r:.6}"), allowed)
         }
         (error, _) => error,

@@ -1,34 +1,34 @@
-//! Joins the two tables of downscaling, of rows and of bags, on the bags' names, and finds the targets that
-//! have rows.
+//! Joins the two tables of downscaling, the table of rows and the table of bags, by the names of the bags,
+//! and finds the targets that have rows.
 
 use std::collections::HashMap;
 
 use crate::error::{Error, Result};
 
-/// Names that errors show.
+/// Maximum number of names in an error.
 const SHOWN: usize = 5;
 
-/// Where rows and targets stand; see [`join`].
+/// The matched rows, bags and targets; see [`join`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BagJoin {
-    /// The rows that are used, in their order.
+    /// Indices of the rows that are used, in their order.
     pub rows: Vec<usize>,
     /// The bag of each row, as an index into [`with_rows`](Self::with_rows).
     pub bag: Vec<usize>,
     /// The bags that have rows, as positions in the table of bags, in its order.
     pub with_rows: Vec<usize>,
-    /// The bags that have targets, likewise.
+    /// The bags that have targets, as positions in the table of bags, in its order.
     pub targets: Vec<usize>,
-    /// For each target its bag, as an index into [`with_rows`](Self::with_rows); `None` where it has no rows.
+    /// The bag of each target, as an index into [`with_rows`](Self::with_rows); `None` if it has no rows.
     pub matched: Vec<Option<usize>>,
     /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// Joins rows, of which `rows` says the bags' names, with a table of bags, of which some have a target. With
-/// `mediators`, coarse covariates of all bags, rows without targets and targets without rows are of use;
-/// without them rows without targets are left out, with a note, and targets without rows too if
-/// `drop_unmatched`.
+/// Joins rows with a table of bags, of which some have a target; `rows` holds the name of each row's bag.
+/// With `mediators`, coarse covariates of all bags, rows without targets and targets without rows are used
+/// too. Otherwise rows without targets are left out, with a note. Targets without rows are then an error,
+/// unless `drop_unmatched` leaves them out, with a note.
 ///
 /// ```
 /// use riesz::aggregate::join;
@@ -40,9 +40,9 @@ pub struct BagJoin {
 /// ```
 ///
 /// # Errors
-/// [`Error::Format`] for a name that the table of bags has twice, for rows of a bag that it has not, for
-/// targets without rows where there are no mediators, and if no target is left;
-/// [`Error::Shape`] unless there is one word on a target a bag; [`Error::TooFew`] without rows.
+/// [`Error::Format`] for a name that occurs twice in the table of bags, for rows of a bag that is not in it,
+/// for targets without rows if there are no mediators, and if no target is left; [`Error::Shape`] unless
+/// `has_target` has one entry per bag; [`Error::TooFew`] without rows.
 pub fn join<R: AsRef<str>, B: AsRef<str>>(
     rows: &[R],
     bags: &[B],
@@ -51,16 +51,16 @@ pub fn join<R: AsRef<str>, B: AsRef<str>>(
     drop_unmatched: bool,
 ) -> Result<BagJoin> {
     if has_target.len() != bags.len() {
-        return Err(Error::Shape {
-            subject: "the list of targets".into(),
-            unit: "numbers",
-            expected: bags.len(),
-            actual: has_target.len(),
-            why: "one a bag, or none".into(),
-        });
+        return Err(Error::shape(
+            "the list of targets",
+            "numbers",
+            bags.len(),
+            has_target.len(),
+            "one for each bag",
+        ));
     }
     if rows.is_empty() {
-        return Err(Error::TooFew { subject: "the table of rows".into(), needed: 1, unit: "row is" });
+        return Err(Error::too_few("the table of rows", 1, "row is"));
     }
     let of_row = bag_of_each_row(rows, bags)?;
     let mut known = vec![false; bags.len()];
@@ -73,7 +73,7 @@ pub fn join<R: AsRef<str>, B: AsRef<str>>(
     if !idle.is_empty() {
         let names: Vec<&str> = idle.iter().map(name).collect();
         notes.push(format!(
-            "the rows of {} bags without a target are left out, as there are no mediators: {}",
+            "the rows of {} bags without a target are left out, because there are no mediators: {}",
             idle.len(),
             first_names(&names)
         ));
@@ -83,7 +83,7 @@ pub fn join<R: AsRef<str>, B: AsRef<str>>(
         let names: Vec<&str> = without_rows.iter().map(name).collect();
         if !drop_unmatched {
             return join_error(format!(
-                "{} targets are of bags without rows, {}: give mediators, coarse covariates that all bags \
+                "{} targets belong to bags without rows, {}: give mediators, coarse covariates that all bags \
                  have, or leave these targets out (drop_unmatched)",
                 without_rows.len(),
                 first_names(&names)
@@ -98,8 +98,8 @@ pub fn join<R: AsRef<str>, B: AsRef<str>>(
     let targets: Vec<usize> = (0..bags.len()).filter(|&b| has_target[b] && (known[b] || mediators)).collect();
     if targets.is_empty() {
         return join_error(
-            "no bag has a target that can be learnt from: either bags have rows and a target, or there are \
-             mediators, coarse covariates that tie bags with rows to others with targets"
+            "no bag has a usable target: give bags with both rows and a target, or mediators, coarse \
+             covariates that relate bags with rows to bags with targets"
                 .into(),
         );
     }
@@ -110,7 +110,7 @@ pub fn join<R: AsRef<str>, B: AsRef<str>>(
     Ok(BagJoin { rows: kept, bag, with_rows, targets, matched, notes })
 }
 
-/// The place of each row's bag in the table of bags.
+/// The position of each row's bag in the table of bags.
 fn bag_of_each_row<R: AsRef<str>, B: AsRef<str>>(rows: &[R], bags: &[B]) -> Result<Vec<usize>> {
     let mut places: HashMap<&str, usize> = HashMap::new();
     let mut twice: Vec<&str> = Vec::new();
@@ -121,7 +121,7 @@ fn bag_of_each_row<R: AsRef<str>, B: AsRef<str>>(rows: &[R], bags: &[B]) -> Resu
     }
     if !twice.is_empty() {
         return join_error(format!(
-            "the table of bags has {} twice: it has one line a bag",
+            "the table of bags has {} twice: give one line for each bag",
             first_names(&twice)
         ));
     }
@@ -133,8 +133,8 @@ fn bag_of_each_row<R: AsRef<str>, B: AsRef<str>>(rows: &[R], bags: &[B]) -> Resu
     strangers.dedup();
     if !strangers.is_empty() {
         return join_error(format!(
-            "{lost} rows are of bags that the table of bags has not, {}: add lines for them, or leave these \
-             rows out",
+            "{lost} rows belong to bags that are not in the table of bags, {}: add these bags, or leave \
+             these rows out",
             first_names(&strangers)
         ));
     }
@@ -142,7 +142,7 @@ fn bag_of_each_row<R: AsRef<str>, B: AsRef<str>>(rows: &[R], bags: &[B]) -> Resu
 }
 
 fn join_error<T>(problem: String) -> Result<T> {
-    Err(Error::Format { problem })
+    Err(Error::format(problem))
 }
 
 /// The first names of a list.
@@ -184,7 +184,9 @@ mod tests {
             join_error(&["a"], &["a", "b"], &[true, true], false)
                 .contains("without rows, 'b': give mediators")
         );
-        assert!(join_error(&["a"], &["a", "b"], &[false, false], true).contains("no bag has a target"));
+        assert!(
+            join_error(&["a"], &["a", "b"], &[false, false], true).contains("no bag has a usable target")
+        );
         assert!(join_error(&["a"], &["a"], &[true, false], true).contains("the list of targets"));
         assert!(join_error(&[], &["a"], &[true], true).contains("table of rows"));
     }

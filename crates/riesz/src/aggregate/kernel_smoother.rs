@@ -1,17 +1,18 @@
-//! Prediction of counts without rows from bags with rows: averages with weights that are not negative,
-//! because exponentials of f have no negative parts.
+//! Prediction of counts without rows by averages over bags with rows. The weights are not negative, because
+//! exponentials of f have no negative parts.
 //!
-//! The weights of a regression on mediators ([`ObservationOperator::new`]) may be negative. Those of a kernel
-//! smoother (Nadaraya 1964, Watson 1964) are not: bag b has in target t the weight `ℓ(y_b, ỹ_t)` over the sum
-//! of these weights. The length scales of ℓ are chosen by predicting left-out bags. This is ours: the source
-//! has no mediated counts.
+//! The weights of a regression on mediators ([`ObservationOperator::new`]) may be negative. The weights of a
+//! kernel smoother (Nadaraya 1964, Watson 1964) are not. The weight of bag b in target t is `ℓ(y_b, ỹ_t)`,
+//! divided by the sum of these weights over bags. The length scales of ℓ are chosen by the prediction of
+//! left-out bags. This is an addition of riesz: the source has no mediated counts.
 
 use super::mediation::{BagWeighting, Mediators};
 use super::observation_operator::ObservationOperator;
 use super::row_bags::{Bags, TargetUnit};
 use crate::control::RunControl;
 use crate::error::{Error, Result, sized};
-use crate::fit::hyperparameter_search::HyperParameter;
+use crate::gp::hyperparameters::HyperParameter;
+use crate::gp::search::minimise_loo_loss;
 use crate::kernel::{Kernel, Parameter};
 use crate::linalg::{Matrix, dot};
 use crate::table::Table;
@@ -19,24 +20,25 @@ use crate::table::Table;
 /// A kernel smoother of bags on mediators.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BagSmoother {
-    /// ℓ, between mediators, not negative. Its scale makes no difference.
+    /// The kernel ℓ between mediators, which is not negative. Its scale has no effect.
     pub kernel: Kernel,
     /// The weight of a bag: its mass, or one.
     pub counts: BagWeighting,
 }
 
 impl BagSmoother {
-    /// In which every bag counts once.
+    /// A smoother in which all bags have the same weight.
     pub fn new(kernel: Kernel) -> Self {
         Self { kernel, counts: BagWeighting::One }
     }
 
-    /// The operator B: targets that have a bag are this bag; the others are averages over bags with rows, and
-    /// for sums the target's total times averages of the sums over the bags' mass. Cost JM kernel values.
+    /// The operator B. The column of a matched target selects its bag. The other targets are averages over
+    /// bags with rows. For sums, a target is its total times the average of the bags' sums divided by their
+    /// mass. Cost JM kernel values.
     ///
     /// # Errors
-    /// As [`ObservationOperator::new`]; [`Error::Parameter`] for a target whose mediators are like those of
-    /// no bag, and a kernel that is negative.
+    /// Those of [`ObservationOperator::new`]; [`Error::Parameter`] for a target whose mediators are similar
+    /// to those of no bag, and for a kernel with negative values.
     pub fn operator(
         &self,
         bags: &Bags,
@@ -45,18 +47,18 @@ impl BagSmoother {
     ) -> Result<ObservationOperator> {
         let j = bags.count();
         let Mediators { bags: of_bags, targets, totals } = mediators;
-        sized("the table of mediators of bags", "rows", j, of_bags.rows(), "one a bag with rows")?;
+        sized("the table of mediators of bags", "rows", j, of_bags.rows(), "one for each bag with rows")?;
         sized(
             "the table of mediators of targets",
             "rows",
             bag_of_target.len(),
             targets.rows(),
-            "one a target",
+            "one for each target",
         )?;
         self.kernel.validate(of_bags.width())?;
         let similarity = self.kernel.cross_gram(of_bags, targets);
         if similarity.data().iter().any(|k| !(k.is_finite() && *k >= 0.0)) {
-            let why = "a kernel smoother takes a kernel that is nowhere negative, such as rbf or matern32";
+            let why = "a kernel smoother needs a kernel that is nowhere negative, such as rbf or matern32";
             return Err(Error::parameter("kernel of the mediators", self.kernel.formula(), why));
         }
         let mass = bags.weight_sums();
@@ -64,7 +66,7 @@ impl BagSmoother {
         for (t, bag) in bag_of_target.iter().enumerate() {
             if let Some(b) = bag {
                 let Some(of_bag) = mass.get(*b).map(|_| 1.0) else {
-                    let allowed = format!("there are {j} bags, from 0");
+                    let allowed = format!("there are {j} bags, numbered from 0");
                     return Err(Error::parameter(format!("bag of target {}", t + 1), b, allowed));
                 };
                 weights[(*b, t)] = of_bag;
@@ -79,7 +81,7 @@ impl BagSmoother {
                 }
                 (TargetUnit::Sum, _) => {
                     let allowed =
-                        "a sum that mediators predict takes the sum of its weights, a positive number";
+                        "a sum that is predicted from mediators needs the positive sum of its weights";
                     let given_total =
                         totals.as_ref().and_then(|n| n.get(t)).map_or("none".into(), f64::to_string);
                     return Err(Error::parameter(format!("total of target {}", t + 1), given_total, allowed));
@@ -88,8 +90,8 @@ impl BagSmoother {
             let raw: Vec<f64> = (0..j).map(|b| similarity[(b, t)] * self.count(mass[b])).collect();
             let total_weight: f64 = raw.iter().sum();
             if total_weight <= f64::MIN_POSITIVE {
-                let allowed = "they are unlike those of all bags with rows: leave the target out, or take a \
-                               longer length scale of mediators";
+                let allowed = "no bag with rows has similar ones: leave the target out, or give the \
+                               mediators a longer length scale";
                 return Err(Error::parameter(
                     format!("mediators of target {}", t + 1),
                     "far from all",
@@ -111,20 +113,21 @@ impl BagSmoother {
         }
     }
 
-    /// The loss of predicting each bag from all others, `Σ_b ‖μ_b - Σ_c W_bc μ_c‖² / J` in the function space
-    /// of the kernel of rows, and its derivatives in the parameters of ℓ. `gram` is between the bags' means,
-    /// J × J. Cost J³.
+    /// The leave-one-bag-out loss, `Σ_b ‖μ_b - Σ_c W_bc μ_c‖² / J` in the function space of the kernel of
+    /// rows, and its derivatives with respect to the parameters of ℓ. μ_b is the embedding of bag b, and W (J
+    /// × J) holds the weights of the other bags. `gram` (J × J) is the gram matrix of the bags' means. Cost
+    /// J³.
     ///
     /// # Errors
-    /// [`Error::TooFew`] for fewer than two bags; [`Error::Overflow`] where a bag has no similar one.
+    /// [`Error::TooFew`] for fewer than two bags; [`Error::Overflow`] if no other bag is similar to a bag.
     ///
     /// # Panics
-    /// Unless there is one row of mediators, and of `gram`, for each bag.
+    /// Unless `mediators` and `gram` have one row per bag.
     pub fn loo_loss(&self, bags: &Bags, mediators: &Table, gram: &Matrix) -> Result<(f64, Vec<f64>)> {
         let j = bags.count();
-        assert_eq!((j, j, j), (mediators.rows(), gram.rows(), gram.cols()), "one a bag");
+        assert_eq!((j, j, j), (mediators.rows(), gram.rows(), gram.cols()), "one row for each bag");
         if j < 2 {
-            return Err(Error::TooFew { subject: "the list of bags".into(), needed: 2, unit: "bags are" });
+            return Err(Error::too_few("the list of bags", 2, "bags are"));
         }
         self.kernel.validate(mediators.width())?;
         let counts: Vec<f64> = bags.weight_sums().iter().map(|mass| self.count(*mass)).collect();
@@ -136,11 +139,10 @@ impl BagSmoother {
             row[b] = 0.0;
             *sum = row.iter().sum();
             if !(sum.is_finite() && *sum > f64::MIN_POSITIVE) {
-                let remedy = "take longer length scales of mediators";
-                return Err(Error::Overflow {
-                    subject: "a mean over bags with mediators like these".into(),
-                    remedy,
-                });
+                return Err(Error::overflow(
+                    "a mean over bags with mediators like these",
+                    "use longer length scales of the mediators",
+                ));
             }
             row.iter_mut().for_each(|w| *w /= *sum);
         }
@@ -161,9 +163,9 @@ impl BagSmoother {
         Ok((loss / j as f64, self.kernel.gradient(mediators, &symmetric)))
     }
 
-    /// The smoother with the smallest loss on left-out bags. Weakly informative priors hold its length scales
-    /// near their start, as if errors of bags were normal with an unknown variance. `gram` is as in
-    /// [`loo_loss`](Self::loo_loss).
+    /// The smoother with the smallest loss on left-out bags. Weakly informative priors keep its length scales
+    /// near their initial values, as if the errors of bags were normal with an unknown variance. `gram` is
+    /// that of [`loo_loss`](Self::loo_loss).
     pub(super) fn tune(
         &self,
         bags: &Bags,
@@ -171,9 +173,9 @@ impl BagSmoother {
         gram: &Matrix,
         control: RunControl<'_>,
     ) -> Result<Self> {
-        let near = |parameter: Parameter| match parameter.name.starts_with("lengthscale") {
+        let near = |parameter: Parameter| match parameter.is_lengthscale() {
             true => HyperParameter::with_normal_prior(parameter, 0.8),
-            // Nothing depends on the scale.
+            // The loss doesn't depend on the scale.
             false => HyperParameter { parameter, weak: None },
         };
         let coordinates: Vec<HyperParameter> = self.kernel.parameters().into_iter().map(near).collect();
@@ -181,8 +183,7 @@ impl BagSmoother {
         let with_parameters =
             |theta: &[f64]| Self { kernel: self.kernel.with_parameters(theta), counts: self.counts };
         let loss = |theta: &[f64]| with_parameters(theta).loo_loss(bags, mediators, gram);
-        Ok(with_parameters(
-            &super::tuning::maximise_loo_likelihood(&coordinates, &start, bags.count(), control, loss)?.theta,
-        ))
+        let optimum = minimise_loo_loss(&coordinates, &start, bags.count(), control, loss)?;
+        Ok(with_parameters(&optimum.theta))
     }
 }

@@ -1,19 +1,20 @@
-//! The regression on mediators: covariates that both bags with rows and targets without rows have.
+//! The regression on mediators: coarse covariates of both bags with rows and targets without rows.
 
 use super::row_bags::Bags;
+use crate::checks::positive;
 use crate::error::{Error, Result};
-use crate::fit::positive;
+use crate::gp::hyperparameters::ThetaReader;
 use crate::kernel::{Kernel, Parameter};
 use crate::linalg::{Cholesky, Matrix};
 use crate::table::Table;
 
-/// The weight of a bag in the regression on mediators: its ridge is λ Σ weights / its own weight.
+/// Weight of a bag in the regression on mediators: its ridge is λ Σ weights / its own weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BagWeighting {
-    /// Its mass: every row is an example (CMP). The same as [`One`](Self::One) where all bags have the same
-    /// mass.
+    /// The mass of the bag: every row is an example (CMP). This equals [`One`](Self::One) if all bags have
+    /// the same mass.
     Mass,
-    /// One: every bag is an example (S-CMP).
+    /// Equal weights of all bags: every bag is an example (S-CMP).
     #[default]
     One,
 }
@@ -21,55 +22,56 @@ pub enum BagWeighting {
 /// The response of the regression on mediators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MediationTarget {
-    /// The embeddings of the rows of bags (CMP, S-CMP).
+    /// The embeddings of the bags' rows (CMP, S-CMP).
     #[default]
     Rows,
-    /// Targets, of means: `z_j = g(ỹ_j) + ε_j` with a Gaussian process g of mediators, to which means over
-    /// bags are tied, `f̄_b = g(y_b) + τ_b`. The variance of τ is the
-    /// [`mediation_noise`](super::AggregateGaussianProcess::mediation_noise); where it is 0, the predictions
-    /// of g at bags are pseudo-targets, with their covariance. For comparison (ours).
+    /// Targets that are means, `z_j = g(ỹ_j) + ε_j`, with a Gaussian process g of mediators. Means over bags
+    /// are tied to g by `f̄_b = g(y_b) + τ_b`, where τ has the variance
+    /// [`mediation_noise`](super::AggregateGaussianProcess::mediation_noise). If it is 0, the predictions of
+    /// g at bags are pseudo-targets, with their covariance. This variant of riesz is meant for comparison.
     Targets,
 }
 
-/// The regression on mediators.
+/// Settings of the regression on mediators.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mediation {
-    /// ℓ, between mediators. Where rows are regressed its scale is the ridge in disguise: dividing both by it
-    /// changes nothing. Where targets are it is the prior variance of g.
+    /// The kernel ℓ between mediators. If embeddings are regressed, only the ratio of its scale to the ridge
+    /// matters. If targets are regressed, its scale is the prior variance of g.
     pub kernel: Kernel,
-    /// λ > 0; where targets are regressed, the variance of ε.
+    /// The ridge λ > 0; if targets are regressed, the variance of ε.
     pub ridge: f64,
-    /// The weight of a bag. Where targets are regressed, each bag has weight one.
+    /// The weight of a bag. If targets are regressed, each bag has weight one.
     pub counts: BagWeighting,
-    /// Whether the responses are centred at the mean over all bags, weighted by their mass:
+    /// Whether the responses are centred at their mean over all bags, weighted by mass.
     pub centred: bool,
     /// The response of the regression.
     pub regressed: MediationTarget,
 }
 
 impl Mediation {
-    /// S-CMP, centred.
+    /// The centred S-CMP regression.
     pub fn new(kernel: Kernel, ridge: f64) -> Self {
         Self { kernel, ridge, counts: BagWeighting::One, centred: true, regressed: MediationTarget::Rows }
     }
 
     /// The kernel's parameters and the logarithm of the ridge.
     pub fn parameters(&self) -> Vec<Parameter> {
-        let ridge = Parameter { name: "ridge".into(), log_value: self.ridge.ln() };
-        self.kernel.parameters().into_iter().chain([ridge]).collect()
+        self.kernel.parameters().into_iter().chain([Parameter::logarithm("ridge", self.ridge)]).collect()
     }
 
     /// The mediation with other values of its [`parameters`](Self::parameters).
     ///
     /// # Panics
-    /// If their number is another.
+    /// If `theta` has another length.
     pub fn with_parameters(&self, theta: &[f64]) -> Self {
-        let (kernel, ridge) = theta.split_at(theta.len() - 1);
-        Self { kernel: self.kernel.with_parameters(kernel), ridge: ridge[0].exp(), ..self.clone() }
+        let mut reader = ThetaReader::new(theta);
+        let mediation = Self { kernel: reader.kernel(&self.kernel), ridge: reader.exp(), ..self.clone() };
+        reader.finish();
+        mediation
     }
 
-    /// In squared units of the targets, of which `variance` is one here: kernel and ridge of targets that are
-    /// regressed. Of rows they have no unit.
+    /// Multiplies the kernel and the ridge by `variance` if targets are regressed. Kernel and ridge of
+    /// regressed embeddings have no unit, and remain.
     pub fn scale_units(self, variance: f64) -> Self {
         match self.regressed {
             MediationTarget::Rows => self,
@@ -90,7 +92,7 @@ impl Mediation {
         }
     }
 
-    /// `L + R`, factored.
+    /// The Cholesky factor of `L + R`, and the ridges.
     pub(super) fn factor(&self, bags: &Bags, mediators: &Table) -> Result<(Cholesky, Vec<f64>)> {
         positive("ridge of the mediators", self.ridge)?;
         self.kernel.validate(mediators.width())?;
@@ -98,34 +100,36 @@ impl Mediation {
         let mut gram = self.kernel.gram(mediators);
         gram.add_diagonal(|b| ridges[b]);
         if gram.data().iter().any(|v| !v.is_finite()) {
-            let remedy = "standardise the mediators or change their kernel's parameters";
-            return Err(Error::Overflow { subject: "the mediators' kernel".into(), remedy });
+            return Err(Error::overflow(
+                "the mediators' kernel",
+                "standardise the mediators or change their kernel's parameters",
+            ));
         }
         Ok((Cholesky::new(gram, "kernel matrix of mediators plus ridge")?, ridges))
     }
 
-    /// The loss of stage 1 when it predicts each bag from all others, `Σ_b ‖μ_b - μ̂_b‖² / J` in the function
-    /// space of the kernel of rows, and its derivatives in the [`parameters`](Self::parameters). Closed form:
-    /// with `K = (L + R)⁻¹` the residual over the bags is `K_·b / K_bb`, and centred, minus the others' mean
-    /// times the sum of the residual. `gram` is between the bags' means, J × J. Ridges are those of all bags.
-    /// Cost J³.
+    /// The leave-one-bag-out loss of stage 1, `Σ_b ‖μ_b - μ̂_b‖² / J` in the function space of the kernel of
+    /// rows, and its derivatives with respect to the [`parameters`](Self::parameters). In closed form, with
+    /// `K = (L + R)⁻¹`, the coefficients of the residual over the bags are `K_·b / K_bb`. Centring subtracts
+    /// the mean of the other bags times the sum of these coefficients. `gram` (J × J) is the gram matrix of
+    /// the bags' means. The ridges are those of all bags. Cost J³.
     ///
     /// # Errors
     /// [`Error::TooFew`] for fewer than two bags; [`Error::Parameter`]; [`Error::Overflow`];
     /// [`Error::NotPositiveDefinite`].
     ///
     /// # Panics
-    /// Unless there is one row of mediators, and of `gram`, for each bag.
+    /// Unless `mediators` and `gram` have one row per bag.
     pub fn loo_loss(&self, bags: &Bags, mediators: &Table, gram: &Matrix) -> Result<(f64, Vec<f64>)> {
         let j = bags.count();
-        assert_eq!((j, j, j), (mediators.rows(), gram.rows(), gram.cols()), "one a bag");
+        assert_eq!((j, j, j), (mediators.rows(), gram.rows(), gram.cols()), "one row for each bag");
         if j < 2 {
-            return Err(Error::TooFew { subject: "the list of bags".into(), needed: 2, unit: "bags are" });
+            return Err(Error::too_few("the list of bags", 2, "bags are"));
         }
         let (factor, ridges) = self.factor(bags, mediators)?;
         let inverse = factor.inverse();
         let (mass, total_mass) = (bags.weight_sums(), bags.weight_sums().iter().sum::<f64>());
-        // Residuals, one per row, and centred residuals.
+        // Coefficients of the residuals, one residual per row, without and with centring.
         let mut residuals = inverse.clone();
         for b in 0..j {
             let diagonal = inverse[(b, b)];
@@ -139,7 +143,7 @@ impl Mediation {
         }
         let mut slopes = centred.matmul(gram);
         let loss = crate::linalg::dot(slopes.data(), centred.data()) / j as f64;
-        // Derivatives in the residuals, then in the inverse, then in L + R.
+        // Derivatives with respect to the residuals, then to the inverse, then to L + R.
         for b in 0..j {
             let row = slopes.row_mut(b);
             let mean: f64 = if self.centred { (0..j).map(|c| share(b, c) * row[c]).sum() } else { 0.0 };
@@ -156,13 +160,13 @@ impl Mediation {
     }
 }
 
-/// Covariates that bags with rows and mediated targets both have.
+/// Covariates of both bags with rows and mediated targets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mediators {
     /// Mediators of bags with rows, J × d.
     pub bags: Table,
     /// Mediators of targets, M × d.
     pub targets: Table,
-    /// For targets that are sums, the sum of the weights of each; those of matched targets are not used.
+    /// Sum of the weights of each target if targets are sums; entries of matched targets are not used.
     pub totals: Option<Vec<f64>>,
 }

@@ -1,36 +1,40 @@
-//! Regression of targets on mediators: the other way to learn from targets without rows, for comparison.
+//! Regression of targets on mediators: another model of targets without rows, for comparison.
 //!
-//! The common part of targets and of bags with rows is a function of mediators, `g ~ GP(m, ω²ℓ)`: targets are
-//! noisy values of it, `z_j = g(ỹ_j) + ε_j`, and means of bags are tied to it, `f̄_b = g(y_b) + τ_b`. Given
-//! z, the values of g at bags are *pseudo-targets* with a mean and a covariance C̃, and f is observed through
-//! these with the noise `C̃ + τ²I`. The code does not form pseudo-targets: a tie is an observation `0 = f̄_b
-//! - g(y_b) - τ_b`, whose error is correlated with those of the targets,
+//! A Gaussian process of mediators, `g ~ GP(m, ω²ℓ)`, connects the targets with the bags with rows. Targets
+//! are noisy values of g, `z_j = g(ỹ_j) + ε_j`, and means of bags are tied to g, `f̄_b = g(y_b) + τ_b`. Here
+//! ỹ_j are the mediators of target j and y_b those of bag b. Given z, the values of g at bags are
+//! *pseudo-targets* with a mean and a covariance C̃, and f is observed through these with the noise
+//! `C̃ + τ²I`.
+//!
+//! The code does not form pseudo-targets. A tie is an observation `0 = f̄_b - g(y_b) - τ_b`, whose error is
+//! correlated with the errors of the targets:
 //!
 //! ```text
-//! cov = diag(τ², ε²) + ω² s s'ℓ,   s = -1 at ties and 1 at targets,
+//! cov = diag(τ², ε²) + ω² s s'ℓ,   s = -1 at ties and 1 at targets
 //! ```
 //!
-//! so that everything else is as for targets of bags. The marginal likelihood is that of the targets given
-//! that the ties hold, `p(z | ties)`. The joint density `p(z) p(pseudo-targets)` has no maximum: it grows
-//! without bound where f and g are constant and ties exact. This is ours; pseudo-targets without their
-//! covariance are the references of Chau 2023, table 3.1.
+//! The remaining computations are the same as for targets of bags. The marginal likelihood is the density of
+//! the targets given the ties, `p(z | ties)`. The joint density `p(z) p(pseudo-targets)` has no maximum: it
+//! grows without bound where f and g are constant and ties exact. This is ours; pseudo-targets without their
+//! covariance are the baselines of Chau 2023, table 3.1.
 
 use super::aggregate_data::Aggregates;
 use super::mediation::{Mediation, Mediators};
+use crate::checks::positive;
 use crate::error::{Error, Result, sized};
-use crate::fit::positive;
+use crate::gp::exact::{LeastSquaresMean, NormalEvidence};
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, dot};
 use crate::table::Table;
 
-/// The part of the targets' and ties' covariance that g makes.
+/// The contribution of g to the covariance of ties and targets.
 #[derive(Debug, Clone)]
 pub(super) struct MediatorGp {
     kernel: Kernel,
     ridge: f64,
     /// Mediators of bags, then of targets without rows.
     rows: Table,
-    /// Index among ties and targets, and sign, of each value of g.
+    /// For each value of g its index among ties and targets, and its sign s.
     signed_positions: Vec<(usize, f64)>,
     /// `s s'ℓ` between these values.
     covariance: Matrix,
@@ -41,16 +45,25 @@ fn covariance(kernel: &Kernel, rows: &Table) -> Result<Matrix> {
     if gram.data().iter().all(|v| v.is_finite()) {
         return Ok(gram);
     }
-    let remedy = "standardise the mediators or change their kernel's parameters";
-    Err(Error::Overflow { subject: "the mediators' kernel".into(), remedy })
+    Err(Error::overflow(
+        "the mediators' kernel",
+        "standardise the mediators or change their kernel's parameters",
+    ))
 }
 
 impl MediatorGp {
-    /// `open` are the targets without rows; ties of all `bags` come before targets.
+    /// Computes the covariance of g at the mediators of all `bags` and of the targets without rows, `open`.
+    /// The ties of bags come before the targets.
     pub fn new(mediation: &Mediation, mediators: &Mediators, open: &[usize], bags: usize) -> Result<Self> {
         positive("ridge of the mediators", mediation.ridge)?;
         mediation.kernel.validate(mediators.bags.width())?;
-        sized("the table of mediators of bags", "rows", bags, mediators.bags.rows(), "one a bag with rows")?;
+        sized(
+            "the table of mediators of bags",
+            "rows",
+            bags,
+            mediators.bags.rows(),
+            "one per bag with rows",
+        )?;
         let rows = mediators.bags.stack(&mediators.targets.select_rows(open))?;
         let targets = open.iter().map(|t| (bags + t, 1.0));
         let places: Vec<(usize, f64)> = (0..bags).map(|b| (b, -1.0)).chain(targets).collect();
@@ -67,17 +80,18 @@ impl MediatorGp {
         })
     }
 
-    /// The places of targets without rows.
+    /// Returns the indices of targets without rows among ties and targets.
     fn unmatched_targets(&self) -> impl Iterator<Item = usize> {
         self.signed_positions.iter().filter(|(_, sign)| *sign > 0.0).map(|(t, _)| *t)
     }
 
-    /// The number of ties.
+    /// Returns the number of ties.
     pub fn tie_count(&self) -> usize {
         self.signed_positions.len() - self.unmatched_targets().count()
     }
 
-    /// Adds so many times this and ε to the covariance of ties and targets.
+    /// Adds the covariance of g and the ridge of targets without rows, both multiplied by `times`, to the
+    /// covariance `out` of ties and targets.
     pub fn add_to(&self, out: &mut Matrix, times: f64) {
         for (i, (t, _)) in self.signed_positions.iter().enumerate() {
             self.signed_positions
@@ -88,8 +102,8 @@ impl MediatorGp {
         self.unmatched_targets().for_each(|t| out[(t, t)] += times * self.ridge);
     }
 
-    /// Derivatives, in the parameters of the [`Mediation`], of a function whose derivatives in the covariance
-    /// of ties and targets are `weights`.
+    /// Returns the gradient of a function in the parameters of the [`Mediation`], given the function's
+    /// derivatives `covariance_weights` in the covariance of ties and targets.
     pub fn gradient(&self, covariance_weights: &Matrix) -> Vec<f64> {
         let mut weights = Matrix::zeros(self.signed_positions.len(), self.signed_positions.len());
         for (i, (t, sign)) in self.signed_positions.iter().enumerate() {
@@ -101,16 +115,16 @@ impl MediatorGp {
         gradient
     }
 
-    /// Sets the responses of ties and targets to a constant 1 in `responses`, where those of matched targets
-    /// already stand: g has the same mean as f, and ties are differences.
+    /// Sets the responses of ties (0) and of targets without rows (1) to a prior mean of 1. The prior mean of
+    /// g equals that of f, and a tie is a difference of both. Responses of matched targets stay unchanged.
     pub fn constants(&self, responses: &mut [f64]) {
         self.signed_positions
             .iter()
             .for_each(|(t, sign)| responses[*t] = if *sign > 0.0 { 1.0 } else { 0.0 });
     }
 
-    /// The posterior mean of g where targets have no rows, from the mean of f and the weights a of ties and
-    /// targets times `scale`.
+    /// Writes the posterior mean of g at targets without rows to `out`, given the prior mean of f and the
+    /// `weights` of ties and targets, which are multiplied by `times`.
     pub fn fitted(&self, mean: f64, times: f64, weights: &[f64], out: &mut [f64]) {
         let tied_weights: Vec<f64> = self.signed_positions.iter().map(|(t, _)| weights[*t]).collect();
         for (i, t) in self.unmatched_targets().enumerate() {
@@ -119,9 +133,9 @@ impl MediatorGp {
     }
 }
 
-/// The logarithm of the density of the targets without rows by their regression on mediators alone, at the
-/// best mean unless it is given, and its slopes by the parameters of the
-/// [`Mediation`]. Cost M³ for M of these.
+/// Returns the log marginal likelihood of the targets without rows under their regression on mediators alone,
+/// and its gradient in the parameters of the [`Mediation`]. The mean is estimated by generalised least
+/// squares unless it is given. Cost M³ for M targets without rows.
 pub(super) fn log_evidence(
     mediation: &Mediation,
     data: &Aggregates,
@@ -136,19 +150,14 @@ pub(super) fn log_evidence(
     let mut gram = covariance(&kernel, &rows)?;
     let known = |k: usize| data.target_noise.as_ref().map_or(0.0, |known| known[open[k]]);
     gram.add_diagonal(|k| ridge + known(k));
-    let factor = Cholesky::new(gram, "covariance of the targets")?;
     let z: Vec<f64> = open.iter().map(|&t| data.targets[t]).collect();
-    let solved_ones = factor.solve_vector(&vec![1.0; z.len()]);
-    let mean = mean.unwrap_or_else(|| dot(&solved_ones, &z) / solved_ones.iter().sum::<f64>());
-    let residual: Vec<f64> = z.iter().map(|z| z - mean).collect();
-    let weights = factor.solve_vector(&residual);
-    let tau = std::f64::consts::TAU.ln();
-    let value = -0.5 * (dot(&weights, &residual) + factor.log_det() + z.len() as f64 * tau);
-    let mut weight_matrix = factor.inverse();
-    for (k, a) in weights.iter().enumerate() {
-        weight_matrix.row_mut(k).iter_mut().zip(&weights).for_each(|(v, b)| *v = 0.5 * (a * b - *v));
-    }
-    let mut gradient = kernel.gradient(&rows, &weight_matrix);
-    gradient.push(ridge * (0..z.len()).map(|k| weight_matrix[(k, k)]).sum::<f64>());
-    Ok((value, gradient))
+    let factor = Cholesky::new(gram, "covariance of the targets")?;
+    let estimate = || LeastSquaresMean::new(|v| factor.solve_vector(v), &vec![1.0; z.len()], &z).mean;
+    let mean = mean.unwrap_or_else(estimate);
+    let residual = Matrix::column_vector(z.iter().map(|z| z - mean).collect());
+    let evidence = NormalEvidence::from_factor(factor, &residual);
+    let weights = evidence.covariance_gradient();
+    let mut gradient = kernel.gradient(&rows, &weights);
+    gradient.push(ridge * (0..z.len()).map(|k| weights[(k, k)]).sum::<f64>());
+    Ok((evidence.value, gradient))
 }

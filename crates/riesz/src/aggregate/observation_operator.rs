@@ -1,19 +1,20 @@
-//! The operator that maps bags with rows to targets: the matrix B of `z = BᵀPᵀf(X) + e`.
+//! The observation operator, the matrix B (J × M) of `z = BᵀPᵀf(X) + e`: it maps J bags with rows to M
+//! targets.
 //!
-//! A target that has rows of its own is matched, and its column of B selects its bag. Other targets are
-//! mediated: the embedding of a bag's rows, an element of the kernel's function space, is regressed on
-//! covariates that all bags have (stage 1), and the column of B holds the weights by which this regression
-//! predicts the target's embedding from those of bags with rows. With the mediators' kernel `L` between bags
-//! with rows (J × J), the vector `ℓ_j` of its values between these bags and target j, and a diagonal matrix R
-//! of ridges,
+//! A target with rows of its own is matched, and its column of B selects its bag. The other targets are
+//! mediated. The embedding of a bag's rows, an element of the kernel's function space, is regressed on
+//! covariates of all bags (stage 1). The column of B holds the weights with which this regression predicts
+//! the target's embedding from those of bags with rows. Let L (J × J) be the mediators' kernel between bags
+//! with rows, `ℓ_j` (J) its values between these bags and target j, and R (J × J) a diagonal matrix of
+//! ridges:
 //!
 //! ```text
 //! B_j = (L + R)⁻¹ ℓ_j        S_jj' = ℓ(ỹ_j, ỹ_j') - ℓ_jᵀ (L + R)⁻¹ ℓ_j'
 //! ```
 //!
-//! S is the posterior covariance of the regression whose mean is B. Source: Chau 2023, equations 3.1 (CMP,
-//! where the mediator is repeated for every row: the weights are the same by the push-through identity) and
-//! 3.9 (S-CMP). Centring and S are ours.
+//! S (M × M) is the posterior covariance of the regression with mean B. Source: Chau 2023, equations 3.1
+//! (CMP, where the mediator is repeated for every row; the weights are the same by the push-through identity)
+//! and 3.9 (S-CMP). Centring and S are additions of riesz.
 
 use super::mediation::{Mediation, MediationTarget, Mediators};
 use super::mediator_regression::MediatorGp;
@@ -22,33 +23,33 @@ use crate::error::{Error, Result, sized};
 use crate::linalg::{Cholesky, Matrix, Sparse};
 use crate::table::Table;
 
-/// B, J × M.
+/// The matrix B, J × M.
 #[derive(Debug, Clone)]
 enum OperatorMatrix {
-    /// The bag of each target.
+    /// One entry 1 per column: the bag of the target.
     Matched(Sparse),
     Dense(Matrix),
 }
 
-/// The part of B and S that mediators make, and what their slopes take.
+/// The part of B and S for mediated targets, with the intermediate results for their gradient.
 #[derive(Debug, Clone)]
 struct MediatedTargets {
     mediation: Mediation,
-    /// The rows of bags, then of mediated targets.
+    /// Mediators of the bags, then of the mediated targets.
     rows: Table,
-    /// Which targets these are, and of each what its column is multiplied by.
+    /// Indices of the mediated targets, with the factor of each target's column.
     targets: Vec<(usize, f64)>,
-    /// Factor of each bag's row: 1, or for sums one over its mass.
+    /// Factor of each bag's row: 1, or for sums the inverse of the bag's mass.
     bag_scaling: Vec<f64>,
     factor: Cholesky,
     ridges: Vec<f64>,
-    /// `(L + R)⁻¹ ℓ`, not centred, and without these multiples.
+    /// `(L + R)⁻¹ ℓ`, not centred, and without the factors of columns and rows.
     weights: Matrix,
-    /// π: by bag its share of all mass, or 0 if nothing is centred.
+    /// π: the share of each bag in the total mass, or 0 without centring.
     mass_shares: Vec<f64>,
 }
 
-/// The map from bags with rows to targets.
+/// The linear map from bags with rows to targets.
 #[derive(Debug, Clone)]
 pub struct ObservationOperator {
     weights: OperatorMatrix,
@@ -58,14 +59,13 @@ pub struct ObservationOperator {
 }
 
 impl ObservationOperator {
-    /// The operator for targets with the given bags (`None` for targets that are predicted through
-    /// mediators). Where the mediation regresses targets, ties of all bags are further targets, before the
-    /// others. Cost J³ and J²M.
+    /// The operator for targets with the given bags (`None` for mediated targets). If the mediation regresses
+    /// targets, the ties of all bags are additional targets, which come first. Cost J³ and J²M.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a bag that is not there, for targets without rows and mediators, sums without
-    /// totals, and sums that are to be regressed; [`Error::Shape`] for mediators that do not fit; those of
-    /// their kernel.
+    /// [`Error::Parameter`] for a bag number that doesn't exist, for targets without rows and mediators, for
+    /// sums without totals, and for a regression of sums; [`Error::Shape`] for mediators with other numbers
+    /// of rows; those of their kernel.
     pub fn new(
         bags: &Bags,
         bag_of_target: &[Option<usize>],
@@ -73,7 +73,7 @@ impl ObservationOperator {
     ) -> Result<Self> {
         let (j, m) = (bags.count(), bag_of_target.len());
         if let Some(t) = (0..m).find(|&t| bag_of_target[t].is_some_and(|b| b >= j)) {
-            let allowed = format!("there are {j} bags, from 0");
+            let allowed = format!("there are {j} bags, numbered from 0");
             return Err(Error::parameter(
                 format!("bag of target {}", t + 1),
                 bag_of_target[t].unwrap_or_default(),
@@ -88,18 +88,24 @@ impl ObservationOperator {
         };
         let Some((mediation, mediators)) = mediation else {
             let allowed =
-                "a target without rows takes mediators: covariates that it and bags with rows both have";
+                "a target without rows needs mediators, covariates that it shares with bags with rows";
             return Err(Error::parameter(format!("bag of target {}", first + 1), "none", allowed));
         };
         if let Some(last_target) =
             open.iter().max().filter(|last_open| **last_open >= mediators.targets.rows())
         {
             let n_rows = mediators.targets.rows();
-            sized("the table of mediators of targets", "rows", last_target + 1, n_rows, "one a target")?;
+            sized(
+                "the table of mediators of targets",
+                "rows",
+                last_target + 1,
+                n_rows,
+                "one for each target",
+            )?;
         }
         if mediation.regressed == MediationTarget::Targets {
             if bags.unit() == TargetUnit::Sum {
-                let allowed = "targets that are regressed on mediators are means: divide sums by their \
+                let allowed = "a regression of targets on mediators needs means: divide sums by their \
                                weights, or regress rows";
                 return Err(Error::parameter("unit of the targets", "sums", allowed));
             }
@@ -134,7 +140,7 @@ impl ObservationOperator {
         })
     }
 
-    /// With these weights, J × M, which are taken for certain.
+    /// The operator with given weights (J × M), which have no covariance.
     pub(super) fn of_weights(weights: Matrix) -> Self {
         Self {
             weights: OperatorMatrix::Dense(weights),
@@ -144,7 +150,7 @@ impl ObservationOperator {
         }
     }
 
-    /// B, J × M.
+    /// The matrix B, J × M.
     pub fn matrix(&self) -> Matrix {
         match &self.weights {
             OperatorMatrix::Dense(b) => b.clone(),
@@ -152,13 +158,13 @@ impl ObservationOperator {
         }
     }
 
-    /// S, M × M, the covariance of the regression behind B, 0 for matched targets; `None` where all are
-    /// matched. Where targets are regressed, 1 for each tie.
+    /// S (M × M), the covariance of the regression behind B, which is 0 for matched targets; `None` if all
+    /// targets are matched. If targets are regressed, it has an entry 1 for each tie.
     pub fn regression_covariance(&self) -> Option<&Matrix> {
         self.regression_covariance.as_ref()
     }
 
-    /// Number of bags.
+    /// The number J of bags.
     pub fn bags(&self) -> usize {
         match &self.weights {
             OperatorMatrix::Dense(b) => b.rows(),
@@ -166,7 +172,7 @@ impl ObservationOperator {
         }
     }
 
-    /// Number of ties and targets.
+    /// The number M of ties and targets.
     pub fn targets(&self) -> usize {
         match &self.weights {
             OperatorMatrix::Dense(b) => b.cols(),
@@ -179,7 +185,7 @@ impl ObservationOperator {
         self.regression.as_ref().map_or(0, MediatorGp::tie_count)
     }
 
-    /// Responses of ties and targets to a constant 1, given those of the bags.
+    /// Responses of ties and targets to a constant function 1, given the responses of the bags.
     pub(super) fn constants(&self, of_bags: &[f64]) -> Vec<f64> {
         let mut out = self.transpose_times(&Matrix::column_vector(of_bags.to_vec())).column(0);
         if let Some(regression) = &self.regression {
@@ -188,10 +194,10 @@ impl ObservationOperator {
         out
     }
 
-    /// `B dense`.
+    /// `B dense`, for `dense` with M rows.
     ///
     /// # Panics
-    /// Unless `dense` has a row a target.
+    /// Unless `dense` has one row per target.
     pub fn times(&self, dense: &Matrix) -> Matrix {
         match &self.weights {
             OperatorMatrix::Dense(b) => b.matmul(dense),
@@ -199,10 +205,10 @@ impl ObservationOperator {
         }
     }
 
-    /// `Bᵀ dense`.
+    /// `Bᵀ dense`, for `dense` with J rows.
     ///
     /// # Panics
-    /// Unless `dense` has a row a bag.
+    /// Unless `dense` has one row per bag.
     pub fn transpose_times(&self, dense: &Matrix) -> Matrix {
         match &self.weights {
             OperatorMatrix::Dense(b) => b.transpose().matmul(dense),
@@ -210,10 +216,10 @@ impl ObservationOperator {
         }
     }
 
-    /// Derivatives in the parameters of the [`Mediation`] of a function whose derivatives in B (J × M) and in
-    /// S (M × M, symmetric) are given; empty where all targets are matched. By differentials: `dB = (L + R)⁻¹
-    /// (dℓ - (dL + dR) B)`, `dS = dℓℓ - dℓᵀB - Bᵀdℓ + Bᵀ(dL + dR)B`, and centred `dB - π 1ᵀdB`. Cost J²M and
-    /// (J + M)² per parameter.
+    /// Gradient of a function with respect to the parameters of the [`Mediation`], given its derivatives with
+    /// respect to B (J × M) and S (M × M, symmetric); empty if all targets are matched. By differentials:
+    /// `dB = (L + R)⁻¹ (dℓ - (dL + dR) B)`, `dS = dℓℓ - dℓᵀB - Bᵀdℓ + Bᵀ(dL + dR)B`, and with centring
+    /// `dB - π 1ᵀdB`. Cost J²M and (J + M)² per parameter.
     ///
     /// # Panics
     /// If the matrices have other shapes.
@@ -226,7 +232,8 @@ impl ObservationOperator {
             let mean: f64 = (0..j).map(|b| mediated.mass_shares[b] * weight_at(b)).sum();
             (0..j).for_each(|b| slopes[(b, c)] = weight_at(b) - mean);
         }
-        // Derivatives in ℓ, half of them on either side of the diagonal; in L + R, minus these times B.
+        // Derivatives with respect to ℓ, half on either side of the diagonal; with respect to L + R, their
+        // product with -B.
         let mut cross = mediated.factor.solve(slopes);
         let mut between = mediated.weights.matmul(&cross.transpose());
         between.data_mut().iter_mut().for_each(|v| *v = -*v);
@@ -261,13 +268,13 @@ impl MediatedTargets {
     fn new(bags: &Bags, open: &[usize], mediation: &Mediation, mediators: &Mediators) -> Result<Self> {
         let j = bags.count();
         let Mediators { bags: of_bags, targets, totals } = mediators;
-        sized("the table of mediators of bags", "rows", j, of_bags.rows(), "one a bag with rows")?;
+        sized("the table of mediators of bags", "rows", j, of_bags.rows(), "one for each bag with rows")?;
         let targets_at = targets.select_rows(open);
         let (times, units): (Vec<f64>, Vec<f64>) = match bags.unit() {
             TargetUnit::Mean => (vec![1.0; open.len()], vec![1.0; j]),
             TargetUnit::Sum => {
                 let Some(totals) = totals else {
-                    let allowed = "a sum that mediators predict takes the sum of its weights";
+                    let allowed = "a sum that is predicted from mediators needs the sum of its weights";
                     return Err(Error::parameter("totals of targets", "none", allowed));
                 };
                 let total_of = |&t: &usize| match totals.get(t) {
@@ -296,8 +303,10 @@ impl MediatedTargets {
             .collect();
         let weights = factor.solve(cross);
         if weights.data().iter().any(|v| !v.is_finite()) {
-            let remedy = "standardise the mediators or change their kernel's parameters";
-            return Err(Error::Overflow { subject: "the mediators' kernel".into(), remedy });
+            return Err(Error::overflow(
+                "the mediators' kernel",
+                "standardise the mediators or change their kernel's parameters",
+            ));
         }
         Ok(Self {
             mediation: mediation.clone(),
@@ -311,7 +320,7 @@ impl MediatedTargets {
         })
     }
 
-    /// S over all m targets.
+    /// S over all m targets, m × m.
     fn regression_covariance(&self, m: usize) -> Matrix {
         let (j, k) = (self.weights.rows(), self.weights.cols());
         let rows_in = |range: std::ops::Range<usize>| self.rows.select_rows(&range.collect::<Vec<_>>());

@@ -3,17 +3,17 @@
 use crate::error::{Error, Result};
 use crate::linalg::Sparse;
 
-/// The aggregate of its rows that a bag's target is.
+/// The aggregate of a bag's rows that is observed as its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TargetUnit {
-    /// The weighted mean: temperatures, rates. Weights of a bag are divided by their sum.
+    /// The weighted mean, as for temperatures or rates. The weights of a bag are divided by their sum.
     #[default]
     Mean,
-    /// The weighted sum: totals. Weights are in the unit of the total.
+    /// The weighted sum, as for totals. Weights are in units of the total.
     Sum,
 }
 
-/// Which rows make which bag.
+/// The rows of each bag with their weights.
 ///
 /// ```
 /// use riesz::aggregate::{Bags, TargetUnit};
@@ -31,21 +31,21 @@ pub struct Bags {
 }
 
 impl Bags {
-    /// Bags from the bag of each row, numbered from 0, and its weight, by default 1. Rows that belong to
+    /// Bags from the bag of each row, numbered from 0, and the weight of each row, by default 1. Rows in
     /// several bags need [`from_memberships`](Self::from_memberships).
     ///
     /// # Errors
-    /// [`Error::Shape`] unless there is a weight a row; [`Error::Parameter`] for a bag that is not there, a
-    /// weight that is not positive, and a bag without rows.
+    /// [`Error::Shape`] unless there is one weight per row; [`Error::Parameter`] for a bag number that
+    /// doesn't exist, a weight that is not positive, and a bag without rows.
     pub fn new(bag: &[usize], bags: usize, weight: Option<&[f64]>, unit: TargetUnit) -> Result<Self> {
         Self::from_memberships(&(0..bag.len()).collect::<Vec<_>>(), bag.len(), bag, bags, weight, unit)
     }
 
-    /// Bags from memberships: for each its row, its bag and its weight; rows are numbered from 0 to `rows` -
-    /// 1. A row may be in several bags, which then share its noise.
+    /// Bags from memberships, each given by its row, its bag and its weight. Rows are numbered from 0 to
+    /// `rows` - 1. A row may be in several bags, which then share its noise.
     ///
     /// # Errors
-    /// As [`new`](Self::new); [`Error::Parameter`] for a row that is not there.
+    /// Those of [`new`](Self::new); [`Error::Parameter`] for a row number that doesn't exist.
     pub fn from_memberships(
         row: &[usize],
         rows: usize,
@@ -54,12 +54,12 @@ impl Bags {
         weight: Option<&[f64]>,
         unit: TargetUnit,
     ) -> Result<Self> {
-        let (expected, why) = (bag.len(), String::from("one a row"));
+        let (expected, why) = (bag.len(), String::from("one for each row"));
         let lists =
             [("the list of weights", weight.map(<[f64]>::len)), ("the list of rows", Some(row.len()))];
         for (list, length) in lists {
             if let Some(actual) = length.filter(|length| *length != expected) {
-                return Err(Error::Shape { subject: list.into(), unit: "numbers", expected, actual, why });
+                return Err(Error::shape(list, "numbers", expected, actual, why));
             }
         }
         let mut members_by_bag: Vec<Vec<(usize, f64)>> = vec![Vec::new(); bags];
@@ -71,12 +71,12 @@ impl Bags {
             }
             let Some(members) = members_by_bag.get_mut(b) else {
                 let name = format!("bag of row {}", index + 1);
-                return Err(Error::parameter(name, b, format!("there are {bags} bags, from 0")));
+                return Err(Error::parameter(name, b, format!("there are {bags} bags, numbered from 0")));
             };
             members.push((row, weight));
         }
         if let Some(empty) = members_by_bag.iter().position(Vec::is_empty) {
-            return Err(Error::parameter(format!("bag {empty}"), "empty", "a bag has at least one row"));
+            return Err(Error::parameter(format!("bag {empty}"), "empty", "a bag needs at least one row"));
         }
         let mass: Vec<f64> = members_by_bag.iter().map(|rows| rows.iter().map(|(_, w)| w).sum()).collect();
         if unit == TargetUnit::Mean {
@@ -92,17 +92,17 @@ impl Bags {
         self.weight_sums.len()
     }
 
-    /// P, rows × bags: what each row counts in the target of each bag.
+    /// The matrix P (rows × bags): the weight of each row in the target of each bag.
     pub fn weights(&self) -> &Sparse {
         &self.weights
     }
 
-    /// For each bag the sum of its rows' weights as they were given.
+    /// The sum of the given weights of the rows of each bag.
     pub fn weight_sums(&self) -> &[f64] {
         &self.weight_sums
     }
 
-    /// The aggregate that targets are.
+    /// The aggregate that is observed.
     pub fn unit(&self) -> TargetUnit {
         self.unit
     }

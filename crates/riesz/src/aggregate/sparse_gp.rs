@@ -1,14 +1,16 @@
-//! Aggregated observations of many rows: a process learnt from sums over bags through inducing points, in
-//! closed form.
+//! Sparse Gaussian processes with aggregated observations of many rows, through inducing points and in closed
+//! form.
 //!
-//! Rows enter only through `Φ = PᵀK(X, W)`, the sums over bags of the kernel's features at the inducing
-//! points W, so that work is linear in their number and memory does not depend on it. For normal targets the
-//! optimal distribution of the values at W is explicit, and so is the resulting evidence, which is maximised
-//! over kernel and noise without minibatches. Sources: Titsias 2009; for sums over bags Law et al. 2018, and
-//! Chau, Bouabid and Sejdinovic 2021 (appendix), who optimise it by gradient steps. The default is ours: the
-//! variance of a sum that the points leave unexplained counts as noise of this sum (as Snelson and Ghahramani
-//! 2006 do for rows). The variational bound subtracts a penalty for it instead, so that with many bags
-//! kernels come out smoother than the map is, and intervals too narrow.
+//! Rows enter only through `Φ = PᵀK(X, W)` (bags × points), the sums over bags of kernel values at the
+//! inducing points W. Time is therefore linear in the number of rows, and memory does not depend on it. For
+//! normal targets the optimal distribution of the values at W has a closed form. So has the evidence, which
+//! is maximised over kernel and noise without minibatches.
+//!
+//! Sources: Titsias 2009; for sums over bags Law et al. 2018, and Chau, Bouabid and Sejdinovic 2021
+//! (appendix), who optimise that distribution by gradient steps. The default approximation is ours: the
+//! variance of a sum that the points leave unexplained is additional noise of this sum (as in Snelson and
+//! Ghahramani 2006 for rows). The variational bound subtracts a penalty for this variance instead. With many
+//! bags, it selects kernels that are smoother than f, and the intervals are too narrow.
 
 mod alternating_tuning;
 mod bag_features;
@@ -32,7 +34,8 @@ use super::tuning::default_prior;
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result, sized};
 use crate::fit::TunedParameters;
-use crate::fit::hyperparameter_search::{self, HyperParameter, SearchOptions, SearchResult, add_log_priors};
+use crate::gp::hyperparameters::{HyperParameter, ThetaReader, add_log_priors};
+use crate::gp::search::{self, SearchOptions, SearchResult};
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Matrix, dot};
@@ -41,20 +44,22 @@ use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
 use crate::random::{Random, SeedableRng, index};
 use crate::table::Table;
 
-/// Approximation of the covariance of sums by inducing points.
+/// The approximation of the covariance of sums through inducing points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Approximation {
-    /// The unexplained variance of a sum is additional noise: the fully independent training conditional, for
-    /// sums.
+    /// Fully independent training conditional, for sums: the unexplained variance of a sum is additional
+    /// noise.
     #[default]
     Fitc,
-    /// The unexplained variance lowers a bound of the evidence, the variational free energy, which is
-    /// maximised by the distribution of the values at the points.
+    /// Variational free energy: a lower bound of the evidence, which the unexplained variance reduces. The
+    /// distribution of the values at the points maximises the bound.
     Vfe,
 }
 
-/// `z_b = Σ_i w_i f(x_i) + ε_b` over the rows i of bag b, with f a Gaussian process around a constant, known
-/// through its values at inducing points; the variance of `ε_b` is
+/// Sparse Gaussian process of weighted sums over bags, through inducing points.
+///
+/// The model is `z_b = Σ_i w_i f(x_i) + ε_b` over the rows i of bag b with weights w_i. f is a Gaussian
+/// process around a constant, represented by its values at the inducing points. The variance of `ε_b` is
 /// `noise + row_noise Σ_i w_i² + known_noise_b`.
 ///
 /// ```
@@ -73,110 +78,115 @@ pub enum Approximation {
 /// ```
 #[derive(Debug, Clone)]
 pub struct SparseAggregateProcess {
-    /// The prior covariance of rows, in units of the [standardised](Self::normalize) target; where tuning
-    /// starts.
+    /// The prior covariance of f in units of the [standardised](Self::normalize) target; tuning starts here.
     pub kernel: Kernel,
-    /// The inducing points W: rows of the same columns, as [`inducing_points`](super::inducing_points)
-    /// chooses them, centroids of bags, or others. None twice.
+    /// The inducing points W: distinct rows of the same columns, for example those of
+    /// [`inducing_points`](super::inducing_points) or centroids of bags.
     pub points: Table,
-    /// Variance of the noise of every target, > 0, in squared units of the standardised target; where tuning
-    /// starts.
+    /// The variance > 0 of the noise of every target, in squared units of the standardised target. Tuning
+    /// starts here.
     pub noise: f64,
-    /// Variance > 0 of independent noise of single rows, in the same units; where its tuning starts. `None`
-    /// for none.
+    /// The variance > 0 of independent noise of single rows, in the same units. Tuning starts here. `None`
+    /// for no noise of rows.
     pub row_noise: Option<f64>,
-    /// Variance > 0 of the regression on mediators, for [`fit_data`](Self::fit_data), in the units of the
-    /// noise: as many times the regression's covariance counts as independent noise of each target. Tuning
-    /// starts here. `None` where the regression is taken as certain, and without mediated targets.
+    /// The factor > 0 of the covariance of the regression on mediators, for [`fit_data`](Self::fit_data), in
+    /// the units of the noise. The diagonal of the product is independent noise of each target. Tuning starts
+    /// here. `None` for a regression without uncertainty, and without mediated targets.
     pub mediation_noise: Option<f64>,
-    /// Known variances ≥ 0 of single targets' errors, in squared units of the target. `None` for none.
+    /// Known variances ≥ 0 of the errors of single targets, in squared units of the target. `None` for no
+    /// such errors.
     pub known_noise: Option<Vec<f64>>,
-    /// The regression on mediators for targets without rows, for [`fit_data`](Self::fit_data): the start of
-    /// its tuning.
+    /// The regression on mediators for targets without rows, for [`fit_data`](Self::fit_data). Its tuning
+    /// starts here.
     pub mediation: Option<Mediation>,
-    /// The constant prior mean of f. `None` for the one with the largest evidence (generalised
+    /// The constant prior mean of f; `None` for the constant with the largest evidence (generalised least
+    /// squares).
     pub mean: Option<f64>,
-    /// Whether kernel and noise are in units of the spread that targets have around a constant f, for a mean
-    /// over rows their standard deviation.
+    /// Whether kernel and noise are in units of the spread of the targets around a constant f. Where targets
+    /// are means over rows, the spread is their standard deviation.
     pub normalize: bool,
-    /// The approximation by the points.
+    /// The approximation through the points.
     pub approximation: Approximation,
-    /// The parameters that are tuned: kernel, noise (with that of rows), both or none.
+    /// The parameters that are tuned: kernel, noise (including the noise of rows), both or none.
     pub tune: TunedParameters,
-    /// Whether tuned parameters are believed to be near their starts, as by
+    /// Whether tuned parameters have weakly informative priors around their starts, as under
     /// [`Conventions::Regularised`](super::Conventions::Regularised).
     pub priors: bool,
-    /// Bounds for [`parameters`](Self::parameters), as of
+    /// Bounds for [`parameters`](Self::parameters), as in
     /// [`GaussianProcess::bounds`](crate::fit::GaussianProcess::bounds).
     pub bounds: Option<Vec<(f64, f64)>>,
-    /// Runs of the optimiser from random places within the bounds, besides the run from the start.
+    /// The number of additional runs of the optimiser from random points within the bounds.
     pub restarts: usize,
-    /// Seed of these places, and of a sample of bags.
+    /// The seed of these points and of samples of bags and rows.
     pub seed: u64,
-    /// Where there are at least twice as many bags, tuning begins with a sample of so many, and goes on from
-    /// where all runs led with all bags, until a step adds hardly anything to the evidence. 1,000 by default.
+    /// The number of sampled bags for the first stage of tuning, where there are at least twice as many bags.
+    /// The second stage starts at the best result and uses all bags, until a step adds less than 0.01 to the
+    /// evidence. 1,000 by default.
     pub tuning_bags: usize,
-    /// Set by another thread to give up.
+    /// Another thread sets this flag to stop the fit.
     pub stop: Arc<AtomicBool>,
-    /// Read by another thread to see how far it is: evaluations.
+    /// The number of evaluations so far, which another thread may read.
     pub progress: Arc<Progress>,
 }
 
-/// A process learnt from sums.
+/// A fitted sparse process of sums over bags.
 #[derive(Debug, Clone)]
 pub struct SparseAggregateFit {
-    /// The posterior mean over the inducing points, in the target's units, as are kernel and noise from here
-    /// on; its intercept is the constant mean.
+    /// The posterior mean as an expansion over the inducing points. It, its kernel and the noises below are
+    /// in the target's units. Its intercept is the constant mean.
     pub model: KernelExpansion,
-    /// Variance reduction relative to the prior: `Q = K⁻¹ - (K + ΦᵀD⁻¹Φ)⁻¹` over the points, where K is their
-    /// gram matrix and D holds the targets' variances given the values of f at the points.
+    /// The posterior covariance, with the variance reduction `Q = K⁻¹ - (K + ΦᵀD⁻¹Φ)⁻¹` over the points. K is
+    /// the gram matrix of the points, and D holds the targets' variances given the values of f at the points.
     pub covariance: PosteriorCovariance,
-    /// Variance of the noise of every target.
+    /// The variance of the noise of every target.
     pub noise: f64,
-    /// Variance of the noise of rows; 0 without.
+    /// The variance of the noise of rows; 0 without this noise.
     pub row_noise: f64,
-    /// Variance of the regression on mediators; 0 without mediators.
+    /// The factor of the covariance of the regression on mediators; 0 without mediators.
     pub mediation_noise: f64,
-    /// The logarithm of the targets' density as the approximation has it; by [`Approximation::Vfe`] it is at
-    /// least that.
+    /// The log density of the targets under the approximation; under [`Approximation::Vfe`], a lower bound of
+    /// the log density.
     pub log_marginal_likelihood: f64,
-    /// `½ tr C⁻¹(PᵀKP - ΨᵀΨ)`: what points leave unexplained of the sums, in units of the noise, which is
-    /// what a bound loses; of the size of 1 or more, more points make a better map.
+    /// `½ tr C⁻¹(PᵀKP - ΨᵀΨ)`: half the variance of the sums that the points leave unexplained, in units of
+    /// the noise variances C. The VFE bound is smaller by this number. If it is about 1 or more, more points
+    /// improve the predictions.
     pub unexplained: f64,
-    /// One a bag: the posterior mean of its sum.
+    /// The posterior mean of each target.
     pub fitted: Vec<f64>,
-    /// Predictions of each target from all others, with the same kernel, noise and points. They equal those
-    /// of fitting again, but include the uncertainty of an estimated mean.
+    /// Predictions of each target from all others, with the same kernel, noise and points. They equal the
+    /// predictions of a refit, but include the uncertainty of an estimated mean.
     pub left_out: LeaveOneOut,
-    /// The standard error of the evidence where pairs of rows are sampled; 0 where they are not.
+    /// The standard error of the evidence where pairs of rows are sampled; 0 otherwise.
     pub evidence_error: f64,
-    /// The regression on mediators that was used for targets without rows.
+    /// The regression on mediators for targets without rows.
     pub mediation: Option<Mediation>,
     /// Jitter added to the diagonal of the gram matrix of the points.
     pub jitter: f64,
-    /// The parameters used, in the order and on the scale of [`SparseAggregateProcess::parameters`].
+    /// The parameters of the fit, in the order and on the scale of [`SparseAggregateProcess::parameters`].
     pub theta: Vec<f64>,
-    /// Steps of the optimiser, all runs together.
+    /// The number of optimiser steps in all runs.
     pub steps: usize,
-    /// Evaluations of the evidence, all runs together.
+    /// The number of evaluations of the evidence in all runs.
     pub evaluations: usize,
-    /// Warnings.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// Where the tuning of the noise starts.
+/// The starting value of the noise.
 const START: f64 = 0.03;
 
-/// Steps that add less to the evidence of many bags tell no parameters apart.
+/// The smallest gain of evidence for which tuning with many bags continues: smaller gains do not distinguish
+/// parameters.
 const MIN_EVIDENCE_GAIN: f64 = 0.01;
 
-/// Targets, and what is known of them at any parameters.
+/// Targets, their rows and points, and everything about them that does not depend on the parameters.
 struct SparseTargets {
     values: Vec<f64>,
-    /// Known variances of their errors.
+    /// Known variances of the targets' errors.
     known: Vec<f64>,
-    /// For each target the sum of its weights; and the factor of the row noise in its variance, the sum of
-    /// squared weights, or the factor of the mediation noise, the variance of its regression.
+    /// For each target the sum of its weights, and a factor in its noise variance. For the row noise, the
+    /// factor is the sum of squared weights; for the mediation noise, the variance of the regression at the
+    /// target.
     weight_sums: Vec<f64>,
     weight_norms: Vec<f64>,
     /// The squared unit of kernel and noise.
@@ -188,7 +198,7 @@ struct SparseTargets {
 }
 
 impl SparseTargets {
-    /// The targets of some bags, in the same units.
+    /// Returns the targets of these bags, in the same units.
     fn of_bags(&self, bags: &[usize]) -> Self {
         let select = |numbers: &[f64]| bags.iter().map(|&b| numbers[b]).collect();
         Self {
@@ -203,7 +213,7 @@ impl SparseTargets {
         }
     }
 
-    /// Sums of kernel values with the points, and with `slopes` also what their gradient needs.
+    /// Returns the sums of kernel values with the points, and with `slopes` also the terms of their gradient.
     fn features(&self, kernel: &Kernel, slopes: bool, control: RunControl<'_>) -> Result<BagFeatures> {
         let bag_features = self.rows.features(kernel, &self.points, slopes, control)?;
         match &self.mediated {
@@ -214,8 +224,8 @@ impl SparseTargets {
 }
 
 impl SparseAggregateProcess {
-    /// A process whose kernel and noise are tuned from there on, on standardised targets, around a constant
-    /// that is learnt.
+    /// Creates a process with this starting kernel, standardised targets and an estimated constant mean,
+    /// whose kernel and noise are tuned.
     pub fn new(kernel: Kernel, points: Table) -> Self {
         Self {
             kernel,
@@ -239,8 +249,8 @@ impl SparseAggregateProcess {
         }
     }
 
-    /// Names and starts of what can be tuned: the kernel's parameters, then the logarithms of the noise and
-    /// of that of rows, or mediation.
+    /// Returns the names and starts of the tunable parameters: the kernel's parameters, then the logarithms
+    /// of the noise, the row noise and the mediation noise, as far as these are set.
     pub fn parameters(&self) -> Vec<Parameter> {
         let noise = [
             ("noise", Some(self.noise)),
@@ -248,7 +258,7 @@ impl SparseAggregateProcess {
             ("mediation noise", self.mediation_noise),
         ];
         let noise = noise.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        let noise = noise.map(|(name, value)| Parameter { name: name.into(), log_value: value.ln() });
+        let noise = noise.map(|(name, value)| Parameter::logarithm(name, value));
         self.kernel.parameters().into_iter().chain(noise).collect()
     }
 
@@ -256,9 +266,9 @@ impl SparseAggregateProcess {
         RunControl { stop: &self.stop, progress: &self.progress }
     }
 
-    /// Fits to the targets of bags of rows of `x`. Cost of an evaluation O(rows points columns), O(rows²
-    /// columns) of each bag, O(bags points²) and O(points³); memory O(bags points), times the number of
-    /// parameters up to 256 MB.
+    /// Fits the process to targets that are sums over bags of rows of `x`, one per bag. Cost of an
+    /// evaluation: O(rows points columns), O(rows² columns) for the rows of each bag, O(bags points²) and
+    /// O(points³). Memory: O(bags points), times the number of parameters where this needs at most 256 MB.
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`]; [`Error::Target`] if
@@ -268,13 +278,16 @@ impl SparseAggregateProcess {
         self.fit_targets(&self.check(x, bags, None, targets)?, self.parameters())
     }
 
-    /// [`fit`](Self::fit) for targets that an operator B makes from bags. Cost of an evaluation in addition:
-    /// N²/2 kernel values for N rows up to 50,000; beyond, those of samples of rows for pairs of different
-    /// bags, 4 times 10,000, where [`evidence_error`](SparseAggregateFit::evidence_error) is the standard
-    /// error of the evidence; with J bags and M targets J²M. Memory JM and J².
+    /// Fits the process to targets that the observation operator B (J × M) computes from bags.
+    ///
+    /// Additional cost of an evaluation for J bags and M targets: J²M, and N²/2 kernel values for N ≤ 50,000
+    /// rows. With more rows, covariances of different bags are estimated from 4 samples of 10,000 rows. The
+    /// standard error of the evidence is then [`evidence_error`](SparseAggregateFit::evidence_error). Memory:
+    /// JM and J².
     ///
     /// # Errors
-    /// As [`fit`](Self::fit); [`Error::Parameter`] with noise of rows, which such targets share.
+    /// As [`fit`](Self::fit); [`Error::Parameter`] with noise of rows, which the targets of an operator
+    /// share.
     pub fn fit_through(
         &self,
         x: &Table,
@@ -285,7 +298,7 @@ impl SparseAggregateProcess {
         self.fit_targets(&self.check(x, bags, Some(operator), targets)?, self.parameters())
     }
 
-    /// The fit whose tuning begins at these parameters.
+    /// Fits the process, with tuning that starts at `parameters`.
     fn fit_targets(
         &self,
         targets: &SparseTargets,
@@ -303,7 +316,7 @@ impl SparseAggregateProcess {
         let tune_on_subset =
             tuned && targets.mediated.is_none() && targets.values.len() / 2 >= self.tuning_bags.max(1);
         let (bounds, restarts, seed) = (self.bounds.as_deref(), self.restarts, self.seed);
-        // Where rows are sampled, the evidence has at least this error.
+        // Where rows are sampled, the error of the evidence is at least this large.
         let sampled = targets.mediated.as_ref().is_some_and(|mediated| !mediated.pairs.0.is_empty());
         let enough = if tune_on_subset || sampled { MIN_EVIDENCE_GAIN } else { 0.0 };
         let mut search =
@@ -333,7 +346,7 @@ impl SparseAggregateProcess {
         self.result(targets, kernel, &features, &state, optimum, tuned)
     }
 
-    /// The maximum of the evidence times the priors, searched from these parameters.
+    /// Maximises the evidence times the priors of the `free` parameters, starting at `from`.
     fn tune(
         &self,
         targets: &SparseTargets,
@@ -349,7 +362,7 @@ impl SparseAggregateProcess {
         };
         let coordinates: Vec<HyperParameter> =
             self.parameters().into_iter().enumerate().map(hyperparameter).collect();
-        // Sums do not change with the noise alone.
+        // The sums do not depend on the noise.
         let mut cached_features = None;
         let objective = |theta: &[f64]| {
             let (kernel, _) = self.hyperparameters(targets, theta);
@@ -363,11 +376,11 @@ impl SparseAggregateProcess {
             cached_features = (!slopes).then_some(features);
             Ok(add_log_priors(&coordinates, theta, (state.value, gradient)))
         };
-        hyperparameter_search::maximise(from, free, search, control, objective)
+        search::maximise(from, free, search, control, objective)
     }
 
-    /// The evidence, as the approximation has it, and its gradient in `theta`, which has the order and scale
-    /// of [`parameters`](Self::parameters); without what is believed of these.
+    /// Returns the evidence under the approximation and its gradient in `theta`, without the priors of
+    /// parameters. `theta` has the order and scale of [`parameters`](Self::parameters).
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
@@ -383,7 +396,7 @@ impl SparseAggregateProcess {
 
     fn evidence_of(&self, targets: &SparseTargets, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
         let control = RunControl::none();
-        hyperparameter_search::check("theta", "numbers", theta.len(), &self.parameters())?;
+        search::check("theta", "numbers", theta.len(), &self.parameters())?;
         let (kernel, _) = self.hyperparameters(targets, theta);
         let features = targets.features(&kernel, true, control)?;
         let state = self.state(targets, theta, &features)?;
@@ -391,11 +404,14 @@ impl SparseAggregateProcess {
         Ok((state.value, gradient))
     }
 
-    /// Kernel, and noise variances of targets and of rows or mediation, in the target's units.
+    /// Returns the kernel, and the noise variances of targets and of rows or mediation, in the target's
+    /// units.
     fn hyperparameters(&self, targets: &SparseTargets, theta: &[f64]) -> (Kernel, [f64; 2]) {
-        let (kernel, noise) = theta.split_at(self.kernel.parameters().len());
+        let mut reader = ThetaReader::new(theta);
+        let kernel = reader.kernel(&self.kernel);
+        let noise = reader.take(theta.len() - self.kernel.parameters().len());
         let noise = [0, 1].map(|i| noise.get(i).map_or(0.0, |v| targets.variance * v.exp()));
-        (targets.variance * self.kernel.with_parameters(kernel), noise)
+        (targets.variance * kernel, noise)
     }
 
     fn state(
@@ -419,7 +435,7 @@ impl SparseAggregateProcess {
         )
     }
 
-    /// Gradient of the evidence; zeros for the kernel's parameters if their derivatives are not requested.
+    /// Returns the gradient of the evidence, with zeros for the kernel's parameters unless `slopes` is true.
     fn gradient(
         &self,
         targets: &SparseTargets,
@@ -463,7 +479,7 @@ impl SparseAggregateProcess {
             return Err(Error::parameter("mean", mean, "it is a finite number"));
         }
         if let Some(known) = &self.known_noise {
-            sized("known_noise", "numbers", targets, known.len(), "one a bag")?;
+            sized("known_noise", "numbers", targets, known.len(), "one per bag")?;
             if let Some(bad) = known.iter().find(|v| !(v.is_finite() && **v >= 0.0)) {
                 return Err(Error::parameter("known_noise", bad, "variances are not negative"));
             }
@@ -478,44 +494,43 @@ impl SparseAggregateProcess {
         operator: Option<&ObservationOperator>,
         values: &[f64],
     ) -> Result<SparseTargets> {
-        crate::fit::check(x, x.rows(), 1)?;
+        crate::checks::check_rows(x, x.rows(), 1)?;
         sized(
             "a column of the bags' weights",
             "numbers",
             x.rows(),
             bags.weights().rows(),
-            "one a row of the table",
+            "one per row of the table",
         )?;
-        let (count, why) =
-            operator.map_or((bags.count(), "one a bag"), |b| (b.targets(), "one a column of the operator"));
+        let (count, why) = operator
+            .map_or((bags.count(), "one per bag"), |b| (b.targets(), "one per column of the operator"));
         sized("the list of targets", "numbers", count, values.len(), why)?;
         if let Some(operator) = operator {
-            sized("the operator", "rows", bags.count(), operator.bags(), "one a bag")?;
+            sized("the operator", "rows", bags.count(), operator.bags(), "one per bag")?;
         }
         if let Some(noise) = self.row_noise.filter(|_| operator.is_some()) {
-            let allowed = "none where targets are made of bags by an operator, as they share it";
+            let allowed = "targets of an observation operator share the noise of rows: leave it out";
             return Err(Error::parameter("row_noise", noise, allowed));
         }
         if let Some(noise) = self.mediation_noise.filter(|_| operator.is_none()) {
-            let allowed = "none where targets are bags with rows";
+            let allowed = "targets that are bags with rows have no mediation: leave it out";
             return Err(Error::parameter("mediation_noise", noise, allowed));
         }
         self.kernel.validate(x.width())?;
         let points = self.points.align_to(x.columns())?;
         if points.rows() == 0 {
-            return Err(Error::TooFew {
-                subject: "the table of inducing points".into(),
-                needed: 1,
-                unit: "point is",
-            });
+            return Err(Error::too_few("the table of inducing points", 1, "point is"));
         }
         let min_targets = if self.mean.is_none() || self.normalize { 2 } else { 1 };
         if values.len() < min_targets {
-            let subject = format!("a list of {} target(s)", values.len());
-            return Err(Error::TooFew { subject, needed: min_targets, unit: "targets are" });
+            return Err(Error::too_few(
+                format!("a list of {} target(s)", values.len()),
+                min_targets,
+                "targets are",
+            ));
         }
         if let Some(row) = values.iter().position(|v| !v.is_finite()) {
-            return Err(Error::NotFinite { row, column: "target".into(), value: values[row] });
+            return Err(Error::not_finite(row, "target", values[row]));
         }
         self.check_parameters(values.len())?;
         let numbers_per_point = values.len().max(bags.count()).saturating_add(4 * points.rows());
@@ -564,8 +579,7 @@ impl SparseAggregateProcess {
             (0..bags).map(|b| state.mean * targets.weight_sums[b] + dot(features.phi.row(b), &state.alpha));
         let (mut expected, mut variance) = (Vec::new(), Vec::new());
         for (b, precision) in state.precision.iter().enumerate() {
-            // Without its target the estimated mean is another one, and its uncertainty counts (Dubrule
-            // 1983).
+            // The mean is estimated again without the target, and its uncertainty is included (Dubrule 1983).
             let of_mean = state
                 .gls_mean_terms
                 .as_ref()
@@ -588,12 +602,12 @@ impl SparseAggregateProcess {
                 },
                 state.value,
             ),
-            CardEntry::measured("what the points leave unexplained, by the noise", state.unexplained),
+            CardEntry::measured("half the unexplained variance, in units of the noise", state.unexplained),
             CardEntry::measured("jitter", state.points.jitter),
         ];
         let evidence_error = state.standard_error(&features.priors);
         if evidence_error > 0.0 {
-            let entry_name = "standard error of the log marginal likelihood, by samples of rows";
+            let entry_name = "standard error of the log marginal likelihood, from samples of rows";
             model.model_card.push(CardEntry::measured(entry_name, evidence_error));
         }
         if self.row_noise.is_some() {
@@ -610,12 +624,7 @@ impl SparseAggregateProcess {
         let SearchResult { theta, steps, evaluations, warnings, .. } = optimum;
         Ok(SparseAggregateFit {
             model,
-            covariance: PosteriorCovariance {
-                prior_scale: 1.0,
-                skew_swap: None,
-                reduction: known,
-                scale: vec![1.0],
-            },
+            covariance: PosteriorCovariance::new(known, vec![1.0]),
             noise,
             row_noise,
             mediation_noise,
@@ -634,7 +643,8 @@ impl SparseAggregateProcess {
     }
 }
 
-/// The variance of f that targets show around a constant f: the given one, or the best by least squares.
+/// Returns the variance of the targets around a constant f, per squared sum of weights. The constant is
+/// `mean`, or the one with the smallest squared error.
 fn target_variance(values: &[f64], responses: &[f64], mean: Option<f64>) -> Result<f64> {
     let square = dot(responses, responses);
     let mean = mean.unwrap_or_else(|| dot(values, responses) / square);
@@ -642,14 +652,13 @@ fn target_variance(values: &[f64], responses: &[f64], mean: Option<f64>) -> Resu
     if variance.sqrt() > 1e-12 * mean.abs() && variance > 0.0 && variance.is_finite() {
         return Ok(variance);
     }
-    let problem = format!(
-        "has no spread around {mean:.4e} a row: there is nothing to learn, or set normalize to false"
-    );
-    Err(Error::Target { name: "target".into(), problem })
+    let problem =
+        format!("has no spread around {mean:.4e} per row: check the targets, or set normalize to false");
+    Err(Error::target("target", problem))
 }
 
 impl SparseAggregateFit {
-    /// The posterior of f.
+    /// Returns the posterior of f.
     pub fn posterior(&self) -> Posterior<'_> {
         Posterior::new_unchecked(&self.model, &self.covariance)
     }

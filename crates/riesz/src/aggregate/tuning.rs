@@ -1,13 +1,17 @@
 //! Choice of the hyper-parameters of a process with aggregated observations.
 //!
-//! Few targets hold little information about many parameters, so weakly informative priors hold these near
-//! their start. The ridge of the mediators is never tuned by the marginal likelihood alone: where the
-//! operator shrinks, a larger ridge and a larger scale of f have nearly the same likelihood, and predictions
-//! that differ by a factor. Ridge and kernel of the mediators belong to stage 1, and are chosen by its
-//! predictions of left-out bags; this alternates with the marginal likelihood, which chooses all other
-//! parameters. Where targets are regressed on mediators, pseudo-targets have the marginal likelihood of that
-//! regression for stage 1, and where bags are tied to the regression with a variance, all parameters are
-//! chosen at once.
+//! Few targets hold little information about many parameters. Weakly informative priors therefore keep the
+//! parameters near their start.
+//!
+//! The ridge of the mediators is never tuned by the marginal likelihood alone. Where the operator shrinks, a
+//! larger ridge with a larger scale of f has nearly the same likelihood, but predictions differ by a factor.
+//! Ridge and kernel of the mediators belong to stage 1, the regression on mediators. They minimise the loss
+//! of stage 1 on left-out bags. This alternates with the marginal likelihood, which chooses all other
+//! parameters.
+//!
+//! Where targets are regressed on mediators, there are two cases. For pseudo-targets, stage 1 maximises the
+//! marginal likelihood of that regression. Where bags are tied to the regression with a variance, all
+//! parameters are chosen at once.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,32 +24,36 @@ use super::mediation::{Mediation, MediationTarget, Mediators};
 use super::mediator_regression;
 use crate::control::{Progress, RunControl};
 use crate::error::Result;
-use crate::fit::hyperparameter_search::{self, HyperParameter, SearchResult, add_log_priors};
+use crate::gp::hyperparameters::{HyperParameter, add_log_priors};
+use crate::gp::search::{
+    SearchResult, best_search, maximise_posterior, maximise_within_priors, minimise_loo_loss,
+};
 use crate::kernel::{Kernel, Parameter};
 use crate::linalg::Matrix;
 use crate::model_card::CardEntry;
 
-/// Fewer targets than this tune nothing.
+/// The smallest number of targets for which parameters are tuned.
 pub(super) const MIN_TARGETS: usize = 5;
 
-/// Turns stop when no parameter moves by more, in logarithms.
+/// Alternations stop when no logarithm of a parameter changes by more than this.
 pub(super) const CONVERGED: f64 = 1e-3;
 
-/// Where the tuning of noises starts, in units of the targets' variance.
+/// Starting values of the noise variances, in units of the targets' variance.
 const TARGET_NOISE: f64 = 0.03;
 const ROW_NOISE: f64 = 0.1;
 const MEDIATION_NOISE: f64 = 0.1;
 
-/// Rows have noise of their own where the largest bag has more than so many times the rows of the smallest.
+/// Row noise is added where the largest bag has more than this number of times the rows of the smallest bag.
 const UNEQUAL: usize = 4;
 
 /// Conventions of the tuning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Conventions {
-    /// Weak priors around the start: log-normal ones by a factor of e (one standard deviation) for scales,
-    /// e^1.5 for noises and the ridge, e^0.8 for length scales of mediators; for other length scales one that
-    /// penalises complexity, which makes shorter ones than the start less and less probable and longer ones
-    /// hardly (Fuglstad et al. 2019). Mediators by what stage 1 loses on bags that are left out (ours).
+    /// Weakly informative priors around the start. They are log-normal with one standard deviation a factor
+    /// of e for scales, e^1.5 for noises and the ridge, and e^0.8 for length scales of mediators. Other
+    /// length scales have a penalised complexity prior, under which the probability falls quickly below the
+    /// start and slowly above it (Fuglstad et al. 2019). The parameters of mediators minimise the loss of
+    /// stage 1 on left-out bags (ours).
     #[default]
     Regularised,
     /// The conventions of the source's experiments: the ridge stays fixed, and the marginal likelihood alone
@@ -54,8 +62,8 @@ pub enum Conventions {
 }
 
 impl Conventions {
-    /// The regression on mediators that these begin with, for standardised mediators: S-CMP, centred with a
-    /// ridge of 0.001; as published not centred, with 0.01.
+    /// Returns the regression on mediators at which tuning starts, for standardised mediators. It is S-CMP,
+    /// centred with a ridge of 0.001; under the published conventions not centred, with a ridge of 0.01.
     pub fn mediation(self, kernel: Kernel) -> Mediation {
         match self {
             Self::Regularised => Mediation::new(kernel, 1e-3),
@@ -63,10 +71,10 @@ impl Conventions {
         }
     }
 
-    /// The process at which tuning begins for these data, with kernels of rows and of mediators, if there are
-    /// some. Its noise is 0.03 of the targets' variance. Unless the conventions are the published ones, it
-    /// also has noise of rows (0.1) where the largest bag has more than four times as many rows as the
-    /// smallest, and of mediation (0.1) where targets are mediated.
+    /// Returns the process at which tuning starts for these data, with a kernel of rows and, if there are
+    /// mediators, a kernel of mediators. Its noise is 0.03 of the targets' variance. With
+    /// [`Regularised`](Self::Regularised), it also has noise of rows (0.1) where the largest bag has more
+    /// than four times as many rows as the smallest, and noise of mediation (0.1) where targets are mediated.
     pub fn start(
         self,
         kernel: Kernel,
@@ -87,11 +95,11 @@ impl Conventions {
 }
 
 impl AggregateGaussianProcess {
-    /// The process with targets instead of row embeddings [regressed](MediationTarget::Targets) on mediators,
-    /// where the variance around the regression begins with 0.1 of the targets' variance. With `tied`, bags
-    /// are tied to the regression by a variance of 0.1, the two-sided model; without, its predictions are
-    /// pseudo-targets. The noise of targets is 0 where none has rows of its own. Unchanged without
-    /// [`mediation`](Self::mediation).
+    /// Returns the process in which targets instead of row embeddings are
+    /// [regressed](MediationTarget::Targets) on mediators. The variance around the regression starts at 0.1
+    /// of the targets' variance. With `tied`, bags are tied to the regression with a variance of 0.1 (the
+    /// two-sided model); otherwise the predictions of the regression are pseudo-targets. The noise of targets
+    /// is 0 where no target has rows. Without [`mediation`](Self::mediation) the process is unchanged.
     pub fn regressing_targets(mut self, tied: bool, data: &Aggregates) -> Self {
         if let Some(mediation) = &mut self.mediation {
             (mediation.regressed, mediation.ridge) = (MediationTarget::Targets, MEDIATION_NOISE);
@@ -111,7 +119,7 @@ pub struct Tuning {
     pub rounds: usize,
     /// Another thread sets this flag to stop the tuning.
     pub stop: Arc<AtomicBool>,
-    /// Read by another thread to see how far it is: evaluations.
+    /// The number of evaluations so far, which another thread may read.
     pub progress: Arc<Progress>,
 }
 
@@ -122,29 +130,25 @@ impl Default for Tuning {
     }
 }
 
-/// A process with the hyper-parameters that were chosen, and what it makes of the data.
+/// A process with tuned hyper-parameters, and its fit to the data.
 #[derive(Debug, Clone)]
 pub struct TunedAggregate {
     /// The process.
     pub process: AggregateGaussianProcess,
     /// Its fit.
     pub fit: AggregateFit,
-    /// Steps of the optimiser, all together.
+    /// The number of optimiser steps in all searches.
     pub steps: usize,
-    /// Evaluations of the marginal likelihood, all together.
+    /// The number of evaluations of the marginal likelihood in all searches.
     pub evaluations: usize,
     /// Warnings: parameters that ended at a bound, too few targets.
     pub warnings: Vec<String>,
 }
 
-fn is_length(parameter: &Parameter) -> bool {
-    parameter.name.starts_with("lengthscale")
-}
-
-/// A parameter around its start.
+/// Returns a parameter with the default prior around its start.
 pub(super) fn default_prior(parameter: Parameter) -> HyperParameter {
     match &parameter.name[..] {
-        _ if is_length(&parameter) => HyperParameter::with_lengthscale_prior(parameter),
+        _ if parameter.is_lengthscale() => HyperParameter::with_lengthscale_prior(parameter),
         "scale" => HyperParameter::with_normal_prior(parameter, 1.0),
         _ => HyperParameter::with_normal_prior(parameter, 1.5),
     }
@@ -154,8 +158,8 @@ fn regresses_targets(process: &AggregateGaussianProcess) -> bool {
     process.mediation.as_ref().is_some_and(|mediation| mediation.regressed == MediationTarget::Targets)
 }
 
-/// All parameters of a process with their priors, and the number of them, which come first, that are not of
-/// the mediation.
+/// Returns all parameters of a process with their priors, and the number of parameters that do not belong to
+/// the mediation. These come first.
 pub(super) fn hyperparameters(process: &AggregateGaussianProcess) -> (Vec<HyperParameter>, usize) {
     let mediation: Vec<HyperParameter> = process.mediation.iter().flat_map(of_mediation).collect();
     let parameters = process.parameters();
@@ -163,13 +167,13 @@ pub(super) fn hyperparameters(process: &AggregateGaussianProcess) -> (Vec<HyperP
     (parameters.into_iter().take(n_process).map(default_prior).chain(mediation).collect(), n_process)
 }
 
-/// All parameters of a regression on mediators.
+/// Returns all parameters of a regression on mediators with their priors.
 fn of_mediation(mediation: &Mediation) -> Vec<HyperParameter> {
     let near = |p: Parameter| {
-        if is_length(&p) { HyperParameter::with_normal_prior(p, 0.8) } else { default_prior(p) }
+        if p.is_lengthscale() { HyperParameter::with_normal_prior(p, 0.8) } else { default_prior(p) }
     };
     let mut coordinates: Vec<HyperParameter> = mediation.parameters().into_iter().map(near).collect();
-    // Where rows are regressed the scale of the mediators' kernel is the ridge in disguise.
+    // Where rows are regressed, the scale of the mediators' kernel has the same effect as the ridge.
     if mediation.regressed == MediationTarget::Rows {
         coordinates[0].weak = None;
     }
@@ -181,8 +185,8 @@ impl Tuning {
         RunControl { stop: &self.stop, progress: &self.progress }
     }
 
-    /// Tunes from two starts, `start` and one that is smoother and noisier, and returns the better. Cost:
-    /// some tens of evaluations of the marginal likelihood each.
+    /// Tunes from two starts, `start` and a smoother and noisier one, and returns the better optimum. Cost:
+    /// some tens of evaluations of the marginal likelihood per start.
     ///
     /// # Errors
     /// As [`AggregateGaussianProcess::fit`]; [`Error::Interrupted`](crate::Error::Interrupted).
@@ -207,18 +211,10 @@ impl Tuning {
         {
             mediation.ridge *= 10.0;
         }
-        let mut best: Option<(TuningRun, AggregateGaussianProcess)> = None;
-        let (mut steps, mut evaluations) = (0, 0);
-        for from in [start, &noisier] {
-            let (run, process) = self.run(start, from, data, control)?;
-            (steps, evaluations) = (steps + run.steps, evaluations + run.evaluations);
-            if best.as_ref().is_none_or(|(best, _)| run.value > best.value) {
-                best = Some((run, process));
-            }
-        }
-        let (warnings, process) = match best {
-            Some((run, process)) => (run.warnings, process),
-            None => (Vec::new(), start.clone()),
+        let best = best_search([start, &noisier], |from| self.run(start, from, data, control))?;
+        let (warnings, process, [steps, evaluations]) = match best {
+            Some((run, process)) => (run.warnings, process, [run.steps, run.evaluations]),
+            None => (Vec::new(), start.clone(), [0, 0]),
         };
         let mut fit = process.fit_until(data, control)?;
         fit.model.model_card.push(CardEntry::new("optimiser steps", steps));
@@ -226,17 +222,17 @@ impl Tuning {
         Ok(TunedAggregate { process, fit, steps, evaluations, warnings })
     }
 
-    /// One search from `from`, with the priors around `start`.
+    /// Runs one search from `from`, with the priors around `start`.
     fn run(
         &self,
         start: &AggregateGaussianProcess,
         from: &AggregateGaussianProcess,
         data: &Aggregates,
         control: RunControl<'_>,
-    ) -> Result<(TuningRun, AggregateGaussianProcess)> {
+    ) -> Result<(SearchResult, AggregateGaussianProcess)> {
         let (mut coordinates, n_process) = hyperparameters(start);
         let mut process = from.clone();
-        let mut run = TuningRun { value: f64::NEG_INFINITY, steps: 0, evaluations: 0, warnings: Vec::new() };
+        let mut run = SearchResult::unchanged(log_parameters(&process));
         let mediated = process.mediation.is_some() && data.bag_of_target.contains(&None);
         let published = self.conventions == Conventions::Published;
         let of_targets = regresses_targets(start);
@@ -271,7 +267,7 @@ impl Tuning {
                     let believed: &[HyperParameter] = if published { &[] } else { &coordinates };
                     Ok(add_log_priors(believed, theta, (value, gradient)))
                 };
-            let optimum = hyperparameter_search::maximise_within_priors(
+            let optimum = maximise_within_priors(
                 &coordinates[..free],
                 &log_parameters(&process)[..free],
                 control,
@@ -293,20 +289,13 @@ impl Tuning {
     }
 }
 
-struct TuningRun {
-    value: f64,
-    steps: usize,
-    evaluations: usize,
-    warnings: Vec<String>,
-}
-
 pub(super) fn log_parameters(process: &AggregateGaussianProcess) -> Vec<f64> {
     process.parameters().iter().map(|p| p.log_value).collect()
 }
 
-/// The mediators' parameters: the largest of the weak prior times `loss^(-J/2)`, as if errors of bags were
-/// normal with a variance that is not known; where targets are regressed, times their density by that
-/// regression alone.
+/// Tunes the parameters of the regression on mediators. They maximise their prior times `loss^(-J/2)`, the
+/// profile likelihood of normal errors of the J bags with an unknown variance. Where targets are regressed,
+/// they maximise their prior times the marginal likelihood of that regression alone.
 fn tune_mediation(
     process: &AggregateGaussianProcess,
     hyperparameters: &[HyperParameter],
@@ -314,22 +303,22 @@ fn tune_mediation(
     control: RunControl<'_>,
 ) -> Result<SearchResult> {
     let (Some(mediation), Some(mediators)) = (&process.mediation, &data.mediators) else {
-        return hyperparameter_search::maximise_within_priors(&[], &[], control, |_| Ok((0.0, Vec::new())));
+        return maximise_posterior(&[], &[], control, |_| Ok((0.0, Vec::new())));
     };
     if mediation.regressed == MediationTarget::Targets {
         let start: Vec<f64> = mediation.parameters().iter().map(|p| p.log_value).collect();
         let variance = if process.normalize_y { data.target_variance()? } else { 1.0 };
-        return hyperparameter_search::maximise_within_priors(hyperparameters, &start, control, |theta| {
+        return maximise_posterior(hyperparameters, &start, control, |theta| {
             let candidate = mediation.with_parameters(theta);
-            let evidence = mediator_regression::log_evidence(&candidate, data, variance, process.prior_mean)?;
-            Ok(add_log_priors(hyperparameters, theta, evidence))
+            mediator_regression::log_evidence(&candidate, data, variance, process.prior_mean)
         });
     }
     let gram = bag_mean_gram(&process.kernel, data, control)?;
     tune_mediation_by_loo((mediation, mediators), hyperparameters, &gram, data, control)
 }
 
-/// The mediation with the smallest loss on left-out bags; `gram` is between the bags' means.
+/// Returns the parameters of the mediation with the smallest loss on left-out bags. `gram` (J × J) is the
+/// gram matrix of the bags' means.
 fn tune_mediation_by_loo(
     (mediation, mediators): (&Mediation, &Mediators),
     hyperparameters: &[HyperParameter],
@@ -338,34 +327,17 @@ fn tune_mediation_by_loo(
     control: RunControl<'_>,
 ) -> Result<SearchResult> {
     let start: Vec<f64> = mediation.parameters().iter().map(|p| p.log_value).collect();
-    maximise_loo_likelihood(hyperparameters, &start, data.bags.count(), control, |theta| {
+    minimise_loo_loss(hyperparameters, &start, data.bags.count(), control, |theta| {
         mediation.with_parameters(theta).loo_loss(&data.bags, &mediators.bags, gram)
     })
 }
 
-/// The largest of the weak priors times `loss^(-J/2)`, as if errors of J bags were normal with a variance
-/// that is not known.
-pub(super) fn maximise_loo_likelihood(
-    hyperparameters: &[HyperParameter],
-    start: &[f64],
-    bags: usize,
-    control: RunControl<'_>,
-    loss: impl Fn(&[f64]) -> Result<(f64, Vec<f64>)>,
-) -> Result<SearchResult> {
-    let half_count = 0.5 * bags as f64;
-    hyperparameter_search::maximise_within_priors(hyperparameters, start, control, |theta| {
-        let (loss, mut gradient) = loss(theta)?;
-        gradient.iter_mut().for_each(|slope| *slope = -half_count * *slope / loss);
-        Ok(add_log_priors(hyperparameters, theta, (-half_count * loss.ln(), gradient)))
-    })
-}
-
-/// The kernel between means of bags, J × J, whatever targets are.
+/// Returns the gram matrix (J × J) of the bags' means, also where targets are sums.
 pub(super) fn bag_mean_gram(kernel: &Kernel, data: &Aggregates, control: RunControl<'_>) -> Result<Matrix> {
     Ok(of_means(BagRows::new(&data.rows, data.bags.weights()).gram(kernel, control.stop)?, data))
 }
 
-/// The gram matrix of the bags' means, from the covariances U of the bags' sums.
+/// Returns the gram matrix of the bags' means, given the covariance U (J × J) of the bags' sums.
 fn of_means(mut gram: Matrix, data: &Aggregates) -> Matrix {
     let j = data.bags.count();
     let sums: Vec<f64> = (0..j).map(|b| data.bags.weights().column(b).map(|(_, w)| w).sum::<f64>()).collect();
@@ -375,8 +347,9 @@ fn of_means(mut gram: Matrix, data: &Aggregates) -> Matrix {
     gram
 }
 
-/// The regression on mediators as [`Tuning`] chooses it in its turn, by the covariances U of the bags' sums,
-/// with what is believed around the first mediation and from where the second is; and what to look at.
+/// Returns the regression on mediators that stage 1 of [`Tuning`] chooses, and warnings. `gram` is the
+/// covariance U (J × J) of the bags' sums. The priors are around the first mediation, and the search starts
+/// at the second.
 pub(super) fn tune_mediators(
     mediation: Option<(&Mediation, &Mediation)>,
     gram: Matrix,

@@ -1,28 +1,29 @@
-//! Covariance terms between all pairs of coalitions: kernels between weighted rows whose present columns come
-//! from a row and whose absent columns come from reference rows.
+//! Covariance terms between all pairs of coalitions: kernels between weighted mixed rows, whose present
+//! columns come from a row and whose absent columns come from reference rows.
 //!
-//! A coalition S makes of a row x and the reference rows b, with weights `W_S`, the weighted rows
-//! `(x_S, b_-S)`; another, T, the same of a row x' and reference rows c, which may be others. Under a product
-//! with a factor a player, the sum of the kernel between all of either, weighted, is
+//! A coalition S, a row x and reference rows b with weights `W_S,b` give the weighted rows `(x_S, b_-S)`. A
+//! coalition T, a row x' and reference rows c with weights `W'_T,c`, which may be other rows, give `(x'_T,
+//! c_-T)`. For a product kernel k with one factor per player, the weighted sum of the kernel between the rows
+//! of both sides is
 //!
 //! `k_{S∩T}(x, x') Σ_{b,c} (W_S,b k_{T∖S}(b, x')) k_{-(S∪T)}(b, c) (W'_T,c k_{S∖T}(x, c))`.
 //!
-//! What is in the middle depends on the union U of S and T alone, and T∖S is U∖S, S∖T is U∖T: so for each U
-//! one product of a matrix, reference², with as many vectors as U has subsets serves all pairs, 3^players ·
-//! reference² together. Source: our own.
+//! The middle factor depends only on the union U of S and T; T∖S is U∖S, and S∖T is U∖T. For each U, one
+//! product of a matrix (reference × reference) with as many vectors as U has subsets therefore serves all
+//! pairs. This takes 3^players · reference² operations in total. Source: our own.
 
 use crate::kernel::Kernel;
 use crate::linalg::{Matrix, dot};
 use crate::table::Table;
 
-/// Players up to which values have covariances where coalitions are looked at pair by pair: each more takes
-/// three to four times as long, and in the game of independent parts four times the memory.
+/// Largest number of players for which covariances are computed from pairs of coalitions. Each additional
+/// player takes three to four times as long and, in the game of independent parts, four times the memory.
 pub(crate) const MOST_PLAYERS: usize = 12;
 
 /// Reference rows, and the rows that are mixed with them.
 pub(crate) type MixedRows<'t> = (&'t Table, &'t Table);
 
-/// Factors of a product between the rows of either side.
+/// Factors of a product kernel between the rows of both sides.
 pub(crate) struct MixedKernels {
     /// For each player, the kernel between reference rows (reference × reference).
     reference: Vec<Matrix>,
@@ -41,7 +42,7 @@ impl MixedKernels {
             let mut products =
                 vec![Matrix::from_row_major(u.rows(), v.rows(), vec![1.0; u.rows() * v.rows()])];
             for set in 1..1_usize << kernels.len() {
-                // All but the largest player's, times this one's.
+                // The product without the largest player, times this player's kernel.
                 let player = set.ilog2() as usize;
                 let known = set ^ 1 << player;
                 if known == 0 {
@@ -66,7 +67,7 @@ impl MixedKernels {
         }
     }
 
-    /// The kernel between reference rows for the players that are not in `union` (reference × reference).
+    /// The kernel between reference rows over the players outside `union` (reference × reference).
     pub(crate) fn absent(&self, union: usize) -> Matrix {
         let mut absent = self.reference.iter().enumerate().filter(|(j, _)| union >> j & 1 == 0);
         let size = &self.reference[0];
@@ -76,10 +77,10 @@ impl MixedKernels {
         out
     }
 
-    /// For all pairs of coalitions with this union, adds `scale` times the kernel sum between the mixed rows
-    /// of row r and those of row s, at the index that [`PairIndex`] gives the pair. `absent` is the [matrix
-    /// of the union](Self::absent), `same` says whether both sides are the same rows; `left` and `right` give
-    /// the weights of a coalition.
+    /// Adds kernel sums for all pairs of coalitions with this union: `scale` times the sum between the mixed
+    /// rows of row r and of row s. [`PairIndex`] gives the index of each pair in `out`. `absent` is the
+    /// [matrix of the union](Self::absent), and `same` says whether both sides are the same rows. `left` and
+    /// `right` give the weights of a coalition.
     pub(crate) fn add<'w>(
         &self,
         places: &PairIndex,
@@ -89,7 +90,7 @@ impl MixedKernels {
         out: &mut [f64],
     ) {
         let union = places.union;
-        // A row a subset.
+        // One row per subset.
         let side = |weights: &dyn Fn(usize) -> &'w [f64], mixed: &[Matrix], other: usize| {
             let width = mixed[0].cols();
             let mut weighted = Vec::with_capacity(places.subsets.len() * width);
@@ -112,10 +113,10 @@ impl MixedKernels {
     }
 }
 
-/// Where the pairs of coalitions stand that have one union: 3 to the power of its players.
+/// Indices of the pairs of coalitions with a given union; there are 3 to the power of its number of players.
 pub(crate) struct PairIndex {
     pub(crate) union: usize,
-    /// Ascending.
+    /// Subsets of the union, ascending.
     subsets: Vec<usize>,
     /// For each subset, its position in `subsets`.
     rank: Vec<usize>,
@@ -129,7 +130,7 @@ impl PairIndex {
         let (mut rank, mut powers) = (vec![0; union + 1], vec![0; union + 1]);
         for (position, &set) in subsets.iter().enumerate() {
             rank[set] = position;
-            // Bit by bit of the rank, in which the players of the union close up.
+            // Bit k of the position belongs to the k-th player of the union.
             powers[set] = (0..union.count_ones()).map(|k| (position >> k & 1) * 3_usize.pow(k)).sum();
         }
         Self { union, subsets, rank, powers }
@@ -140,8 +141,8 @@ impl PairIndex {
         3_usize.pow(union.count_ones())
     }
 
-    /// The index of the pair of a coalition with `second` that share the players `common`: each player is in
-    /// the first alone, in the second alone, or in both.
+    /// Index of the pair of a coalition and `second` that share the players `common`. Each player of the
+    /// union is in the first coalition alone, in the second alone, or in both.
     pub(crate) fn pair_index(&self, second: usize, common: usize) -> usize {
         self.power(second) + self.power(common)
     }
@@ -152,9 +153,9 @@ impl PairIndex {
     }
 }
 
-/// Adds the numbers of all two coalitions that have this union, given as `number(second, common)`, each times
-/// what the first counts in values of players, which are rows of `out`, and the second in those that are its
-/// columns.
+/// Adds to `out` (players × players) the sum of `number(second, common)` over all pairs of coalitions with
+/// this union. Each number is multiplied by the first coalition's coefficients in the players' values
+/// (`left`, rows of `out`) and by the second coalition's (`right`, columns).
 pub(crate) fn add_counted(
     union: usize,
     (left, right): (&[Vec<f64>], &[Vec<f64>]),
@@ -169,14 +170,12 @@ pub(crate) fn add_counted(
             let factor = number(other, common);
             sums.iter_mut().zip(&right[other]).for_each(|(sum, count)| *sum += count * factor);
         }
-        for (j, count) in left[subset].iter().enumerate() {
-            out.row_mut(j).iter_mut().zip(&sums).for_each(|(out, sum)| *out += count * sum);
-        }
+        out.add_outer(left[subset].iter().copied(), &sums);
     }
 }
 
-/// The covariance of the values of all players in so many rows, player after player in each row, from blocks
-/// of pairs of rows, players × players.
+/// Covariance of the values of all players in `rows` rows, player after player in each row, from blocks
+/// (players × players) of pairs of rows.
 pub(crate) fn player_covariance(
     rows: usize,
     players: usize,
@@ -186,7 +185,7 @@ pub(crate) fn player_covariance(
     for ((r, s), block) in blocks {
         for (index, value) in block.data().iter().enumerate() {
             let (j, l) = (r * players + index / players, s * players + index % players);
-            // Within a row rounding leaves it less than symmetric.
+            // Within a row, rounding makes the block slightly asymmetric.
             let value =
                 if r == s { 0.5 * (value + block[(index % players, index / players)]) } else { *value };
             (out[(j, l)], out[(l, j)]) = (value, value);
@@ -195,14 +194,14 @@ pub(crate) fn player_covariance(
     out
 }
 
-/// Between which rows the prior covariance is wanted.
+/// Pairs of rows for which the prior covariance is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowPairs {
-    /// Any two.
+    /// All pairs of rows.
     All,
-    /// Each and itself.
+    /// Each row with itself.
     Same,
-    /// None.
+    /// No pairs.
     None,
 }
 
@@ -217,12 +216,12 @@ impl RowPairs {
     }
 }
 
-/// Entry by entry.
+/// Multiplies `out` by `other`, entry by entry.
 fn multiply_entrywise(out: &mut Matrix, other: &Matrix) {
     out.data_mut().iter_mut().zip(other.data()).for_each(|(a, b)| *a *= b);
 }
 
-/// All subsets of a set, itself and the empty one included, ascending.
+/// All subsets of a set, including itself and the empty set, ascending.
 pub(crate) fn subsets(set: usize) -> impl Iterator<Item = usize> {
     let mut next = Some(0);
     std::iter::from_fn(move || {

@@ -1,7 +1,7 @@
-//! Games of few players from a table of all coalition values. Where absent players' factors are averaged over
-//! many reference rows, the averages of all 2^m of their products are computed once; a row then costs 2^m
-//! products per support point whatever the number of reference rows. Every value index is a weighted sum of
-//! the table. Source: our own.
+//! Games of few players, from a table of all coalition values. Factors of absent players are averaged over
+//! many reference rows, so the averages of all 2^m products of m players' factors are computed once. A row
+//! then costs 2^m products per support point, for any number of reference rows. Every value index is a
+//! weighted sum of the table. Source: our own.
 
 use std::ops::Range;
 
@@ -14,37 +14,37 @@ use crate::coalition_structure::CoalitionTree;
 use crate::linalg::{dot, dot_roundings};
 use crate::simd::{LANES, Lanes, Simd, dispatch};
 
-/// Some lanes of each of several players' factors, which stand one after the other.
+/// A range of [`Lanes`] of the factors of several players.
 #[derive(Clone, Copy)]
 pub(crate) struct LaneRange<'f> {
-    /// Player after player.
+    /// Factors, player after player.
     pub(crate) factors: &'f [f64],
-    /// The number of lanes of one player.
+    /// Number of [`Lanes`] per player.
     pub(crate) lanes_per_player: usize,
-    /// The first of them.
+    /// Index of the first [`Lanes`] of the range.
     pub(crate) from: usize,
 }
 
 dispatch! {
-    /// The products of the factors of each set of some players, over as many lanes as `first`, and of
-    /// `first`: that of the set with these bits at `bits * lanes`.
-    pub(crate) fn products(
-        run: LaneRange<'_>, players: Range<usize>, first: &[Lanes], out: &mut Vec<Lanes>
-    ) = products_body::<V>
-}
-
-#[inline(always)]
-fn products_body<V: Simd>(run: LaneRange<'_>, players: Range<usize>, first: &[Lanes], out: &mut Vec<Lanes>) {
-    let lanes = first.len();
-    out.resize(lanes << players.len(), Lanes::ZERO);
-    out[..lanes].copy_from_slice(first);
-    let (factors, _) = run.factors.as_chunks::<LANES>();
-    for (k, player) in players.enumerate() {
-        let player_lanes = &factors[player * run.lanes_per_player + run.from..][..lanes];
-        let (absent, with) = out.split_at_mut(lanes << k);
-        for (with, absent) in with.chunks_exact_mut(lanes).zip(absent.chunks_exact(lanes)) {
-            for ((with, absent), factor) in with.iter_mut().zip(absent).zip(player_lanes) {
-                *with = absent.mul::<V>(Lanes(*factor));
+    /// Computes for each subset of `players` the product of `first` and the factors of the subset, over as
+    /// many [`Lanes`] as `first`. The subset with the bits `bits` is at `bits * lanes`.
+    pub(crate) fn products<V: Simd>(
+        run: LaneRange<'_>,
+        players: Range<usize>,
+        first: &[Lanes],
+        out: &mut Vec<Lanes>,
+    ) {
+        let lanes = first.len();
+        out.resize(lanes << players.len(), Lanes::ZERO);
+        out[..lanes].copy_from_slice(first);
+        let (factors, _) = run.factors.as_chunks::<LANES>();
+        for (k, player) in players.enumerate() {
+            let player_lanes = &factors[player * run.lanes_per_player + run.from..][..lanes];
+            let (absent, with) = out.split_at_mut(lanes << k);
+            for (with, absent) in with.chunks_exact_mut(lanes).zip(absent.chunks_exact(lanes)) {
+                for ((with, absent), factor) in with.iter_mut().zip(absent).zip(player_lanes) {
+                    *with = absent.mul::<V>(Lanes(*factor));
+                }
             }
         }
     }
@@ -60,79 +60,68 @@ pub(crate) fn padded(factors: &[f64], len: usize, padded_len: usize, out: &mut V
 }
 
 dispatch! {
-    /// Adds to `means`, one of so many `lanes` a coalition of present players, the products of absent
-    /// players' factors in some reference rows: of each row those of the first players' sets, and those of
-    /// the others' times the row's weight.
-    pub(crate) fn add_absent_means(
-        lanes: usize, rows: &[[Vec<Lanes>; 2]], means: &mut [Lanes]
-    ) = add_absent_body::<V>
-}
-
-#[inline(always)]
-fn add_absent_body<V: Simd>(lanes: usize, rows: &[[Vec<Lanes>; 2]], means: &mut [Lanes]) {
-    let Some([first, other]) = rows.first() else { return };
-    let (first, other) = (first.len() / lanes, other.len() / lanes);
-    for (high, means) in means.chunks_exact_mut(first * lanes).enumerate() {
-        for (low, means) in means.chunks_exact_mut(lanes).enumerate() {
-            let (low, high) = ((first - 1 - low) * lanes, (other - 1 - high) * lanes);
-            for (lane, mean) in means.iter_mut().enumerate() {
-                let mut sum = Lanes::ZERO;
-                for [first, other] in rows {
-                    sum = first[low + lane].fma::<V>(other[high + lane], sum);
+    /// Adds to `means` (coalitions of present players × `lanes`) the weighted products of the absent players'
+    /// factors over some reference rows. For each row, `rows` holds the products over subsets of the first
+    /// players, and the products over subsets of the other players times the row's weight.
+    pub(crate) fn add_absent_means<V: Simd>(lanes: usize, rows: &[[Vec<Lanes>; 2]], means: &mut [Lanes]) {
+        let Some([first, other]) = rows.first() else { return };
+        let (first, other) = (first.len() / lanes, other.len() / lanes);
+        for (high, means) in means.chunks_exact_mut(first * lanes).enumerate() {
+            for (low, means) in means.chunks_exact_mut(lanes).enumerate() {
+                let (low, high) = ((first - 1 - low) * lanes, (other - 1 - high) * lanes);
+                for (lane, mean) in means.iter_mut().enumerate() {
+                    let mut sum = Lanes::ZERO;
+                    for [first, other] in rows {
+                        sum = first[low + lane].fma::<V>(other[high + lane], sum);
+                    }
+                    *mean = mean.add::<V>(sum);
                 }
-                *mean = mean.add::<V>(sum);
+            }
+        }
+    }
+
+    /// Adds to the value of each coalition (outputs × coalitions) its sum over `lanes` lanes of the mean over
+    /// absent players times the products of present players. `first` holds the products over subsets of the
+    /// first players. `remaining` holds, for each output, the products over subsets of the other players
+    /// times the coefficients.
+    pub(crate) fn add_coalition_values<V: Simd>(
+        lanes: usize,
+        means: &[Lanes],
+        first: &[Lanes],
+        remaining: &[Vec<Lanes>],
+        coalition_values: &mut [f64],
+    ) {
+        let (count, width) = (means.len() / lanes, first.len() / lanes);
+        for (o, other) in remaining.iter().enumerate() {
+            let output_values = &mut coalition_values[o * count..(o + 1) * count];
+            let sets = means.chunks_exact(first.len()).zip(other.chunks_exact(lanes));
+            for ((means, other), block_values) in sets.zip(output_values.chunks_exact_mut(width)) {
+                let pairs = means.chunks_exact(lanes).zip(first.chunks_exact(lanes));
+                for ((mean, first), value) in pairs.zip(block_values) {
+                    let mut sum = Lanes::ZERO;
+                    for ((mean, first), other) in mean.iter().zip(first).zip(other) {
+                        sum = mean.mul::<V>(*first).fma::<V>(*other, sum);
+                    }
+                    *value += sum.sum();
+                }
             }
         }
     }
 }
 
-dispatch! {
-    /// Adds to the value of each coalition (outputs × coalitions) its part over `lanes` lanes: the mean over
-    /// absent players times the products of present ones. The subsets of the first players are in `first`;
-    /// those of the remaining players, times the coefficients, are in `remaining`, one entry per output.
-    pub(crate) fn add_coalition_values(
-        lanes: usize, means: &[Lanes], first: &[Lanes], remaining: &[Vec<Lanes>], coalition_values: &mut [f64]
-    ) = add_worth_body::<V>
-}
-
-#[inline(always)]
-fn add_worth_body<V: Simd>(
-    lanes: usize,
-    means: &[Lanes],
-    first: &[Lanes],
-    remaining: &[Vec<Lanes>],
-    coalition_values: &mut [f64],
-) {
-    let (count, width) = (means.len() / lanes, first.len() / lanes);
-    for (o, other) in remaining.iter().enumerate() {
-        let output_values = &mut coalition_values[o * count..(o + 1) * count];
-        let sets = means.chunks_exact(first.len()).zip(other.chunks_exact(lanes));
-        for ((means, other), block_values) in sets.zip(output_values.chunks_exact_mut(width)) {
-            let pairs = means.chunks_exact(lanes).zip(first.chunks_exact(lanes));
-            for ((mean, first), value) in pairs.zip(block_values) {
-                let mut sum = Lanes::ZERO;
-                for ((mean, first), other) in mean.iter().zip(first).zip(other) {
-                    sum = mean.mul::<V>(*first).fma::<V>(*other, sum);
-                }
-                *value += sum.sum();
-            }
-        }
-    }
-}
-
-/// The weights with which an index combines the coalition values of m players.
+/// Weights with which an index combines the coalition values of m players.
 pub(crate) struct CoalitionWeights {
     players: usize,
     weights: Weights,
-    /// For each set size, a bound on |density|.
+    /// Bound on |density| for each set size.
     heights: Vec<f64>,
 }
 
-/// The weights of the coalitions of those who are not in a set, by their bits.
+/// Weights of the coalitions of players outside a set, by the bits of these players.
 enum Weights {
-    /// For each size of the set, from 1.
+    /// For each set size, from 1.
     BySize(Vec<Vec<f64>>),
-    /// For each player.
+    /// For each single player.
     ByPlayer(Vec<Vec<f64>>),
 }
 
@@ -181,11 +170,11 @@ impl CoalitionWeights {
         }
     }
 
-    /// The coefficient of each coalition's value, coalitions by their players' bits, in the value of each
-    /// player.
+    /// Coefficient of each coalition's value in the value of each player; coalitions are indexed by their
+    /// players' bits.
     pub(crate) fn coalition_coefficients(&self) -> Vec<Vec<f64>> {
         let coefficient = |coalition: usize, j: usize| {
-            // The bits of the others close up.
+            // Removes bit j; higher bits move down by one.
             let remaining = coalition & ((1 << j) - 1) | coalition >> (j + 1) << j;
             let weight = self.for_set(1, j)[remaining];
             if coalition >> j & 1 == 1 { weight } else { -weight }
@@ -195,7 +184,8 @@ impl CoalitionWeights {
             .collect()
     }
 
-    /// Adds the values of all sets of `owners`, the game's players, to `out`. Returns error bounds by size.
+    /// Adds the values of all sets of `owners`, the game's players, to `out`. Returns error bounds by set
+    /// size.
     pub(crate) fn add(
         &self,
         coalition_values: &[f64],
@@ -231,10 +221,10 @@ impl CoalitionWeights {
             return;
         };
         let size = set.len() + 1;
-        // Weights, products and sums.
+        // Roundings of weights, products and sums.
         let roundings = (2 * self.players + 8 + dot_roundings(1 << (self.players - size))) as f64;
         for (j, owner) in owners.iter().enumerate().skip(difference.from) {
-            // What the player adds to the coalitions of those who are not in the set.
+            // Marginal contributions of the player to the coalitions of players outside the set.
             let half_width = 1 << (j + 1 - size);
             increments.clear();
             for pair in difference.coalition_values.chunks_exact(2 * half_width) {
@@ -256,13 +246,13 @@ impl CoalitionWeights {
 }
 
 /// Computes the coalition weights of Owen values, player by player, for a part of the tree. `outside` lists
-/// the players outside the part that can be present, with their weights: a union is present as a whole or not
-/// at all, and of m parts k of the others are present with weight `k! (m - 1 - k)! / m!`.
+/// the possible coalitions of players outside the part with their weights. A union is present as a whole or
+/// absent. Among m parts, a given set of k other parts is present with weight `k! (m - 1 - k)! / m!`.
 fn owen_weights(tree: &CoalitionTree, outside: &[(usize, f64)], out: &mut [Vec<f64>]) {
     let members = match tree {
         CoalitionTree::Player(j) => {
             for (mask, weight) in outside {
-                // The bits of the others close up.
+                // Removes bit j; higher bits move down by one.
                 let (low, high) = (mask & ((1 << j) - 1), mask >> (j + 1) << j);
                 out[*j][low | high] = *weight;
             }
@@ -288,8 +278,8 @@ fn owen_weights(tree: &CoalitionTree, outside: &[(usize, f64)], out: &mut [Vec<f
     }
 }
 
-/// Worths of the coalitions of those who are not in a set, or what the set adds to them; how much these are
-/// off for rounding, and the next player.
+/// Values of the coalitions of players outside a set, or their discrete derivatives with respect to the set;
+/// their rounding error, and the next player.
 struct SetDifference<'a> {
     coalition_values: &'a [f64],
     carried: f64,

@@ -1,20 +1,22 @@
-//! Values of games of small [powers](super::polynomial_games), by coefficients that all players share.
+//! Values of games of small [powers](super::polynomial_games) p, by coefficients that all players share.
 //!
-//! With `δ_j = u_j - v_j`, `F_j = e^{v_j z} (1 - t + t e^{δ_j z})`, and `(A_j - B_j) / F_j = ∂/∂t ln (1 - t +
-//! t e^{δ_j z}) = Σ_k κ_k'(t) (δ_j z)^k / k!` with the cumulants κ of Bernoulli's distribution. So `φ_j = Σ_k
-//! C_k δ_j^k` with `C_k = p!/k! ∫ κ_k' h_{p-k} dμ`, where h are the coefficients of `Π_l F_l e^{cz} =
-//! exp((c + Σ v + t Σ δ) z + Σ_{k≥2} κ_k Σ_l δ_l^k z^k / k!)`, and pairs likewise: `I_jl = Σ_{k,m} C_km δ_j^k
-//! δ_l^m`. Nothing is divided by numbers. That the κ alternate costs digits as p grows.
+//! Player j has the summands u_j (present) and v_j (absent), and the series `A_j = e^{u_j z}` and `B_j =
+//! e^{v_j z}`. With `δ_j = u_j - v_j`, `F_j = (1 - t) B_j + t A_j = e^{v_j z} (1 - t + t e^{δ_j z})`, and
+//! `(A_j - B_j) / F_j = ∂/∂t ln (1 - t + t e^{δ_j z}) = Σ_k κ_k'(t) (δ_j z)^k / k!` with the cumulants κ of
+//! the Bernoulli distribution. Therefore `φ_j = Σ_k C_k δ_j^k` with `C_k = p!/k! ∫ κ_k' h_{p-k} dμ`, where h
+//! are the coefficients of `Π_l F_l e^{cz} = exp((c + Σ v + t Σ δ) z + Σ_{k≥2} κ_k Σ_l δ_l^k z^k / k!)`.
+//! Likewise, pairs have the interactions `I_jl = Σ_{k,m} C_km δ_j^k δ_l^m`. There is no division by numbers
+//! of the game. The κ alternate in sign, which loses digits as p grows.
 
 use super::rule::Node;
 use crate::simd::{Lanes, Simd};
 
-/// Up to this power coefficients are shared.
+/// Largest power for which all players share coefficients.
 pub(super) const MAX_SHARED_POWER: usize = 4;
 
-/// Bounds on `Σ_k |C_k| Σ_j |δ_j|^k` relative to M, by power: `Σ |δ_j|^k ≤ 2^k M^{k/p}`, which makes every h
-/// at most 1. With the terms of κ' added up without their signs it is `p! Σ_k 2^k κ_k' / k!`, or half of the
-/// same sum for pairs where that is larger.
+/// Bounds on `Σ_k |C_k| Σ_j |δ_j|^k` relative to M, by power. `Σ_j |δ_j|^k ≤ 2^k M^{k/p}`, so that every h is
+/// at most 1 relative to M. With the absolute values of the terms of κ', the bound is `p! Σ_k 2^k κ_k' / k!`,
+/// or half of the same sum for pairs if that is larger.
 pub(super) const COEFFICIENT_BOUNDS: [f64; MAX_SHARED_POWER] = [2.0, 8.0, 44.0, 352.0];
 
 /// The polynomial `c_1 x + c_2 x² + …`.
@@ -27,7 +29,8 @@ fn horner<V: Simd>(coefficients: &[Lanes], x: Lanes) -> Lanes {
     sum.mul::<V>(x)
 }
 
-/// Adds the values, and pairs, of one game with a small power, times its weight.
+/// Adds to `out` the values and, with `pairs`, the pair interactions of one game with a small power, times
+/// its weight.
 #[inline(always)]
 pub(super) fn values_by_shared_coefficients<V: Simd, const P: usize>(
     (constant, present, absent): (f64, &[Lanes], &[Lanes]),
@@ -54,7 +57,7 @@ pub(super) fn values_by_shared_coefficients<V: Simd, const P: usize>(
     for node in nodes {
         let (t, s) = (node.t, node.s);
         let (variance, apart) = (t * s, s - t);
-        // Cumulants over (k-1)!, and their derivatives over k!.
+        // Cumulants divided by (k-1)!, and their derivatives divided by k!.
         let cumulants = [0.0, 0.0, variance, 0.5 * variance * apart, 0.0];
         let slopes =
             [0.0, 1.0, 0.5 * apart, (1.0 - 6.0 * variance) / 6.0, apart * (1.0 - 12.0 * variance) / 24.0];

@@ -1,8 +1,8 @@
-//! Reference values from all 2^d coalitions, straight from the definition. This code is never optimised, and
+//! Reference values from all 2^d coalitions, directly from the definition. This code is never optimised, and
 //! every other engine is tested against it.
 
-/// `φ_j = Σ_{S ∌ j} |S|! (d-1-|S|)! / d! (v(S ∪ j) - v(S))` for a game given as a function of the coalition,
-/// where `coalition[j]` says whether player j is present. Cost: 2^d evaluations, each made once.
+/// Shapley values `φ_j = Σ_{S ∌ j} |S|! (d-1-|S|)! / d! (v(S ∪ j) - v(S))` of d players, for a game given as
+/// a function of the coalition, where `coalition[j]` says whether player j is present. Cost: 2^d evaluations.
 ///
 /// # Panics
 /// If `players` exceeds 24.
@@ -14,10 +14,10 @@ pub fn shapley(players: usize, value: impl FnMut(&[bool]) -> f64) -> Vec<f64> {
     semivalue(players, &weight, value)
 }
 
-/// `φ_j = Σ_{S ∌ j} weight_|S| (v(S ∪ j) - v(S))`, with a weight for each number of others.
+/// Semivalues `φ_j = Σ_{S ∌ j} weight_|S| (v(S ∪ j) - v(S))`, with one weight per size of S.
 ///
 /// # Panics
-/// As [`shapley`]; if there is not one weight a player.
+/// As [`shapley`], and if `weight` does not have one entry per player.
 pub fn semivalue(players: usize, weight: &[f64], mut value: impl FnMut(&[bool]) -> f64) -> Vec<f64> {
     assert!(players <= 24 && weight.len() == players, "enumeration of 2^{players} coalitions");
     let coalition = |mask: usize| -> Vec<bool> { (0..players).map(|j| mask >> j & 1 == 1).collect() };

@@ -1,5 +1,5 @@
-//! One block of a product game for accumulators that need its factors: the factors, the quadrature rule that
-//! serves the block, and the error bound of its values.
+//! One block of a product game for accumulators that need its factors: the factors, a quadrature rule that is
+//! accurate for the block, and the error bound of its values.
 
 use super::quadrature::{
     ErrorBounds, HIGHEST, LOWEST, MIN_WEIGHT, QuadratureEngine, RESCALE_LIMIT, TINIEST, TermBatch, ldexp,
@@ -8,7 +8,7 @@ use super::quadrature::{
 use super::rule::{ERROR_TAU, RuleChoice, RuleTable};
 use crate::simd::{LANES, Lanes, Plain, Simd, dispatch};
 
-/// The active factors of a block, of which no product leaves the range of doubles.
+/// Active factors of a block, whose products stay within the range of doubles.
 pub(crate) struct FactorBlock {
     /// For each factor, its value for present and for absent players.
     pub(crate) a: Vec<Lanes>,
@@ -23,14 +23,14 @@ impl Default for FactorBlock {
 }
 
 impl FactorBlock {
-    /// `s b + t a` of factor l.
+    /// Value `s b + t a` of factor l at t, with `s = 1 - t`.
     #[inline(always)]
     pub(crate) fn factor<V: Simd>(&self, l: usize, t: f64, s: f64) -> Lanes {
         Lanes::splat(t).fma::<V>(self.a[l], Lanes::splat(s).mul::<V>(self.b[l]))
     }
 
-    /// Sums over the factors of products of `γ_l = |a_l - b_l| / max(|a_l|, |b_l|)`, by the number of factors
-    /// in a product, from 1.
+    /// Elementary symmetric polynomials of `γ_l = |a_l - b_l| / max(|a_l|, |b_l|)` over the factors l, of
+    /// degree 1 to `order`.
     pub(crate) fn elementary_symmetric(&self, order: usize) -> Vec<Lanes> {
         let mut sums = vec![Lanes::ZERO; order + 1];
         sums[0] = Lanes::ONES;
@@ -48,17 +48,17 @@ impl FactorBlock {
     }
 }
 
-/// Properties of a block.
+/// Quadrature rule and error bound of a block.
 pub(crate) struct BlockBounds {
-    /// The rule that serves it under Lebesgue's measure.
+    /// The rule that is accurate for the block under Lebesgue's measure.
     pub(crate) choice: RuleChoice,
-    /// A bound on the error of each value, as in [`BatchTotals`](super::quadrature::Totals).
+    /// A bound on the error of each value, as in [`BatchTotals`](super::quadrature::BatchTotals).
     pub(crate) error: Lanes,
 }
 
 /// Products over all factors of a block.
 struct FactorMagnitudes {
-    /// M and P of `rule`, `Π min(1, max(|a|, |b|))`, and the largest product on the way to P.
+    /// M and P of `rule.rs`, `Π min(1, max(|a|, |b|))`, and the largest partial product of P.
     magnitude: Lanes,
     ratio_product: Lanes,
     small: Lanes,
@@ -103,7 +103,7 @@ impl QuadratureEngine {
                     (a.0[l], b.0[l]) = (a.0[l] / top, b.0[l] / top);
                     product[l] = scaled_mul(product[l], top);
                 } else {
-                    // Such a player zeroes the whole game.
+                    // If both factors of a player are 0, the whole term is 0.
                     out.weight.0[l] = 0.0;
                 }
             }
@@ -120,20 +120,17 @@ impl QuadratureEngine {
 }
 
 dispatch! {
-    fn measure(block: &FactorBlock) -> FactorMagnitudes = body::<V>
-}
-
-#[inline(always)]
-fn body<V: Simd>(block: &FactorBlock) -> FactorMagnitudes {
-    let (mut magnitude, mut ratio_product) = (Lanes::ONES, Lanes::ONES);
-    let (mut small, mut highest) = (Lanes::ONES, Lanes::ONES);
-    for (a, b) in block.a.iter().zip(&block.b) {
-        let gap = V::abs(a.sub::<V>(*b));
-        let top = V::max(V::abs(*a), V::abs(*b));
-        magnitude = magnitude.mul::<V>(top);
-        small = small.mul::<V>(V::min(Lanes::ONES, top));
-        ratio_product = ratio_product.mul::<V>(gap.fma::<V>(Lanes::splat(ERROR_TAU), top));
-        highest = V::max(highest, ratio_product);
+    fn measure<V: Simd>(block: &FactorBlock) -> FactorMagnitudes {
+        let (mut magnitude, mut ratio_product) = (Lanes::ONES, Lanes::ONES);
+        let (mut small, mut highest) = (Lanes::ONES, Lanes::ONES);
+        for (a, b) in block.a.iter().zip(&block.b) {
+            let gap = V::abs(a.sub::<V>(*b));
+            let top = V::max(V::abs(*a), V::abs(*b));
+            magnitude = magnitude.mul::<V>(top);
+            small = small.mul::<V>(V::min(Lanes::ONES, top));
+            ratio_product = ratio_product.mul::<V>(gap.fma::<V>(Lanes::splat(ERROR_TAU), top));
+            highest = V::max(highest, ratio_product);
+        }
+        FactorMagnitudes { magnitude, ratio_product, small, highest }
     }
-    FactorMagnitudes { magnitude, ratio_product, small, highest }
 }

@@ -1,23 +1,24 @@
-//! The computation that an index needs of a product game: averages over an [`InclusionMeasure`] of players'
-//! values, or [`SizeWeightings`] of interactions of sets.
+//! Computation of a value index from a product game: averages of players' values over an
+//! [`InclusionMeasure`], or [`SizeWeightings`] of interactions of sets.
 //!
-//! With `I_T(t) = Σ_p w_p Π_{j∈T}(a_pj - b_pj) Π_{l∉T}((1-t) b_pl + t a_pl)`, which is `Σ_{S⊇T} t^(|S|-|T|)
-//! m(S)` in terms of the game's Möbius transform m, each index is an integral of `I_T`, whose density follows
-//! from its weights of m(S). For sets of up to k players, T of them:
+//! Let `I_T(t) = Σ_p w_p Π_{j∈T}(a_pj - b_pj) Π_{l∉T}((1-t) b_pl + t a_pl)` be the interaction of the set T
+//! if every other player is present with probability t. It equals `Σ_{S⊇T} t^(|S|-|T|) m(S)` with the game's
+//! Möbius transform m. Each index is an integral of `I_T`, whose density follows from the index's weights of
+//! m(S). For sets T of up to k players:
 //!
-//! | index | of smaller sets | of k players |
+//! | index | smaller sets | sets of k players |
 //! |---|---|---|
 //! | SII | `∫ I dt` | `∫ I dt` |
-//! | k-SII | `∫ I dt`, and `B(r)` times it of each larger set with r players more | `∫ I dt` |
+//! | k-SII | `∫ I dt`, plus `B(r) ∫ I dt` of each larger set with r more players | `∫ I dt` |
 //! | Shapley–Taylor | `I(0)` | `∫ k (1 - t)^(k-1) I dt` |
 //! | faithful Shapley | `∫ ρ I dt`, see [`SizeWeighting::Faithful`] | `∫ ρ I dt` |
 //! | Banzhaf | `I(½)` | `I(½)` |
-//! | faithful Banzhaf | `I(½)`, and `(-½)^r` times it of each larger set | `I(½)` |
+//! | faithful Banzhaf | `I(½)`, plus `(-½)^r I(½)` of each larger set with r more players | `I(½)` |
 //! | Möbius | `I(0)` | `I(0)` |
 //!
-//! The faithful Banzhaf index has the Möbius coefficients of `Σ_U I_U(½) Π_{j∈U} (x_j - ½)`, the part of the
-//! game that is of degree k (Hammer and Holzman 1992); B are Bernoulli's numbers, `-½, 1/6, 0, -1/30, …`
-//! (Bordt and von Luxburg 2023).
+//! The faithful Banzhaf index has the Möbius coefficients of `Σ_U I_U(½) Π_{j∈U} (x_j - ½)` over sets U of up
+//! to k players. This sum is the least-squares approximation of the game by a polynomial of degree k (Hammer
+//! and Holzman 1992). B are the Bernoulli numbers `-½, 1/6, 0, -1/30, …` (Bordt and von Luxburg 2023).
 
 use super::interaction_weights::{SizeWeighting, SizeWeightings, binomial};
 use super::interactions::Interactions;
@@ -32,7 +33,7 @@ use crate::error::Result;
 use crate::index::{Interaction, ValueIndex};
 use crate::simd::Isa;
 
-/// The quantity that is averaged.
+/// Computation of an index.
 pub(crate) enum IndexComputation {
     /// Values of players.
     Players(InclusionMeasure),
@@ -40,20 +41,20 @@ pub(crate) enum IndexComputation {
     Unions(CoalitionTree),
     /// Interactions of sets of players.
     Sets {
-        /// For each set size.
+        /// Weighting of interactions for each set size.
         averages: SizeWeightings,
-        /// The share that each set receives of each larger one, by the number of additional players, from 1.
+        /// Share of each larger set's value that a set receives, by the number of additional players, from 1.
         shares: Vec<f64>,
-        /// Whether all values add up to the prediction less the base value.
+        /// Whether all values sum to the prediction minus the base value.
         adds_up: bool,
     },
 }
 
-/// Values of an index and their error bounds.
+/// Values of an index with their error bounds.
 pub(crate) struct IndexValues {
-    /// Rows × outputs × sets: players, and then larger sets (see [`Sets`]).
+    /// Rows × outputs × sets: single players first, then larger sets (see [`Sets`]).
     pub(crate) values: Vec<f64>,
-    /// Rows × outputs: a bound on the error of each value, and of their sum if they are to add up.
+    /// Rows × outputs: a bound on the error of each value and, for an efficient index, of their sum.
     pub(crate) error: Vec<f64>,
 }
 
@@ -125,8 +126,8 @@ impl IndexComputation {
         if let Self::Sets { averages, .. } = self { averages.order() } else { 1 }
     }
 
-    /// The weighting of pairs, if pairs are the largest sets that get a value; smaller sets take nothing from
-    /// them.
+    /// Weighting of pairs, if pairs are the largest sets with a value. Shares, which only smaller sets
+    /// receive, do not change it.
     pub(crate) fn pair_weighting(&self) -> Option<SizeWeightings> {
         match self {
             Self::Sets { averages, .. } if averages.order() == 2 => Some(averages.of_largest()),
@@ -144,10 +145,10 @@ impl IndexComputation {
         Some(sets)
     }
 
-    /// Computes the values of all rows of a game with these numbers of players and outputs.
+    /// Computes the index in all rows of a game with these numbers of players and outputs.
     ///
     /// # Errors
-    /// Those of the game.
+    /// Errors of the game.
     pub(crate) fn compute<G: ProductGame>(
         &self,
         game: &G,
@@ -183,8 +184,8 @@ impl IndexComputation {
         }
     }
 
-    /// Makes the index of one row and output of its interactions; returns a bound on the error of each, and
-    /// of their sum if they are to add up.
+    /// Turns interactions of one row and output into values of the index. Returns a bound on the error of
+    /// each value and, for an efficient index, of their sum.
     pub(crate) fn finish(&self, errors: &RowErrorBounds<'_>, values: &mut [f64], sets: &Sets) -> f64 {
         let (shares, adds_up) = match self {
             Self::Players(measure) => (&[][..], matches!(measure, InclusionMeasure::Lebesgue)),
@@ -204,7 +205,7 @@ fn distribute_to_subsets(shares: &[f64], values: &mut [f64], sets: &Sets) {
     }
     let (original, mut part, mut position) = (values.to_vec(), Vec::new(), 0);
     sets.for_each(|set| {
-        // All subsets but none and all, by their bits.
+        // All proper non-empty subsets, by their bits.
         for mask in 1..(1_usize << set.len()) - 1 {
             part.clear();
             part.extend(set.iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, j)| *j));

@@ -1,16 +1,16 @@
-//! Upper bounds on the size of pair interactions by player, without valuing any pair.
+//! Upper bounds on absolute pair interactions, from numbers per player, without evaluating any pair.
 //!
-//! With the ratios r of [interactions](super::interactions) the interaction of a pair is `Σ W r_j r_l` over
-//! points, reference rows and nodes, so that by Cauchy's and Schwarz's inequality it is `u_j u_l` at most,
-//! where `u_j² = Σ |W| r_j²` takes one pass over the factors. Where factors are too small to divide by,
-//! larger ones take their place there: with `f'_l ≥ |f_l|` a pair adds no more than `|w| Π f'_l` times its
-//! two `|a - b| / f'`.
+//! With the weights W and ratios r of [interactions](super::interactions), the interaction of players j and l
+//! is `Σ W r_j r_l` over points, reference rows and nodes. By the Cauchy–Schwarz inequality its absolute
+//! value is at most `u_j u_l`, where `u_j² = Σ |W| r_j²` takes one pass over the factors. Factors that are
+//! too small to divide by are replaced by larger ones: with `f'_l ≥ |f_l|`, a pair adds at most `|w| Π f'_l`
+//! times its two `|a - b| / f'`.
 //!
-//! Closer by far, for the cost of one node: of a point whose factors are positive W has one sign, and with
-//! `Ω = Σ W` over nodes and the means `m = Σ W r / Ω` a pair has `Ω m_j m_l + Σ W (r_j - m_j)(r_l - m_l)`.
-//! The second sum is at most the product of two more numbers, the roots of
-//! `Σ |W| (r_j - m_j)² = Σ |W| r_j² - |Ω| m_j²` over all points, and they are small: ratios change little
-//! from node to node where factors are close to 1, as those of many players are.
+//! A much sharper bound costs as much as one more node. At a point with positive factors, W has one sign.
+//! With `Ω = Σ W` over nodes and the means `m = Σ W r / Ω`, a pair has the interaction `Ω m_j m_l + Σ W
+//! (r_j - m_j)(r_l - m_l)`. The second sum is at most the product of two numbers, the roots of `Σ |W| (r_j -
+//! m_j)² = Σ |W| r_j² - |Ω| m_j²` over all points. They are small, since ratios change little between nodes
+//! if factors are close to 1, as in games of many players.
 
 use std::ops::Range;
 
@@ -22,10 +22,10 @@ use super::quadrature::{QuadratureEngine, RoundingUnits, TermBatch};
 use super::set_error_bounds::per_set_error;
 use crate::simd::{Isa, LANES, Lanes, Plain, Simd, dispatch};
 
-/// Whatever a factor is, what it is divided by is no smaller.
+/// Smallest divisor, for any factor.
 const MIN_DIVISOR: f64 = 1e-290;
 
-/// The terms with the coefficients of one output alone within their weights.
+/// The terms with the coefficients of a single output multiplied into their weights.
 pub(super) fn single_output_terms<'w>(
     terms: &ProductTerms<'w>,
     output: usize,
@@ -34,7 +34,7 @@ pub(super) fn single_output_terms<'w>(
     let coef = &terms.coef[output..=output];
     let mut run = terms.run;
     if terms.coef.len() > 1 {
-        // What several outputs are weighed by afterwards.
+        // With several outputs, the floor of errors scales with the largest coefficient.
         let largest =
             coef[0].iter().flat_map(|lanes| lanes.0).fold(1.0, |max_size: f64, c| max_size.max(c.abs()));
         run.rounding = RoundingUnits { floor: largest * run.rounding.floor, ..run.rounding };
@@ -45,11 +45,13 @@ pub(super) fn single_output_terms<'w>(
 /// Upper bounds on the interactions of each player.
 #[derive(Default)]
 pub(crate) struct PlayerBound {
-    /// For each player j, a number u_j such that no interaction of a pair exceeds `u_j u_l` but for `error`.
+    /// For each player j, a number u_j such that no absolute interaction of a pair exceeds `u_j u_l` by more
+    /// than `error`.
     pub(crate) interaction: Vec<f64>,
-    /// Strengths for the difference between an interaction and that of the means over nodes.
+    /// For each player, the same for the difference between an interaction and its approximation by means
+    /// over nodes.
     pub(crate) apart: Vec<f64>,
-    /// A bound on the error of each interaction, but for its summing up.
+    /// A bound on the error of each interaction, without the rounding of its sum.
     pub(crate) error: f64,
 }
 
@@ -57,11 +59,11 @@ pub(crate) struct PlayerBound {
 pub(crate) struct InteractionBounds<'a> {
     rules: RuleCache<'a>,
     output: usize,
-    /// For each player, the squares of the bounds.
+    /// For each player, the squared bounds.
     interaction: Vec<f64>,
     apart: Vec<f64>,
     error: f64,
-    /// Numbers that were summed up.
+    /// Number of terms of the sums.
     summed: usize,
     weighed: ScaledTerms,
     nodes: NodeSums,
@@ -70,7 +72,7 @@ pub(crate) struct InteractionBounds<'a> {
 }
 
 impl<'a> InteractionBounds<'a> {
-    /// An accumulator for interactions averaged as the first size of `averages` is.
+    /// An accumulator for interactions that are averaged like the first set size of `averages`.
     pub(crate) fn new(averages: &'a SizeWeightings, players: usize, output: usize) -> Self {
         let (interaction, apart, sums) = (vec![0.0; players], vec![0.0; players], Vec::new());
         let (rules, nodes, weighed) = (RuleCache::new(averages), NodeSums::default(), ScaledTerms::default());
@@ -121,13 +123,13 @@ impl TermAccumulator for InteractionBounds<'_> {
     }
 }
 
-/// The nodes of a block, summed up.
+/// Sums over the nodes of a block.
 pub(super) struct NodeSums {
-    /// For each factor, the ratios at a node, `Σ |W| r` and `Σ |W| r²`.
+    /// For each factor: its ratio at a node, `Σ |W| r`, and `Σ |W| r²`.
     ratios: Vec<Lanes>,
     firsts: Vec<Lanes>,
     seconds: Vec<Lanes>,
-    /// `Σ |W|`, or 0 where there are no means.
+    /// `Σ |W|`, or 0 if the block has no means.
     weight: Lanes,
     /// The relative error of the sums.
     relative_error: Lanes,
@@ -152,7 +154,7 @@ impl NodeSums {
         }
     }
 
-    /// Adds `Σ |W| r²`, and the same without the mean, rounded up.
+    /// Adds `Σ |W| r²`, and `Σ |W| (r - m)²` with the mean m, both rounded up.
     fn squares(&self, sums: &mut [[Lanes; 2]]) {
         let (weight, relative_error) = (self.weight, self.relative_error);
         let inverse = weight.map2(weight, |weight, _| if weight > 0.0 { 1.0 / weight } else { 0.0 });
@@ -161,12 +163,12 @@ impl NodeSums {
                 (relative_error.mul::<Plain>(*second), first.mul::<Plain>(*first).mul::<Plain>(inverse));
             *interaction = interaction.add::<Plain>(second.add::<Plain>(up));
             let centred = second.map2(mean, |second, mean| (second - mean).max(0.0));
-            // Off are the two, and the mean's share of an interaction.
+            // The margin covers the errors of both sums, and of the mean's part of an interaction.
             *apart = apart.add::<Plain>(Lanes::splat(10.0).fma::<Plain>(up, centred));
         }
     }
 
-    /// The weight of the means, and by factor the means.
+    /// The weight Ω of the means, and the mean ratio of each factor.
     pub(super) fn means(&mut self, block: &FactorBlock) -> (Lanes, &[Lanes]) {
         for (mean, first) in self.ratios.iter_mut().zip(&self.firsts) {
             *mean = first.map2(self.weight, |first, weight| if weight > 0.0 { first / weight } else { 0.0 });
@@ -176,40 +178,38 @@ impl NodeSums {
 }
 
 dispatch! {
-    fn add_up(block: &FactorBlock, rule: &[SharedNode], out: &mut NodeSums) = add_up_body::<V>
-}
-
-#[inline(always)]
-fn add_up_body<V: Simd>(block: &FactorBlock, rule: &[SharedNode], out: &mut NodeSums) {
-    let count = block.a.len();
-    let (ratios, firsts, seconds) =
-        (&mut out.ratios[..count], &mut out.firsts[..count], &mut out.seconds[..count]);
-    let (mut weights, mut max_lost, mut short) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
-    for node in rule {
-        let (mut product, mut lost) = (Lanes::ONES, Lanes::splat(count as f64));
-        for l in 0..count {
-            let top = V::max(V::abs(block.a[l]), V::abs(block.b[l]));
-            let divisor = V::max(top.mul::<V>(Lanes::splat(SMALLEST)), Lanes::splat(MIN_DIVISOR));
-            let factor = block.factor::<V>(l, node.t, node.s);
-            let size = V::max(V::abs(factor), divisor);
-            let inverse = V::div(Lanes::ONES, size);
-            product = product.mul::<V>(size);
-            ratios[l] = block.a[l].sub::<V>(block.b[l]).mul::<V>(inverse);
-            // Where a factor is negative or too small.
-            short = V::max(short, size.sub::<V>(factor));
-            // A factor is off by a rounding of the larger of its sides, and so are products and ratios.
-            lost = top.fma::<V>(inverse, lost);
+    fn add_up<V: Simd>(block: &FactorBlock, rule: &[SharedNode], out: &mut NodeSums) {
+        let count = block.a.len();
+        let (ratios, firsts, seconds) =
+            (&mut out.ratios[..count], &mut out.firsts[..count], &mut out.seconds[..count]);
+        let (mut weights, mut max_lost, mut short) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
+        for node in rule {
+            let (mut product, mut lost) = (Lanes::ONES, Lanes::splat(count as f64));
+            for l in 0..count {
+                let top = V::max(V::abs(block.a[l]), V::abs(block.b[l]));
+                let divisor = V::max(top.mul::<V>(Lanes::splat(SMALLEST)), Lanes::splat(MIN_DIVISOR));
+                let factor = block.factor::<V>(l, node.t, node.s);
+                let size = V::max(V::abs(factor), divisor);
+                let inverse = V::div(Lanes::ONES, size);
+                product = product.mul::<V>(size);
+                ratios[l] = block.a[l].sub::<V>(block.b[l]).mul::<V>(inverse);
+                // Positive if a factor is negative or too small.
+                short = V::max(short, size.sub::<V>(factor));
+                // A factor has a rounding error relative to its larger side, which products and ratios
+                // inherit.
+                lost = top.fma::<V>(inverse, lost);
+            }
+            let weight = V::abs(block.weight).mul::<V>(product).mul::<V>(Lanes::splat(node.weights[0].abs()));
+            weights = weights.add::<V>(weight);
+            max_lost = V::max(max_lost, lost);
+            for l in 0..count {
+                let weighted = weight.mul::<V>(ratios[l]);
+                firsts[l] = firsts[l].add::<V>(weighted);
+                seconds[l] = weighted.fma::<V>(ratios[l], seconds[l]);
+            }
         }
-        let weight = V::abs(block.weight).mul::<V>(product).mul::<V>(Lanes::splat(node.weights[0].abs()));
-        weights = weights.add::<V>(weight);
-        max_lost = V::max(max_lost, lost);
-        for l in 0..count {
-            let weighted = weight.mul::<V>(ratios[l]);
-            firsts[l] = firsts[l].add::<V>(weighted);
-            seconds[l] = weighted.fma::<V>(ratios[l], seconds[l]);
-        }
+        out.weight = weights.map2(short, |weight, short| if short > 0.0 { 0.0 } else { weight });
+        let roundings = max_lost.add::<V>(Lanes::splat(rule.len() as f64));
+        out.relative_error = roundings.mul::<V>(Lanes::splat(8.0 * f64::EPSILON));
     }
-    out.weight = weights.map2(short, |weight, short| if short > 0.0 { 0.0 } else { weight });
-    let roundings = max_lost.add::<V>(Lanes::splat(rule.len() as f64));
-    out.relative_error = roundings.mul::<V>(Lanes::splat(8.0 * f64::EPSILON));
 }

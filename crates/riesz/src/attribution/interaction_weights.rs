@@ -1,32 +1,30 @@
-//! The density over t by which the interaction of a set is averaged, by the size of the set: points, and
+//! Density over t by which the interaction of a set is averaged, for each set size: point masses, and
 //! densities that are polynomials. All sizes share one quadrature rule.
 
 use std::sync::Arc;
 
 use super::rule::{InclusionMeasure, RuleChoice, RuleTable};
 
-/// A distribution of t on [0, 1], whose mass is 1 but whose density may change sign.
+/// A distribution of t on [0, 1] with mass 1, whose density may change sign.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum SizeWeighting {
-    /// One t alone.
+    /// A point mass at t.
     At(f64),
-    /// Every t alike.
+    /// The uniform distribution.
     Uniform,
-    /// The density `k (1 - t)^(k-1)`: of a random order of players, the t at which the first of k of them
-    /// joins.
+    /// The density `k (1 - t)^(k-1)` of the time t at which the first of k players joins in a random order.
     First(usize),
-    /// Sets of `size` players within a sum that is distributed to sets of `order` players, see
-    /// [`faithful_density`].
+    /// The density of sets of `size` players in the faithful Shapley index, see [`faithful_density`].
     Faithful {
-        /// The size.
+        /// Size of the set.
         size: usize,
-        /// The size of the largest.
+        /// Size of the largest sets of the index.
         order: usize,
     },
 }
 
 impl SizeWeighting {
-    /// The density at t, for `s = 1 - t`; none at a point.
+    /// The density at t, with `s = 1 - t`; `None` for a point mass.
     fn density(self, t: f64, s: f64) -> Option<f64> {
         match self {
             Self::At(_) => None,
@@ -50,8 +48,8 @@ impl SizeWeighting {
         match self {
             Self::At(_) | Self::Uniform => 1.0,
             Self::First(k) => k as f64,
-            // Between the points of a grid as fine as this a polynomial is no more than a twentieth of its
-            // largest value more than there (Markov's inequality).
+            // By Markov's inequality, a polynomial exceeds its largest value on a grid as fine as this by at
+            // most a twentieth of its largest value.
             Self::Faithful { size, order } => {
                 let steps = 20 * self.degree().pow(2);
                 let density_at = |k: usize| {
@@ -63,12 +61,12 @@ impl SizeWeighting {
     }
 }
 
-/// The density by which Tsai, Yeh and Ravikumar 2023 (theorem 19) average interactions of `size` players in
-/// the faithful Shapley index of this order. Their weight of m(S), with s = |S| > order, is `(-1)^(order -
-/// size) size/(order + size) C(order, size) C(s - 1, order) / C(s + order - 1, order + size)`, and it is 0
-/// for `size < s ≤ order`. It equals `∫ t^(s - size) ρ(t) dt` for the ρ that makes tρ orthogonal to all
-/// polynomials of a degree less than `order - size`: ρ is `t^(size-1) (1-t)^(size-1)` times Jacobi's
-/// polynomial of that degree for the density `t^size (1-t)^(size-1)`, scaled to mass 1.
+/// Density by which the faithful Shapley index of this order averages interactions of `size` players (Tsai,
+/// Yeh and Ravikumar 2023, theorem 19). The index weights m(S), with s = |S| > order, by `(-1)^(order - size)
+/// size/(order + size) C(order, size) C(s - 1, order) / C(s + order - 1, order + size)`, and by 0 for `size <
+/// s ≤ order`. This weight equals `∫ t^(s - size) ρ(t) dt` for the density ρ that makes tρ orthogonal to all
+/// polynomials of a degree less than `order - size`. Hence ρ is `t^(size-1) (1-t)^(size-1)` times the Jacobi
+/// polynomial of degree `order - size` for the density `t^size (1-t)^(size-1)`, scaled to mass 1.
 fn faithful_density(size: usize, order: usize, t: f64, s: f64) -> f64 {
     let (n, alpha, beta) = (order - size, size - 1, size);
     let terms = |term: &dyn Fn(usize) -> f64| -> f64 {
@@ -93,29 +91,29 @@ pub(crate) fn binomial(n: usize, k: usize) -> f64 {
     if k > n { 0.0 } else { (0..k).fold(1.0, |product, i| product * (n - i) as f64 / (i + 1) as f64) }
 }
 
-/// One node of a rule that several averages share.
+/// One node of a rule that several weightings share.
 #[derive(Debug, Clone)]
 pub(crate) struct SharedNode {
-    /// t and `1 - t`.
+    /// The node t, and `s = 1 - t`.
     pub(crate) t: f64,
     pub(crate) s: f64,
-    /// For each size of the set, from 1.
+    /// Weight for each set size, from 1.
     pub(crate) weights: Vec<f64>,
 }
 
-/// The averages of sets of each size.
+/// Weightings of interactions for each set size.
 #[derive(Debug, Clone)]
 pub(crate) struct SizeWeightings {
     sizes: Vec<SizeWeighting>,
-    /// For each size, a bound on |density|, including the effect of rounding t.
+    /// For each set size, a bound on |density|, including the effect of rounding t.
     pub(crate) heights: Vec<f64>,
 }
 
 impl SizeWeightings {
-    /// Weightings of the sets of 1, 2, … players.
+    /// Weightings of sets of 1, 2, … players.
     pub(crate) fn new(sizes: Vec<SizeWeighting>) -> Self {
-        // By Markov's inequality a density's slope is at most twice the square of its degree times its
-        // largest value.
+        // By Markov's inequality, the derivative of a density is at most twice the square of its degree times
+        // its largest value.
         let height = |a: &SizeWeighting| a.largest() * (1.0 + (a.degree() * a.degree()) as f64 / 12.0);
         let heights = sizes.iter().map(height).collect();
         Self { sizes, heights }
@@ -131,21 +129,21 @@ impl SizeWeightings {
         Self::new(self.sizes.last().copied().into_iter().collect())
     }
 
-    /// Whether each is one t alone.
+    /// Whether all weightings are point masses.
     pub(crate) fn is_point(&self) -> bool {
         self.sizes.iter().all(|average| matches!(average, SizeWeighting::At(_)))
     }
 
-    /// Rules by the number of Gauss nodes that a [uniform average](Measure::Lebesgue) takes, for `players`
-    /// factors with one left out.
+    /// Rules to choose from, by the number of Gauss nodes that a [uniform
+    /// weighting](InclusionMeasure::Lebesgue) requires, for `players` factors with one left out.
     pub(crate) fn choices(&self, players: usize) -> RuleTable {
         InclusionMeasure::Lebesgue.choices(players)
     }
 
-    /// The rule for blocks that `choice` serves under a uniform average. The other densities, whose absolute
-    /// values are bounded, reach the same accuracy relative to that bound with half as many additional nodes
-    /// as their degree (on an ellipse of parameter ρ a polynomial of degree q is at most `ρ^q` times its
-    /// largest value within).
+    /// The rule for blocks for which `choice` is accurate under a uniform weighting. The other densities are
+    /// bounded. They reach the same accuracy relative to their bound with additional nodes, half as many as
+    /// their degree. The reason is that on an ellipse of parameter ρ, a polynomial of degree q is at most
+    /// `ρ^q` times its largest value on [0, 1].
     pub(crate) fn rule(&self, choice: &RuleChoice) -> Vec<SharedNode> {
         let degree = self.sizes.iter().map(|average| average.degree()).max().unwrap_or(0);
         let order = self.order();
@@ -170,7 +168,7 @@ impl SizeWeightings {
     }
 }
 
-/// Rules that have been asked for, by the number of nodes.
+/// Rules that have been requested, by the number of nodes.
 pub(crate) struct RuleCache<'a> {
     averages: &'a SizeWeightings,
     kept: Vec<Option<Arc<[SharedNode]>>>,

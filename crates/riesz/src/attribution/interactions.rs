@@ -1,11 +1,11 @@
 //! Interactions of all sets of players up to a given size in product games.
 //!
-//! Of a product `w Π_l f_l(t)` with `f_l = (1-t) b_l + t a_l` the interaction of T is
-//! `I_T(t) = w Π_{j∈T} (a_j - b_j) Π_{l∉T} f_l`, or `W Π_{j∈T} r_j` with `W = w Π f_l` and
-//! `r_j = (a_j - b_j)/f_j`. So all pairs are a weighted Gram matrix of ratios, over lanes and nodes, and
-//! larger sets are such matrices for each choice of the players before the last two. An error of the computed
-//! f_j goes out of the product again, so that dividing costs no digits unless f_j is so small that ratios
-//! leave the range of doubles; such nodes are taken without dividing.
+//! For a product `w Π_l f_l(t)` with `f_l = (1-t) b_l + t a_l`, the interaction of the set T is `I_T(t) = w
+//! Π_{j∈T} (a_j - b_j) Π_{l∉T} f_l`. It equals `W Π_{j∈T} r_j` with `W = w Π f_l` and the ratios `r_j =
+//! (a_j - b_j)/f_j`. All pairs are therefore a weighted Gram matrix of ratios over lanes and nodes. Larger
+//! sets are such matrices for each choice of the players before the last two. An error of the computed f_j
+//! cancels in the product, so division loses no digits unless f_j is so small that ratios leave the range of
+//! doubles. Such nodes are computed without division.
 
 use std::ops::Range;
 
@@ -19,21 +19,21 @@ use super::set_products::{FactorRatios, SAMPLE_CAPACITY};
 use super::sets::Sets;
 use crate::simd::{Lanes, Plain};
 
-/// Factors relative to the larger of their two sides that can be divided by.
+/// Smallest factor, relative to the larger of its two sides, by which the engine divides.
 pub(super) const SMALLEST: f64 = 1e-6;
 
-/// The interactions of all sets in every row, for each output.
+/// Interactions of all sets in every row, for each output.
 pub(crate) struct Interactions<'a> {
     rules: RuleCache<'a>,
     sets: &'a Sets,
     outputs: usize,
     /// Rows × outputs × sets.
     pub(crate) indices: Vec<f64>,
-    /// For each row and output.
+    /// Error bounds for each row and output.
     pub(crate) errors: SetErrorBounds,
     ratios: FactorRatios,
     weighed: ScaledTerms,
-    /// Where the sets of the players of a power stand.
+    /// Index of each set of the players of a power.
     places: Vec<usize>,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Interactions<'a> {
         Self { rules, sets, outputs, indices, errors, ratios, weighed, places }
     }
 
-    /// Adds what has been gathered to the values of a row.
+    /// Adds the gathered samples to the values of a row.
     fn flush(&mut self, row: usize, owners: &[usize], active: &[u32], engine: &QuadratureEngine) {
         if self.ratios.is_empty() {
             return;
@@ -58,7 +58,7 @@ impl<'a> Interactions<'a> {
         self.drift(games);
     }
 
-    /// All sums were rounded.
+    /// Records one rounding of all sums of these games.
     fn drift(&mut self, games: Range<usize>) {
         let count = self.sets.len();
         for g in games {
@@ -66,7 +66,7 @@ impl<'a> Interactions<'a> {
         }
     }
 
-    /// Adds a node of a block, lane by lane in `weights`, without dividing.
+    /// Adds a node of a block without division.
     fn undivided(
         &mut self,
         row: usize,
@@ -95,8 +95,8 @@ impl<'a> Interactions<'a> {
     }
 }
 
-/// Hands over `weight Π_{j∈T} gap_j Π_{l∉T} factor_l` for every T that is `set` with players after its last,
-/// up to so many in all.
+/// Calls `add` with `weight Π_{j∈T} gap_j Π_{l∉T} factor_l` for every T that extends `set` by players after
+/// its last one, up to `order` players in total.
 fn descend(
     factor: &[Lanes],
     gap: &[Lanes],
@@ -107,7 +107,7 @@ fn descend(
 ) {
     let count = factor.len();
     let set_factor = |l: usize| if set.contains(&l) { Lanes::ONES } else { factor[l] };
-    // Products of those before and after.
+    // Products of the factors before and after.
     let mut after = vec![weight; count + 1];
     (0..count).rev().for_each(|l| after[l] = after[l + 1].mul::<Plain>(set_factor(l)));
     let mut before = Lanes::ONES;
@@ -126,7 +126,7 @@ fn descend(
 }
 
 impl TermAccumulator for Interactions<'_> {
-    /// Tiles of the same rows add up.
+    /// Tiles of the same rows are summed, so existing values are kept.
     fn begin_tile(&mut self, rows: &Range<usize>, _points: &Range<usize>) {
         let games = rows.len() * self.outputs;
         self.indices.resize(games * self.sets.len(), 0.0);
@@ -137,7 +137,7 @@ impl TermAccumulator for Interactions<'_> {
         let ProductTerms { row, players: owners, run, coef, .. } = *terms;
         let (games, order) = (row * self.outputs, self.sets.order());
         if owners.is_empty() {
-            // A constant has no interactions, but its rounding counts like any other term's.
+            // A constant has no interactions, but has a rounding error like any other term.
             for (o, size) in terms.constants().enumerate() {
                 self.errors.add_end_errors(games + o, f64::EPSILON * run.rounding.units * size);
             }

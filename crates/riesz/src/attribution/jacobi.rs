@@ -1,25 +1,26 @@
 //! Gauss–Jacobi rules, for averages over a Beta distribution on [0, 1].
 //!
-//! Nodes are the roots of orthogonal polynomials: eigenvalues of the Jacobi matrix (Golub and Welsch 1969),
-//! improved by Newton's method in double-double arithmetic. Nodes and weights are right to the last digit but
-//! one, however small a weight is. The crate gauss-quad 0.3.2 puts the middle node of odd rules at 0, with an
-//! error of up to 0.36.
+//! Nodes are the roots of orthogonal polynomials. They are computed as eigenvalues of the Jacobi matrix
+//! (Golub and Welsch 1969) and improved by Newton's method in double-double arithmetic. Nodes and weights are
+//! correct to the last digit but one, even for tiny weights. The crate gauss-quad 0.3.2 puts the middle node
+//! of odd rules at 0, with an error of up to 0.36.
 
 use twofloat::TwoFloat;
 
 use crate::linalg::{Matrix, symmetric_eigen};
 
-/// The recurrence `√B_{k+1} p_{k+1} = (x - A_k) p_k - √B_k p_{k-1}` of polynomials that are orthonormal on
-/// [-1, 1] under the density that is proportional to `(1 - x)^a (1 + x)^b`: `A_k` and `√B_{k+1}`.
+/// Coefficients `A_k` and `√B_{k+1}`, for k < `count`, of the recurrence `√B_{k+1} p_{k+1} = (x - A_k) p_k -
+/// √B_k p_{k-1}`. The polynomials p are orthonormal on [-1, 1] under the density proportional to `(1 - x)^a
+/// (1 + x)^b`.
 fn recurrence(count: usize, a: f64, b: f64) -> Vec<[TwoFloat; 2]> {
     let (unit, a, b) = (TwoFloat::from(1.0), TwoFloat::from(a), TwoFloat::from(b));
     let sum = a + b;
     let coefficients = |k: usize| {
         let k = TwoFloat::from(k as f64);
-        // 2k + a + b, and next k's.
+        // `2k + a + b` at this k and at the next.
         let (now, k1) = (k + k + sum, k + unit);
         let next = now + unit + unit;
-        // At k = 0 a factor of a + b would be divided by itself.
+        // At k = 0 the common factor a + b, which may be 0, is cancelled.
         let shift =
             if k == 0.0 { twofloat_div(b - a, next) } else { twofloat_div(b * b - a * a, now * next) };
         let scale = if k == 0.0 { unit } else { twofloat_div(k1 + sum, next - unit) };
@@ -28,8 +29,8 @@ fn recurrence(count: usize, a: f64, b: f64) -> Vec<[TwoFloat; 2]> {
     (0..count).map(coefficients).map(|(shift, square)| [shift, square.sqrt()]).collect()
 }
 
-/// The quotient `a / b` by long division. The division of twofloat 0.8.4 has half of the digits only (it
-/// takes `1 - b (1/b)` of rounded numbers).
+/// The quotient `a / b` by long division. The division of twofloat 0.8.4 is accurate to half of the digits
+/// only, since it computes `1 - b (1/b)` of rounded numbers.
 fn twofloat_div(a: TwoFloat, b: TwoFloat) -> TwoFloat {
     let first = a.hi() / b.hi();
     let remainder = a - b * first;
@@ -38,7 +39,7 @@ fn twofloat_div(a: TwoFloat, b: TwoFloat) -> TwoFloat {
     TwoFloat::new_add(first, second) + remainder.hi() / b.hi()
 }
 
-/// `p_m / p_m'` at x, and `Σ_{k<m} p_k²`.
+/// The Newton step `p_m / p_m'` at x, and `Σ_{k<m} p_k²`, where m is the length of `recurrence`.
 fn newton(recurrence: &[[TwoFloat; 2]], x: TwoFloat) -> (TwoFloat, TwoFloat) {
     let zero = TwoFloat::from(0.0);
     let ([mut before, mut slope_before], mut root_before) = ([zero; 2], zero);
@@ -53,8 +54,8 @@ fn newton(recurrence: &[[TwoFloat; 2]], x: TwoFloat) -> (TwoFloat, TwoFloat) {
     (twofloat_div(value, slope), squares)
 }
 
-/// The nodes t in [0, 1], `1 - t` and the weights, which sum to 1, of the rule with `m ≥ 1` nodes for the
-/// density that is proportional to `t^(first - 1) (1 - t)^(second - 1)`. Cost O(m³) once.
+/// The Gauss rule with `m ≥ 1` nodes for the density proportional to `t^(first - 1) (1 - t)^(second - 1)`:
+/// for each node its t in [0, 1], `1 - t` and its weight. The weights sum to 1. Cost O(m³).
 pub(super) fn gauss_jacobi(m: usize, first: f64, second: f64) -> Vec<[f64; 3]> {
     let recurrence = recurrence(m, second - 1.0, first - 1.0);
     let mut matrix = Matrix::zeros(m, m);
@@ -64,7 +65,7 @@ pub(super) fn gauss_jacobi(m: usize, first: f64, second: f64) -> Vec<[f64; 3]> {
             (matrix[(k, k + 1)], matrix[(k + 1, k)]) = (f64::from(*root), f64::from(*root));
         }
     }
-    // Of a tridiagonal matrix with positive neighbours of its diagonal, whose eigenvalues are finite and
+    // The matrix is tridiagonal with positive off-diagonal entries, so its eigenvalues are finite and
     // distinct.
     let guesses = symmetric_eigen(&matrix).map_or_else(|_| vec![f64::NAN; m], |(values, _)| values);
     let node = |guess: &f64| {
@@ -74,7 +75,7 @@ pub(super) fn gauss_jacobi(m: usize, first: f64, second: f64) -> Vec<[f64; 3]> {
             x -= if step.hi().is_finite() { step } else { TwoFloat::from(0.0) };
         }
         let (_, squares) = newton(&recurrence, x);
-        // Where squares are larger than any double the weight is smaller.
+        // If the sum of squares overflows, the weight is below the range of doubles.
         let weight = if squares.hi().is_finite() {
             f64::from(twofloat_div(TwoFloat::from(1.0), squares))
         } else {
@@ -92,8 +93,8 @@ mod tests {
 
     use super::*;
 
-    /// `∫ t^i (1 - t)^j dμ` is a quotient of Beta functions: of small powers to the last digits, of all that
-    /// a rule integrates exactly to those that logarithms of the gamma function have.
+    /// `∫ t^i (1 - t)^j dμ` equals a quotient of Beta functions: to the last digits for small powers, and to
+    /// the precision of `ln_gamma` for all powers that a rule integrates exactly.
     #[test]
     fn moments_are_those_of_the_distribution() {
         for (first, second) in [(1.0, 1.0), (4.0, 1.0), (1.0, 16.0), (0.5, 0.5), (2.5, 0.3), (40.0, 7.0)] {

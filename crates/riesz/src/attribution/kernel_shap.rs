@@ -1,6 +1,6 @@
-//! KernelSHAP: Shapley values of any model from its answers alone, by the values of coalitions (Lundberg and
-//! Lee 2017). The [`Game`](crate::Game) decides how absent features are filled in. All coalitions are valued
-//! while the budget lasts, otherwise a sample of them, the same for all rows.
+//! Kernel SHAP: Shapley values of any model from its predictions alone, by the values of coalitions (Lundberg
+//! and Lee 2017). The [`Game`](crate::Game) decides how absent features are filled in. All coalitions are
+//! evaluated if they are within the budget, otherwise a sample of them, which is the same for all rows.
 
 use std::sync::atomic::AtomicBool;
 
@@ -18,17 +18,17 @@ use crate::question::Question;
 use crate::random::{Random, SeedableRng, hash};
 use crate::table::{Column, Table};
 
-/// Asks `question` about `rows` of the function `f`, from rows of a table to rows of outputs, which is asked
-/// about at most `batch` rows at a time.
+/// Explains the function `f` at `rows`, as `question` requests. `f` maps a table of rows to a matrix of
+/// outputs (rows × outputs), and is called on at most `batch` rows at a time.
 ///
-/// Values are exact if all coalitions were valued and no absent feature was drawn: then what is bounded is
-/// rounding, where answers are taken as they are. Of the model, whose outputs are called `y` or `y1 … ym`,
-/// the provenance says nothing.
+/// Values are exact if all coalitions were evaluated and no absent feature was drawn at random. The bounds
+/// then cover rounding, and treat predictions as exact. Outputs are called `y` or `y1 … ym`, and the
+/// provenance contains nothing about the model.
 ///
 /// # Errors
-/// Those of `f`; what is wrong with the reference or the budget; [`Error::Parameter`] for a game that takes a
-/// kernel; [`Error::Overflow`] if `f` answers with numbers that are not finite, [`Error::Shape`] if not with
-/// one row of outputs for each row, and as many outputs each time.
+/// Errors of `f`, of the reference or of the budget. [`Error::Parameter`] for a game that requires a kernel.
+/// [`Error::Overflow`] if `f` returns numbers that are not finite. [`Error::Shape`] unless `f` returns one
+/// row of outputs per row, and the same number of outputs in each call.
 pub fn kernel_shap<E: From<Error>>(
     f: impl FnMut(&Table) -> Result<Matrix, E>,
     rows: &Table,
@@ -38,9 +38,9 @@ pub fn kernel_shap<E: From<Error>>(
     kernel_shap_from(f, rows, question, batch, &mut SampleState::default(), &AtomicBool::new(false))
 }
 
-/// Continues [`kernel_shap`] from the coalitions that an earlier call on the same rows valued, and stores
-/// them for a later call. The result is that of one call with the larger budget, except that `evaluations`
-/// counts this call alone.
+/// Continues [`kernel_shap`] from the coalitions that an earlier call on the same rows evaluated, and stores
+/// all coalitions for a later call. The result equals the result of a single call with the larger budget,
+/// except that `evaluations` counts this call alone.
 ///
 /// # Errors
 /// As [`kernel_shap`]; [`Error::Format`] for a sample of other rows or another function;
@@ -67,8 +67,7 @@ pub fn kernel_shap_from<E: From<Error>>(
     let row_list: Vec<Vec<f64>> = (0..rows.rows()).map(|i| rows.row(i)).collect();
     let predictions =
         if row_list.is_empty() { Matrix::zeros(0, m) } else { model.evaluate(row_list.clone())? };
-    // All answers enter: the base value is the mean of those at the reference rows, however small the others
-    // are.
+    // Predictions at the reference rows always enter the rounding bound, since the base value is their mean.
     let references: Vec<ValueRange> = (0..m).map(|o| ValueRange::over(at_reference.column(o))).collect();
     let largest = predictions.data().iter().enumerate();
     let largest = largest.map(|(k, v)| references[k % m].largest().max(v.abs())).collect();
@@ -100,7 +99,7 @@ pub fn kernel_shap_from<E: From<Error>>(
             let sampling = Sampling { evaluations: game.model.evaluations, seed: budget.seed };
             Exactness::Estimated { std_error, sampling: Some(sampling) }
         }
-        // The weights of all coalitions add up to 2 at most.
+        // The absolute weights of all coalitions sum to at most 2.
         None => Exactness::Exact {
             bound: (game.largest.iter().zip(&game.weighing))
                 .map(|(largest, weighing)| f64::EPSILON * terms as f64 * largest + 2.0 * weighing)
@@ -109,22 +108,16 @@ pub fn kernel_shap_from<E: From<Error>>(
     };
     Ok(Explanation {
         index: question.index,
-        players: groups.players().to_vec(),
-        subsets: None,
-        output_names: default_names(m),
         values,
         base_values: (0..n).flat_map(|_| base.iter().copied()).collect(),
         predictions: predictions.data().to_vec(),
-        data: rows.clone(),
-        row_numbers: (0..n).collect(),
         exactness,
-        uncertainty: None,
-        duels: None,
         provenance: question.provenance(Vec::new(), vec![CardEntry::new("coalitions valued", coalitions)]),
+        ..Explanation::of_rows(groups.players(), &default_names(m), rows.clone())
     })
 }
 
-/// A function, and how often it was asked.
+/// A function with a count of its evaluations.
 struct CountingFunction<'c, F> {
     f: F,
     columns: &'c [Column],
@@ -134,7 +127,7 @@ struct CountingFunction<'c, F> {
 }
 
 impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CountingFunction<'_, F> {
-    /// The model's answers at any number of rows.
+    /// Evaluates the function at any number of rows, in batches.
     fn evaluate(&mut self, rows: Vec<Vec<f64>>) -> Result<Matrix, E> {
         let mut answers = Vec::new();
         let n = rows.len();
@@ -158,11 +151,11 @@ struct FunctionGame<'a, F> {
     rows: Vec<PreparedRow>,
     base: &'a [f64],
     predictions: &'a Matrix,
-    /// For each output, the answers at the reference rows.
+    /// For each output, the range of predictions at the reference rows.
     references: Vec<ValueRange>,
-    /// For each row and output, the largest answer.
+    /// For each row and output, the largest absolute prediction.
     largest: Vec<f64>,
-    /// For each row and output, a bound on the effect of the error of an embedding's weights on a coalition's
+    /// For each row and output, a bound on the effect of errors of an embedding's weights on a coalition's
     /// value.
     weighing: Vec<f64>,
     seed: u64,
@@ -185,10 +178,12 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
         let (n, m) = (self.rows.len(), self.base.len());
         let mut values = Matrix::zeros(coalitions.len(), n * m);
         let mut variance = Matrix::zeros(coalitions.len(), n * m);
-        // Where absent features are drawn: the number of draws for each coalition, and the answers so far.
+        // If absent features are drawn at random: the number of draws per coalition, and the range of
+        // predictions so far.
         let mut draws = None;
         let mut answered: Vec<ValueRange> = (0..n).flat_map(|_| self.references.iter().copied()).collect();
-        // Rows for the model, with their coalition, explained row and weight.
+        // Rows to evaluate, and for each coalition and explained row the weights of these rows with their
+        // error bound.
         let (mut queued, mut meant) = (Vec::new(), Vec::new());
         for (c, coalition) in coalitions.iter().enumerate() {
             let conditioned = self.filling.for_coalition(coalition.present(), self.stop)?;
@@ -209,7 +204,8 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
                 for (c, i, weights, error) in meant.drain(..) {
                     for o in 0..m {
                         let coalition_answers = (0..weights.len()).map(|k| answers[(first + k, o)]);
-                        // Weights of an embedding need not sum to 1; around the mean it does not matter.
+                        // Weights of an embedding need not sum to 1, so they apply to deviations from the
+                        // mean.
                         let center = if self.filling.centred { self.base[o] } else { 0.0 };
                         let value = center
                             + coalition_answers
@@ -239,7 +235,7 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
         let noise = draws.map(|draws| {
             let ends =
                 [ValueRange::lowest, ValueRange::highest].map(|end| answered.iter().map(end).collect());
-            SamplingNoise { variance, draws, empty_and_grand_values: ends }
+            SamplingNoise { variance, draws, draw_range: ends }
         });
         Ok(CoalitionValues { values, noise })
     }

@@ -1,5 +1,6 @@
-//! Engines: they compute the values of a game.
+//! Engines that compute the values of a game.
 
+pub(crate) mod antithetic_orders;
 pub(crate) mod coalition_covariance;
 pub(crate) mod coalition_tables;
 mod cumulants;
@@ -34,23 +35,23 @@ pub(crate) mod top_pair_search;
 use crate::error::{Error, Result};
 use crate::linalg::Matrix;
 
-/// Checks a black-box model's answer for `rows` rows; `outputs` is the number of outputs of its earlier
-/// answers.
+/// Checks the shape of a black-box model's predictions for `rows` rows, and that they are finite; `outputs`
+/// is the number of outputs of earlier predictions.
 fn check_answer(out: &Matrix, rows: usize, outputs: Option<usize>) -> Result<()> {
     for (unit, expected, actual, why) in [
-        ("rows", rows, out.rows(), "one for each row that it was asked about"),
+        ("rows", rows, out.rows(), "one for each row that it received"),
         ("outputs", outputs.unwrap_or(out.cols()), out.cols(), "as many as in its first answer"),
     ] {
         if expected != actual {
-            let (subject, why) = ("the model's answer".into(), why.into());
-            return Err(Error::Shape { subject, unit, expected, actual, why });
+            let (subject, why) = ("the model's answer", why);
+            return Err(Error::shape(subject, unit, expected, actual, why));
         }
     }
     if !out.data().iter().all(|v| v.is_finite()) {
-        return Err(Error::Overflow {
-            subject: "a prediction between a row and a background row".into(),
-            remedy: "the model must answer with finite numbers for every mixture of the two",
-        });
+        return Err(Error::overflow(
+            "a prediction between a row and a background row",
+            "the model must predict finite numbers for every mixture of the two",
+        ));
     }
     Ok(())
 }

@@ -1,10 +1,11 @@
-//! Owen values of product games: players arrive in random order, but those of a union arrive one after
+//! Owen values of product games: players arrive in random order, and players of a union arrive one after
 //! another.
 //!
-//! So when player j of the union G comes, every other union H is there as a whole or not at all, and each of
-//! j's own union is there or not: of a product, with A and B the products of a union's factors, `φ_j = w ∫
-//! Π_{H≠G} ((1-t) B_H + t A_H) dt · (a_j - b_j) ∫ Π_{l∈G, l≠j} ((1-s) b_l + s a_l) ds`, and likewise within
-//! unions of unions. Source: Owen 1977; for levels, Winter 1989; the integrals by Owen 1972.
+//! When player j of the union G arrives, every other union H is present as a whole or absent, and each other
+//! player of G is present or absent. For a product with weight w, let A_H and B_H be the products of the
+//! present and of the absent factors of union H. Then `φ_j = w ∫ Π_{H≠G} ((1-t) B_H + t A_H) dt · (a_j - b_j)
+//! ∫ Π_{l∈G, l≠j} ((1-s) b_l + s a_l) ds`, and likewise within unions of unions. Sources: Owen 1977; for
+//! several levels, Winter 1989; the integrals by Owen 1972.
 
 use std::ops::Range;
 
@@ -23,7 +24,7 @@ pub(crate) struct OwenValues<'a> {
     outputs: usize,
     /// Rows × outputs × players.
     pub(crate) values: Vec<f64>,
-    /// Rows × outputs: a bound on the error of each value, and of their sum.
+    /// Rows × outputs: a bound on the error of each value and of their sum.
     pub(crate) error: Vec<f64>,
     /// The tree restricted to the factors of the last batch.
     active_tree: Option<CoalitionTree>,
@@ -46,7 +47,7 @@ impl<'a> OwenValues<'a> {
         }
     }
 
-    /// To the players that matter.
+    /// Restricts the tree to the active players.
     fn restrict_to_active(&mut self, active: &[usize]) {
         if self.active_players != active {
             self.active_tree = self.tree.restricted(&|player| active.iter().position(|p| *p == player));
@@ -54,8 +55,8 @@ impl<'a> OwenValues<'a> {
         }
     }
 
-    /// Adds the values of the active players, in a block of points with these coefficients, to those of a row
-    /// and output.
+    /// Adds the values of the active players, in a block of support points with these coefficients, to the
+    /// values of a row and output.
     fn add(&mut self, game: usize, active: &[usize], coef: Lanes, block_values: &[Lanes], error: Lanes) {
         let out = &mut self.values[game * self.players..][..self.players];
         let mut drift = 0.0_f64;
@@ -69,7 +70,7 @@ impl<'a> OwenValues<'a> {
 }
 
 impl TermAccumulator for OwenValues<'_> {
-    /// Tiles of the same rows add up.
+    /// Tiles of the same rows are summed, so existing values are kept.
     fn begin_tile(&mut self, rows: &Range<usize>, _points: &Range<usize>) {
         self.values.resize(rows.len() * self.outputs * self.players, 0.0);
         self.error.resize(rows.len() * self.outputs, 0.0);
@@ -79,7 +80,7 @@ impl TermAccumulator for OwenValues<'_> {
         let ProductTerms { row, players: owners, run, coef, .. } = *terms;
         let first = row * self.outputs;
         if owners.is_empty() {
-            // A constant adds nothing, and is rounded like any other term.
+            // A constant adds to no value, but has a rounding error like any other term.
             for (error, size) in self.error[first..].iter_mut().zip(terms.constants()) {
                 *error += f64::EPSILON * run.rounding.units * size;
             }
@@ -93,12 +94,12 @@ impl TermAccumulator for OwenValues<'_> {
         let (mut block, mut block_values) = (FactorBlock::default(), vec![Lanes::ZERO; active.len()]);
         for index in 0..run.weights.len() {
             let known = engine.block(&run, index, &choices, &mut block);
-            // Where nobody's factor matters the prediction and the base value are rounded all the same.
+            // Without active players, the prediction and the base value still have rounding errors.
             if let Some(tree) = &self.active_tree {
                 value(tree, block.weight, &block, &mut block_values);
             }
             for (o, coef) in coef.iter().enumerate() {
-                // Levels take up to three times the roundings of the engine.
+                // Nested unions take up to three times the roundings of the engine.
                 let error = known.error.mul::<Plain>(Lanes::splat(3.0));
                 self.add(first + o, &active, coef[index], &block_values, error);
             }
@@ -119,7 +120,7 @@ impl TermAccumulator for OwenValues<'_> {
     }
 }
 
-/// The products over a part of the tree with all its players present and all absent.
+/// Products over a part of the tree with all its players present and with all absent.
 fn part_products(tree: &CoalitionTree, block: &FactorBlock) -> [Lanes; 2] {
     match tree {
         CoalitionTree::Player(k) => [block.a[*k], block.b[*k]],
@@ -132,7 +133,7 @@ fn part_products(tree: &CoalitionTree, block: &FactorBlock) -> [Lanes; 2] {
     }
 }
 
-/// The values of the players of a part, where the other players contribute the factor `weight`.
+/// Values of the players of a part, where `weight` is the factor of all players outside it.
 fn value(tree: &CoalitionTree, weight: Lanes, block: &FactorBlock, out: &mut [Lanes]) {
     let members = match tree {
         CoalitionTree::Player(k) => {

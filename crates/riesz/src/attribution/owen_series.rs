@@ -1,14 +1,14 @@
 //! Owen values of products of power series, the form of games of [powers](super::polynomial_games). They are
-//! computed level by level, as [those of products of numbers](super::owen). All series of present and absent
-//! players begin with 1, so that at each level t appears to the power of p - 1 at most, and ⌈p/2⌉ nodes are
-//! exact there too.
+//! computed level by level, like [Owen values of products of numbers](super::owen). All series of present and
+//! absent players begin with 1. At each level t therefore has a power of at most p - 1, and ⌈p/2⌉ nodes are
+//! exact.
 
 use super::power_series::multiply;
 use super::rule::InclusionMeasure;
 use crate::coalition_structure::CoalitionTree;
 use crate::simd::{Lanes, Plain};
 
-/// Series of `size` coefficients.
+/// Series of all players, with `size` coefficients each.
 pub(super) struct OwenSeries<'a> {
     size: usize,
     /// The series of present and of absent players, one player after another.
@@ -21,8 +21,8 @@ impl<'a> OwenSeries<'a> {
         Self { size, present, absent }
     }
 
-    /// Adds the values of all players of a part of the tree; the series `outside` is the product of all other
-    /// players.
+    /// Adds the values of all players of a part of the tree; `outside` is the product of the series of all
+    /// other players.
     pub(super) fn add(&self, tree: &CoalitionTree, outside: &[Lanes], out: &mut [Lanes]) {
         let size = self.size;
         let members = match tree {
@@ -66,7 +66,7 @@ impl<'a> OwenSeries<'a> {
         }
     }
 
-    /// The products of a part of the tree with all its players present and all absent.
+    /// Products of the series of a part of the tree with all its players present and with all absent.
     fn part_products(&self, tree: &CoalitionTree) -> [Vec<Lanes>; 2] {
         match tree {
             CoalitionTree::Player(k) => {

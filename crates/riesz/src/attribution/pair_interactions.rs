@@ -1,4 +1,4 @@
-//! Interactions of a chosen subset of the pairs of players, for games with too many pairs to value all.
+//! Interactions of a chosen subset of the pairs of players, for games with too many pairs to evaluate all.
 
 use std::ops::Range;
 
@@ -11,19 +11,19 @@ use super::quadrature::QuadratureEngine;
 use super::set_products::{COLUMNS, FactorRatios, ROWS, SAMPLE_CAPACITY, STRIDE, tile};
 use crate::simd::{Isa, Lanes, Plain, Simd, dispatch};
 
-/// A subset of one player's pairs: the columns, and the position of their sums.
+/// Pairs of one player: its columns, and the position of their sums.
 #[derive(Clone, Debug)]
 pub(crate) struct PairRow {
     pub(crate) columns: ColumnSet,
     pub(crate) start: usize,
 }
 
-/// Ranks, ascending.
+/// Ranks of players, ascending.
 #[derive(Clone, Debug)]
 pub(crate) enum ColumnSet {
-    /// All of these.
+    /// All ranks in this range.
     Range(Range<usize>),
-    /// Some.
+    /// The listed ranks.
     Listed(Vec<usize>),
 }
 
@@ -44,7 +44,7 @@ impl ColumnSet {
         range.chain(list.iter().copied())
     }
 
-    /// From the first to the last.
+    /// The range from the first to the last column.
     fn range(&self) -> Range<usize> {
         match self {
             Self::Range(range) => range.clone(),
@@ -52,7 +52,7 @@ impl ColumnSet {
         }
     }
 
-    /// Where a column stands among them.
+    /// Position of a column in the set.
     fn place(&self, column: usize) -> Option<usize> {
         match self {
             Self::Range(range) => range.contains(&column).then(|| column - range.start),
@@ -61,7 +61,7 @@ impl ColumnSet {
     }
 }
 
-/// Some pairs of ranked players: of rows from the first on, one after the other, some columns beyond.
+/// Pairs of ranked players: consecutive rows from `first` on, each with some columns of higher ranks.
 #[derive(Debug, Default)]
 pub(crate) struct PairRows {
     /// The first row.
@@ -75,23 +75,23 @@ impl PairRows {
         self.steps.last().map_or(0, |step| step.start + step.columns.len())
     }
 
-    /// The next row has these columns.
+    /// Appends the next row, with these columns.
     pub(crate) fn push(&mut self, columns: ColumnSet) {
         let start = self.len();
         self.steps.push(PairRow { columns, start });
     }
 }
 
-/// The samples that are summed.
+/// Samples to sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Samples {
-    /// All nodes: interactions.
+    /// All nodes, which gives the interactions.
     Nodes,
-    /// Means over nodes: what is close to interactions, see [strengths](super::strengths).
+    /// Means over nodes, which approximate the interactions, see [bounds](super::interaction_bounds).
     Means,
 }
 
-/// The interactions of some pairs, in a game of one row.
+/// Interactions of some pairs in a game of one row.
 pub(crate) struct PairInteractions<'a> {
     rules: RuleCache<'a>,
     samples: Samples,
@@ -99,24 +99,25 @@ pub(crate) struct PairInteractions<'a> {
     /// For each player, its rank.
     ranks: &'a [usize],
     stairs: &'a PairRows,
-    /// In the order of the pairs.
+    /// Interactions, in the order of the pairs.
     pub(crate) values: Vec<f64>,
     /// The number of roundings of the sums.
     pub(crate) rounded: usize,
     ratios: FactorRatios,
     weighed: ScaledTerms,
     nodes: NodeSums,
-    /// Ranks and places of the active factors that matter, ascending, and how many are active: what has been
-    /// gathered is theirs.
+    /// Ranks and positions of the active factors that belong to a pair, in order, and the number of active
+    /// factors. The gathered samples belong to these factors.
     ranked: Vec<(usize, usize)>,
     active: usize,
     rows: Vec<Lanes>,
-    /// Known from the first terms on.
+    /// Set by the first terms.
     isa: Option<Isa>,
 }
 
 impl<'a> PairInteractions<'a> {
-    /// See [`InteractionBounds::new`].
+    /// An accumulator for the pairs in `stairs`, with interactions that are averaged like the first set size
+    /// of `averages`.
     pub(crate) fn new(
         (averages, samples): (&'a SizeWeightings, Samples),
         ranks: &'a [usize],
@@ -146,7 +147,7 @@ impl<'a> PairInteractions<'a> {
         }
     }
 
-    /// The pairs take in what has been gathered.
+    /// Adds the gathered samples to the values of all pairs.
     fn flush(&mut self) {
         if let Some(isa) = self.isa.filter(|_| !self.ratios.is_empty()) {
             let Self { ratios, ranked, stairs, rows, values, .. } = self;
@@ -165,7 +166,7 @@ impl<'a> PairInteractions<'a> {
         }
     }
 
-    /// Adds a node of a block without dividing.
+    /// Adds a node of a block without division.
     fn add_node_directly(&mut self, block: &FactorBlock, node: &SharedNode) {
         let Self { ranked, stairs, values, .. } = self;
         let count = block.a.len();
@@ -189,7 +190,7 @@ impl<'a> PairInteractions<'a> {
     }
 }
 
-/// The entries whose ranks are in `from..to`.
+/// The entries whose ranks are in `ranks`.
 fn between(ranked: &[(usize, usize)], ranks: Range<usize>) -> &[(usize, usize)] {
     let first_at = |rank: usize| ranked.partition_point(|(entry_rank, _)| *entry_rank < rank);
     let start = first_at(ranks.start);
@@ -252,54 +253,48 @@ impl TermAccumulator for PairInteractions<'_> {
 
 dispatch! {
     /// Adds the gathered samples to the values of all pairs.
-    fn add(
-        ratios: &FactorRatios, ranked: &[(usize, usize)], stairs: &PairRows, rows: &mut Vec<Lanes>,
-        values: &mut [f64]
-    ) = add_body::<V>
-}
-
-#[inline(always)]
-fn add_body<V: Simd>(
-    ratios: &FactorRatios,
-    ranked: &[(usize, usize)],
-    stairs: &PairRows,
-    rows: &mut Vec<Lanes>,
-    values: &mut [f64],
-) {
-    let weights = ratios.weights(1);
-    let len = weights.len();
-    rows.resize(ROWS * STRIDE, Lanes::ZERO);
-    for tall in rows_of(ranked, stairs).chunks(ROWS) {
-        let step = |i: usize| &stairs.steps[tall[i].0 - stairs.first];
-        for (i, (_, factor)) in tall.iter().enumerate() {
-            let out = rows[i * STRIDE..][..len].iter_mut();
-            for ((out, w), r) in out.zip(weights).zip(ratios.factor_ratios(*factor)) {
-                *out = w.mul::<V>(*r);
+    fn add<V: Simd>(
+        ratios: &FactorRatios,
+        ranked: &[(usize, usize)],
+        stairs: &PairRows,
+        rows: &mut Vec<Lanes>,
+        values: &mut [f64],
+    ) {
+        let weights = ratios.weights(1);
+        let len = weights.len();
+        rows.resize(ROWS * STRIDE, Lanes::ZERO);
+        for tall in rows_of(ranked, stairs).chunks(ROWS) {
+            let step = |i: usize| &stairs.steps[tall[i].0 - stairs.first];
+            for (i, (_, factor)) in tall.iter().enumerate() {
+                let out = rows[i * STRIDE..][..len].iter_mut();
+                for ((out, w), r) in out.zip(weights).zip(ratios.factor_ratios(*factor)) {
+                    *out = w.mul::<V>(*r);
+                }
             }
-        }
-        if matches!(step(0).columns, ColumnSet::Listed(_)) {
-            (0..tall.len())
-                .for_each(|i| listed::<V>(ratios, ranked, step(i), &rows[i * STRIDE..][..len], values));
-            continue;
-        }
-        let taken = (0..tall.len()).map(|i| step(i).columns.range()).filter(|range| !range.is_empty());
-        let (from, to) =
-            taken.fold((usize::MAX, 0), |(from, to), range| (from.min(range.start), to.max(range.end)));
-        // Rows and columns beyond the last are repeated.
-        let row = |i: usize| &rows[i.min(tall.len() - 1) * STRIDE..][..len];
-        for wide in between(ranked, from..to).chunks(COLUMNS) {
-            let column_ratios = |j: usize| ratios.factor_ratios(wide[j.min(wide.len() - 1)].1);
-            let sums = tile::<V>(
-                &[row(0), row(1), row(2), row(3)],
-                &[column_ratios(0), column_ratios(1), column_ratios(2), column_ratios(3)],
-                0,
-                len,
-            );
-            for (i, row_sums) in sums.iter().enumerate().take(tall.len()) {
-                let step = step(i);
-                for ((column, _), sum) in wide.iter().zip(row_sums) {
-                    if let Some(position) = step.columns.place(*column) {
-                        values[step.start + position] += sum.sum();
+            if matches!(step(0).columns, ColumnSet::Listed(_)) {
+                (0..tall.len())
+                    .for_each(|i| listed::<V>(ratios, ranked, step(i), &rows[i * STRIDE..][..len], values));
+                continue;
+            }
+            let taken = (0..tall.len()).map(|i| step(i).columns.range()).filter(|range| !range.is_empty());
+            let (from, to) =
+                taken.fold((usize::MAX, 0), |(from, to), range| (from.min(range.start), to.max(range.end)));
+            // Rows and columns beyond the last are repeated.
+            let row = |i: usize| &rows[i.min(tall.len() - 1) * STRIDE..][..len];
+            for wide in between(ranked, from..to).chunks(COLUMNS) {
+                let column_ratios = |j: usize| ratios.factor_ratios(wide[j.min(wide.len() - 1)].1);
+                let sums = tile::<V>(
+                    &[row(0), row(1), row(2), row(3)],
+                    &[column_ratios(0), column_ratios(1), column_ratios(2), column_ratios(3)],
+                    0,
+                    len,
+                );
+                for (i, row_sums) in sums.iter().enumerate().take(tall.len()) {
+                    let step = step(i);
+                    for ((column, _), sum) in wide.iter().zip(row_sums) {
+                        if let Some(position) = step.columns.place(*column) {
+                            values[step.start + position] += sum.sum();
+                        }
                     }
                 }
             }
@@ -307,7 +302,7 @@ fn add_body<V: Simd>(
     }
 }
 
-/// The listed columns of one row.
+/// Adds the gathered samples to the listed columns of one row.
 #[inline(always)]
 fn listed<V: Simd>(
     ratios: &FactorRatios,

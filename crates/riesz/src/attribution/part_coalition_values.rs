@@ -1,29 +1,29 @@
-//! Values of all coalitions where independent parts of a row are averaged separately: products over the parts
-//! of present players' factors and the mean over absent players. Eight coalitions share one [`Lanes`], by the
-//! bits of the present players: those of the first three players give the lane, those of the others the
-//! block.
+//! Values of all coalitions where independent parts of a row are averaged separately. A value is a product
+//! over the parts, of the present players' factors times the mean over absent players. Eight coalitions share
+//! one [`Lanes`]: the bits of the first three players give the lane, and the bits of the other players give
+//! the block.
 
 use super::coalition_tables::{LaneRange, add_absent_means, padded, products};
 use crate::kernel_model::parts::SparseTerm;
 use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 
-/// Players within a block.
+/// Number of players whose subsets form a block.
 const BLOCK_PLAYERS: usize = 3;
 
-/// Lanes of a run of rows whose means are made together.
+/// Number of [`Lanes`] of rows whose means are computed together.
 const RUN_LANES: usize = 4;
 
-/// Blocks of all coalitions of so many players.
+/// Number of blocks of all coalitions of `players` players.
 pub(crate) fn blocks(players: usize) -> usize {
     1 << players.saturating_sub(BLOCK_PLAYERS)
 }
 
-/// The products of the factors of each coalition's players, for each of some rows.
+/// Products of the factors of each coalition's players, for each row.
 #[derive(Default)]
 pub(crate) struct PresentProducts {
-    /// For each row, the products of the first players.
+    /// For each row, the products over subsets of the first three players.
     low: Vec<Lanes>,
-    /// Blocks × rows: the products of the other players.
+    /// Products over subsets of the other players, blocks × rows.
     high: Vec<f64>,
 }
 
@@ -60,65 +60,54 @@ impl PresentProducts {
 }
 
 dispatch! {
-    /// Adds to each row's number in `out`, for the coalitions of a block, the scaled product of its present
-    /// players' factors and the mean of the others'.
-    pub(crate) fn add_block(
-        present: &PresentProducts, block: usize, means: &[Lanes], scale: f64, out: &mut [Lanes]
-    ) = add_block_body::<V>
-}
-
-#[inline(always)]
-fn add_block_body<V: Simd>(
-    present: &PresentProducts,
-    block: usize,
-    means: &[Lanes],
-    scale: f64,
-    out: &mut [Lanes],
-) {
-    let rows = out.len();
-    let high = &present.high[block * rows..(block + 1) * rows];
-    for (((out, low), high), mean) in out.iter_mut().zip(&present.low).zip(high).zip(means) {
-        *out = low.mul::<V>(*mean).fma::<V>(Lanes::splat(scale * high), *out);
-    }
-}
-
-dispatch! {
-    /// The sum over tuples of coefficients times the products of their rows' numbers on each side.
-    pub(crate) fn sum_over_tuples(
-        tuples: &SparseTerm, coef: &[f64], sides: &[&[Lanes]]
-    ) -> Lanes = sum_tuples_body::<V>
-}
-
-#[inline(always)]
-fn sum_tuples_body<V: Simd>(tuples: &SparseTerm, coef: &[f64], sides: &[&[Lanes]]) -> Lanes {
-    let width = sides.len();
-    let mut sum = Lanes::ZERO;
-    for (first, run) in tuples.runs() {
-        let mut run_sum = Lanes::ZERO;
-        match width {
-            1 => run_sum = Lanes::splat(coef[run.start]),
-            2 => {
-                let second = &tuples.rows[2 * run.start..2 * run.end];
-                for (row, c) in second.chunks_exact(2).zip(&coef[run]) {
-                    run_sum = sides[1][row[1] as usize].fma::<V>(Lanes::splat(*c), run_sum);
-                }
-            }
-            _ => {
-                for tuple in run {
-                    let remaining = (1..width).map(|s| sides[s][tuples.row(tuple, s)]);
-                    run_sum = remaining
-                        .fold(Lanes::splat(coef[tuple]), |product, side| product.mul::<V>(side))
-                        .add::<V>(run_sum);
-                }
-            }
+    /// Adds to each row's entry of `out`, for the coalitions of a block, `scale` times the product of the
+    /// present players' factors and the mean over absent players.
+    pub(crate) fn add_block<V: Simd>(
+        present: &PresentProducts,
+        block: usize,
+        means: &[Lanes],
+        scale: f64,
+        out: &mut [Lanes],
+    ) {
+        let rows = out.len();
+        let high = &present.high[block * rows..(block + 1) * rows];
+        for (((out, low), high), mean) in out.iter_mut().zip(&present.low).zip(high).zip(means) {
+            *out = low.mul::<V>(*mean).fma::<V>(Lanes::splat(scale * high), *out);
         }
-        sum = sides[0][first].fma::<V>(run_sum, sum);
     }
-    sum
+
+    /// Sum over tuples of the coefficient times the product of the numbers that each side has for the tuple's
+    /// rows.
+    pub(crate) fn sum_over_tuples<V: Simd>(tuples: &SparseTerm, coef: &[f64], sides: &[&[Lanes]]) -> Lanes {
+        let width = sides.len();
+        let mut sum = Lanes::ZERO;
+        for (first, run) in tuples.runs() {
+            let mut run_sum = Lanes::ZERO;
+            match width {
+                1 => run_sum = Lanes::splat(coef[run.start]),
+                2 => {
+                    let second = &tuples.rows[2 * run.start..2 * run.end];
+                    for (row, c) in second.chunks_exact(2).zip(&coef[run]) {
+                        run_sum = sides[1][row[1] as usize].fma::<V>(Lanes::splat(*c), run_sum);
+                    }
+                }
+                _ => {
+                    for tuple in run {
+                        let remaining = (1..width).map(|s| sides[s][tuples.row(tuple, s)]);
+                        run_sum = remaining
+                            .fold(Lanes::splat(coef[tuple]), |product, side| product.mul::<V>(side))
+                            .add::<V>(run_sum);
+                    }
+                }
+            }
+            sum = sides[0][first].fma::<V>(run_sum, sum);
+        }
+        sum
+    }
 }
 
-/// Means of the products of absent players' factors over reference rows, of which `factors` gives those,
-/// players × rows: blocks × rows.
+/// Means over reference rows of the products of absent players' factors, blocks × rows. `factors` writes the
+/// factors of one reference row, players × rows.
 pub(crate) fn means(
     isa: Isa,
     (players, rows): (usize, usize),
@@ -156,7 +145,7 @@ pub(crate) fn means(
     })
 }
 
-/// Numbers of all coalitions and rows as blocks × rows; `fill` writes those of one coalition.
+/// Arranges numbers of all coalitions and rows as blocks × rows; `fill` writes the numbers of one coalition.
 pub(crate) fn in_blocks(players: usize, rows: usize, fill: impl Fn(usize, &mut [f64])) -> Vec<Lanes> {
     let (mut out, mut row_values) = (vec![Lanes::ZERO; blocks(players) * rows], vec![0.0; rows]);
     for coalition in 0..1_usize << players {

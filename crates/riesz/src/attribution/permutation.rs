@@ -1,17 +1,19 @@
 //! Permutation estimates for any model: marginal contributions along random orders of the players, each order
-//! together with its reverse, for models that have no product form and for black-box functions.
+//! together with its reverse. They serve models without a product form and black-box functions.
 //!
-//! Every background row gets the same number of orders, so the values add up to prediction minus base value
-//! without sampling error, and a standard error follows from how much the orders of one background row
-//! differ. It is made for values ± 1.96 of them to hold the truth about 95 times in 100 or more
-//! (`std_error.rs`): as if three more orders had been drawn that are off as far as any two orders of one
-//! background row were apart, for any player. Few orders in all say too little even so: they are at least 16,
-//! of background rows of equal weight together ([`permutations_per_row`]). Where all coalitions take little
-//! more, they are valued instead, and values are exact.
+//! Every background row gets the same number of orders, so the values sum to the prediction minus the base
+//! value without sampling error. Standard errors follow from the variance between the orders of one
+//! background row. The value ± 1.96 standard errors covers the truth in about 95 % of samples or more
+//! (`std_error.rs`). For this, the variance includes three additional orders. They deviate by the largest
+//! observed difference of a player's contributions between two orders of one background row. Few orders
+//! contain too little information even so. There are therefore at least 16 in total for background rows of
+//! equal weight ([`permutations_per_row`]). If all coalitions cost little more, they are evaluated instead,
+//! and values are exact.
 //!
-//! Source: Castro, Gómez and Tejada 2009 (random orders); Mitchell, Cooper, Frank and Holmes 2022 (an order
+//! Sources: Castro, Gómez and Tejada 2009 (random orders); Mitchell, Cooper, Frank and Holmes 2022 (an order
 //! and its reverse).
 
+use super::antithetic_orders::{ContributionSums, antithetic_orders, for_each_mixture, mean_contributions};
 use super::kernel_shap::kernel_shap;
 use super::sampled_shapley::Budget;
 use super::std_error::{ValueRange, Variance};
@@ -21,21 +23,21 @@ use crate::game::{Game, ReferenceRows};
 use crate::kernel_model::default_names;
 use crate::linalg::Matrix;
 use crate::question::{Question, ValueEstimator};
-use crate::random::{Random, SeedableRng, SliceRandom, hash};
+use crate::random::{Random, SeedableRng, hash};
 use crate::table::{Column, Players, Table};
 
-/// Rows that the model is asked about at once.
+/// Number of rows per call of the model.
 const BATCH: usize = 8192;
 
-/// The fewest orders in all, weighed as the background rows are.
+/// Smallest total number of orders, where background rows with weights w count as `1 / Σ w²` rows.
 const MIN_ORDERS: f64 = 16.0;
 
-/// The number of orders for each background row, for rows with these columns; `None` if values are exact,
-/// because all coalitions take no more than 5/4 of the evaluations of the orders. More orders than requested
-/// are taken if they are fewer than 16 in total, counted as `1 / Σ w²` for background rows with weights `w`.
+/// Number of orders per background row, for rows with these columns. `None` if values are exact, because all
+/// coalitions take at most 5/4 of the evaluations of the orders. More orders than requested are used if there
+/// are fewer than 16 in total, where background rows with weights `w` count as `1 / Σ w²` rows.
 ///
 /// # Errors
-/// [`Error::Parameter`] for another game or estimator, and for fewer than two orders; what is wrong with the
+/// [`Error::Parameter`] for another game or estimator, and for fewer than two orders; errors of the
 /// background.
 pub fn permutations_per_row(question: &Question, columns: &[Column]) -> Result<Option<usize>> {
     let reference = ReferenceRows::new(&question.game.function_background()?, columns)?;
@@ -57,7 +59,7 @@ fn orders_for_rows(
         let allowed = "at least 2, or there is no standard error";
         return Err(Error::parameter("permutations", per_reference, allowed));
     }
-    // Equal weights do not add up to 1 to the last bit.
+    // Equal weights may not sum to 1 exactly, so a small excess is not rounded up.
     let orders =
         per_reference.max((MIN_ORDERS * inverse_effective_size(reference) * (1.0 - 1e-9)).ceil() as usize);
     let players = question.players_of(columns).players().len();
@@ -65,29 +67,27 @@ fn orders_for_rows(
         .then_some(orders))
 }
 
-/// `Σ w²`: one over the number of background rows, if all count alike.
+/// `Σ w²` over the background rows' weights w: the inverse of their number if all weights are equal.
 fn inverse_effective_size(reference: &ReferenceRows) -> f64 {
     reference.weights.iter().map(|w| w * w).sum()
 }
 
-/// Coalitions that are neither empty nor whole.
+/// Number of coalitions other than the empty and the grand one.
 fn all_coalitions(players: usize) -> f64 {
     (2.0_f64.powi(players.min(1000) as i32) - 2.0).max(0.0)
 }
 
-/// The estimate of the values of one row, outputs × players, from orders of its players.
+/// Estimate of the values of one row, outputs × players, from orders of its players.
 struct RowEstimate {
     players: usize,
-    /// Over the orders of one background row: the sums of contributions and of their squares, and their range.
-    sum: Vec<f64>,
-    square: Vec<f64>,
-    ranges: Vec<ValueRange>,
+    /// Sums over the orders of one background row.
+    sums: Vec<ContributionSums>,
     values: Vec<f64>,
     variances: Vec<Variance>,
-    /// For each output, the range of answers.
+    /// For each output, the range of predictions.
     answered: Vec<ValueRange>,
-    /// For each output, over background rows by their weight: the largest difference of two contributions of a
-    /// player, and the largest contribution.
+    /// For each output, two maxima over background rows, times their relative weights: of the difference
+    /// between two contributions of a player, and of the absolute contributions.
     largest: Vec<[f64; 2]>,
 }
 
@@ -96,9 +96,7 @@ impl RowEstimate {
         let (outputs, entries) = (answered.len(), answered.len() * players);
         Self {
             players,
-            sum: vec![0.0; entries],
-            square: vec![0.0; entries],
-            ranges: vec![ValueRange::EMPTY; entries],
+            sums: vec![ContributionSums::EMPTY; entries],
             values: vec![0.0; entries],
             variances: vec![Variance::default(); entries],
             answered,
@@ -106,48 +104,29 @@ impl RowEstimate {
         }
     }
 
-    /// Adds the contributions along an order and along its reverse. `answer(pass, o, k)` is output o where the
-    /// first k players of the pass are present.
-    fn add_order(&mut self, order: &[usize], answer: impl Fn(usize, usize, usize) -> f64) {
-        let p = self.players;
-        let mut contributions = vec![0.0; self.sum.len()];
-        for pass in 0..2 {
-            for (o, range) in self.answered.iter_mut().enumerate() {
-                let mut before = answer(pass, o, 0);
-                for k in 0..p {
-                    let after = answer(pass, o, k + 1);
-                    *range = range.with(after);
-                    let player = if pass == 0 { order[k] } else { order[p - 1 - k] };
-                    contributions[o * p + player] += 0.5 * (after - before);
-                    before = after;
-                }
-            }
-        }
-        for (k, v) in contributions.iter().enumerate() {
-            self.sum[k] += v;
-            self.square[k] += v * v;
-            self.ranges[k] = self.ranges[k].with(*v);
-        }
+    /// Adds the contributions along an order and its reverse; for `output` see [`mean_contributions`].
+    fn add_order(&mut self, orders: &[Vec<usize>; 2], output: impl Fn(usize, usize, usize) -> f64) {
+        let contributions = mean_contributions(orders, 2, &mut self.answered, output);
+        self.sums.iter_mut().zip(contributions).for_each(|(sums, v)| sums.add(v));
     }
 
-    /// Adds the mean over the `orders` of a background row of this weight, and begins with the next one.
+    /// Adds the mean over the `orders` of a background row of this weight, and resets the sums for the next
+    /// one.
     fn end_background_row(&mut self, weight: f64, orders: f64, relative_weight: f64) {
-        for k in 0..self.sum.len() {
-            let mean = self.sum[k] / orders;
+        for (k, sums) in self.sums.iter().enumerate() {
+            let mean = sums.sum / orders;
             self.values[k] += weight * mean;
-            let variance = (self.square[k] - orders * mean * mean).max(0.0) / (orders - 1.0);
+            let variance = (sums.square - orders * mean * mean).max(0.0) / (orders - 1.0);
             self.variances[k].add(weight * weight * variance / orders, orders - 1.0);
-            let sizes = [self.ranges[k].width(), self.ranges[k].largest()];
+            let sizes = [sums.range.width(), sums.range.largest()];
             for (largest, size) in self.largest[k / self.players].iter_mut().zip(sizes) {
                 *largest = largest.max(relative_weight * size);
             }
         }
-        self.sum.fill(0.0);
-        self.square.fill(0.0);
-        self.ranges.fill(ValueRange::EMPTY);
+        self.sums.fill(ContributionSums::EMPTY);
     }
 
-    /// The values and their standard errors; `share` is the weight of an order in a value.
+    /// The values and their standard errors; `share` is the weight of one order in a value.
     fn finish(self, share: f64) -> (Vec<f64>, Vec<f64>) {
         let std_error = |(k, mut variance): (usize, Variance)| {
             let o = k / self.players;
@@ -158,19 +137,18 @@ impl RowEstimate {
     }
 }
 
-/// Estimates the interventional game of the function `f`, from rows of a table to rows of outputs, at `rows`;
-/// `first_row` is the number of the first of them, for the seed. Calls `f` on thousands of rows at a time.
-/// Base values, the mean prediction over the background, are not estimated. Of the model, whose outputs are
-/// called `y` or `y1 … ym`, the provenance says nothing.
+/// Estimates values of the interventional game of the function `f` at `rows`. `f` maps a table of rows to a
+/// matrix of outputs (rows × outputs), and is called on thousands of rows at a time. `first_row` is the
+/// number of the first row, for the seed. Base values, the mean predictions over the background, are not
+/// estimated. Outputs are called `y` or `y1 … ym`, and the provenance contains nothing about the model.
 ///
-/// Row i has orders of its own, which do not depend on the other rows. Evaluations a row: about
-/// `2 · orders · background rows · players`, see
-/// [`permutations_per_row`].
+/// Row i has its own orders, which do not depend on the other rows. The number of evaluations per row is
+/// about `2 · orders · background rows · players`, see [`permutations_per_row`].
 ///
 /// # Errors
-/// Those of `f` and of [`permutations_per_row`];
-/// [`Error::Overflow`] if `f` answers with numbers that are not finite, [`Error::Shape`] if not with one row
-/// of outputs for each row it was asked about, and as many outputs each time.
+/// Errors of `f` and of [`permutations_per_row`]. [`Error::Overflow`] if `f` returns numbers that are not
+/// finite. [`Error::Shape`] unless `f` returns one row of outputs per row, and the same number of outputs in
+/// each call.
 pub fn estimate<E: From<Error>>(
     mut f: impl FnMut(&Table) -> Result<Matrix, E>,
     rows: &Table,
@@ -196,73 +174,31 @@ pub fn estimate<E: From<Error>>(
     let at_background = ask(&reference.table(columns)?)?;
     let predictions = if rows.rows() == 0 { Matrix::zeros(0, at_background.cols()) } else { ask(rows)? };
     let (m, players) = (at_background.cols(), groups.players());
-    let p = players.len();
     let base: Vec<f64> = (0..m)
         .map(|o| reference.weights.iter().enumerate().map(|(b, w)| w * at_background[(b, o)]).sum())
         .collect();
     let (mut all_values, mut std_error) = (Vec::new(), Vec::new());
-    // Between the background row and the row itself an order passes p - 1 mixtures.
-    let between = p.saturating_sub(1);
-    let units_at_once = (BATCH / (2 * between).max(1)).max(1);
-    let total = reference.rows.len() * orders;
-    // What one order more or less counts.
-    let share = inverse_effective_size(&reference) / orders as f64;
-    let heaviest = reference.weights.iter().copied().fold(0.0, f64::max);
+    let sampler = OrderSampler { rows, groups, reference: &reference, orders, at_background, predictions };
     for i in 0..rows.rows() {
-        let x = rows.row(i);
-        let row = (first_row + i) as u64;
-        let mut random = Random::seed_from_u64(hash([seed, row]));
-        let answered =
-            (0..m).map(|o| ValueRange::over(at_background.column(o)).with(predictions[(i, o)])).collect();
-        let mut estimate = RowEstimate::new(answered, p);
-        for start in (0..total).step_by(units_at_once) {
-            let units: Vec<(usize, Vec<usize>)> = (start..total.min(start + units_at_once))
-                .map(|unit| {
-                    let mut order: Vec<usize> = (0..p).collect();
-                    order.shuffle(&mut random);
-                    (unit / orders, order)
-                })
-                .collect();
-            let answers = match between {
-                0 => Matrix::zeros(0, m),
-                _ => ask(&rows_along_order(rows, &x, &reference, groups, &units)?)?,
-            };
-            for (u, (b, order)) in units.iter().enumerate() {
-                let starts = [2 * u * between, (2 * u + 1) * between];
-                estimate.add_order(order, |pass, o, k| match k {
-                    0 => at_background[(*b, o)],
-                    k if k == p => predictions[(i, o)],
-                    k => answers[(starts[pass] + k - 1, o)],
-                });
-                if (start + u + 1) % orders == 0 {
-                    let weight = reference.weights[*b];
-                    estimate.end_background_row(weight, orders as f64, weight / heaviest);
-                }
-            }
-        }
-        let (values, errors) = estimate.finish(share);
+        let random = Random::seed_from_u64(hash([seed, (first_row + i) as u64]));
+        let (values, errors) = sampler.estimate_row(i, random, &mut ask)?;
         all_values.extend(values);
         std_error.extend(errors);
     }
     let n = rows.rows();
     Ok(Explanation {
         index: question.index,
-        players: players.to_vec(),
-        subsets: None,
-        output_names: default_names(m),
         values: all_values,
         base_values: (0..n).flat_map(|_| base.iter().copied()).collect(),
-        predictions: predictions.data().to_vec(),
-        data: rows.clone(),
+        predictions: sampler.predictions.data().to_vec(),
         row_numbers: (first_row..first_row + n).collect(),
         exactness: Exactness::Estimated { std_error, sampling: Some(Sampling { evaluations, seed }) },
-        uncertainty: None,
-        duels: None,
         provenance: question.provenance(Vec::new(), Vec::new()),
+        ..Explanation::of_rows(players, &default_names(m), rows.clone())
     })
 }
 
-/// The values from all coalitions.
+/// Computes the exact values from all coalitions.
 fn enumerate<E: From<Error>>(
     f: impl FnMut(&Table) -> Result<Matrix, E>,
     rows: &Table,
@@ -276,30 +212,89 @@ fn enumerate<E: From<Error>>(
     Ok(explanation)
 }
 
-/// The mixtures that orders and their reverses pass on the way from their background row to `x`.
-fn rows_along_order(
-    rows: &Table,
-    x: &[f64],
-    reference: &ReferenceRows,
-    groups: &Players,
-    units: &[(usize, Vec<usize>)],
-) -> Result<Table> {
-    let (d, p) = (rows.width(), groups.players().len());
-    let between = p - 1;
-    let n = units.len() * 2 * between;
-    let mut values = vec![0.0; n * d];
-    let mut mixture = vec![0.0; d];
-    let mut first = 0;
-    for (b, order) in units {
-        for reverse in [false, true] {
-            mixture.copy_from_slice(&reference.rows[*b]);
-            for k in 0..between {
-                let player = if reverse { order[p - 1 - k] } else { order[k] };
-                groups.players()[player].columns.iter().for_each(|&j| mixture[j] = x[j]);
-                mixture.iter().enumerate().for_each(|(j, v)| values[j * n + first] = *v);
-                first += 1;
+/// The rows that are explained, the background and the outputs at both.
+struct OrderSampler<'a> {
+    rows: &'a Table,
+    groups: &'a Players,
+    reference: &'a ReferenceRows,
+    /// Number of orders per background row.
+    orders: usize,
+    /// Background rows × outputs.
+    at_background: Matrix,
+    /// Rows × outputs.
+    predictions: Matrix,
+}
+
+/// An order of the players with its reverse, and the background row from which both start.
+struct SampledOrder {
+    background_row: usize,
+    orders: [Vec<usize>; 2],
+}
+
+impl OrderSampler<'_> {
+    /// Returns the values of row i and their standard errors, outputs × players.
+    fn estimate_row<E: From<Error>>(
+        &self,
+        i: usize,
+        mut random: Random,
+        mut ask: impl FnMut(&Table) -> Result<Matrix, E>,
+    ) -> Result<(Vec<f64>, Vec<f64>), E> {
+        let Self { reference, orders, at_background, predictions, .. } = self;
+        let (m, p, x) = (predictions.cols(), self.groups.players().len(), self.rows.row(i));
+        // Between the background row and the row itself an order passes p - 1 mixtures.
+        let between = p.saturating_sub(1);
+        let orders_at_once = (BATCH / (2 * between).max(1)).max(1);
+        let total = reference.rows.len() * orders;
+        let heaviest = reference.weights.iter().copied().fold(0.0, f64::max);
+        let answered =
+            (0..m).map(|o| ValueRange::over(at_background.column(o)).with(predictions[(i, o)])).collect();
+        let mut estimate = RowEstimate::new(answered, p);
+        for start in (0..total).step_by(orders_at_once) {
+            let draw = |number: usize| SampledOrder {
+                background_row: number / orders,
+                orders: antithetic_orders(&mut random, p),
+            };
+            let drawn: Vec<_> = (start..total.min(start + orders_at_once)).map(draw).collect();
+            let answers = match between {
+                0 => Matrix::zeros(0, m),
+                _ => ask(&self.mixtures(&x, &drawn)?)?,
+            };
+            for (u, SampledOrder { background_row: b, orders: pair }) in drawn.iter().enumerate() {
+                estimate.add_order(pair, |pass, o, k| match k {
+                    0 => at_background[(*b, o)],
+                    k if k == p => predictions[(i, o)],
+                    k => answers[((2 * u + pass) * between + k - 1, o)],
+                });
+                if (start + u + 1) % orders == 0 {
+                    let weight = reference.weights[*b];
+                    estimate.end_background_row(weight, *orders as f64, weight / heaviest);
+                }
             }
         }
+        // The weight of one order in a value.
+        Ok(estimate.finish(inverse_effective_size(reference) / *orders as f64))
     }
-    Table::from_column_major(rows.columns().to_vec(), n, values)
+
+    /// Returns the mixtures of `x` and a background row along each order and along its reverse.
+    fn mixtures(&self, x: &[f64], drawn: &[SampledOrder]) -> Result<Table> {
+        let players = self.groups.players();
+        let n = drawn.len() * 2 * (players.len() - 1);
+        let (mut values, mut row) = (vec![0.0; n * self.rows.width()], 0);
+        for SampledOrder { background_row, orders } in drawn {
+            for order in orders {
+                let absent = &self.reference.rows[*background_row];
+                for_each_mixture(
+                    order,
+                    |k| &players[k].columns,
+                    x,
+                    absent,
+                    |mixture| {
+                        mixture.iter().enumerate().for_each(|(j, v)| values[j * n + row] = *v);
+                        row += 1;
+                    },
+                );
+            }
+        }
+        Table::from_column_major(self.rows.columns().to_vec(), n, values)
+    }
 }

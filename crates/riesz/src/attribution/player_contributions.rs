@@ -1,26 +1,26 @@
-//! The coalitions of which one player's Shapley value is a weighted sum: all of them, or a sample.
+//! Coalitions of which one player's Shapley value is a weighted sum: all of them, or a sample.
 //!
-//! The value is the mean of the player's contribution to a set S of the others, drawn with `p(S) = 1/(d
-//! C(d-1, |S|))`: every size is equally likely, and so is every set of a size. A sample takes each size's
-//! share of the sets, without replacement and each with its complement, so that it is unbiased and grows into
-//! the whole. The empty and the grand coalition, whose values are known, are not among the coalitions; they
-//! have weights `-1/d` and `1/d`.
+//! Among d players, the value of a player is the mean of its contributions to random sets S of the other
+//! players, drawn with the probability `p(S) = 1/(d C(d-1, |S|))`. Every size is equally likely, and so is
+//! every set of a size. A sample draws each size's share of the sets without replacement, each set with its
+//! complement. It is therefore unbiased, and a growing sample ends with all sets. The empty and the grand
+//! coalition, whose values are known, are not included; they have the weights `-1/d` and `1/d`.
 
 use super::sampled_shapley::{Budget, Coalition, SizeStratum, definition_weight};
 use crate::error::{Error, Result};
 
-/// Players up to which all coalitions are taken, whatever the budget.
+/// Largest number of players for which all coalitions are used, for any budget.
 const MOST_PLAYERS: usize = 16;
 
-/// Whether all coalitions are taken.
+/// Whether all coalitions are used.
 pub(crate) fn uses_all_coalitions(players: usize, budget: &Budget) -> bool {
     players <= MOST_PLAYERS || players < 60 && (1_usize << players) - 2 <= budget.coalitions
 }
 
-/// The coalitions, with their weights in the value of `player`.
+/// Coalitions with their weights in the value of `player`.
 ///
 /// # Errors
-/// [`Error::Parameter`] for a budget that does not hold a pair of each size.
+/// [`Error::Parameter`] for a budget that is too small for a pair of each size.
 pub(crate) fn weighted_coalitions(
     players: usize,
     player: usize,
@@ -37,7 +37,8 @@ pub(crate) fn weighted_coalitions(
     let remaining = players - 1;
     let strata: Vec<SizeStratum> =
         (1..=remaining / 2).map(|size| SizeStratum::new(size, remaining, budget.seed)).collect();
-    // The player alone and everybody else, then four coalitions for each pair: with and without the player.
+    // The player alone and all other players, then four coalitions for each pair: with and without the
+    // player.
     let smallest = 2 + 4 * strata.len();
     if budget.coalitions < smallest {
         let allowed = format!("a value among {players} players takes at least {smallest}");
@@ -46,12 +47,12 @@ pub(crate) fn weighted_coalitions(
     let share = 1.0 / players as f64;
     let only = |on: bool| Coalition::new((0..players).map(|j| (j == player) == on).collect());
     let mut coalitions = vec![(only(true), share), (only(false), -share)];
-    // Pairs of half the others are of one size, all other pairs of two.
+    // A pair of complementary halves covers one size, every other pair covers two.
     let sizes = |stratum: &SizeStratum| if 2 * stratum.size == remaining { 1.0 } else { 2.0 };
     let mut left = (budget.coalitions - 2) / 4;
     let mut mass: f64 = strata.iter().map(sizes).sum();
     let numbers = strata.iter().enumerate().map(|(t, stratum)| {
-        // Every size that is still to come keeps a pair.
+        // Every remaining size keeps a pair.
         let free = left - (strata.len() - t);
         let number = (1 + (free as f64 * sizes(stratum) / mass) as usize).min(stratum.count);
         left -= number;
@@ -88,7 +89,7 @@ mod tests {
         let (players, player) = (17, 5);
         let exact = weighted_coalitions(players, player, &budget(1 << 17, 0)).unwrap();
         assert_eq!(exact.len(), (1 << 17) - 2);
-        // With almost all coalitions, those of sizes that are taken whole weigh what they do in the value.
+        // With almost all coalitions, sizes that are taken completely have the weights of the exact value.
         let nearly_all: HashMap<Coalition, f64> =
             weighted_coalitions(players, player, &budget(131_000, 1)).unwrap().into_iter().collect();
         for (coalition, weight) in &exact {
@@ -106,7 +107,8 @@ mod tests {
             );
             let with_player = |on: bool| sampled.iter().filter(move |(s, _)| s.present()[player] == on);
             assert!(with_player(true).all(|(_, w)| *w > 0.0) && with_player(false).all(|(_, w)| *w < 0.0));
-            // Together with nobody and everybody, additions of the player and of nobody else count 1.
+            // With the empty and the grand coalition, the weights with the player sum to 1, and those with
+            // any other player to 0.
             let total: f64 = 1.0 / 17.0 + with_player(true).map(|(_, w)| w).sum::<f64>();
             assert!((total - 1.0).abs() < 1e-12);
             for other in (0..players).filter(|j| *j != player) {

@@ -1,12 +1,13 @@
-//! Games of powers, `v(S) = Σ_i w_i (c + Σ_{j∈S} u_ij + Σ_{j∉S} v_ij)^p`: they are no product games, and
-//! their values are exact too.
+//! Games of powers, `v(S) = Σ_i w_i (c + Σ_{j∈S} u_ij + Σ_{j∉S} v_ij)^p`. Term i has the weight w_i and, for
+//! each player j, the summands u_ij (present) and v_ij (absent). These are not product games, but their
+//! values are exact, too.
 //!
-//! Products of all players but one are [series](super::power_series) with p + 1 coefficients; small powers
-//! have [shared coefficients](super::cumulants), which cost less; Owen values are computed [level by
+//! The product of all players but one is a [power series](super::power_series) with p + 1 coefficients. Small
+//! powers have [shared coefficients](super::cumulants), which cost less. Owen values are computed [level by
 //! level](super::owen_series).
 //!
-//! Errors are relative to `M = (|c| + Σ_j max(|u_j|, |v_j|))^p`, which bounds the value of every coalition,
-//! with absolute values of the terms of u and v in their sums.
+//! Errors are relative to `M = (|c| + Σ_j max(|u_j|, |v_j|))^p`, which bounds the absolute value of every
+//! coalition. The sums u and v enter with the absolute values of their terms.
 
 use super::cumulants::{COEFFICIENT_BOUNDS, MAX_SHARED_POWER, values_by_shared_coefficients};
 use super::interaction_weights::{SizeWeightings, binomial};
@@ -17,49 +18,50 @@ use crate::coalition_structure::CoalitionTree;
 use crate::game::TERMS;
 use crate::simd::{Isa, LANES, Lanes, Plain, Simd, dispatch};
 
-/// The loss below the smallest normal number, relative to `(1 + M^{1/p})^p`.
+/// Bound on the loss to underflow, relative to `(1 + M^{1/p})^p`.
 const FLOOR: f64 = 1e-300;
 
 /// The sums of absent players.
 #[derive(Clone, Copy)]
 pub(crate) enum AbsentSums<'a> {
-    /// Rows, by their distances from the centre, one after the other, and their weights.
+    /// Reference rows, one after the other, by their differences from the centre; and their weights.
     Rows { centred: &'a [f64], weights: &'a [f64] },
-    /// Everyone's own mean: block by block and player by player the coefficients of the series of `E e^{vz}`;
-    /// column by column the p-th root of the p-th absolute moment of distances from the centre; and how many
-    /// roundings a mean takes.
+    /// Separate means for each player. `series` holds, by block and player, the coefficients of the series of
+    /// `E e^{vz}`. `norms` holds, by column, the p-th root of the p-th absolute moment of differences from
+    /// the centre. `roundings` is the number of roundings of a mean.
     Means { series: &'a [Lanes], norms: &'a [f64], roundings: usize },
 }
 
-/// One row's sums at some points.
+/// Sums of one row at several support points.
 #[derive(Clone, Copy)]
 pub(crate) struct RowSums<'a> {
-    /// Multiplies the powers.
+    /// Factor of the powers.
     pub(crate) scale: f64,
     pub(crate) degree: usize,
     pub(crate) constant: f64,
-    /// Column by column, player by player, what multiplies distances from the centre: one number a point.
+    /// Coefficients of the differences from the centre, columns × points, with the columns in the order of
+    /// players.
     pub(crate) slopes: &'a [f64],
     /// Number of points, which fill whole lanes.
     pub(crate) len: usize,
-    /// Where each player's columns end.
+    /// End of each player's columns.
     pub(crate) ends: &'a [usize],
-    /// Present distances from the centre.
+    /// Differences of the present row from the centre.
     pub(crate) present: &'a [f64],
     pub(crate) absent: AbsentSums<'a>,
-    /// Units of rounding (ε/2) that sums bring along, and what else is rounded once for all values together,
-    /// relative to M.
+    /// Error of the sums in units of ε/2, plus that of all numbers that are rounded once for all values
+    /// together, relative to M.
     pub(crate) units: f64,
-    /// Units of the sums that a value ends up in.
+    /// Error in units of the sums to which a value is added.
     pub(crate) sums: f64,
 }
 
 impl RowSums<'_> {
-    /// A bound on the error of the values, and of their sum, relative to M.
+    /// Bound on the error of the values, and of their sum, relative to M.
     fn error_bound(&self, nodes: usize, shared: bool) -> f64 {
         let (p, players) = (self.degree as f64, self.ends.len() as f64);
-        // Of a polynomial of degree p - 1 that is 2 at most, nodes that are off by half an ulp make 2 (p -
-        // 1)² ulps (Markov).
+        // The integrand is a polynomial of degree p - 1 with values of at most 2, relative to M. By Markov's
+        // inequality, errors of half an ulp in the nodes change it by at most 2 (p - 1)² ulps.
         let outside = self.units + 4.0 * p * p;
         let (roundings, coefficient_bound) = match self.absent {
             AbsentSums::Rows { .. } if shared => {
@@ -78,7 +80,7 @@ impl RowSums<'_> {
         1.01 * 0.5 * f64::EPSILON * (outside + coefficient_bound * inner_roundings)
     }
 
-    /// Whether coefficients are shared.
+    /// Whether all players share coefficients.
     fn shared(&self) -> bool {
         matches!(self.absent, AbsentSums::Rows { .. }) && self.degree <= MAX_SHARED_POWER
     }
@@ -105,7 +107,7 @@ impl RowSums<'_> {
         }
     }
 
-    /// M between the present row and such distances.
+    /// M for the present row and another row, given by its absolute or signed differences from the centre.
     #[inline(always)]
     fn magnitude<V: Simd>(&self, other: &[f64], block: usize) -> Lanes {
         let mut size = Lanes::splat(self.constant.abs());
@@ -134,24 +136,25 @@ pub(crate) enum PowerRequest<'a> {
     Values,
     /// Averages of interactions of sets.
     Sets(&'a SizeWeightings),
-    /// Owen values, of players by their places.
+    /// Owen values; the tree names players by their positions.
     Unions(&'a CoalitionTree),
 }
 
-/// The values that are requested of a block.
+/// The values that are requested for a block.
 #[derive(Clone, Copy)]
 enum BlockRequest<'a> {
-    /// Sets of so many players: see [`Chain::values`].
+    /// Interactions of sets of players, see [`SeriesChain::player_values`].
     Sets { nodes: &'a [Node], largest: usize },
-    /// See [`Levels`].
+    /// Owen values, see [`OwenSeries`].
     Unions(&'a CoalitionTree),
 }
 
 /// The values at the eight points of a block.
 pub(crate) struct PowerResult<'a> {
-    /// For each player.
+    /// Values of the players.
     pub(crate) values: &'a [Lanes],
-    /// Larger sets of players, by size and in [order](super::sets::Sets), if they were asked for.
+    /// Interactions of larger sets of players, by size and in [order](super::sets::Sets), if they were
+    /// requested.
     pub(crate) larger: &'a [Lanes],
     /// A bound on the error of each value, and of their sum.
     pub(crate) error: Lanes,
@@ -159,20 +162,20 @@ pub(crate) struct PowerResult<'a> {
     pub(crate) magnitude: Lanes,
 }
 
-/// Finds the values of games of powers.
+/// Engine that computes the values of games of powers.
 pub(crate) struct PowerEngine {
     isa: Isa,
     measure: InclusionMeasure,
     memory: PowerScratch,
     values: Vec<Lanes>,
     larger: Vec<Lanes>,
-    /// The last that averages had, which are the same in all runs.
+    /// The last rule of the size weightings, which are the same in all runs.
     rule: Option<Rule>,
 }
 
-/// Nodes by the size of sets.
+/// Quadrature nodes for each set size.
 struct Rule {
-    /// The number of nodes of a uniform average, and the number that all sizes share.
+    /// The number of nodes of a uniform weighting, and the number of nodes that all sizes share.
     count: usize,
     nodes: usize,
     by_size: Vec<Vec<Node>>,
@@ -192,11 +195,11 @@ impl Rule {
 struct PowerScratch {
     present: Vec<Lanes>,
     absent: Vec<Lanes>,
-    /// Their series.
+    /// Series of the sums.
     a: Vec<Lanes>,
     b: Vec<Lanes>,
     chain: SeriesChain,
-    /// Sums over a batch of reference rows, and over all: players, then pairs.
+    /// Sums over a batch of reference rows, and over all reference rows: players, then pairs.
     batch_sums: Vec<Lanes>,
     total_sums: Vec<Lanes>,
     magnitude: Lanes,
@@ -211,7 +214,7 @@ impl PowerEngine {
         Self { isa, measure, memory, values: Vec::new(), larger: Vec::new(), rule: None }
     }
 
-    /// The values of a block.
+    /// Computes the requested values of a block.
     pub(crate) fn run(
         &mut self,
         sums: &RowSums<'_>,
@@ -219,7 +222,7 @@ impl PowerEngine {
         request: PowerRequest<'_>,
     ) -> PowerResult<'_> {
         let players = sums.ends.len();
-        // The integrand is a polynomial of degree `players - 1` too.
+        // The degree of the integrand is also at most `players - 1`.
         let count = sums.degree.min(players).div_ceil(2);
         let (isa, mut values, mut larger) =
             (self.isa, std::mem::take(&mut self.values), std::mem::take(&mut self.larger));
@@ -230,7 +233,7 @@ impl PowerEngine {
                 larger.clear();
                 for size in 1..=averages.order().min(players) {
                     if size > sums.degree {
-                        // More than p players do nothing together.
+                        // Sets of more than p players have no interaction.
                         larger.resize(larger.len() + binomial(players, size) as usize, Lanes::ZERO);
                         continue;
                     }
@@ -255,9 +258,9 @@ impl PowerEngine {
             PowerRequest::Unions(tree) => {
                 compute_block(isa, sums, block, BlockRequest::Unions(tree), &mut self.memory);
                 values.clone_from(&self.memory.total_sums);
-                // A value is made of both products of each part of the tree, of which there are less than
-                // twice as many as players, and at each level of two more a member: up to three times as many
-                // products of series.
+                // A value takes two products for each part of the tree; there are less than twice as many
+                // parts as players. It takes two more products per member at each level: in total up to three
+                // times as many products of series.
                 3.0 * sums.error_bound(count, false)
             }
         };
@@ -267,154 +270,119 @@ impl PowerEngine {
         PowerResult { values: &self.values, larger: &self.larger, error, magnitude }
     }
 
-    /// The worth of nobody in a block.
+    /// Value of the empty coalition in a block.
     pub(crate) fn empty_coalition_value(&mut self, sums: &RowSums<'_>, block: usize) -> Lanes {
         empty(self.isa, sums, block, &mut self.memory)
     }
 }
 
 dispatch! {
-    /// The worth of nobody in a block.
-    fn empty(
-        sums: &RowSums<'_>, block: usize, memory: &mut PowerScratch
-    ) -> Lanes = empty_coalition_value::<V>
-}
-
-#[inline(always)]
-fn empty_coalition_value<V: Simd>(sums: &RowSums<'_>, block: usize, memory: &mut PowerScratch) -> Lanes {
-    let p = sums.degree;
-    let empty_value = match sums.absent {
-        AbsentSums::Rows { centred, weights } => {
-            let mut total = Lanes::ZERO;
-            let mut rows = centred.chunks_exact(sums.present.len());
-            for weights in weights.chunks(TERMS) {
-                let mut batch_total = Lanes::ZERO;
-                for (weight, row) in weights.iter().zip(&mut rows) {
-                    sums.players::<V>(row, block, &mut memory.absent);
-                    let start = Lanes::splat(sums.constant);
-                    let sum = memory.absent.iter().fold(start, |sum, v| sum.add::<V>(*v));
-                    batch_total = power::<V>(sum, p).fma::<V>(Lanes::splat(*weight), batch_total);
+    /// Value of the empty coalition in a block.
+    fn empty<V: Simd>(sums: &RowSums<'_>, block: usize, memory: &mut PowerScratch) -> Lanes {
+        let p = sums.degree;
+        let empty_value = match sums.absent {
+            AbsentSums::Rows { centred, weights } => {
+                let mut total = Lanes::ZERO;
+                let mut rows = centred.chunks_exact(sums.present.len());
+                for weights in weights.chunks(TERMS) {
+                    let mut batch_total = Lanes::ZERO;
+                    for (weight, row) in weights.iter().zip(&mut rows) {
+                        sums.players::<V>(row, block, &mut memory.absent);
+                        let start = Lanes::splat(sums.constant);
+                        let sum = memory.absent.iter().fold(start, |sum, v| sum.add::<V>(*v));
+                        batch_total = power::<V>(sum, p).fma::<V>(Lanes::splat(*weight), batch_total);
+                    }
+                    total = total.add::<V>(batch_total);
                 }
-                total = total.add::<V>(batch_total);
+                total
             }
-            total
-        }
-        AbsentSums::Means { series, .. } => {
-            let block_len = sums.ends.len() * (p + 1);
-            let absent = &series[block * block_len..][..block_len];
-            memory.chain.last_coefficient::<V>(&exponential(sums.constant, p), absent).mul::<V>(factorial(p))
-        }
-    };
-    empty_value.mul::<V>(Lanes::splat(sums.scale))
-}
-
-dispatch! {
-    /// All values of a block, into `memory`.
-    fn compute_block(
-        sums: &RowSums<'_>, block: usize, part: BlockRequest<'_>, memory: &mut PowerScratch
-    ) = compute_block_body::<V>
-}
-
-#[inline(always)]
-fn compute_block_body<V: Simd>(
-    sums: &RowSums<'_>,
-    block: usize,
-    part: BlockRequest<'_>,
-    memory: &mut PowerScratch,
-) {
-    let (p, players) = (sums.degree, sums.ends.len());
-    let (nodes, largest, tree) = match part {
-        BlockRequest::Sets { nodes, largest } => (nodes, largest, None),
-        BlockRequest::Unions(tree) => (&[][..], 1, Some(tree)),
-    };
-    let (pairs, shares) = (largest == 2, largest <= 2 && tree.is_none() && sums.shared());
-    let sets = match largest {
-        1 => players,
-        2 => players + players * (players - 1) / 2,
-        _ => binomial(players, largest) as usize,
-    };
-    let mut present = std::mem::take(&mut memory.present);
-    sums.players::<V>(sums.present, block, &mut present);
-    memory.total_sums.clear();
-    memory.total_sums.resize(sets, Lanes::ZERO);
-    memory.batch_sums.clear();
-    memory.batch_sums.resize(sets, Lanes::ZERO);
-    memory.magnitude = Lanes::ZERO;
-    if !shares {
-        expand::<V>(&present, p, &mut memory.a);
+            AbsentSums::Means { series, .. } => {
+                let block_len = sums.ends.len() * (p + 1);
+                let absent = &series[block * block_len..][..block_len];
+                let exponential = exponential(sums.constant, p);
+                memory.chain.last_coefficient::<V>(&exponential, absent).mul::<V>(factorial(p))
+            }
+        };
+        empty_value.mul::<V>(Lanes::splat(sums.scale))
     }
-    match sums.absent {
-        AbsentSums::Rows { centred, weights } => {
-            let mut rows = centred.chunks_exact(sums.present.len());
-            for weights in weights.chunks(TERMS) {
-                for (weight, row) in weights.iter().zip(&mut rows) {
-                    sums.players::<V>(row, block, &mut memory.absent);
-                    let magnitude = sums.magnitude::<V>(row, block);
-                    memory.magnitude = magnitude.fma::<V>(Lanes::splat(*weight), memory.magnitude);
-                    let (weight, absent) = (weight * sums.scale, std::mem::take(&mut memory.absent));
-                    let game = (sums.constant, &present[..], &absent[..]);
-                    match if shares { p } else { 0 } {
-                        1 => values_by_shared_coefficients::<V, 1>(
-                            game,
-                            weight,
-                            nodes,
-                            pairs,
-                            &mut memory.batch_sums,
-                        ),
-                        2 => values_by_shared_coefficients::<V, 2>(
-                            game,
-                            weight,
-                            nodes,
-                            pairs,
-                            &mut memory.batch_sums,
-                        ),
-                        3 => values_by_shared_coefficients::<V, 3>(
-                            game,
-                            weight,
-                            nodes,
-                            pairs,
-                            &mut memory.batch_sums,
-                        ),
-                        4 => values_by_shared_coefficients::<V, 4>(
-                            game,
-                            weight,
-                            nodes,
-                            pairs,
-                            &mut memory.batch_sums,
-                        ),
-                        _ => {
-                            expand::<V>(&absent, p, &mut memory.b);
-                            let weight = Lanes::splat(weight).mul::<V>(factorial(p));
-                            let PowerScratch { a, b, chain, batch_sums: some, .. } = &mut *memory;
-                            let start = exponential(sums.constant, p);
-                            match tree {
-                                Some(tree) => add_owen_levels(tree, start, (a, b), weight, some),
-                                None => {
-                                    chain.player_values::<V>(&start, (a, b), weight, nodes, largest, some)
+
+    /// Computes all requested values of a block into `memory`.
+    fn compute_block<V: Simd>(
+        sums: &RowSums<'_>,
+        block: usize,
+        part: BlockRequest<'_>,
+        memory: &mut PowerScratch,
+    ) {
+        let (p, players) = (sums.degree, sums.ends.len());
+        let (nodes, largest, tree) = match part {
+            BlockRequest::Sets { nodes, largest } => (nodes, largest, None),
+            BlockRequest::Unions(tree) => (&[][..], 1, Some(tree)),
+        };
+        let (pairs, shares) = (largest == 2, largest <= 2 && tree.is_none() && sums.shared());
+        let sets = match largest {
+            1 => players,
+            2 => players + players * (players - 1) / 2,
+            _ => binomial(players, largest) as usize,
+        };
+        let mut present = std::mem::take(&mut memory.present);
+        sums.players::<V>(sums.present, block, &mut present);
+        memory.total_sums.clear();
+        memory.total_sums.resize(sets, Lanes::ZERO);
+        memory.batch_sums.clear();
+        memory.batch_sums.resize(sets, Lanes::ZERO);
+        memory.magnitude = Lanes::ZERO;
+        if !shares {
+            expand::<V>(&present, p, &mut memory.a);
+        }
+        match sums.absent {
+            AbsentSums::Rows { centred, weights } => {
+                let mut rows = centred.chunks_exact(sums.present.len());
+                for weights in weights.chunks(TERMS) {
+                    for (weight, row) in weights.iter().zip(&mut rows) {
+                        sums.players::<V>(row, block, &mut memory.absent);
+                        let magnitude = sums.magnitude::<V>(row, block);
+                        memory.magnitude = magnitude.fma::<V>(Lanes::splat(*weight), memory.magnitude);
+                        let (weight, absent) = (weight * sums.scale, std::mem::take(&mut memory.absent));
+                        let game = (sums.constant, &present[..], &absent[..]);
+                        let PowerScratch { a, b, chain, batch_sums: some, .. } = &mut *memory;
+                        match if shares { p } else { 0 } {
+                            1 => values_by_shared_coefficients::<V, 1>(game, weight, nodes, pairs, some),
+                            2 => values_by_shared_coefficients::<V, 2>(game, weight, nodes, pairs, some),
+                            3 => values_by_shared_coefficients::<V, 3>(game, weight, nodes, pairs, some),
+                            4 => values_by_shared_coefficients::<V, 4>(game, weight, nodes, pairs, some),
+                            _ => {
+                                expand::<V>(&absent, p, b);
+                                let weight = Lanes::splat(weight).mul::<V>(factorial(p));
+                                let start = exponential(sums.constant, p);
+                                match tree {
+                                    Some(tree) => add_owen_levels(tree, start, (a, b), weight, some),
+                                    None => {
+                                        chain.player_values::<V>(&start, (a, b), weight, nodes, largest, some)
+                                    }
                                 }
                             }
                         }
+                        memory.absent = absent;
                     }
-                    memory.absent = absent;
+                    for (total, batch) in memory.total_sums.iter_mut().zip(&mut memory.batch_sums) {
+                        *total = total.add::<V>(std::mem::replace(batch, Lanes::ZERO));
+                    }
                 }
-                for (total, batch) in memory.total_sums.iter_mut().zip(&mut memory.batch_sums) {
-                    *total = total.add::<V>(std::mem::replace(batch, Lanes::ZERO));
+            }
+            AbsentSums::Means { series, norms, .. } => {
+                memory.magnitude = sums.magnitude::<V>(norms, block);
+                let absent = &series[block * players * (p + 1)..][..players * (p + 1)];
+                let weight = Lanes::splat(sums.scale).mul::<V>(factorial(p));
+                let PowerScratch { a, chain, total_sums: all, .. } = &mut *memory;
+                let start = exponential(sums.constant, p);
+                match tree {
+                    Some(tree) => add_owen_levels(tree, start, (a, absent), weight, all),
+                    None => chain.player_values::<V>(&start, (a, absent), weight, nodes, largest, all),
                 }
             }
         }
-        AbsentSums::Means { series, norms, .. } => {
-            memory.magnitude = sums.magnitude::<V>(norms, block);
-            let absent = &series[block * players * (p + 1)..][..players * (p + 1)];
-            let weight = Lanes::splat(sums.scale).mul::<V>(factorial(p));
-            let PowerScratch { a, chain, total_sums: all, .. } = &mut *memory;
-            let start = exponential(sums.constant, p);
-            match tree {
-                Some(tree) => add_owen_levels(tree, start, (a, absent), weight, all),
-                None => chain.player_values::<V>(&start, (a, absent), weight, nodes, largest, all),
-            }
-        }
+        memory.present = present;
     }
-    memory.present = present;
 }
 
 /// Adds the Owen values, times `weight`, of the product of `start` and all series.
@@ -433,7 +401,7 @@ pub(crate) fn factorial(p: usize) -> Lanes {
     Lanes::splat((1..=p).map(|k| k as f64).product())
 }
 
-/// The coefficients of `e^{xz}` for each x, p + 1 of each.
+/// Writes the p + 1 coefficients of the series of `e^{xz}` for each x in `sums`.
 #[inline(always)]
 fn expand<V: Simd>(sums: &[Lanes], p: usize, out: &mut Vec<Lanes>) {
     out.clear();

@@ -1,10 +1,10 @@
 //! Product games whose factors are power series truncated after p + 1 coefficients: products of all series
-//! but one, without a division.
+//! but one, without division.
 
 use super::rule::Node;
 use crate::simd::{Lanes, Plain, Simd};
 
-/// The coefficients of `e^{cz}`.
+/// The p + 1 coefficients of the truncated series of `e^{cz}`.
 pub(super) fn exponential(c: f64, p: usize) -> Vec<Lanes> {
     let mut term = 1.0;
     let higher = (1..=p).map(|k| {
@@ -17,22 +17,22 @@ pub(super) fn exponential(c: f64, p: usize) -> Vec<Lanes> {
 /// Scratch memory of the products.
 #[derive(Default)]
 pub(super) struct SeriesChain {
-    /// The products of the first series, one after the other.
+    /// Prefix products of the series, one after the other.
     before: Vec<Lanes>,
-    /// The product of the last series, and the next.
+    /// Suffix product of the series, and the next suffix product.
     after: Vec<Lanes>,
     next: Vec<Lanes>,
-    /// Integrals of the product of all other series, shifted by k, by player and k.
+    /// Integral of the coefficient p - k of the product of all other series, for each player and k.
     moments: Vec<Lanes>,
     start: Vec<Lanes>,
-    /// Player by player `a - b`, and at a node `(1-t) b + t a`.
+    /// For each player, `a - b`, and at a node `(1-t) b + t a`.
     gains: Vec<Lanes>,
     mixed: Vec<Lanes>,
 }
 
 // Loops over slices: closures would not be compiled for the instruction set.
 impl SeriesChain {
-    /// The last coefficient of the product of all series.
+    /// The last coefficient of the product of `start` and all series.
     #[inline(always)]
     pub(super) fn last_coefficient<V: Simd>(&mut self, start: &[Lanes], series: &[Lanes]) -> Lanes {
         let Self { after, next, .. } = self;
@@ -47,8 +47,9 @@ impl SeriesChain {
     }
 
     /// Adds to `out`, times `weight`, the values of players for `largest` 1, of players and pairs for 2, and
-    /// of all sets of `largest` players in order for more. The value of player j is the last coefficient of
-    /// `start · ∫ (a_j - b_j) Π_{l≠j} ((1-t) b_l + t a_l)`.
+    /// of all sets of `largest` players in order for more. With the series a_j (present) and b_j (absent) of
+    /// player j, the value of player j is the last coefficient of `start · ∫ (a_j - b_j) Π_{l≠j} ((1-t) b_l +
+    /// t a_l)`.
     #[inline(always)]
     pub(super) fn player_values<V: Simd>(
         &mut self,
@@ -80,7 +81,8 @@ impl SeriesChain {
         // All but the last player of a set.
         let mut first: Vec<usize> = (0..largest - 1).collect();
         loop {
-            // The value of the others in the game without these whose terms are their gains.
+            // The players in `first` contribute their `a - b` to `start`; the others have values in the game
+            // without them.
             let (mut product, mut next) = (std::mem::take(&mut self.start), std::mem::take(&mut self.next));
             product.clear();
             product.extend_from_slice(start);
@@ -97,7 +99,7 @@ impl SeriesChain {
                     *value = self.value::<V>(l, size).fma::<V>(weight, *value);
                 }
             }
-            // The next that leave a last one.
+            // The next choice that leaves room for a last player.
             let mut position = largest - 1;
             while position > 0 && first[position - 1] == players - 1 - (largest - position) {
                 position -= 1;
@@ -112,19 +114,19 @@ impl SeriesChain {
         }
     }
 
-    /// The last coefficient of j's gain times the others.
+    /// The last coefficient of player j's `a - b` times the product of all other series.
     #[inline(always)]
     fn value<V: Simd>(&self, j: usize, size: usize) -> Lanes {
         let (gains, moments) = (&self.gains[j * size..][..size], &self.moments[j * size..][..size]);
         let mut sum = Lanes::ZERO;
-        // Both series begin with 1.
+        // Both series of a player begin with 1, so their difference begins with 0.
         for k in 1..size {
             sum = gains[k].fma::<V>(moments[k], sum);
         }
         sum
     }
 
-    /// The moments of all players except those in `excluded`.
+    /// Computes the moments of all players except those in `excluded`.
     #[inline(always)]
     fn excluding<V: Simd>(
         &mut self,
@@ -179,7 +181,7 @@ impl SeriesChain {
     }
 }
 
-/// The product of two truncated series.
+/// Writes the product of two truncated series to `out`.
 #[inline(always)]
 pub(super) fn multiply<V: Simd>(series: &[Lanes], factor: &[Lanes], out: &mut [Lanes]) {
     for (top, out) in out.iter_mut().enumerate() {

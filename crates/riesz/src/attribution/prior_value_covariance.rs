@@ -1,18 +1,19 @@
-//! Covariance between players' values under a Gaussian process whose covariance function is a sum of
-//! products.
+//! Covariance of players' values under a Gaussian process whose covariance function is a sum of products.
 //!
-//! A value is a linear functional of f: with absent players from the reference row b it is
-//! `φ_j = ∫ ∂_j f(t x + (1-t) b) dμ(t)`, where f is extended to mixtures player by player, and ∂_j is the
-//! difference between player j's present and absent side. So for a product kernel
+//! A value is a linear functional of f. With absent players from the reference row b, it is `φ_j = ∫ ∂_j f(t
+//! x + (1-t) b) dμ(t)`. Here f is extended to mixtures player by player, and ∂_j is the difference between
+//! player j's present and absent side. For a product kernel with one factor k_q per player q, rows x and x',
+//! and reference rows b and b' with weights π, therefore
 //!
 //! `cov(φ_j(x), φ_l(x')) = Σ_{b,b'} π_b π_b' ∫∫ u_j(t') v_l(t) Π_{q≠j,l} h_q(t, t') dμ(t) dμ(t')`, where
 //!
 //! `h_q = t t' k_q(x,x') + t (1-t') k_q(x,b') + (1-t) t' k_q(b,x') + (1-t)(1-t') k_q(b,b')`,
 //!
-//! u_j is the difference of h_j by t, v_l that of h_l by t', and for j = l there stands the mixed difference.
-//! Each integral is that of a polynomial of degree players - 1, so a tensor Gauss rule is exact. Where
-//! leaving out a factor is a projection, as in the functional ANOVA, the three others of h's corners are 1.
-//! Source: our own; for regression and coalitions, Chau, Muandet and Sejdinovic 2023.
+//! u_j is the difference of h_j with respect to t, and v_l the difference of h_l with respect to t'. For j =
+//! l the mixed difference takes the place of their product. Each integrand is a polynomial of degree
+//! players - 1, so a tensor Gauss rule is exact. If leaving out a factor is a projection, as in the
+//! functional ANOVA, the three other corners of h are 1. Sources: our own; for regression and coalitions,
+//! Chau, Muandet and Sejdinovic 2023.
 
 use rayon::prelude::*;
 
@@ -28,25 +29,24 @@ use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 /// One factor between present and absent rows: `k(x,x')`, `k(x,b')`, `k(b,x')`, `k(b,b')`, by lanes of b'.
 type FourCorners = [Lanes; 4];
 
-/// Values of players at rows, under a game whose absent side is made of reference rows, or takes factors out
-/// by projecting f.
+/// Covariance of the values of players at rows. The absent side of the game consists of reference rows, or
+/// takes out factors by projecting f.
 pub(crate) struct ValueCovariance<'g> {
     products: &'g [PlayerProduct<'g>],
     absent: &'g AbsentSide,
     players: usize,
-    /// The reference rows, column by column, padded by repeating the last.
+    /// Reference rows, column by column, padded by repeating the last row.
     columns: Vec<f64>,
     len: usize,
-    /// For a skew f: which columns change places, and the reference rows where they have.
+    /// For a skew-symmetric f: the columns in swapped order, and the reference rows with swapped columns.
     mirrored: Option<(&'g [usize], Vec<f64>)>,
     measure: InclusionMeasure,
     isa: Isa,
 }
 
 impl<'g> ValueCovariance<'g> {
-    /// `None` where without an absent player f is none of the space's functions: where there are no reference
-    /// rows, and factors that do not
-    /// [project](PlayerProduct::projects).
+    /// Prepares the covariance. Returns `None` if f without an absent player is not in the kernel's function
+    /// space: if there are no reference rows, and some factors do not [project](PlayerProduct::projects).
     pub(crate) fn new(
         products: &'g [PlayerProduct<'g>],
         absent: &'g AbsentSide,
@@ -68,8 +68,8 @@ impl<'g> ValueCovariance<'g> {
     }
 
     /// The prior covariance of all values at all rows; player j in row r has the index `r * players + j`.
-    /// Cost, for each pair of rows, O(reference² · players² · nodes²), where nodes is at most half the number
-    /// of players.
+    /// Cost per pair of rows: O(reference² · players² · nodes²), where nodes is at most half the number of
+    /// players.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
@@ -94,7 +94,7 @@ impl<'g> ValueCovariance<'g> {
         Ok(out)
     }
 
-    /// The covariance between the players of x and the players of `other`.
+    /// Covariance between the values of the players at `x` and at `other`, players × players.
     fn row_pair_covariance(
         &self,
         x: &[f64],
@@ -104,7 +104,7 @@ impl<'g> ValueCovariance<'g> {
     ) -> Result<Vec<f64>> {
         let p = self.players;
         let mut out = vec![0.0; p * p];
-        // A skew f takes away what it is where the other row's columns have changed places.
+        // For a skew-symmetric f, the covariance with the other row with swapped columns is subtracted.
         let mirrored = self.mirrored.as_ref().map(|(mirror, columns)| {
             let other: Vec<f64> = mirror.iter().map(|&j| other[j]).collect();
             (other, columns)
@@ -136,7 +136,7 @@ impl<'g> ValueCovariance<'g> {
             }
         }
         if same_row {
-            // Half of the pairs of reference rows stand for both.
+            // Only half of the pairs of reference rows were computed, so the block is symmetrised.
             for j in 0..p {
                 for l in j + 1..p {
                     let mean = 0.5 * (out[j * p + l] + out[l * p + j]);
@@ -147,8 +147,9 @@ impl<'g> ValueCovariance<'g> {
         Ok(out)
     }
 
-    /// Calls `add` with the factors of a block and the weights of blocks, for one batch of pairs of reference
-    /// rows after another: those of the row x, and those of the other row and its reference rows.
+    /// Calls `add` with the factors of blocks and the weights of blocks, for one batch of pairs of reference
+    /// rows after another. The pairs consist of a reference row for `x`, and a row of `others`, the reference
+    /// rows for `other`.
     fn for_each_block(
         &self,
         product: &PlayerProduct<'_>,
@@ -218,7 +219,7 @@ impl<'g> ValueCovariance<'g> {
         Ok(())
     }
 
-    /// The number of nodes that serves all these factors on either side.
+    /// Number of nodes that is accurate for all these factors on both sides.
     fn nodes(&self, corners: &[FourCorners], players: usize, blocks: usize) -> usize {
         let choices = self.measure.choices(players);
         let mut ratio = 1.0;
@@ -239,56 +240,56 @@ impl<'g> ValueCovariance<'g> {
     }
 }
 
-/// Scratch memory that is kept from block to block.
+/// Scratch memory that is kept between blocks.
 #[derive(Default)]
 struct Scratch {
     corners: Vec<FourCorners>,
-    /// Six rows of one number a factor.
+    /// Six rows with one number per factor.
     rows: [Vec<Lanes>; 6],
 }
 
 dispatch! {
-    /// Adds a block of pairs of reference rows: players of x by players of the other row.
-    fn integrate(weight: Lanes, nodes: &[Node], scratch: &mut Scratch, out: &mut [Lanes]) = body::<V>
-}
-
-#[inline(always)]
-fn body<V: Simd>(weight: Lanes, nodes: &[Node], scratch: &mut Scratch, out: &mut [Lanes]) {
-    let Scratch { corners, rows } = scratch;
-    let m = corners.len();
-    rows.iter_mut().for_each(|row| row.resize(m, Lanes::ZERO));
-    let [first, second, by_other, h, by_own, after] = rows;
-    for node in nodes {
-        let (t, s) = (Lanes::splat(node.t), Lanes::splat(node.s));
-        for (q, [xx, xb, bx, bb]) in corners.iter().enumerate() {
-            first[q] = t.fma::<V>(*xx, s.mul::<V>(*bx));
-            second[q] = t.fma::<V>(*xb, s.mul::<V>(*bb));
-            by_other[q] = first[q].sub::<V>(second[q]);
-        }
-        for two in nodes {
-            let (t, s) = (Lanes::splat(two.t), Lanes::splat(two.s));
+    /// Adds the integrals of a block of pairs of reference rows to `out`: players of x × players of the other
+    /// row.
+    fn integrate<V: Simd>(weight: Lanes, nodes: &[Node], scratch: &mut Scratch, out: &mut [Lanes]) {
+        let Scratch { corners, rows } = scratch;
+        let m = corners.len();
+        rows.iter_mut().for_each(|row| row.resize(m, Lanes::ZERO));
+        let [first, second, by_other, h, by_own, after] = rows;
+        for node in nodes {
+            let (t, s) = (Lanes::splat(node.t), Lanes::splat(node.s));
             for (q, [xx, xb, bx, bb]) in corners.iter().enumerate() {
-                h[q] = t.fma::<V>(first[q], s.mul::<V>(second[q]));
-                by_own[q] = t.fma::<V>(xx.sub::<V>(*bx), s.mul::<V>(xb.sub::<V>(*bb)));
+                first[q] = t.fma::<V>(*xx, s.mul::<V>(*bx));
+                second[q] = t.fma::<V>(*xb, s.mul::<V>(*bb));
+                by_other[q] = first[q].sub::<V>(second[q]);
             }
-            let mut suffix = Lanes::ONES;
-            for q in (0..m).rev() {
-                after[q] = suffix;
-                suffix = suffix.mul::<V>(h[q]);
-            }
-            let mut before = weight.mul::<V>(Lanes::splat(node.weight * two.weight));
-            for j in 0..m {
-                let [xx, xb, bx, bb] = corners[j];
-                let mixed = xx.sub::<V>(xb).sub::<V>(bx.sub::<V>(bb));
-                out[j * m + j] = mixed.fma::<V>(before.mul::<V>(after[j]), out[j * m + j]);
-                let mut between = before;
-                for l in j + 1..m {
-                    let outer_product = between.mul::<V>(after[l]);
-                    out[j * m + l] = by_own[j].mul::<V>(by_other[l]).fma::<V>(outer_product, out[j * m + l]);
-                    out[l * m + j] = by_own[l].mul::<V>(by_other[j]).fma::<V>(outer_product, out[l * m + j]);
-                    between = between.mul::<V>(h[l]);
+            for two in nodes {
+                let (t, s) = (Lanes::splat(two.t), Lanes::splat(two.s));
+                for (q, [xx, xb, bx, bb]) in corners.iter().enumerate() {
+                    h[q] = t.fma::<V>(first[q], s.mul::<V>(second[q]));
+                    by_own[q] = t.fma::<V>(xx.sub::<V>(*bx), s.mul::<V>(xb.sub::<V>(*bb)));
                 }
-                before = before.mul::<V>(h[j]);
+                let mut suffix = Lanes::ONES;
+                for q in (0..m).rev() {
+                    after[q] = suffix;
+                    suffix = suffix.mul::<V>(h[q]);
+                }
+                let mut before = weight.mul::<V>(Lanes::splat(node.weight * two.weight));
+                for j in 0..m {
+                    let [xx, xb, bx, bb] = corners[j];
+                    let mixed = xx.sub::<V>(xb).sub::<V>(bx.sub::<V>(bb));
+                    out[j * m + j] = mixed.fma::<V>(before.mul::<V>(after[j]), out[j * m + j]);
+                    let mut between = before;
+                    for l in j + 1..m {
+                        let outer_product = between.mul::<V>(after[l]);
+                        out[j * m + l] =
+                            by_own[j].mul::<V>(by_other[l]).fma::<V>(outer_product, out[j * m + l]);
+                        out[l * m + j] =
+                            by_own[l].mul::<V>(by_other[j]).fma::<V>(outer_product, out[l * m + j]);
+                        between = between.mul::<V>(h[l]);
+                    }
+                    before = before.mul::<V>(h[j]);
+                }
             }
         }
     }

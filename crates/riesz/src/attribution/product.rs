@@ -1,5 +1,5 @@
-//! Product games. A [`ProductGame`] hands over its terms; a [`TermAccumulator`] computes a statistic from
-//! them; [`accumulate`] connects the two and is the only function that runs the engine.
+//! Product games. A [`ProductGame`] provides terms, a [`TermAccumulator`] computes a statistic from them, and
+//! [`accumulate`] connects the two and is the only function that runs the engine.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -13,37 +13,37 @@ use crate::control::RunControl;
 use crate::error::Result;
 use crate::simd::{Isa, LANES, Lanes, Plain};
 
-/// A game that is a sum of products with one factor a player, or several such games: one a row.
+/// A game that is a sum of products with one factor per player, or several such games, one per row.
 pub(crate) trait ProductGame: Sync {
-    /// Scratch memory that a thread keeps from part to part.
+    /// Scratch memory that a thread keeps between parts.
     type Memory: Default + Send;
 
-    /// In how many parts the terms come. Each is read in order by one thread, so that sums do not depend on
-    /// the number of threads.
+    /// Number of parts of the terms. One thread reads a part in order, so sums do not depend on the number of
+    /// threads.
     fn parts(&self) -> usize;
 
-    /// Hands over the terms of a part: tiles that are begun and ended, some rows by some points each.
+    /// Passes the terms of a part to `reader`, in tiles of some rows by some points, each begun and finished.
     fn terms(&self, part: usize, memory: &mut Self::Memory, reader: &mut TermSink<'_>) -> Result<()>;
 }
 
-/// Terms of one row at consecutive points.
+/// Terms of one row at consecutive support points.
 pub(crate) struct ProductTerms<'a> {
     /// The row within the tile.
     pub(crate) row: usize,
     /// The first point within the tile; the terms fill whole lanes.
     pub(crate) point: usize,
-    /// The player of each factor, ascending; nobody's for a constant.
+    /// The player of each factor, ascending; empty for a constant.
     pub(crate) players: &'a [usize],
     /// The terms without their coefficients.
     pub(crate) run: TermBatch<'a>,
-    /// For each output, the points' coefficients.
+    /// For each output, the coefficients of the points.
     pub(crate) coef: &'a [Vec<Lanes>],
     /// Whether a sum ends here: the next terms belong to another row, or to factors of other players.
     pub(crate) is_last: bool,
 }
 
 impl ProductTerms<'_> {
-    /// For each output, the size of terms without factors.
+    /// For each output, the sum of the absolute values of terms without factors.
     pub(crate) fn constants(&self) -> impl Iterator<Item = f64> {
         let weight = self.run.weights.first().map_or(0.0, |w| w.0[0].abs());
         let size = move |coef: &Vec<Lanes>| coef.iter().flat_map(|lanes| lanes.0).map(f64::abs).sum::<f64>();
@@ -51,16 +51,16 @@ impl ProductTerms<'_> {
     }
 }
 
-/// Terms of one row at consecutive points that are [powers](super::powers).
+/// Terms of one row at consecutive points that are [powers](super::polynomial_games).
 pub(crate) struct PowerTerms<'a> {
     /// The row within the tile.
     pub(crate) row: usize,
     /// The first point within the tile.
     pub(crate) point: usize,
-    /// The players of the sums, ascending.
+    /// Players of the sums, ascending.
     pub(crate) players: &'a [usize],
     pub(crate) sums: RowSums<'a>,
-    /// For each output, the points' coefficients.
+    /// For each output, the coefficients of the points.
     pub(crate) coef: &'a [Vec<Lanes>],
 }
 
@@ -78,13 +78,13 @@ pub(crate) trait TermAccumulator: Send {
     /// Adds terms of the current tile.
     fn add_terms(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine);
 
-    /// The values that are requested of powers of these players' sums.
+    /// The values that are requested for powers of the sums of these players.
     fn power_request(&mut self, _players: &[usize]) -> PowerRequest<'_> {
         PowerRequest::Values
     }
 
-    /// Adds the values of powers at a block of points; blocks come in order. Only games that have powers call
-    /// it.
+    /// Adds the values of powers at a block of points; blocks come in order. It is only called for games that
+    /// have powers.
     fn add_power_block(&mut self, _powers: &PowerTerms<'_>, _block: usize, _found: &PowerResult<'_>) {
         debug_assert!(false, "this accumulator computes nothing from powers");
     }
@@ -140,7 +140,7 @@ impl TermSink<'_> {
     }
 }
 
-/// Computes one accumulator for each part of the game. Threads share parts, and progress counts them.
+/// Computes one accumulator per part of the game. Threads share the parts, and progress counts parts.
 ///
 /// # Errors
 /// [`Error::Interrupted`] soon after `control` is cancelled.
@@ -170,14 +170,14 @@ pub(crate) fn accumulate<G: ProductGame, R: TermAccumulator>(
     (0..game.parts()).into_par_iter().with_max_len(1).map(part).collect()
 }
 
-/// Lanes that are kept from run to run.
+/// Scratch memory that is kept between batches.
 #[derive(Default)]
 struct Memory {
     weighed: ScaledTerms,
     sums: Vec<Lanes>,
 }
 
-/// Weights with the coefficients of a single output.
+/// Weights multiplied by the coefficients of a single output.
 #[derive(Default)]
 pub(crate) struct ScaledTerms {
     weights: Vec<Lanes>,
@@ -186,8 +186,9 @@ pub(crate) struct ScaledTerms {
 }
 
 impl ScaledTerms {
-    /// The batch with a single output's coefficients multiplied into its weights (these may be far from 1
-    /// where the products are not), and the remaining coefficients of each output.
+    /// The batch with the coefficients of a single output multiplied into its weights, and the remaining
+    /// coefficients of each output. Weights and coefficients may be far from 1 where their products are not.
+    /// With several outputs, both remain unchanged.
     pub(crate) fn fold<'w>(
         &'w mut self,
         run: TermBatch<'w>,
@@ -205,9 +206,9 @@ impl ScaledTerms {
     }
 }
 
-/// Runs the engine on terms times the coefficients of each output. `add` is told the output, the place of an
-/// active factor and its values; `total` the output and what [`BatchTotals`](super::quadrature::Totals) say
-/// of it.
+/// Runs the engine on terms times the coefficients of each output. `add` receives the output, the position of
+/// an active factor and its values. `total` receives the output and the sums of the error and of the
+/// magnitude in [`BatchTotals`](super::quadrature::BatchTotals).
 fn scale_terms(
     engine: &mut QuadratureEngine,
     run: TermBatch<'_>,
@@ -222,7 +223,7 @@ fn scale_terms(
         (0..run.players).for_each(|i| add(0, i, engine.values[i]));
         return;
     }
-    // Several outputs share what the engine makes of a block.
+    // Several outputs share the engine's values of a block.
     let sums = &mut memory.sums;
     sums.clear();
     sums.resize(coef.len() * run.players, Lanes::ZERO);
@@ -239,19 +240,19 @@ fn scale_terms(
     (0..coef.len() * run.players).for_each(|t| add(t / run.players, t % run.players, sums[t]));
 }
 
-/// The value of every player in every row, for each output.
+/// Value of every player in every row, for each output.
 pub(crate) struct PlayerValues {
     players: usize,
     outputs: usize,
     /// Rows × outputs × players.
     pub(crate) values: Vec<f64>,
-    /// Rows × outputs: a bound on the error of each value, and under Lebesgue's measure of their sum.
+    /// Rows × outputs: a bound on the error of each value and, under Lebesgue's measure, of their sum.
     pub(crate) error: Vec<f64>,
     /// Rows × outputs: a bound on |value of any coalition|.
     pub(crate) magnitude: Vec<f64>,
-    /// Outputs × factors of the sum that has not ended.
+    /// Outputs × factors: the sum that has not ended.
     lanes: Vec<Lanes>,
-    /// For each output, the sizes of all partial sums: each was rounded.
+    /// For each output, the sum of the absolute values of all partial sums, each of which was rounded.
     drift: Vec<Lanes>,
     memory: Memory,
 }
@@ -263,7 +264,8 @@ impl PlayerValues {
         Self { players, outputs, values, error, magnitude, lanes, drift, memory }
     }
 
-    /// Records that the lanes have grown by values of these players.
+    /// Adds the rounding of the partial sums of these players in the lanes to `drift`. At the end of a sum,
+    /// adds the lanes to the values.
     fn added(&mut self, row: usize, players: &[usize], is_last: bool) {
         let Self { lanes, drift, .. } = self;
         for (drift, lanes) in drift.iter_mut().zip(lanes.chunks_exact(players.len())) {
@@ -285,7 +287,7 @@ impl PlayerValues {
 }
 
 impl TermAccumulator for PlayerValues {
-    /// Tiles of the same rows add up.
+    /// Tiles of the same rows are summed, so existing values are kept.
     fn begin_tile(&mut self, rows: &Range<usize>, _points: &Range<usize>) {
         self.values.resize(rows.len() * self.outputs * self.players, 0.0);
         self.error.resize(rows.len() * self.outputs, 0.0);
@@ -297,7 +299,7 @@ impl TermAccumulator for PlayerValues {
         let (factors, first) = (players.len(), row * self.outputs);
         let Self { values, error, magnitude, lanes, drift, memory, .. } = self;
         if factors == 0 {
-            // A constant gives nobody a value, and is rounded like any other term.
+            // A constant adds to no value, but has a rounding error like any other term.
             for (o, size) in terms.constants().enumerate() {
                 magnitude[first + o] += size;
                 error[first + o] += f64::EPSILON * run.rounding.units * size;
@@ -309,7 +311,7 @@ impl TermAccumulator for PlayerValues {
             error[first + o] += e;
             magnitude[first + o] += m;
         };
-        // A sum that comes at once gives to the active players alone, who may be few.
+        // A sum that consists of one batch is added to the active players alone, who may be few.
         if terms.is_last && lanes.is_empty() && coef.len() == 1 {
             let add = |_, i: usize, value: Lanes| out[players[run.active[i] as usize]] += value.sum();
             return scale_terms(engine, run, coef, memory, add, total);
@@ -345,15 +347,15 @@ impl TermAccumulator for PlayerValues {
     }
 }
 
-/// The contribution of each point, with a coefficient of 1, to the value of every player in every row.
+/// Contribution of each support point, with a coefficient of 1, to the value of every player in every row.
 #[derive(Default)]
 pub(crate) struct PlayerFunctionals {
     /// For each player, the slot of its functionals; `None` for players whose functionals are not requested.
     slots: Vec<Option<usize>>,
     /// Slots × rows × points.
     pub(crate) values: Vec<f64>,
-    /// Rows × points: a bound on the error of each, where [`summing`](Self::summing) times the magnitude is
-    /// that of what is done with it.
+    /// Rows × points: a bound on the error of each contribution, plus [`summing`](Self::summing) times its
+    /// magnitude for the later use of contributions.
     pub(crate) error: Vec<f64>,
     pub(crate) summing: f64,
     rows: usize,
@@ -365,19 +367,19 @@ impl PlayerFunctionals {
         Self { slots, ..Self::default() }
     }
 
-    /// Numbers of a slot.
+    /// Number of entries of a slot.
     pub(crate) fn size(&self) -> usize {
         self.rows * self.points
     }
 
-    /// Where a row's functionals of a point stand within a slot.
+    /// Index within a slot of a row's functional at a point.
     pub(crate) fn place(&self, row: usize, point: usize) -> usize {
         row * self.points + point
     }
 }
 
 impl TermAccumulator for PlayerFunctionals {
-    /// Each tile starts anew.
+    /// Clears all results, which belong to a single tile.
     fn begin_tile(&mut self, rows: &Range<usize>, points: &Range<usize>) {
         (self.rows, self.points) = (rows.len(), points.len());
         let slots = self.slots.iter().flatten().max().map_or(1, |slot| slot + 1);

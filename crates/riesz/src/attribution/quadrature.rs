@@ -1,71 +1,75 @@
-//! The engine for product games: exact values by Gauss quadrature.
+//! Engine for product games: exact values by Gauss quadrature.
 //!
-//! A product game is `v(S) = Σ_p w_p Π_{j∈S} a_pj Π_{j∉S} b_pj`, and `φ_j = Σ_p w_p (a_pj - b_pj) ∫_0^1
-//! Π_{l≠j} ((1-t) b_pl + t a_pl) dμ(t)` with an [`InclusionMeasure`] μ: Lebesgue's for Shapley values. Every
-//! statistic of a product game is computed from blocks of eight rows p, one in each SIMD lane; the integral
-//! is computed here and nowhere else.
+//! A product game has the values `v(S) = Σ_p w_p Π_{j∈S} a_pj Π_{j∉S} b_pj` of coalitions S, with a weight
+//! w_p per term p and, for each player j, the factors a_pj (present) and b_pj (absent). The value of player j
+//! is `φ_j = Σ_p w_p (a_pj - b_pj) ∫_0^1 Π_{l≠j} ((1-t) b_pl + t a_pl) dμ(t)` with an [`InclusionMeasure`] μ,
+//! for Shapley values Lebesgue's measure. Every statistic of a product game is computed from blocks of eight
+//! terms p, one per SIMD lane.
 //!
-//! Factors go in groups of four. For a group, the coefficients of `Π ((1-t) b + t a)` in the Bernstein basis
-//! `t^i (1-t)^{4-i}` are made once; a node then costs five multiply-adds a group forward (prefix products)
-//! and four backward (suffix products, accumulating the four moments `∫ rest · t^i (1-t)^{3-i}`), and the
-//! four values follow from the moments. There is no division, so factors may be 0, and for factors of one
-//! sign there is no cancellation.
+//! The nodes and their number are chosen in `rule.rs`; this module computes the integrals.
+//!
+//! Factors are processed in groups of four. For each group, the coefficients of `Π ((1-t) b + t a)` in the
+//! Bernstein basis `t^i (1-t)^{4-i}` are computed once. At each node the forward pass takes five
+//! multiply-adds per group and computes prefix products. The backward pass takes four per group; it computes
+//! suffix products and accumulates the four moments `∫ rest · t^i (1-t)^{3-i}`, where `rest` is the product
+//! of all other groups. The four values follow from the moments. There is no division, so factors may be 0,
+//! and factors of one sign cause no cancellation.
 
 use super::rule::{ERROR_TAU, InclusionMeasure, MASS, Node, RuleChoice};
 use crate::kernel::rounding_bounds::TINY;
 use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 
-/// Largest number of nodes carried through the groups together.
+/// Largest number of nodes that are processed together.
 const CHUNK: usize = 4;
 
-/// Groups whose memory a core's cache holds. Games of more are worked through segment by segment: what is
-/// kept of every group would else come from main memory for every few nodes.
+/// Number of groups whose memory fits into a core's cache. Larger games are processed in segments; otherwise
+/// the data of every group would be read from main memory for every few nodes.
 const SEGMENT: usize = 384;
-/// Nodes for which the products before each segment are kept.
+/// Number of nodes for which the products before each segment are stored.
 const KEPT_NODES: usize = 64;
 
-/// If the product of `min(1, max(|a|, |b|))` falls below, factors are rescaled before multiplying.
+/// Blocks are rescaled before multiplying if the product of `min(1, max(|a|, |b|))` is below this.
 pub(super) const LOWEST: f64 = 1e-100;
-/// Likewise if a partial product of `max(|a|, |b|) + τ₀ |a - b|` rises above.
+/// Blocks are rescaled if a partial product of `max(|a|, |b|) + τ₀ |a - b|` is above this. The threshold of
+/// light blocks is lower, see [`RESCALE_LIMIT`].
 pub(super) const HIGHEST: f64 = 1e300;
-/// However light its weight, a block may rise to this; and otherwise as much higher as its weight is heavier
-/// than the smallest.
+/// Lower limit on the threshold for rescaling. The threshold is `|w| / MIN_WEIGHT`, at least this and at most
+/// [`HIGHEST`].
 pub(super) const RESCALE_LIMIT: f64 = 1e20;
 pub(super) const MIN_WEIGHT: f64 = 1e-300;
-/// A bound on the loss below the smallest normal number, whatever multiplies it in a block that is not
-/// rescaled.
+/// Bound on the loss to underflow in a block that is not rescaled, including all factors that multiply it.
 pub(crate) const FLOOR: f64 = 1e-300;
 /// Blocks whose factors have a larger absolute error than this are rescaled.
 pub(crate) const TINIEST: f64 = 1e-250;
 
-/// A run of rows of a product game, eight a block. `a` and `b` hold, for factor k, the rows at `k *
-/// stride..(k + 1) * stride`; after the last factor stands one more, all 1, as padding.
+/// Consecutive terms of a product game in blocks of eight. `a` and `b` hold factor k of the terms at `k *
+/// stride..(k + 1) * stride`. One more factor after the last, all 1, is padding.
 #[derive(Clone, Copy)]
 pub(crate) struct TermBatch<'a> {
     pub(crate) a: &'a [f64],
-    /// `None` where every b is 1.
+    /// Factors of absent players; `None` if all are 1.
     pub(crate) b: Option<&'a [f64]>,
     pub(crate) stride: usize,
-    /// The first row.
+    /// Index of the first term.
     pub(crate) offset: usize,
-    /// The factors that matter, padded to a multiple of four with the index of the padding. Where `a = b` in
-    /// all rows a factor may be left out (its value multiplied into the weights).
+    /// Indices of the factors that enter, padded to a multiple of four with the index of the padding factor.
+    /// A factor with `a = b` in all terms may be left out, with its value multiplied into the weights.
     pub(crate) active: &'a [u32],
     /// The number of entries of `active` that are not padding.
     pub(crate) players: usize,
-    /// The rows' weights w; 1 to get the functionals.
+    /// Weights w of the terms; 1 for the functionals.
     pub(crate) weights: &'a [Lanes],
-    /// Where errors are not relative to the factors but to their sizes: block by block the products of the
-    /// larger ones and of |w|.
+    /// For each block, the product of |w| and the larger sizes of all factors, if errors are relative to the
+    /// sizes of factors instead of the factors.
     pub(crate) sizes: Option<&'a [Lanes]>,
-    /// The absolute error of each factor besides rounding; none exceeds the `tiny` of `rounding`.
+    /// Absolute error of each factor in addition to rounding; none exceeds the `tiny` of `rounding`.
     pub(crate) tinies: &'a [f64],
-    /// Rounding outside the engine that the bound includes.
+    /// Rounding errors outside the engine that the bound includes.
     pub(crate) rounding: RoundingUnits,
 }
 
 impl<'a> TermBatch<'a> {
-    /// One block of the batch.
+    /// Block `index` of the batch.
     pub(crate) fn block(self, index: usize) -> Self {
         let sizes = self.sizes.map(|sizes| &sizes[index..=index]);
         Self { weights: &self.weights[index..=index], sizes, offset: self.offset + index * LANES, ..self }
@@ -78,8 +82,8 @@ impl<'a> TermBatch<'a> {
     }
 }
 
-/// For each block, the products of the larger magnitudes of both sides, times the weights:
-/// [`TermBatch::sizes`]. Without an absent side its factors are 1.
+/// Computes [`TermBatch::sizes`]: for each block, |w| times the product over factors of the larger size of
+/// both sides. If `absent` is `None`, absent factors are 1.
 pub(crate) fn max_products(present: &[f64], absent: Option<&[f64]>, weights: &[Lanes], out: &mut Vec<Lanes>) {
     let len = weights.len() * LANES;
     out.clear();
@@ -91,32 +95,33 @@ pub(crate) fn max_products(present: &[f64], absent: Option<&[f64]>, weights: &[L
     }
 }
 
-/// Errors that factors and weights bring along, in units of rounding (ε/2).
+/// Errors of factors and weights before they enter the engine, in units of ε/2.
 ///
-/// With all factors off by `units + per_log · (-ln f)` relative to their [sizes](crate::kernel::rounding), a
-/// game with some players present is off by as much, relative to M: of `Σ per_log · s_l exp(-Σ s_l)` no more
-/// is left than `per_log · (D + 1/e)`, where exp(-D) is M.
+/// Let every factor f have the error `units + per_log · (-ln f)` relative to its
+/// [size](crate::kernel::rounding_bounds). The value of a coalition then has an error of this form relative
+/// to M, the product of the larger factors. For `M = exp(-D)` and factors `exp(-s_l)` with `Σ_l s_l ≥ D`,
+/// `Σ_l per_log · s_l exp(-Σ_l s_l)` is at most `per_log · (D + 1/e)` times M.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RoundingUnits {
-    /// Relative error, in units of rounding, of a game with some players present and others absent, and of
-    /// everything that is rounded once for all values together.
+    /// Relative error in units of ε/2 of a coalition's value, and of all numbers that are rounded once for
+    /// all values together.
     pub(crate) units: f64,
-    /// Units per unit of `-ln M`.
+    /// Increase of the error in units per unit of `-ln M`.
     pub(crate) per_log: f64,
-    /// Units of the sums that a value ends up in, relative to its own part of the game.
+    /// Error in units of the sums to which a value is added, relative to the value's part of the game.
     pub(crate) sums: f64,
     /// A bound on `Σ max(0, -ln f)` over factors folded into the weights.
     pub(crate) decay: f64,
-    /// The largest absolute error of a factor besides rounding.
+    /// Largest absolute error of a factor in addition to rounding.
     pub(crate) tiny: f64,
-    /// The absolute error of a value because weights leave the range of doubles.
+    /// Absolute error of a value from weights that leave the range of doubles.
     pub(crate) floor: f64,
 }
 
 impl RoundingUnits {
-    /// Factors with a total relative error of this many units.
+    /// Errors of factors with a total relative error of `units`, for rows of `width` columns.
     pub(crate) fn new(units: f64, per_log: f64, width: usize) -> Self {
-        // Predictions sum squares over all columns before they take an exponential.
+        // Predictions sum squares over all columns before they compute an exponential.
         let predicted = if per_log > 0.0 { per_log + 2.0 + width as f64 } else { 0.0 };
         Self { units: 2.0 * units, per_log: per_log + predicted, ..Self::default() }
     }
@@ -125,22 +130,23 @@ impl RoundingUnits {
 /// Sums over a batch, lane by lane.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchTotals {
-    /// A bound on the error of each value, and of their sum; includes |w|.
+    /// Bound on the error of each value and of the sum of the values, including the factor |w|.
     pub(crate) error: Lanes,
-    /// A bound on |value of any coalition|; includes |w|.
+    /// Bound on |value of any coalition|, including the factor |w|.
     pub(crate) magnitude: Lanes,
 }
 
-/// The engine with its memory.
+/// Quadrature engine with its working memory.
 pub(crate) struct QuadratureEngine {
     pub(crate) isa: Isa,
     measure: InclusionMeasure,
     groups: Vec<Group>,
-    /// The number of groups that are held at a time.
+    /// Number of groups per segment.
     segment: usize,
-    /// With several segments, for each segment and node the product of the factors before it.
+    /// If there are several segments: for each segment and node, the product of the factors before the
+    /// segment.
     prefixes: Vec<Lanes>,
-    /// For each node, the product of the factors behind the current segment, with the weights.
+    /// For each node, the product of the weights and the factors after the current segment.
     suffixes: Vec<Lanes>,
     /// Values of the active factors, in the order of `active`, summed over the batch.
     pub(crate) values: Vec<Lanes>,
@@ -227,15 +233,15 @@ impl QuadratureEngine {
         // The product of the magnitudes as mantissa and binary exponent.
         let (mut mantissa, mut exponent) = ([1.0_f64; LANES], [0_i64; LANES]);
         let mut decay = [0.0_f64; LANES];
-        // The product of the magnitudes, or of what they can be off if that is more, and the sum of the
-        // shares that they can be off.
+        // Product of the magnitudes, each at least its absolute error, as mantissa and binary exponent; and
+        // the sum of the relative errors.
         let mut magnitudes = [(1.0_f64, 0_i64, 0.0_f64); LANES];
         for (i, &k) in run.active[..players].iter().enumerate() {
             let side = run.side(k, index);
             let tiny = run.tinies.get(k as usize).copied().unwrap_or(0.0).max(TINY);
             for l in 0..LANES {
                 let top = side.0.0[l].abs().max(side.1.0[l].abs());
-                // A player whose factors are both 0 zeroes the whole game.
+                // If both factors of a player are 0, the whole term is 0.
                 if top > 0.0 {
                     (a[i * LANES + l], b[i * LANES + l]) = (side.0.0[l] / top, side.1.0[l] / top);
                     decay[l] += (-top.ln()).max(0.0);
@@ -255,14 +261,15 @@ impl QuadratureEngine {
             decay: run.rounding.decay + decay.iter().fold(0.0, |m, &d| d.max(m)),
             ..run.rounding
         };
-        // Factors are divided, and their magnitudes multiplied.
+        // Dividing the factors and multiplying their magnitudes adds four roundings per player.
         let rounding = RoundingUnits { units: rounding.units + 4.0 * players as f64, tiny: 0.0, ..rounding };
         let mut scale = Lanes::ZERO;
         for l in 0..LANES {
             let weight = run.weights[index].0[l];
             scale.0[l] = ldexp(weight * mantissa[l], exponent[l]);
             let (fraction, power, share) = magnitudes[l];
-            // `Π (top + tiny) - Π top`, of which more than a few shares are more than all there is.
+            // Bound on `Π (top + tiny) - Π top`, relative to `Π max(top, tiny)`. The cap on the exponent
+            // keeps it finite.
             let lost = 4.0 * share.min(600.0).exp_m1();
             totals.error.0[l] += ldexp(weight.abs() * lost * fraction, power)
                 + ldexp(run.rounding.floor * mantissa[l], exponent[l]);
@@ -281,31 +288,27 @@ impl QuadratureEngine {
             tinies,
             rounding,
         };
-        // All larger sides are ±1 now. Only the spread can still leave the range (a mass in the thousands).
+        // All larger sides are ±1 now. Only `P(τ₀)` can still leave the range of doubles, for a mass in the
+        // thousands.
         blocks(self.isa, &inner, 0, true, self, totals);
     }
 }
 
 dispatch! {
-    /// Works through the blocks from `from` on; returns the first that it could not do, or the number of
-    /// blocks. With `wide` it does them all, by the exact rule where the spread is too large.
-    fn blocks(
-        run: &TermBatch<'_>, from: usize, wide: bool, engine: &mut QuadratureEngine,
-        totals: &mut BatchTotals
-    ) -> usize = body::<V>
-}
-
-#[inline(always)]
-fn body<V: Simd>(
-    run: &TermBatch<'_>,
-    from: usize,
-    wide: bool,
-    engine: &mut QuadratureEngine,
-    totals: &mut BatchTotals,
-) -> usize {
-    match run.b {
-        None => two_pass_products::<V, true>(run, from, wide, engine, totals),
-        Some(_) => two_pass_products::<V, false>(run, from, wide, engine, totals),
+    /// Processes the blocks from `from` on. Returns the index of the first block that must be rescaled, or
+    /// the number of blocks. With `wide`, it processes all blocks, those with too large products by the exact
+    /// rule.
+    fn blocks<V: Simd>(
+        run: &TermBatch<'_>,
+        from: usize,
+        wide: bool,
+        engine: &mut QuadratureEngine,
+        totals: &mut BatchTotals,
+    ) -> usize {
+        match run.b {
+            None => two_pass_products::<V, true>(run, from, wide, engine, totals),
+            Some(_) => two_pass_products::<V, false>(run, from, wide, engine, totals),
+        }
     }
 }
 
@@ -336,6 +339,7 @@ fn pair<V: Simd, const ABSENT_IS_ONE: bool>(a: [Lanes; 2], b: [Lanes; 2]) -> [La
     [b[0].mul::<V>(b[1]), a[0].fma::<V>(b[1], b[0].mul::<V>(a[1])), a[0].mul::<V>(a[1])]
 }
 
+// Long: this is the innermost loop of all product games, whose four running products stay in registers.
 /// See [`blocks`]; with `ABSENT_IS_ONE` every b is 1.
 #[inline(always)]
 fn two_pass_products<V: Simd, const ABSENT_IS_ONE: bool>(
@@ -357,8 +361,8 @@ fn two_pass_products<V: Simd, const ABSENT_IS_ONE: bool>(
         let offset = run.offset + index * LANES;
         let weight = run.weights[index];
 
-        // Group polynomials; M = Π max(|a|, |b|) and P = Π (max + τ₀ |a - b|) of `rule`, and Π min(1,
-        // max(|a|, |b|)).
+        // Group polynomials; `M = Π max(|a|, |b|)` and `P = Π (max(|a|, |b|) + τ₀ |a - b|)` of `rule.rs`, and
+        // `Π min(1, max(|a|, |b|))`.
         let (mut magnitude, mut ratio_product) = (Lanes::ONES, Lanes::ONES);
         let (mut small, mut highest) = (Lanes::ONES, Lanes::ONES);
         for (position, members) in members.iter().enumerate() {
@@ -430,29 +434,30 @@ fn two_pass_products<V: Simd, const ABSENT_IS_ONE: bool>(
     run.weights.len()
 }
 
-/// A bound on the error of a value, of the sum of all values, and of what that sum is compared with (the game
-/// with all players present and absent), relative to M.
+/// Bound, relative to M, on the error of a value and of the sum of all values. It also bounds the error of
+/// v(all) - v(∅), which is the sum that the values should have.
 ///
-/// A value is a mean of differences of two ends of the game, and all Shapley values (but not those of other
-/// measures) sum up to one, whatever the factors are: where Δ bounds the factors' errors, all together,
-/// either is off by at most `2 (exp(Δ) - 1) M` for them. What the engine itself does is relative to the
-/// values, which sum up to the mass times M at most: seventeen roundings a group of factors, one a node, and
-/// those of the rule's weights (its nodes are off by one rounding of 1, measured against 40 digits, which
-/// moves a product by the mass at most).
+/// A value is a mean of differences of two coalitions' values. Shapley values, but not those of other
+/// measures, sum to such a difference for any factors. If Δ bounds the errors of all factors together, the
+/// factors therefore add at most `2 (exp(Δ) - 1) M` to either error. The engine's own errors are relative to
+/// the values, which sum to at most the mass times M. They are seventeen roundings per group of factors, one
+/// per node, and those of the rule's weights. Nodes have an error of at most one rounding of 1 (measured
+/// against 40 digits), which changes a product by at most the mass.
 pub(super) struct ErrorBounds {
-    /// The relative error of the factors, and its increase per unit of `-ln M`.
+    /// Relative error of the factors, and its increase per unit of `-ln M`.
     factors: f64,
     per_log: f64,
-    /// The relative error of the engine, for each unit of the mass.
+    /// Relative error of the engine per unit of the mass.
     engine_error: f64,
-    /// The largest possible mass, and the number that turns the ratio `P(τ₀)/M` into the ratio less 1,
+    /// Largest possible mass, and the number that added to the ratio `P(τ₀)/M` gives the ratio minus 1,
     /// rounded up.
     max_mass: f64,
     less: f64,
 }
 
 impl ErrorBounds {
-    /// A rounding, and a percent for what is left of the series, and for rounding of the bound itself.
+    /// One rounding, plus one percent for the higher terms of the series and for rounding of the bound
+    /// itself.
     const UNIT: f64 = 1.01 * f64::EPSILON / 2.0;
 
     pub(super) fn for_batch(run: &TermBatch<'_>) -> Self {
@@ -467,12 +472,12 @@ impl ErrorBounds {
         }
     }
 
-    /// The relative error in a block where `P(τ₀)/M` is at most `ratio`, and `decay` bounds `Σ max(0, -ln t)`
-    /// over the active factors' larger sides t.
+    /// Relative error in a block where `P(τ₀)/M` is at most `ratio`, and `decay` bounds `Σ max(0, -ln t)`
+    /// over the larger sides t of the active factors.
     #[inline(always)]
     pub(super) fn relative_error(&self, choice: &RuleChoice, ratio: f64, decay: f64) -> f64 {
-        // `ln (1 + x) ≤ x - x²/2 + x³/3`, which is close where x is not large, and there is a limit for
-        // others.
+        // `ln (1 + x) ≤ x - x²/2 + x³/3` is sharp for small x; for other x the mass has two more upper
+        // limits.
         let x = ratio + self.less;
         let mass = (MASS * x * (1.0 - x * (0.5 - x * (1.0 / 3.0)))).min(choice.mass).min(self.max_mass);
         let mut factors = self.factors + self.per_log * decay;
@@ -491,13 +496,13 @@ pub(crate) fn neg_log_bound(x: f64) -> f64 {
     (1023.0 - (x.to_bits() >> 52) as f64) * std::f64::consts::LN_2
 }
 
-/// The number of remaining nodes that are processed next.
+/// Number of nodes to process next, of `left` remaining ones.
 #[inline(always)]
 fn chunk_len(left: usize) -> usize {
     if left == 5 { 3 } else { left.min(CHUNK) }
 }
 
-/// For each node, the product of the factors behind all groups: the weights alone.
+/// Initialises the suffix products: for each node, the product of its weight and the terms' weights.
 #[inline(always)]
 fn behind<V: Simd>(nodes: &[Node], weight: Lanes, out: &mut Vec<Lanes>) {
     out.clear();
@@ -520,7 +525,7 @@ fn begin<V: Simd, const ABSENT_IS_ONE: bool>(
     }
 }
 
-/// Adds the values that follow from the moments of consecutive groups.
+/// Adds to `sums` the values that follow from the moments of consecutive groups.
 #[inline(always)]
 fn finish<V: Simd, const ABSENT_IS_ONE: bool>(
     run: &TermBatch<'_>,
@@ -533,7 +538,7 @@ fn finish<V: Simd, const ABSENT_IS_ONE: bool>(
         let (a, b) = load_group::<ABSENT_IS_ONE>(run, offset, members);
         let m = &group.moments;
         for side in [0, 2] {
-            // The pair that stays whole while one of the other two is left out.
+            // Polynomial of the pair that stays complete while one factor of the other pair is left out.
             let other = 2 - side;
             let q = pair::<V, ABSENT_IS_ONE>([a[other], a[other + 1]], [b[other], b[other + 1]]);
             let low = q[0].fma::<V>(m[0], q[1].fma::<V>(m[1], q[2].mul::<V>(m[2])));
@@ -546,7 +551,7 @@ fn finish<V: Simd, const ABSENT_IS_ONE: bool>(
     }
 }
 
-/// Multiplies, for each node, the products of the factors before these groups by the groups' factors.
+/// Multiplies the prefix product of each node by the factors of these groups.
 #[inline(always)]
 fn forwards<V: Simd>(groups: &[Group], nodes: &[Node], prefixes: &mut [Lanes]) {
     let mut first = 0;
@@ -576,8 +581,9 @@ fn forward<V: Simd, const K: usize>(groups: &[Group], nodes: &[Node], prefixes: 
     }
 }
 
-/// Carries nodes through these groups, forward from the products of the factors before them and back from
-/// those of the factors behind, which afterwards include theirs.
+/// Runs the forward and the backward pass of all nodes over these groups. `prefixes` are the products of the
+/// factors before the groups. `suffixes` are the products of the factors after them, and include the groups'
+/// factors afterwards.
 #[inline(always)]
 fn sweeps<V: Simd>(groups: &mut [Group], nodes: &[Node], prefixes: &[Lanes], suffixes: &mut [Lanes]) {
     let mut first = 0;
@@ -595,7 +601,7 @@ fn sweeps<V: Simd>(groups: &mut [Group], nodes: &[Node], prefixes: &[Lanes], suf
     }
 }
 
-/// Carries K nodes.
+/// Runs both passes for K nodes.
 #[inline(always)]
 fn node_sweep<V: Simd, const K: usize>(
     groups: &mut [Group],
@@ -632,15 +638,15 @@ fn node_sweep<V: Simd, const K: usize>(
     }
 }
 
-/// A number given as mantissa and binary exponent, times x.
+/// Product of x and a number given as mantissa and binary exponent.
 pub(super) fn scaled_mul((fraction, power): (f64, i64), x: f64) -> (f64, i64) {
     let (mantissa, exponent) = split(x);
     let (fraction, carry) = split(fraction * mantissa);
     (fraction, power + exponent + carry)
 }
 
-/// The product as [`scaled_mul`] computes it, where either number may be 0, infinite or NaN, which then is
-/// the result.
+/// Product as in [`scaled_mul`], for numbers that may be 0, infinite or NaN. The product then is 0, infinite
+/// or NaN, too.
 pub(crate) fn scaled_mul_nonfinite((fraction, power): (f64, i64), x: f64) -> (f64, i64) {
     let usual = |v: f64| v != 0.0 && v.is_finite();
     if usual(fraction) && usual(x) { scaled_mul((fraction, power), x) } else { (fraction * x, 0) }
@@ -654,7 +660,7 @@ fn split(x: f64) -> (f64, i64) {
     (fraction, if scaled == x { power } else { power - 64 })
 }
 
-/// `x · 2^power` without overflow on the way.
+/// `x · 2^power` without intermediate overflow.
 pub(crate) fn ldexp(x: f64, power: i64) -> f64 {
     let step = |x: f64, p: i64| x * 2.0_f64.powi(p as i32);
     let power = power.clamp(-4000, 4000);
@@ -666,7 +672,7 @@ pub(crate) fn ldexp(x: f64, power: i64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Values have the same bits for any number of groups that are held at a time.
+    /// Values have the same bits for any number of groups per segment.
     #[test]
     fn segments_change_nothing() {
         let (players, rows) = (50_usize, 2 * LANES);

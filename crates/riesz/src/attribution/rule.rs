@@ -1,58 +1,59 @@
-//! Measures on [0, 1] with their quadrature rules, and the number of nodes that a block of product games
-//! needs.
+//! Inclusion measures on [0, 1], their quadrature rules, and the number of nodes that a block of product
+//! games needs.
 //!
-//! For Lebesgue's measure these are Gauss–Legendre rules. For a product `F(t) = Π_l ((1-t) b_l + t a_l)`
-//! write `M = Π_l max(|a_l|, |b_l|)` and `P(τ) = Π_l (max(|a_l|, |b_l|) + τ |a_l - b_l|)`. On the Bernstein
-//! ellipse of parameter ρ > 1 over
-//! [0, 1], with `τ = (ρ + 1/ρ - 2)/4`, `|F| ≤ P(τ)`; so m nodes err by at most
-//! `κ_m ρ^{-2m} / (1 - ρ^{-2}) P(τ)` with `κ_m = 2 (1 + 1/(4m² - 1))` (Trefethen, *Approximation Theory
-//! and Approximation Practice*, theorem 19.3, halved for the shorter interval).
+//! For Lebesgue's measure the rules are Gauss–Legendre rules. For the product `F(t) = Π_l ((1-t) b_l + t
+//! a_l)` over factors l, let `M = Π_l max(|a_l|, |b_l|)` and `P(τ) = Π_l (max(|a_l|, |b_l|) + τ |a_l -
+//! b_l|)`. On the Bernstein ellipse of parameter ρ > 1 around [0, 1], `|F| ≤ P(τ)` with `τ = (ρ + 1/ρ -
+//! 2)/4`. Therefore m nodes have an error of at most `κ_m ρ^{-2m} / (1 - ρ^{-2}) P(τ)` with `κ_m = 2 (1 +
+//! 1/(4m² - 1))` (Trefethen, *Approximation Theory and Approximation Practice*, theorem 19.3, halved for the
+//! shorter interval).
 //!
-//! `ln(P(τ)/M)/τ` falls with τ, hence `P(τ)/M ≤ (P(τ₀)/M)^{τ/τ₀}` for every `τ ≥ τ₀`: one product at the
-//! fixed τ₀ = [`ERROR_TAU`] bounds all ellipses at once, without a division or a logarithm a factor. The
-//! number `ln(P(τ₀)/M)/τ₀` is at most the mass `Σ_l |a_l - b_l| / max(|a_l|, |b_l|)`, and it is what decides
-//! the number of nodes. Leaving factors out only makes it smaller.
+//! `ln(P(τ)/M)/τ` decreases with τ, hence `P(τ)/M ≤ (P(τ₀)/M)^{τ/τ₀}` for every `τ ≥ τ₀`. One product at the
+//! fixed τ₀ = [`ERROR_TAU`] thus bounds the error on all ellipses, without a division or a logarithm per
+//! factor. The number of nodes depends on `ln(P(τ₀)/M)/τ₀` only, which is at most the mass `Σ_l |a_l - b_l| /
+//! max(|a_l|, |b_l|)`. Leaving out factors only decreases it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::jacobi::gauss_jacobi;
 
-/// τ₀ of the module's head.
+/// Parameter τ₀ of the error bound in the documentation of this module.
 pub(crate) const ERROR_TAU: f64 = 0.0625;
 
-/// Quadrature errors are kept below this, relative to `M`.
+/// Upper bound on quadrature errors, relative to `M`.
 const TOLERANCE: f64 = 1e-16;
 
-/// Rules with up to this many nodes are tabulated with their limits; beyond, only exact rules are used.
+/// Rules with up to this number of nodes are tabulated with their limits; for more nodes, only exact rules
+/// are used.
 const TABULATED: usize = 512;
 
-/// A player's value is what it adds, on average, to the others, each of whom is there with chance t; t has
-/// this measure on [0, 1], whose mass is 1 (a semivalue: Dubey, Neyman and Weber 1981).
+/// Distribution on [0, 1] of the probability t with which each other player is present. A player's value is
+/// its mean marginal contribution to the present players: a semivalue (Dubey, Neyman and Weber 1981).
 #[derive(Debug, Clone, Default)]
 pub(crate) enum InclusionMeasure {
-    /// Every t alike: Shapley values (Owen 1972).
+    /// The uniform distribution, for Shapley values (Owen 1972).
     #[default]
     Lebesgue,
-    /// Some t alone, each with a weight; one of them for Banzhaf's values.
+    /// A discrete distribution: nodes t with weights; a single node for Banzhaf values.
     Some(Arc<[Node]>),
-    /// Beta's distribution.
+    /// A Beta distribution.
     Beta(Arc<Jacobi>),
 }
 
 impl InclusionMeasure {
-    /// The measure that has all its mass at one t in [0, 1].
+    /// The point mass at t in [0, 1].
     pub(crate) fn point(t: f64) -> Self {
         Self::discrete(&[[t, 1.0]])
     }
 
-    /// A discrete measure: several t in [0, 1], with weights that sum to 1.
+    /// The discrete distribution on points t in [0, 1] with weights that sum to 1.
     pub(crate) fn discrete(weighted_points: &[[f64; 2]]) -> Self {
         Self::Some(weighted_points.iter().map(|&[t, weight]| Node::new(t, 1.0 - t, weight)).collect())
     }
 
-    /// The distribution of t whose density is proportional to `t^(first - 1) (1 - t)^(second - 1)`, for
-    /// positive numbers.
+    /// The Beta distribution, whose density is proportional to `t^(first - 1) (1 - t)^(second - 1)`, for
+    /// positive parameters.
     pub(crate) fn beta(first: f64, second: f64) -> Self {
         if first == 1.0 && second == 1.0 {
             Self::Lebesgue
@@ -70,13 +71,13 @@ impl InclusionMeasure {
         }
     }
 
-    /// The rules for `players` factors with one left out.
+    /// The rules to choose from for products of `players` factors with one factor left out.
     pub(crate) fn choices(&self, players: usize) -> RuleTable {
         let half_count = players.div_ceil(2).max(1);
         let (nodes, limits) = match self {
             Self::Lebesgue => (half_count, error_limits()),
             Self::Beta(_) => (half_count, limits_of_any()),
-            // There is but one rule.
+            // A discrete distribution is its own exact rule.
             Self::Some(nodes) => (nodes.len(), &[][..]),
         };
         RuleTable {
@@ -86,16 +87,16 @@ impl InclusionMeasure {
     }
 }
 
-/// Rules to choose from.
+/// Quadrature rules to choose from.
 #[derive(Clone, Copy)]
 pub(crate) struct RuleTable {
-    /// The one that is exact.
+    /// The exact rule.
     pub(crate) exact: RuleChoice,
     error_limits: &'static [(f64, f64)],
 }
 
 impl RuleTable {
-    /// The smallest rule that serves blocks whose `P(τ₀)/M` is at most `ratio`.
+    /// The smallest rule that is accurate for blocks whose `P(τ₀)/M` is at most `ratio`.
     #[inline(always)]
     pub(crate) fn choose(&self, ratio: f64) -> RuleChoice {
         // Most games need few nodes: search from below.
@@ -108,7 +109,7 @@ impl RuleTable {
     }
 }
 
-/// The rules of a Beta distribution, made when they are asked for.
+/// Gauss rules of a Beta distribution, computed on first use.
 #[derive(Debug)]
 pub(crate) struct Jacobi {
     shape: [f64; 2],
@@ -129,7 +130,7 @@ impl Jacobi {
         };
         match self.short.get(m) {
             Some(rule) => rule.get_or_init(make),
-            // As those of Lebesgue's measure.
+            // Long rules are never freed, like those of Lebesgue's measure.
             None => {
                 let mut long = self.long.lock().unwrap_or_else(|e| e.into_inner());
                 long.entry(m).or_insert_with(|| make().leak())
@@ -138,13 +139,13 @@ impl Jacobi {
     }
 }
 
-/// One node of a rule, with the powers that the engine multiplies by.
+/// One node of a rule, with the powers by which the engine multiplies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Node {
-    /// t and `1 - t`.
+    /// The node t, and `s = 1 - t`.
     pub(crate) t: f64,
     pub(crate) s: f64,
-    /// The weight.
+    /// Weight of the node.
     pub(crate) weight: f64,
     /// `t^i (1-t)^{4-i}`.
     pub(crate) quartic: [f64; 5],
@@ -153,7 +154,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// At t, with `s = 1 - t`.
+    /// The node at t, with `s = 1 - t`.
     pub(crate) const fn new(t: f64, s: f64, weight: f64) -> Self {
         let (t2, s2) = (t * t, s * s);
         Self {
@@ -166,10 +167,10 @@ impl Node {
     }
 }
 
-/// The rule with `m ≥ 1` nodes, exact for polynomials of degree `2m - 1`. Cost O(m²) once.
-// Our own, measured against 40 digits: nodes are right to half an ulp of 1, and weights sum to 1 within two,
-// for m to 500. The crate gauss-quad 0.3.2 is as good for Legendre's rules, but not for Jacobi's: for odd m
-// it puts the middle node at 0, off by up to 0.36.
+/// The Gauss–Legendre rule with `m ≥ 1` nodes, exact for polynomials of degree `2m - 1`. Cost O(m²).
+// Compared with 40 digits for m up to 500, nodes are accurate to half an ulp of 1, and weights sum to 1
+// within two ulps. The crate gauss-quad 0.3.2 is as accurate for Legendre rules. Its Jacobi rules with odd m
+// have the middle node at 0, with an error of up to 0.36.
 fn gauss_legendre(m: usize) -> Vec<Node> {
     let mut nodes = Vec::with_capacity(m);
     for k in 0..m {
@@ -200,19 +201,19 @@ fn gauss_legendre(m: usize) -> Vec<Node> {
     nodes
 }
 
-/// The Gauss–Legendre rule with `m` nodes, kept for good.
+/// The Gauss–Legendre rule with `m` nodes, computed once per process.
 fn rule(m: usize) -> &'static [Node] {
     static RULES: [OnceLock<Vec<Node>>; TABULATED + 1] = [const { OnceLock::new() }; TABULATED + 1];
     static LONG: OnceLock<Mutex<BTreeMap<usize, &'static [Node]>>> = OnceLock::new();
     if m <= TABULATED {
         return RULES[m].get_or_init(|| gauss_legendre(m));
     }
-    // Rules this long serve a handful of sizes in a process; they are kept for good.
+    // A process uses few rules of this length, so they are never freed.
     let mut long = LONG.get_or_init(Default::default).lock().unwrap_or_else(|e| e.into_inner());
     long.entry(m).or_insert_with(|| gauss_legendre(m).leak())
 }
 
-/// A rule, and what is known of it.
+/// A quadrature rule with its error bound.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RuleChoice {
     /// Number of nodes.
@@ -223,12 +224,12 @@ pub(crate) struct RuleChoice {
     pub(crate) mass: f64,
 }
 
-/// The mass is at most this times `ln(P(τ₀)/M)`: a factor's share of it is at most 2, so by concavity
+/// Factor in the bound `mass ≤ MASS · ln(P(τ₀)/M)`. A factor contributes c ≤ 2 to the mass, and by concavity
 /// `ln(1 + τ₀ c) ≥ c ln(1 + 2 τ₀) / 2`.
 pub(crate) const MASS: f64 = 16.981;
 
-/// Entry m: the largest `P(τ₀)/M` for which m nodes err by at most [`TOLERANCE`]` · M`, and the largest mass
-/// that goes with it.
+/// Limits of the Gauss–Legendre rules. Entry m holds the largest `P(τ₀)/M` for which m nodes have an error of
+/// at most [`TOLERANCE`]` · M`, and a bound on the mass at this limit.
 fn error_limits() -> &'static [(f64, f64)] {
     static LIMITS: OnceLock<Vec<(f64, f64)>> = OnceLock::new();
     LIMITS.get_or_init(|| {
@@ -240,18 +241,18 @@ fn error_limits() -> &'static [(f64, f64)] {
     })
 }
 
-/// Limits for the Gauss rules of any measure whose mass is 1: m nodes have an error of at most `4 ρ^{-2m} /
-/// (1 - 1/ρ) P(τ)`, as both they and the measure integrate each Chebyshev polynomial from degree 2m on to at
-/// most 1, and its coefficients are at most `2 ρ^{-k} P(τ)`.
+/// Limits of the Gauss rules of any probability measure. Here m nodes have an error of at most `4 ρ^{-2m} /
+/// (1 - 1/ρ) P(τ)`. The reason is that the rule and the measure both integrate each Chebyshev polynomial of
+/// degree k ≥ 2m to at most 1, and that its coefficient is at most `2 ρ^{-k} P(τ)`.
 fn limits_of_any() -> &'static [(f64, f64)] {
     static LIMITS: OnceLock<Vec<(f64, f64)>> = OnceLock::new();
     LIMITS.get_or_init(|| limits_where(|_, rho| 4.0 / (1.0 - 1.0 / rho)))
 }
 
-/// The limits where m nodes err by at most `constant(m, ρ) ρ^{-2m} P(τ)`.
+/// Limits of rules whose error with m nodes is at most `constant(m, ρ) ρ^{-2m} P(τ)`.
 fn limits_where(constant: impl Fn(usize, f64) -> f64) -> Vec<(f64, f64)> {
     let limit = |m: usize| {
-        // Any ρ gives a valid bound, so a grid over ρ loses sharpness, never truth.
+        // Every ρ gives a valid bound, so a grid over ρ makes the limits at worst too cautious.
         (1..4000)
             .map(|k| (k as f64 * 0.005).exp())
             .map(|rho: f64| (rho, (rho + 1.0 / rho - 2.0) / 4.0))
@@ -298,7 +299,7 @@ mod tests {
                 let a: f64 = 1.0 - mass / d as f64;
                 let ratio = (1.0 + ERROR_TAU * (1.0 - a)).powi(d);
                 let m = InclusionMeasure::Lebesgue.choices(d as usize).choose(ratio).nodes;
-                // A node itself is not kept.
+                // The cube root of t³.
                 let nodes = rule(m).iter().map(|n| (n.weight, n.cubic[3].cbrt()));
                 let value: f64 = nodes.map(|(w, t)| w * (1.0 - t + t * a).powi(d - 1)).sum();
                 let truth = (0..d).map(|k| a.powi(k)).sum::<f64>() / f64::from(d);

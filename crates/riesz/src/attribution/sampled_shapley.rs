@@ -1,14 +1,15 @@
-//! Shapley values of a game whose coalitions have to be valued one by one: from all of them, or from a
-//! sample.
+//! Shapley values of a game whose coalitions are evaluated one by one: all coalitions, or a sample of them.
 //!
-//! A sample is a regression: the values minimise `Σ_S w(S) (v(S) - v(∅) - Σ_{j∈S} φ_j)²` with the Shapley
-//! kernel `w`, subject to `Σ φ_j = v(all) - v(∅)`. Every coalition is drawn with its complement. Pairs are
-//! grouped by size; the outer sizes, which carry most weight, are taken whole while the budget lasts, and the
-//! others are drawn without replacement, so that the sample grows into the whole. Standard errors come from
-//! what the regression leaves of each difference, for values ± 1.96 of them to hold the truth about 95 times
-//! in 100 or more (`std_error.rs`): as if three more pairs had been drawn that are as far from the regression
-//! as the farthest. Sources: Lundberg and Lee 2017 (the regression); Covert and Lee 2021 (pairs, the
-//! constraint, its variance).
+//! The estimate from a sample is a regression: the values φ minimise `Σ_S w(S) (v(S) - v(∅) - Σ_{j∈S} φ_j)²`
+//! with the Shapley kernel `w`, subject to `Σ_j φ_j = v(all) - v(∅)`. Every coalition is drawn with its
+//! complement. Pairs are grouped by size. The outer sizes, which have most of the weight, are taken
+//! completely while the budget lasts. Pairs of the other sizes are drawn without replacement, so that a
+//! growing sample ends with all coalitions.
+//!
+//! Standard errors come from the regression residual of each pair's difference (`std_error.rs`). The value ±
+//! 1.96 standard errors covers the truth in about 95 % of samples or more: the variance includes three
+//! additional pairs with the largest observed residual. Sources: Lundberg and Lee 2017 (the regression);
+//! Covert and Lee 2021 (pairs, the constraint, its variance).
 
 use std::collections::HashSet;
 
@@ -17,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::linalg::{Cholesky, Matrix};
 use crate::random::{Random, SeedableRng, SliceRandom, hash};
 
-/// Which players are present.
+/// A coalition: for each player, whether it is present.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Coalition(Vec<bool>);
 
@@ -27,12 +28,12 @@ impl Coalition {
         Self(present)
     }
 
-    /// For each player whether it is present.
+    /// For each player, whether it is present.
     pub fn present(&self) -> &[bool] {
         &self.0
     }
 
-    /// A number that depends on the players that are present, the same on every machine.
+    /// Hash of the present players, the same on every machine.
     pub(crate) fn hash(&self) -> u64 {
         hash(self.0.iter().map(|on| u64::from(*on)))
     }
@@ -42,46 +43,46 @@ impl Coalition {
     }
 }
 
-/// Several games over the same players, whose coalitions are valued together: one for each explained row and
-/// output, say.
+/// Several games with the same players whose coalitions are evaluated together, for example one game per
+/// explained row and output.
 pub trait CoalitionGame {
-    /// The error of valuing a coalition.
+    /// Error of evaluating a coalition.
     type Error: From<Error>;
 
     /// Number of players.
     fn players(&self) -> usize;
 
-    /// The values of nobody and of everybody, one number a game each.
+    /// Values of the empty and of the grand coalition, one number per game each.
     ///
     /// # Errors
-    /// Its own.
+    /// Errors of the game.
     fn empty_and_grand_values(&mut self) -> Result<[Vec<f64>; 2], Self::Error>;
 
-    /// The values of coalitions that are neither empty nor whole.
+    /// Values of coalitions other than the empty and the grand one.
     ///
     /// # Errors
-    /// Its own.
+    /// Errors of the game.
     fn values(&mut self, coalitions: &[Coalition]) -> Result<CoalitionValues, Self::Error>;
 }
 
 /// Values of coalitions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CoalitionValues {
-    /// coalitions × games
+    /// Values, coalitions × games.
     pub values: Matrix,
-    /// The sampling error of the values, if they are estimates themselves.
+    /// Sampling error of the values, if they are estimates themselves.
     pub noise: Option<SamplingNoise>,
 }
 
 /// Sampling error of values that are means of independent draws.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SamplingNoise {
-    /// The variance of each value around the truth, coalitions × games.
+    /// Variance of each value around the truth, coalitions × games.
     pub variance: Matrix,
-    /// Draws for each value, at least 2.
+    /// Number of draws for each value, at least 2.
     pub draws: usize,
     /// The lowest and the highest draw of each game.
-    pub empty_and_grand_values: [Vec<f64>; 2],
+    pub draw_range: [Vec<f64>; 2],
 }
 
 impl From<Matrix> for CoalitionValues {
@@ -90,25 +91,26 @@ impl From<Matrix> for CoalitionValues {
     }
 }
 
-/// The number of coalitions to value.
+/// Budget of coalitions to evaluate, with the seed of the sample.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Budget {
-    /// The largest number of coalitions, not counting the empty and the whole one. If all fit, values are
-    /// exact.
+    /// Largest number of coalitions, not counting the empty and the grand one. Values are exact if all
+    /// coalitions are within it.
     pub coalitions: usize,
-    /// Stops as soon as no standard error is larger than this. Values then always come with standard errors,
-    /// which are 0 if it takes all coalitions.
+    /// If set, sampling stops as soon as no standard error exceeds this. Values then always have standard
+    /// errors, which are 0 if all coalitions were evaluated exactly.
     pub std_error: Option<f64>,
     /// Seed of the sample.
     pub seed: u64,
 }
 
 impl Budget {
-    /// The reason why the values of this number of players are sampled; `None` if all coalitions are valued.
+    /// The reason why the values of this number of players are sampled; `None` if all coalitions are
+    /// evaluated.
     pub fn sampled_because(&self, players: usize) -> Option<String> {
         let coalitions = self.coalitions;
         if self.std_error.is_some() {
-            return Some("a standard error was asked for".into());
+            return Some("a standard error was requested".into());
         }
         let total = if players < 60 { (1_usize << players).saturating_sub(2) } else { usize::MAX };
         (total > coalitions).then(|| format!("{players} features have more than {coalitions} coalitions"))
@@ -116,7 +118,7 @@ impl Budget {
 }
 
 impl Default for Budget {
-    /// 4096 coalitions: all of them up to 12 players.
+    /// 4096 coalitions, which are all coalitions of up to 12 players.
     fn default() -> Self {
         Self { coalitions: 4096, std_error: None, seed: 0 }
     }
@@ -125,18 +127,18 @@ impl Default for Budget {
 /// Shapley values of several games.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Solution {
-    /// games × players
+    /// Values, games × players.
     pub values: Matrix,
-    /// Their standard errors, games × players, of which ± 1.96 hold the truth about 95 times in 100 or more;
-    /// `None` if all coalitions were valued exactly.
+    /// Standard errors of the values, games × players. The value ± 1.96 standard errors covers the truth in
+    /// about 95 % of samples or more. `None` if all coalitions were evaluated exactly.
     pub std_error: Option<Matrix>,
-    /// The values of nobody and of everybody, one number a game.
+    /// Values of the empty and of the grand coalition, one number per game each.
     pub empty_and_grand_values: [Vec<f64>; 2],
-    /// Coalitions valued, not counting the empty and the whole one.
+    /// Number of evaluated coalitions, not counting the empty and the grand one.
     pub coalitions: usize,
 }
 
-/// Pairs of complementary coalitions whose smaller one has a given size.
+/// Pairs of complementary coalitions whose smaller coalition has a given size.
 #[derive(Clone)]
 pub(super) struct SizeStratum {
     pub(super) size: usize,
@@ -147,21 +149,21 @@ pub(super) struct SizeStratum {
     pub(super) count: usize,
     /// The pairs drawn so far, by the coalition of this size.
     drawn: Vec<Coalition>,
-    /// The number of pairs that have been valued.
+    /// Number of pairs that have been evaluated.
     valued: usize,
     /// The differences `v(S) - v(all \ S)`, drawn × games.
     differences: Vec<f64>,
-    /// Their variances, if values are estimates.
+    /// Variances of the differences, if values are estimates.
     noise: Vec<f64>,
-    /// All pairs in random order, where they are few.
+    /// All pairs in random order, if they are at most [`LISTED`].
     shuffled: Option<Vec<Coalition>>,
-    /// Where they are many: what has been drawn, and the players in the order that the last draw left.
+    /// For more pairs: the coalitions drawn so far, and the players in the order after the last draw.
     seen: HashSet<Coalition>,
     order: Vec<usize>,
     random: Random,
 }
 
-/// Strata with at most so many pairs are listed and shuffled.
+/// Strata with at most this number of pairs are listed and shuffled.
 const LISTED: usize = 1 << 16;
 
 impl SizeStratum {
@@ -185,7 +187,7 @@ impl SizeStratum {
         }
     }
 
-    /// Draws up to `number` pairs in total; returns those that have not been valued.
+    /// Draws up to `number` pairs in total; returns the pairs that have not been evaluated.
     pub(super) fn draw(&mut self, number: usize) -> &[Coalition] {
         let from = self.drawn.len();
         let number = number.min(self.count);
@@ -193,7 +195,7 @@ impl SizeStratum {
             if self.shuffled.is_none() {
                 let mut coalitions = subsets(self.players, self.size);
                 if 2 * self.size == self.players {
-                    // One of each two halves.
+                    // Keeps one of each two complementary coalitions.
                     coalitions.retain(|s| s.0[0]);
                 }
                 coalitions.shuffle(&mut self.random);
@@ -222,8 +224,8 @@ impl SizeStratum {
     }
 }
 
-/// The coefficient of a coalition's value in the Shapley value of a player: `(s-1)! (p-s)! / p!` if the
-/// player is among the coalition's s of p players, `-s! (p-s-1)! / p!` if it is not.
+/// Coefficient of a coalition's value in the Shapley value of a player, for a coalition of s of p players:
+/// `(s-1)! (p-s)! / p!` if the player is a member, else `-s! (p-s-1)! / p!`.
 pub(crate) fn definition_weight(coalition: &Coalition, player: usize) -> f64 {
     let (p, s) = (coalition.0.len(), coalition.0.iter().filter(|on| **on).count());
     let choose = |n: usize, k: usize| (0..k).fold(1.0, |c, i| c * (n - i) as f64 / (i + 1) as f64);
@@ -243,7 +245,7 @@ fn binomial(n: usize, k: usize) -> usize {
     result as usize
 }
 
-/// All subsets of a size, in lexicographic order.
+/// All coalitions of a size, in lexicographic order.
 fn subsets(players: usize, size: usize) -> Vec<Coalition> {
     let mut chosen: Vec<usize> = (0..size).collect();
     let mut coalitions = Vec::new();
@@ -261,28 +263,28 @@ fn subsets(players: usize, size: usize) -> Vec<Coalition> {
     }
 }
 
-/// A sample of pairs that can grow: [`extend`](Self::extend) it until [`solution`](Self::solution) is good
-/// enough.
+/// A sample of pairs that can grow: call [`extend`](Self::extend) until [`solution`](Self::solution) is
+/// precise enough.
 #[derive(Clone)]
 pub struct CoalitionRegression {
     players: usize,
     empty_and_grand_values: [Vec<f64>; 2],
     strata: Vec<SizeStratum>,
-    /// For each game, the range of the answers: values of coalitions or, where values are means, the draws.
+    /// For each game, the range of the coalitions' values or, if values are means, of the draws.
     ranges: Vec<ValueRange>,
-    /// The number of draws for each value, where values are means.
+    /// Number of draws for each value, if values are means.
     draws: usize,
 }
 
-/// The weighted regression of values on coalitions, for pairs of a coalition and its complement.
+/// Weighted regression of values on coalitions, one observation per pair of a coalition and its complement.
 struct RegressionDesign {
     /// Pairs × players: 1 for the players of the coalition.
     z: Matrix,
-    /// One a pair.
+    /// Regression weights, one per pair.
     weights: Vec<f64>,
     /// Players × players: `Zᵀ W Z` over coalitions and complements.
     normal: Matrix,
-    /// Pairs × games: the values of coalitions minus those of complements.
+    /// Pairs × games: the coalition's value minus the complement's value.
     differences: Matrix,
 }
 
@@ -290,7 +292,7 @@ impl CoalitionRegression {
     /// An empty sample for the players of `game`.
     ///
     /// # Errors
-    /// Those of the game.
+    /// Errors of the game.
     pub fn new<G: CoalitionGame>(game: &mut G, seed: u64) -> Result<Self, G::Error> {
         let players = game.players();
         let strata = (1..=players / 2).map(|size| SizeStratum::new(size, players, seed)).collect();
@@ -300,7 +302,7 @@ impl CoalitionRegression {
         Ok(Self { players, empty_and_grand_values: ends, strata, ranges, draws: 0 })
     }
 
-    /// The smallest sample that has a solution with standard errors.
+    /// Size of the smallest sample that has a solution with standard errors.
     pub fn smallest(players: usize) -> usize {
         2 * (players + 2 * (players / 2).saturating_sub(1))
     }
@@ -312,31 +314,29 @@ impl CoalitionRegression {
             self.empty_and_grand_values.iter().flatten().zip(other.empty_and_grand_values.iter().flatten())
         };
         let largest = end_values().map(|(a, b)| a.abs().max(b.abs())).fold(0.0, f64::max);
-        // Not to the last bit: a model may compute it in another order.
+        // Small differences are allowed, since a model may compute values in another order.
         if sizes(self) == sizes(other) && end_values().all(|(a, b)| (a - b).abs() <= 1e-6 * largest) {
             return Ok(());
         }
-        Err(Error::Format {
-            problem:
-                "the coalitions to go on from were valued for other rows, or by another model or background: \
-                      give those of the first call"
-                    .into(),
-        })
+        Err(Error::format(
+            "the given coalitions were evaluated for other rows, or with another model or background: \
+             continue with the inputs of the first call",
+        ))
     }
 
-    /// Coalitions valued so far.
+    /// Number of coalitions evaluated so far.
     pub fn coalitions(&self) -> usize {
         2 * self.strata.iter().map(|s| s.valued).sum::<usize>()
     }
 
-    /// Whether all coalitions have been valued.
+    /// Whether all coalitions have been evaluated.
     pub fn is_exhaustive(&self) -> bool {
         self.strata.iter().all(SizeStratum::is_exhaustive)
     }
 
-    /// The best allocation of a number of pairs to the sizes: outer sizes completely while their share of the
-    /// weight justifies it, the others in proportion to their share, but at least two, which a standard error
-    /// needs.
+    /// Allocates a number of pairs to the sizes. Outer sizes are taken completely while their share of the
+    /// weight justifies it. The others get numbers in proportion to their weight, but at least two, which a
+    /// standard error needs.
     fn allocate(&self, pairs: usize) -> Vec<usize> {
         let mut taken: Vec<usize> = self.strata.iter().map(|s| s.drawn.len()).collect();
         let mut left = pairs;
@@ -363,10 +363,10 @@ impl CoalitionRegression {
         taken
     }
 
-    /// Grows the sample to about `coalitions` in total, and values the new ones.
+    /// Extends the sample to about `coalitions` in total, and evaluates the new ones.
     ///
     /// # Errors
-    /// Those of the game, after which the sample is what it was; [`Error::Overflow`] if a value is not
+    /// Errors of the game, which leave the evaluated sample unchanged; [`Error::Overflow`] if a value is not
     /// finite.
     pub fn extend<G: CoalitionGame>(&mut self, game: &mut G, coalitions: usize) -> Result<(), G::Error> {
         let taken = self.allocate(coalitions / 2);
@@ -379,18 +379,16 @@ impl CoalitionRegression {
         }
         let CoalitionValues { values, noise } = game.values(&new_coalitions)?;
         if !values.data().iter().all(|v| v.is_finite()) {
-            return Err(Error::Overflow {
-                subject: "the value of a coalition".into(),
-                remedy: "the model must answer with finite numbers, near the data as well as on them",
-            }
+            return Err(Error::overflow(
+                "the value of a coalition",
+                "the model must predict finite numbers, also near the data",
+            )
             .into());
         }
         let games = self.ranges.len();
         for (g, range) in self.ranges.iter_mut().enumerate() {
             *range = match &noise {
-                Some(noise) => {
-                    noise.empty_and_grand_values.iter().fold(*range, |range, ends| range.with(ends[g]))
-                }
+                Some(noise) => noise.draw_range.iter().fold(*range, |range, ends| range.with(ends[g])),
                 None => values.data()[g..].iter().step_by(games).fold(*range, |range, v| range.with(*v)),
             };
         }
@@ -410,7 +408,7 @@ impl CoalitionRegression {
         Ok(())
     }
 
-    /// The values from the sample so far. Cost O(pairs · (players² + players · games)).
+    /// Computes the values from the current sample. Cost O(pairs · (players² + players · games)).
     ///
     /// # Errors
     /// [`Error::TooFew`] before the sample has the [`smallest`](Self::smallest) size.
@@ -434,11 +432,7 @@ impl CoalitionRegression {
         }
         if self.strata.iter().any(|s| s.valued < 2.min(s.count)) || !self.strata[0].is_exhaustive() {
             let needed = Self::smallest(p);
-            return Err(Error::TooFew {
-                subject: "the sample of coalitions".into(),
-                needed,
-                unit: "coalitions are",
-            });
+            return Err(Error::too_few("the sample of coalitions", needed, "coalitions are"));
         }
         let RegressionDesign { z, weights, normal, mut differences } = self.design();
         let pairs = weights.len();
@@ -447,9 +441,10 @@ impl CoalitionRegression {
             let values = self.definition(&differences, &total);
             return solved(values, noisy.then(|| self.definition_error()));
         }
-        // With A the normal matrix and 1 the vector of ones, the solution is H b + c (v(all) - v(∅)), where
-        // c = A⁻¹1 / 1ᵀA⁻¹1 and H = A⁻¹ - A⁻¹1 1ᵀA⁻¹ / 1ᵀA⁻¹1. H takes 1 to 0, so a coalition and its
-        // complement enter through the difference of their values alone.
+        // Let A be the normal matrix (players × players), b the right-hand side of the regression, and 1 the
+        // vector of ones. The solution is H b + c (v(all) - v(∅)) with c = A⁻¹1 / 1ᵀA⁻¹1 and H = A⁻¹ - A⁻¹1
+        // 1ᵀA⁻¹ / 1ᵀA⁻¹1. Since H 1 = 0, a coalition and its complement enter only through the difference of
+        // their values.
         let inverse = Cholesky::new(normal, "normal matrix of the regression")?.inverse();
         let sums: Vec<f64> = (0..p).map(|j| inverse.row(j).iter().sum()).collect();
         let total_sum: f64 = sums.iter().sum();
@@ -459,17 +454,14 @@ impl CoalitionRegression {
                 h[(i, j)] -= sums[i] * sums[j] / total_sum;
             }
         }
-        // Row q: the pair's weight times H z_q, which is what its difference counts in the values.
+        // Row q is the pair's weight times H z_q: the coefficients of the pair's difference in the values.
         let mut counts = z.matmul(&h);
-        for (q, weight) in weights.iter().enumerate() {
-            counts.row_mut(q).iter_mut().for_each(|v| *v *= weight);
-        }
+        counts.scale_rows(weights.iter().copied());
         let mut values = counts.transpose().matmul(&differences).transpose();
         for (g, total) in total.iter().enumerate() {
             values.row_mut(g).iter_mut().zip(&sums).for_each(|(v, s)| *v += s / total_sum * total);
         }
-        // What the fit leaves of each difference, over 1 - leverage (the jackknife's), times its effect on
-        // the values.
+        // Jackknife residuals: the residual of each difference, divided by 1 - leverage.
         let mut signs = z;
         signs.data_mut().iter_mut().for_each(|v| *v = 2.0 * *v - 1.0);
         let fitted = signs.matmul(&values.transpose());
@@ -483,7 +475,7 @@ impl CoalitionRegression {
         solved(values, Some(std_errors(self.variances(&differences, &counts, noisy), p)))
     }
 
-    /// The regression of the sample: each pair of coalitions is a row.
+    /// Regression of the sample, one row per pair of coalitions.
     fn design(&self) -> RegressionDesign {
         let (p, games) = (self.players, self.empty_and_grand_values[0].len());
         let pairs: usize = self.strata.iter().map(|s| s.drawn.len()).sum();
@@ -510,12 +502,13 @@ impl CoalitionRegression {
         RegressionDesign { z, weights, normal, differences }
     }
 
-    /// The variances of values, games × players, from jackknife residuals of the pairs' differences (pairs ×
-    /// games) and the coefficients of differences in the values (pairs × players).
+    /// Variances of values, games × players. `residuals` (pairs × games) are the jackknife residuals of the
+    /// pairs' differences; `counts` (pairs × players) are the coefficients of the differences in the values.
     fn variances(&self, residuals: &Matrix, counts: &Matrix, noisy: bool) -> Vec<Variance> {
         let (p, games) = (self.players, residuals.cols());
         let mut variances = vec![Variance::default(); games * p];
-        // Of pairs that were drawn and not all taken: how many, and the mean square of what one counts.
+        // Number of pairs in strata that were not taken completely, and per player the sum of their squared
+        // coefficients.
         let (mut open, mut square_count) = (0.0, vec![0.0; p]);
         let mut from = 0;
         for stratum in &self.strata {
@@ -526,8 +519,8 @@ impl CoalitionRegression {
                 let data = m.data()[rows.start * m.cols()..rows.end * m.cols()].iter().map(|v| v.powi(power));
                 Matrix::from_row_major(n, m.cols(), data.collect())
             };
-            // Of pairs drawn without replacement, the share of the whole that they are keeps the noise of its
-            // own values; the rest shows in how much they differ.
+            // Pairs are drawn without replacement. The noise of single values enters with the share of the
+            // stratum that was drawn; the variance between pairs covers the rest.
             let taken = n as f64 / stratum.count as f64;
             if noisy {
                 let noise = Matrix::from_row_major(n, games, stratum.noise.clone());
@@ -563,8 +556,8 @@ impl CoalitionRegression {
         variances
     }
 
-    /// Inflates variances for draws that were not made, where `counts` (pairs × players) are the coefficients
-    /// of the pairs' differences in the values: by the pair with the largest coefficient.
+    /// Inflates variances for draws that were not made, by the pair with the largest coefficient. `counts`
+    /// (pairs × players) are the coefficients of the pairs' differences in the values.
     fn inflate_for_undrawn(&self, counts: &Matrix, variances: &mut [Variance]) {
         let p = self.players;
         let max_counts = (0..counts.rows()).fold(vec![0.0_f64; p], |max_counts, q| {
@@ -583,7 +576,7 @@ impl CoalitionRegression {
         }
     }
 
-    /// The values from all coalitions, by definition; for a coalition's complement the signs change.
+    /// Values from all coalitions by definition; the coefficients of complements have the opposite sign.
     fn definition(&self, differences: &Matrix, total: &[f64]) -> Matrix {
         let p = self.players;
         let mut values = differences.transpose().matmul(&self.definition_counts());
@@ -593,7 +586,7 @@ impl CoalitionRegression {
         values
     }
 
-    /// The coefficient of each pair's difference in each player's value by definition, pairs × players.
+    /// Coefficient of each pair's difference in each player's value by definition, pairs × players.
     fn definition_counts(&self) -> Matrix {
         let p = self.players;
         let drawn: Vec<&Coalition> = self.strata.iter().flat_map(|s| &s.drawn).collect();
@@ -601,7 +594,7 @@ impl CoalitionRegression {
         Matrix::from_row_major(drawn.len(), p, weights.collect())
     }
 
-    /// The standard errors of values from all coalitions, each an estimate.
+    /// Standard errors of values from all coalitions, if the coalitions' values are estimates.
     fn definition_error(&self) -> Matrix {
         let noise: Vec<f64> = self.strata.iter().flat_map(|s| s.noise.iter().copied()).collect();
         let games = self.empty_and_grand_values[0].len();
@@ -623,29 +616,29 @@ fn std_errors(variances: Vec<Variance>, players: usize) -> Matrix {
     Matrix::from_row_major(std_errors.len() / players, players, std_errors)
 }
 
-/// Coalitions that were valued for some rows, from which explaining these rows can go on with a larger
+/// Evaluated coalitions of some rows, from which a later explanation of these rows can continue with a larger
 /// budget. It takes 8 bytes for each pair of coalitions, row and output.
 #[derive(Clone, Default)]
 pub struct SampleState {
     pub(crate) parts: Vec<SamplePart>,
 }
 
-/// State of the rows that were explained together.
+/// State of rows that are explained together.
 #[derive(Clone, Default)]
 pub(crate) struct SamplePart {
     pub(crate) regression: Option<CoalitionRegression>,
-    /// For each game, the two terms of the bound on rounding.
+    /// The two terms of the bound on rounding, one number per game each.
     pub(crate) rounding: [Vec<f64>; 2],
 }
 
 impl SampleState {
-    /// Coalitions valued so far, not counting the empty and the whole one.
+    /// Number of coalitions evaluated so far, not counting the empty and the grand one.
     pub fn coalitions(&self) -> usize {
         let valued = self.parts.iter().flat_map(|part| &part.regression).map(CoalitionRegression::coalitions);
         valued.max().unwrap_or(0)
     }
 
-    /// The part with this number; it is created if all parts before it exist.
+    /// The part with this number. Missing parts up to this number are created.
     pub(crate) fn part(&mut self, number: usize) -> &mut SamplePart {
         if self.parts.len() <= number {
             self.parts.resize_with(number + 1, SamplePart::default);
@@ -655,7 +648,7 @@ impl SampleState {
 }
 
 impl SamplePart {
-    /// Takes the larger of what was kept and what is there now, on both sides.
+    /// Sets both the stored and the new rounding terms to the larger of the two.
     pub(crate) fn merge(&mut self, now: [&mut Vec<f64>; 2]) {
         for (kept, now) in self.rounding.iter_mut().zip(now) {
             now.iter_mut().zip(kept.iter()).for_each(|(now, kept)| *now = now.max(*kept));
@@ -664,18 +657,19 @@ impl SamplePart {
     }
 }
 
-/// Shapley values of `game` within a budget. All coalitions are valued if they fit and no standard error is
-/// asked for.
+/// Shapley values of `game` within a budget. All coalitions are evaluated if they are within the budget and
+/// no standard error is requested.
 ///
 /// # Errors
-/// Those of the game; [`Error::Parameter`] for a budget below [`CoalitionRegression::smallest`].
+/// Errors of the game; [`Error::Parameter`] for a budget below [`CoalitionRegression::smallest`].
 pub fn solve<G: CoalitionGame>(game: &mut G, budget: Budget) -> Result<Solution, G::Error> {
     solve_from(game, budget, &mut None)
 }
 
 /// Continues [`solve`] from the regression of an earlier call on the same game, if there is one, and stores
-/// it for a later call. Coalitions that it has are not valued again, and the budget counts them; the seed is
-/// that of the first call. The result is that of one call with the larger number of coalitions.
+/// it for a later call. The coalitions of the regression count towards the budget and are not evaluated
+/// again; the seed of the first call applies. The result equals the result of a single call with the larger
+/// budget.
 ///
 /// # Errors
 /// As [`solve`]; [`Error::Format`] for the regression of another game.
@@ -739,7 +733,7 @@ mod tests {
         }
     }
 
-    /// A growing sample is the sample that would have been drawn at once.
+    /// The allocation never shrinks as the budget grows.
     #[test]
     fn larger_budgets_contain_smaller_ones() {
         for players in [3, 7, 10, 12, 13, 20, 31, 64] {

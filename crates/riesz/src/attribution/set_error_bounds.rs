@@ -1,4 +1,4 @@
-//! Error bounds of values of sets, collected block by block or from the values of coalitions, and combined
+//! Error bounds of values of sets, accumulated block by block or from the values of coalitions, and combined
 //! for an index.
 
 use super::interaction_weights::binomial;
@@ -10,7 +10,7 @@ use crate::simd::{Lanes, Plain};
 pub(crate) struct SizeErrorBound {
     /// The error of each value per unit of error of the coalition values.
     pub(crate) error_factor: f64,
-    /// The largest error of one value by rounding of differences, weights and sums, and the sum of all such
+    /// Largest error of one value from rounding of differences, weights and sums; and the sum of all such
     /// errors.
     pub(crate) max_rounding: f64,
     pub(crate) total_rounding: f64,
@@ -27,11 +27,11 @@ pub(crate) struct SetErrorBounds {
 /// Error bounds of the interactions of one size.
 #[derive(Debug, Clone, Copy, Default)]
 struct SizeError {
-    /// A bound on the error of each.
+    /// A bound on the error of each interaction.
     per_value: f64,
     /// A bound on the sum of all errors.
     apart: f64,
-    /// A bound on the sum of all errors without those of factors, which leave the sum of an efficient index
+    /// A bound on the sum of all errors except those of factors, which leave the sum of an efficient index
     /// unchanged.
     engine_total: f64,
     /// Only for the first size: a bound on the error of the game's values with all players present and
@@ -54,7 +54,7 @@ impl SetErrorBounds {
         self.sizes[game * self.order].ends += error;
     }
 
-    /// All sums of values were rounded once more.
+    /// Adds the errors of one more rounding of all sums of values.
     pub(crate) fn add_rounding(&mut self, game: usize, values: &[f64], sets: &Sets) {
         for (s, error) in self.sizes[game * self.order..][..self.order].iter_mut().enumerate() {
             let (mut largest, mut sum) = (0.0_f64, 0.0);
@@ -80,10 +80,10 @@ impl SetErrorBounds {
         }
     }
 
-    /// Adds the errors of a block whose values have an error of at most `error`. If a factor has an error δ
-    /// relative to the larger of its two sides, an interaction of T in a product M of these sides has an
-    /// error of `δ M Π_{j∈T} γ_j`, where j, if it is that factor, is left out and counts twice; no γ is
-    /// larger than 2.
+    /// Adds the errors of a block whose values have an error of at most `error`. Let M be the product of the
+    /// larger sides of all factors, and `γ_j = |a_j - b_j| / max(|a_j|, |b_j|) ≤ 2`. If one factor has an
+    /// error δ relative to the larger of its sides, the interaction of T has an error of `δ M Π_{j∈T} γ_j`.
+    /// If this factor belongs to T, its γ is replaced by 2.
     pub(crate) fn add_block(&mut self, game: usize, error: Lanes, symmetric: &[Lanes], heights: &[f64]) {
         let sizes = &mut self.sizes[game * self.order..][..self.order];
         sizes[0].ends += error.sum();
@@ -103,8 +103,8 @@ impl SetErrorBounds {
         }
     }
 
-    /// Adds the errors of powers whose values have an error of at most `error`: with `Σ |δ_j| ≤ 2 M^{1/p}`
-    /// the interactions of size s sum to `2^s C(p, s) M` at most, with half as much for each side.
+    /// Adds the errors of powers whose values have an error of at most `error`. With `Σ |δ_j| ≤ 2 M^{1/p}`,
+    /// the interactions of size s sum to at most `2^s C(p, s) M`, half of it for each side.
     pub(crate) fn add_powers(&mut self, game: usize, error: f64, degree: usize, heights: &[f64]) {
         let sizes = &mut self.sizes[game * self.order..][..self.order];
         sizes[0].ends += error;
@@ -139,8 +139,8 @@ impl RowErrorBounds<'_> {
         self.sizes.get(size - 1).map_or(0.0, |size_error| size_error.per_value)
     }
 
-    /// A bound on the error of each value, and of their sum if it `adds_up`, where sets get `shares` of the
-    /// larger ones among `values`.
+    /// A bound on the error of each value and, if the index `adds_up`, of their sum, where sets receive
+    /// `shares` of the larger sets' `values`.
     pub(crate) fn bound(&self, shares: &[f64], adds_up: bool, values: &[f64], sets: &Sets) -> f64 {
         let size = |s: usize| values[sets.of_size(s + 1)].iter().map(|v| v.abs()).sum::<f64>();
         let sums: Vec<f64> = (0..self.sizes.len()).map(size).collect();
@@ -155,7 +155,7 @@ impl RowErrorBounds<'_> {
         };
         let max_value_bound = (0..self.sizes.len()).map(value_bound).fold(0.0, f64::max);
         let ends = self.sizes.first().map_or(0.0, |size_error| size_error.ends);
-        // A share that one set gains another set loses, with the same error.
+        // With shares, a gain of one set is a loss of another set with the same error.
         let counted_sizes = if shares.is_empty() { self.sizes.len() } else { 1 };
         let engine_total: f64 =
             self.sizes.iter().take(counted_sizes).map(|size_error| size_error.engine_total).sum();

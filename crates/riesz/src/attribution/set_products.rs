@@ -1,7 +1,7 @@
-//! Sums over samples of `weight Π_{j∈T} ratio_j` for all sets T of factors up to a given size: the hot loop
-//! of [interactions](super::interactions).
+//! Sums over samples of `weight Π_{j∈T} ratio_j` for all sets T of factors up to a given size: the innermost
+//! loop of [interactions](super::interactions).
 //!
-//! A sample is a node of a block, and is as wide as a [`Lanes`]. Pairs are taken in tiles of rows and columns
+//! A sample is a node of a block and is one [`Lanes`] wide. Pairs are processed in tiles of rows and columns
 //! whose sums stay in registers.
 
 use super::factor_block::FactorBlock;
@@ -9,28 +9,28 @@ use super::interaction_weights::SharedNode;
 use super::sets::Sets;
 use crate::simd::{Isa, Lanes, Simd, dispatch};
 
-/// Samples that are gathered before they are summed: few enough that the ratios of some factors stay in the
-/// first-level cache.
+/// Number of samples that are gathered before they are summed, small enough that the ratios of some factors
+/// stay in the first-level cache.
 pub(crate) const SAMPLE_CAPACITY: usize = 48;
 
-/// Places from one factor's samples to the next's: an odd number, lest all factors' meet in the same few
-/// lines of the cache.
+/// Distance between the samples of consecutive factors. It is odd, so that the samples of different factors
+/// do not compete for the same cache lines.
 pub(super) const STRIDE: usize = SAMPLE_CAPACITY + 1;
 
-/// Rows of a tile, and columns.
+/// Numbers of rows and of columns of a tile.
 pub(super) const ROWS: usize = 4;
 pub(super) const COLUMNS: usize = 4;
 
-/// Gathered samples.
+/// Gathered samples of ratios and weights.
 #[derive(Default)]
 pub(crate) struct FactorRatios {
     factors: usize,
     order: usize,
     len: usize,
-    /// Factors × samples, and sizes × samples.
+    /// Factors × samples, and set sizes × samples.
     ratios: Vec<Lanes>,
     weights: Vec<Lanes>,
-    /// Where samples of a block begin, with its coefficients, which for a single output are 1.
+    /// First sample of each block, with the block's coefficients, which are 1 for a single output.
     begins: Vec<usize>,
     coef: Vec<Lanes>,
     outputs: usize,
@@ -48,7 +48,7 @@ struct Scratch {
 }
 
 impl FactorRatios {
-    /// For so many factors and sizes. What was gathered is forgotten.
+    /// Prepares for these numbers of factors and set sizes, and discards all samples.
     pub(crate) fn resize(&mut self, factors: usize, order: usize) {
         (self.factors, self.order) = (factors, order);
         self.ratios.resize(factors * STRIDE, Lanes::ZERO);
@@ -70,15 +70,15 @@ impl FactorRatios {
         self.len == 0
     }
 
-    /// Samples of a block with these coefficients, one an output, follow.
+    /// Begins a block with these coefficients, one per output; the following samples belong to it.
     pub(crate) fn begin(&mut self, coef: &[Lanes]) {
         self.outputs = coef.len();
         self.begins.push(self.len);
         self.coef.extend(coef);
     }
 
-    /// Adds a node of a block, unless a factor there is smaller than `smallest` relative to the larger of its
-    /// sides.
+    /// Adds a node of a block. Returns false without adding it if a factor is too small or too large to
+    /// divide by, in particular smaller than `smallest` relative to the larger of its sides.
     pub(crate) fn push(&mut self, isa: Isa, block: &FactorBlock, node: &SharedNode, smallest: f64) -> bool {
         let sample = self.len;
         self.values.resize(self.factors.next_multiple_of(4), Lanes::ONES);
@@ -106,7 +106,7 @@ impl FactorRatios {
         &self.weights[(size - 1) * STRIDE..][..self.len]
     }
 
-    /// Adds a sample of the first size as it is: its weight, and the ratios of all factors.
+    /// Adds a sample for sets of size 1, given by its weight and the ratios of all factors.
     pub(super) fn push_sample(&mut self, weight: Lanes, ratios: &[Lanes]) {
         self.weights[self.len] = weight;
         ratios.iter().enumerate().for_each(|(l, ratio)| self.ratios[l * STRIDE + self.len] = *ratio);
@@ -138,14 +138,14 @@ impl FactorRatios {
     }
 }
 
-/// The samples that are summed.
+/// Samples to sum.
 struct SampleBatch<'a> {
     isa: Isa,
     ratios: &'a [Lanes],
     len: usize,
-    /// Where blocks begin and end.
+    /// Boundaries of the blocks.
     bounds: &'a [usize],
-    /// Blocks × outputs; none for a single output.
+    /// Blocks × outputs; empty for a single output.
     coef: &'a [Lanes],
     outputs: usize,
     players: &'a [usize],
@@ -157,8 +157,8 @@ impl SampleBatch<'_> {
         &self.ratios[factor * STRIDE..][..self.len]
     }
 
-    /// Sums over all sets that consist of the factors in `prefix` and further factors after its last, up to
-    /// this size.
+    /// Sums over all sets of `size` factors that consist of the factors in `prefix` and further factors after
+    /// its last.
     fn for_each_superset(
         &self,
         weights: &[Lanes],
@@ -171,7 +171,7 @@ impl SampleBatch<'_> {
         let from = prefix.last().map_or(0, |k| k + 1);
         let left = size - prefix.len();
         if left <= 2 {
-            // The place of the first set with this prefix, if players before the next were not skipped.
+            // Index of the first set of players with this prefix, including players without a factor.
             let mut players = prefix.iter().map(|&k| self.players[k]).collect::<Vec<_>>();
             let next = players.last().map_or(0, |j| j + 1);
             if next + left > self.sets.players() || from + left > self.players.len() {
@@ -197,7 +197,7 @@ impl SampleBatch<'_> {
     }
 }
 
-/// Where sets stand that share their first players: from this place on, those whose next player is at least
+/// Position of the sets with a common prefix: `first` is the index of the first set whose next player is
 /// `next`.
 struct SetBlock {
     first: usize,
@@ -205,172 +205,153 @@ struct SetBlock {
 }
 
 dispatch! {
-    /// Computes the ratios and weights of a node and stores them at index `sample`; false if a factor is too
-    /// small to divide by.
-    fn divide_node(block: &FactorBlock, node: &SharedNode, smallest: f64, sample: usize, values: &mut [Lanes], ratios: &mut [Lanes], weights: &mut [Lanes]) -> bool
-        = divide_body::<V>
-}
-
-#[inline(always)]
-fn divide_body<V: Simd>(
-    block: &FactorBlock,
-    node: &SharedNode,
-    smallest: f64,
-    sample: usize,
-    values: &mut [Lanes],
-    ratios: &mut [Lanes],
-    weights: &mut [Lanes],
-) -> bool {
-    let count = block.a.len();
-    let (mut product, mut min_size, mut max_size) = (Lanes::ONES, Lanes::splat(f64::MAX), Lanes::ZERO);
-    let mut relative = Lanes::splat(f64::MAX);
-    for l in 0..count {
-        let value = block.factor::<V>(l, node.t, node.s);
-        let (size, top) = (V::abs(value), V::max(V::abs(block.a[l]), V::abs(block.b[l])));
-        relative = V::min(relative, size.sub::<V>(top.mul::<V>(Lanes::splat(smallest))));
-        (min_size, max_size) = (V::min(min_size, size), V::max(max_size, size));
-        values[l] = value;
-        product = product.mul::<V>(value);
-    }
-    // Products of four stay within the range of doubles.
-    if !(relative.smallest() >= 0.0 && min_size.smallest() >= 1e-60 && max_size.largest() <= 1e60) {
-        return false;
-    }
-    for from in (0..count).step_by(4) {
-        let f = [0, 1, 2, 3].map(|i| if from + i < count { values[from + i] } else { Lanes::ONES });
-        let (first, second) = (f[0].mul::<V>(f[1]), f[2].mul::<V>(f[3]));
-        let inverse = V::div(Lanes::ONES, first.mul::<V>(second));
-        let (of_first, of_second) = (inverse.mul::<V>(second), inverse.mul::<V>(first));
-        let inverse = [
-            of_first.mul::<V>(f[1]),
-            of_first.mul::<V>(f[0]),
-            of_second.mul::<V>(f[3]),
-            of_second.mul::<V>(f[2]),
-        ];
-        for (i, inverse) in inverse.iter().enumerate().take(count - from) {
-            let l = from + i;
-            ratios[l * STRIDE + sample] = block.a[l].sub::<V>(block.b[l]).mul::<V>(*inverse);
+    /// Computes the ratios and weights of a node and stores them at index `sample`. Returns false if a factor
+    /// is too small or too large to divide by.
+    fn divide_node<V: Simd>(
+        block: &FactorBlock,
+        node: &SharedNode,
+        smallest: f64,
+        sample: usize,
+        values: &mut [Lanes],
+        ratios: &mut [Lanes],
+        weights: &mut [Lanes],
+    ) -> bool {
+        let count = block.a.len();
+        let (mut product, mut min_size, mut max_size) = (Lanes::ONES, Lanes::splat(f64::MAX), Lanes::ZERO);
+        let mut relative = Lanes::splat(f64::MAX);
+        for l in 0..count {
+            let value = block.factor::<V>(l, node.t, node.s);
+            let (size, top) = (V::abs(value), V::max(V::abs(block.a[l]), V::abs(block.b[l])));
+            relative = V::min(relative, size.sub::<V>(top.mul::<V>(Lanes::splat(smallest))));
+            (min_size, max_size) = (V::min(min_size, size), V::max(max_size, size));
+            values[l] = value;
+            product = product.mul::<V>(value);
         }
-    }
-    let weight = block.weight.mul::<V>(product);
-    for (size, node_weight) in node.weights.iter().enumerate().take(weights.len() / STRIDE) {
-        weights[size * STRIDE + sample] = weight.mul::<V>(Lanes::splat(*node_weight));
-    }
-    true
-}
-
-dispatch! {
-    fn add_single_sums(
-        samples: &SampleBatch<'_>, weights: &[Lanes], from: usize, place: &SetBlock, out: &mut [f64]
-    ) = singles_body::<V>
-}
-
-#[inline(always)]
-fn singles_body<V: Simd>(
-    samples: &SampleBatch<'_>,
-    weights: &[Lanes],
-    from: usize,
-    place: &SetBlock,
-    out: &mut [f64],
-) {
-    let sets = samples.sets.len();
-    for k in from..samples.players.len() {
-        let index = place.first + samples.players[k] - place.next;
-        let ratios = samples.factor_ratios(k);
-        if samples.coef.is_empty() {
-            let mut sum = Lanes::ZERO;
-            for (w, r) in weights.iter().zip(ratios) {
-                sum = w.fma::<V>(*r, sum);
-            }
-            out[index] += sum.sum();
-            continue;
+        // Products of four stay within the range of doubles.
+        if !(relative.smallest() >= 0.0 && min_size.smallest() >= 1e-60 && max_size.largest() <= 1e60) {
+            return false;
         }
-        for o in 0..samples.outputs {
-            let mut sum = Lanes::ZERO;
-            for (block, range) in samples.bounds.windows(2).enumerate() {
-                let mut block_sum = Lanes::ZERO;
-                for (w, r) in weights[range[0]..range[1]].iter().zip(&ratios[range[0]..range[1]]) {
-                    block_sum = w.fma::<V>(*r, block_sum);
-                }
-                sum = samples.coef[block * samples.outputs + o].fma::<V>(block_sum, sum);
-            }
-            out[o * sets + index] += sum.sum();
-        }
-    }
-}
-
-dispatch! {
-    fn add_pair_sums(
-        samples: &SampleBatch<'_>, weights: &[Lanes], from: usize, place: &SetBlock, scratch: &mut Scratch,
-        out: &mut [f64]
-    ) = pairs_body::<V>
-}
-
-#[inline(always)]
-fn pairs_body<V: Simd>(
-    samples: &SampleBatch<'_>,
-    weights: &[Lanes],
-    from: usize,
-    place: &SetBlock,
-    scratch: &mut Scratch,
-    out: &mut [f64],
-) {
-    let (count, len, sets) = (samples.players.len(), samples.len, samples.sets.len());
-    let Scratch { rows, sums, .. } = scratch;
-    rows.resize(ROWS * STRIDE, Lanes::ZERO);
-    for first in (from..count).step_by(ROWS) {
-        let height = ROWS.min(count - first);
-        for i in 0..height {
-            for ((out, w), r) in
-                rows[i * STRIDE..][..len].iter_mut().zip(weights).zip(samples.factor_ratios(first + i))
-            {
-                *out = w.mul::<V>(*r);
+        for from in (0..count).step_by(4) {
+            let f = [0, 1, 2, 3].map(|i| if from + i < count { values[from + i] } else { Lanes::ONES });
+            let (first, second) = (f[0].mul::<V>(f[1]), f[2].mul::<V>(f[3]));
+            let inverse = V::div(Lanes::ONES, first.mul::<V>(second));
+            let (of_first, of_second) = (inverse.mul::<V>(second), inverse.mul::<V>(first));
+            let inverse = [
+                of_first.mul::<V>(f[1]),
+                of_first.mul::<V>(f[0]),
+                of_second.mul::<V>(f[3]),
+                of_second.mul::<V>(f[2]),
+            ];
+            for (i, inverse) in inverse.iter().enumerate().take(count - from) {
+                let l = from + i;
+                ratios[l * STRIDE + sample] = block.a[l].sub::<V>(block.b[l]).mul::<V>(*inverse);
             }
         }
-        let mut column = first + 1;
-        while column < count {
-            let width = COLUMNS.min(count - column);
-            // Rows and columns beyond the last are repeated.
-            let row = |i: usize| &rows[i.min(height - 1) * STRIDE..][..len];
-            let column_ratios = |i: usize| samples.factor_ratios(column + i.min(width - 1));
-            let (rows, columns) = (
-                [row(0), row(1), row(2), row(3)],
-                [column_ratios(0), column_ratios(1), column_ratios(2), column_ratios(3)],
-            );
-            let mut put = |o: usize, tile: &[[Lanes; COLUMNS]; ROWS]| {
-                for i in 0..height {
-                    let (l, skipped) = (samples.players[first + i], column.max(first + i + 1) - column);
-                    let start = place.first + samples.sets.pairs_before(place.next, l);
-                    for j in skipped..width {
-                        out[o * sets + start + samples.players[column + j] - l - 1] += tile[i][j].sum();
-                    }
-                }
-            };
+        let weight = block.weight.mul::<V>(product);
+        for (size, node_weight) in node.weights.iter().enumerate().take(weights.len() / STRIDE) {
+            weights[size * STRIDE + sample] = weight.mul::<V>(Lanes::splat(*node_weight));
+        }
+        true
+    }
+
+    fn add_single_sums<V: Simd>(
+        samples: &SampleBatch<'_>,
+        weights: &[Lanes],
+        from: usize,
+        place: &SetBlock,
+        out: &mut [f64],
+    ) {
+        let sets = samples.sets.len();
+        for k in from..samples.players.len() {
+            let index = place.first + samples.players[k] - place.next;
+            let ratios = samples.factor_ratios(k);
             if samples.coef.is_empty() {
-                put(0, &tile::<V>(&rows, &columns, 0, len));
-            } else {
-                sums.clear();
-                sums.resize(samples.outputs * ROWS * COLUMNS, Lanes::ZERO);
+                let mut sum = Lanes::ZERO;
+                for (w, r) in weights.iter().zip(ratios) {
+                    sum = w.fma::<V>(*r, sum);
+                }
+                out[index] += sum.sum();
+                continue;
+            }
+            for o in 0..samples.outputs {
+                let mut sum = Lanes::ZERO;
                 for (block, range) in samples.bounds.windows(2).enumerate() {
-                    let tile_sums = tile::<V>(&rows, &columns, range[0], range[1]);
-                    for (o, sums) in sums.chunks_exact_mut(ROWS * COLUMNS).enumerate() {
-                        let coef = samples.coef[block * samples.outputs + o];
-                        for (sum, tile_sum) in sums.iter_mut().zip(tile_sums.as_flattened()) {
-                            *sum = coef.fma::<V>(*tile_sum, *sum);
+                    let mut block_sum = Lanes::ZERO;
+                    for (w, r) in weights[range[0]..range[1]].iter().zip(&ratios[range[0]..range[1]]) {
+                        block_sum = w.fma::<V>(*r, block_sum);
+                    }
+                    sum = samples.coef[block * samples.outputs + o].fma::<V>(block_sum, sum);
+                }
+                out[o * sets + index] += sum.sum();
+            }
+        }
+    }
+
+    fn add_pair_sums<V: Simd>(
+        samples: &SampleBatch<'_>,
+        weights: &[Lanes],
+        from: usize,
+        place: &SetBlock,
+        scratch: &mut Scratch,
+        out: &mut [f64],
+    ) {
+        let (count, len, sets) = (samples.players.len(), samples.len, samples.sets.len());
+        let Scratch { rows, sums, .. } = scratch;
+        rows.resize(ROWS * STRIDE, Lanes::ZERO);
+        for first in (from..count).step_by(ROWS) {
+            let height = ROWS.min(count - first);
+            for i in 0..height {
+                for ((out, w), r) in
+                    rows[i * STRIDE..][..len].iter_mut().zip(weights).zip(samples.factor_ratios(first + i))
+                {
+                    *out = w.mul::<V>(*r);
+                }
+            }
+            let mut column = first + 1;
+            while column < count {
+                let width = COLUMNS.min(count - column);
+                // Rows and columns beyond the last are repeated.
+                let row = |i: usize| &rows[i.min(height - 1) * STRIDE..][..len];
+                let column_ratios = |i: usize| samples.factor_ratios(column + i.min(width - 1));
+                let (rows, columns) = (
+                    [row(0), row(1), row(2), row(3)],
+                    [column_ratios(0), column_ratios(1), column_ratios(2), column_ratios(3)],
+                );
+                let mut put = |o: usize, tile: &[[Lanes; COLUMNS]; ROWS]| {
+                    for i in 0..height {
+                        let (l, skipped) = (samples.players[first + i], column.max(first + i + 1) - column);
+                        let start = place.first + samples.sets.pairs_before(place.next, l);
+                        for j in skipped..width {
+                            out[o * sets + start + samples.players[column + j] - l - 1] += tile[i][j].sum();
                         }
                     }
+                };
+                if samples.coef.is_empty() {
+                    put(0, &tile::<V>(&rows, &columns, 0, len));
+                } else {
+                    sums.clear();
+                    sums.resize(samples.outputs * ROWS * COLUMNS, Lanes::ZERO);
+                    for (block, range) in samples.bounds.windows(2).enumerate() {
+                        let tile_sums = tile::<V>(&rows, &columns, range[0], range[1]);
+                        for (o, sums) in sums.chunks_exact_mut(ROWS * COLUMNS).enumerate() {
+                            let coef = samples.coef[block * samples.outputs + o];
+                            for (sum, tile_sum) in sums.iter_mut().zip(tile_sums.as_flattened()) {
+                                *sum = coef.fma::<V>(*tile_sum, *sum);
+                            }
+                        }
+                    }
+                    for (o, sums) in sums.chunks_exact(ROWS * COLUMNS).enumerate() {
+                        let (tile_rows, _) = sums.as_chunks::<COLUMNS>();
+                        put(o, &[tile_rows[0], tile_rows[1], tile_rows[2], tile_rows[3]]);
+                    }
                 }
-                for (o, sums) in sums.chunks_exact(ROWS * COLUMNS).enumerate() {
-                    let (tile_rows, _) = sums.as_chunks::<COLUMNS>();
-                    put(o, &[tile_rows[0], tile_rows[1], tile_rows[2], tile_rows[3]]);
-                }
+                column += COLUMNS;
             }
-            column += COLUMNS;
         }
     }
 }
 
-/// The sums of products of rows and columns over some samples.
+/// Sums of the products of rows and columns over the samples `from..to`.
 #[inline(always)]
 pub(super) fn tile<V: Simd>(
     rows: &[&[Lanes]; ROWS],

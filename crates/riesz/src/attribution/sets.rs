@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use super::interaction_weights::binomial;
 
-/// The sets of up to so many players, by size, those of one size in lexicographic order.
+/// Sets of up to `order` of `players` players, by size, and in lexicographic order within a size.
 pub(crate) struct Sets {
     players: usize,
     order: usize,
     /// For each size, from 1: the number of smaller sets.
     first: Vec<usize>,
-    /// `ranks[r][v]` is the number of sets of r + 1 players that begin before v.
+    /// `ranks[r][v]` is the number of sets of r + 1 players whose first player is below v.
     ranks: Vec<Vec<usize>>,
 }
 
@@ -43,7 +43,7 @@ impl Sets {
         self.players
     }
 
-    /// The number of pairs of players from `next` on that begin before l.
+    /// The number of pairs of players from `next` on whose first player is below l.
     pub(crate) fn pairs_before(&self, next: usize, l: usize) -> usize {
         self.ranks[1][l] - self.ranks[1][next]
     }
@@ -53,12 +53,12 @@ impl Sets {
         self.order
     }
 
-    /// Where those of a size stand.
+    /// Indices of the sets of a size.
     pub(crate) fn of_size(&self, size: usize) -> Range<usize> {
         self.first[size - 1]..self.first[size]
     }
 
-    /// The index of a set, whose players ascend.
+    /// The index of a set with ascending players.
     pub(crate) fn index_of(&self, set: &[usize]) -> usize {
         let (mut index, mut next) = (self.first[set.len() - 1], 0);
         for (i, &j) in set.iter().enumerate() {

@@ -1,60 +1,59 @@
-//! Standard errors of sampled values, such that the value ± 1.96 of them holds the truth about 95 times in
-//! 100 or more, at few draws too.
+//! Standard errors of sampled values. The value ± 1.96 standard errors covers the truth in about 95 % of
+//! samples or more, even with few draws.
 //!
-//! The root of the estimated variance falls short of that in two ways, and both are mended here, for all
-//! estimators:
+//! The root of the estimated variance is too small in two cases, which are corrected here for all estimators:
 //!
-//! - *Few draws* make the variance itself uncertain. Student's quantile takes the place of the normal one,
-//!   with as many degrees of freedom as the variance's parts have together (Satterthwaite 1946; with his
-//!   correction for parts of few degrees of freedom), and the standard error is larger by the ratio of the
-//!   two.
-//! - *What is rare* is not seen at all, by draws that then agree. What none of n draws shows has a rate of
-//!   less than 3/n, with 95 % confidence (the rule of three, Hanley and Lippman-Hand 1983). So the variance
-//!   counts [`RULE_OF_THREE`] draws that were not made, which lie as far off as any that were made. Where no
-//!   draws differ by more than rounding, it is as far as they are from 0 or any two answers from one another,
-//!   and where all answers are one number, that number's size, at least 1: a standard error is never 0,
-//!   because that would be the claim that nothing was left open.
+//! - *Few draws* make the variance itself uncertain. Student's quantile replaces the normal quantile, with as
+//!   many degrees of freedom as the variance's parts have together (Satterthwaite 1946; with his correction
+//!   for parts of few degrees of freedom). The standard error is larger by the ratio of the two quantiles.
+//! - *Rare values* may be missing from all draws, which then agree. An event that none of n draws shows has a
+//!   rate of less than 3/n with 95 % confidence (the rule of three, Hanley and Lippman-Hand 1983). Therefore
+//!   the variance includes [`RULE_OF_THREE`] additional draws that deviate as far as any observed draw. If
+//!   draws differ by no more than rounding, this deviation is their distance from 0 or the range of all
+//!   evaluations. If all evaluations are equal, it is their absolute value, at least 1. A standard error is
+//!   thus never 0, which would claim certainty.
 
-/// The number of draws that are allowed for without having been made: the rule of three.
+/// Number of additional draws that a variance includes: the rule of three.
 const RULE_OF_THREE: f64 = 3.0;
 
-/// Differences of less than this share of the numbers are rounding.
+/// Differences below this share of the numbers count as rounding errors.
 const ROUNDING: f64 = 1e-12;
 
 /// The standard normal distribution's .975 quantile.
 pub(crate) const NORMAL: f64 = 1.959_963_984_540_054;
 
-/// The variance of a value, from its parts.
+/// Variance of a value, composed of parts.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Variance {
     seen: f64,
-    /// The root of the sum of the squared parts, each over two more than its degrees of freedom.
+    /// Root of `Σ v² / (f + 2)` over the parts v with f degrees of freedom each.
     parts: f64,
     unseen: f64,
 }
 
 impl Variance {
-    /// Adds an estimated variance with its degrees of freedom.
+    /// Adds a part of the variance that was estimated with `freedom` degrees of freedom.
     pub(crate) fn add(&mut self, variance: f64, freedom: f64) {
         self.seen += variance;
         self.parts = self.parts.hypot(variance / (freedom + 2.0).sqrt());
     }
 
-    /// Allows for draws that were not made, each of which would have moved the value by up to `step`.
+    /// Adds the variance of draws that were not made, each of which could move the value by up to `step`.
     pub(crate) fn inflate(&mut self, step: f64) {
         self.unseen += RULE_OF_THREE * step * step;
     }
 
-    /// The standard error.
+    /// The standard error of the value.
     pub(crate) fn std_error(self) -> f64 {
         let variance = self.seen + self.unseen;
-        // Draws that are allowed for have no uncertain variance. NaN, of 0 over 0, becomes 1.
+        // The variance of additional draws is not estimated, so it is no part of `parts`. NaN, from 0 / 0,
+        // becomes 1.
         let freedom = ((variance / self.parts).powi(2) - 2.0).max(1.0);
         variance.sqrt() * student_quantile(freedom) / NORMAL
     }
 }
 
-/// The numbers between which some numbers lie.
+/// Range of a set of numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct ValueRange {
     lowest: f64,
@@ -76,7 +75,7 @@ impl ValueRange {
         Self { lowest: self.lowest.min(other.lowest), highest: self.highest.max(other.highest) }
     }
 
-    /// From end to end; 0 if there are no numbers.
+    /// Width of the range; 0 if there are no numbers.
     pub(crate) fn width(self) -> f64 {
         (self.highest - self.lowest).max(0.0)
     }
@@ -89,13 +88,13 @@ impl ValueRange {
         self.highest
     }
 
-    /// The largest size.
+    /// Largest absolute value.
     pub(crate) fn largest(self) -> f64 {
         self.highest.abs().max(self.lowest.abs())
     }
 
-    /// The largest plausible distance of a draw that was not made: the first of the observed distances
-    /// `seen`, each measured in another way, that is more than rounding.
+    /// Largest plausible deviation of a draw that was not made: the first of the observed deviations `seen`,
+    /// followed by the width, that exceeds rounding.
     pub(crate) fn max_deviation<const N: usize>(self, seen: [f64; N]) -> f64 {
         let rounding = ROUNDING * self.largest();
         let mut ways = seen.into_iter().chain([self.width()]);
@@ -103,8 +102,8 @@ impl ValueRange {
     }
 }
 
-/// Student's .975 quantile, from the expansion in 1/freedom (Abramowitz and Stegun 26.7.5) and a fifth term
-/// that makes it right at 1: within .8 % from 1 degree of freedom.
+/// Student's .975 quantile, from the expansion in 1/freedom (Abramowitz and Stegun 26.7.5) with a fifth term
+/// that makes it exact for 1 degree of freedom. Its relative error is below .8 % from 1 degree of freedom on.
 pub(crate) fn student_quantile(freedom: f64) -> f64 {
     let inverse = 1.0 / freedom;
     let terms = [1.4061, 1.5895, 2.5558, 2.8225, 2.3723, NORMAL];
@@ -142,7 +141,7 @@ mod tests {
         }
     }
 
-    /// The rule of three: of an event with rate p, of which n draws show none.
+    /// The rule of three, for an event that none of n draws shows.
     #[test]
     fn what_is_not_seen_is_allowed_for() {
         let (n, mut variance) = (50.0, Variance::default());

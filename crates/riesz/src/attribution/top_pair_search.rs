@@ -1,12 +1,13 @@
-//! The pairs with the largest interactions of a game, without valuing all pairs: a branch-and-bound search
+//! Pairs with the largest interactions of a game, without evaluating all pairs: a branch-and-bound search
 //! with a proved bound on the pairs that it leaves out.
 //!
-//! No pair's interaction is larger than the product of its players' [strengths](Strengths). With players
-//! ranked by strength the pairs whose products are above some number are stairs: of each player those with
-//! the next so many. The search goes through them in rounds, the most promising first, some times as many as
-//! before in each, and ends where no product is above the interactions found: soon, where strengths differ as
-//! relevance does. From the second round on a pair is valued only if it can still be among the strongest by
-//! its [means](Samples::Means) over nodes, which cost a tenth of its value.
+//! No absolute interaction of a pair exceeds the product of its players' [bounds](PlayerBound). If players
+//! are ranked by their bounds, the pairs whose products exceed a threshold form a staircase: each player is
+//! paired with some of the players directly after it. The search evaluates pairs in rounds, the largest
+//! products first, and each round multiplies the number of evaluated pairs. It ends when no remaining product
+//! exceeds the interactions found, which is early if the bounds of players differ as much as their relevance.
+//! From the second round on, a pair is evaluated only if its [approximation by means](Samples::Means) over
+//! nodes shows that it can be among the strongest. The approximation costs a tenth of the evaluation.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -22,21 +23,21 @@ use crate::error::Result;
 use crate::explanation::{Pair, Strongest};
 use crate::simd::Isa;
 
-/// Pairs of the first round, if not more are wanted; how many times as many the next end with; and pairs that
-/// are summed up together.
+/// Smallest number of pairs in the first round; factor by which each round multiplies the number of evaluated
+/// pairs; and largest number of pairs that are summed together.
 const FIRST: usize = 4096;
 const GROWTH: usize = 4;
 const MAX_BATCH_PAIRS: usize = 1 << 20;
 
-/// Steps of progress in a search.
+/// Number of progress steps of a search.
 pub(crate) const STEPS: usize = 100;
 
 /// The limits of the search.
 #[derive(Clone, Copy)]
 pub(crate) struct SearchLimits {
-    /// The number of pairs to find.
+    /// Number of pairs to find.
     pub(crate) count: usize,
-    /// The largest number of pairs to examine.
+    /// Largest number of pairs to evaluate.
     pub(crate) limit: usize,
 }
 
@@ -54,10 +55,10 @@ impl SearchProgress<'_> {
     }
 }
 
-/// The strongest pairs of a game of one row and part.
+/// Finds the strongest pairs of a game of one row and one part.
 ///
 /// # Errors
-/// Those of the game, and [`Error::Interrupted`](crate::Error::Interrupted).
+/// Errors of the game, and [`Error::Interrupted`](crate::Error::Interrupted).
 pub(crate) fn top_pairs<G: ProductGame>(
     game: &G,
     (isa, averages): (Isa, &SizeWeightings),
@@ -72,10 +73,10 @@ pub(crate) fn top_pairs<G: ProductGame>(
     let mut best: Vec<Pair> = Vec::new();
     let (mut searched, mut rounded, mut passed_over) = (0, 0, 0.0);
     let mut goal = FIRST.max(wanted.count.saturating_mul(4));
-    // An overflow is told by whoever knows the row.
+    // The caller, which knows the row, reports an overflow.
     while ranked.upper_bound().is_finite() {
         let size = |position: usize| best.get(position).map_or(0.0, |pair| pair.value.abs());
-        // What is no larger is not wanted, or as good as nothing.
+        // Pairs that do not exceed this are not among the strongest, or are 0 within their error.
         let floor = size(wanted.count - 1).max(ranked.error);
         let left = frontier.count_above(floor);
         let parts = frontier.next(floor, goal.min(wanted.limit).saturating_sub(searched));
@@ -83,7 +84,7 @@ pub(crate) fn top_pairs<G: ProductGame>(
             break;
         }
         let (total, done) = (searched + left, AtomicUsize::new(searched));
-        // Beside those that are wanted the next is.
+        // The next pair after the requested ones is kept as well.
         let (threshold, sieve) =
             (size(wanted.count), (searched > 0 && !averages.is_point()).then_some(floor));
         let part = |stairs: &PairRows| {
@@ -103,7 +104,7 @@ pub(crate) fn top_pairs<G: ProductGame>(
         goal = searched.saturating_mul(GROWTH);
     }
     progress.report(1, 1);
-    // No sum is larger on its way, and each was rounded.
+    // Partial sums are within the same bound, and each was rounded.
     let bound =
         ranked.error + 0.51 * f64::EPSILON * rounded as f64 * ranked.upper_bound() + f64::MIN_POSITIVE;
     let largest_remaining = frontier.largest().max(passed_over);
@@ -111,7 +112,7 @@ pub(crate) fn top_pairs<G: ProductGame>(
     Ok(Strongest { searched, ..strongest })
 }
 
-/// A game and the interactions that are searched.
+/// A game and the interactions to search.
 struct GameQuery<'a, G> {
     game: &'a G,
     isa: Isa,
@@ -120,14 +121,14 @@ struct GameQuery<'a, G> {
     output: usize,
 }
 
-/// The result of one batch of pairs.
+/// Result of one batch of pairs.
 #[derive(Default)]
 struct PairBatch {
-    /// The pairs that were valued and are not 0.
+    /// The evaluated pairs that are not 0.
     pairs: Vec<Pair>,
     /// The number of roundings of their sums.
     rounded: usize,
-    /// An upper bound on the other pairs, but for the error.
+    /// Upper bound on the other pairs, without the error of values.
     passed_over: f64,
 }
 
@@ -143,7 +144,7 @@ impl<G: ProductGame> GameQuery<'_, G> {
         Ok(accumulator.map_or_else(PlayerBound::default, InteractionBounds::finish))
     }
 
-    /// The sums of these pairs, and the number of their roundings.
+    /// Sums of these pairs, and the number of their roundings.
     fn pair_sums(
         &self,
         samples: Samples,
@@ -155,7 +156,7 @@ impl<G: ProductGame> GameQuery<'_, G> {
         Ok(accumulator.map_or_else(Default::default, |sums| (sums.values, sums.rounded)))
     }
 
-    /// The values of these pairs; with a sieve, only those of pairs that can exceed it.
+    /// Evaluates these pairs; with a sieve, only pairs that can exceed it.
     fn part(&self, ranked: &RankedPlayers, stairs: &PairRows, sieve: Option<f64>) -> Result<PairBatch> {
         let mut batch = PairBatch::default();
         let mut sieved = None;
@@ -175,7 +176,7 @@ impl<G: ProductGame> GameQuery<'_, G> {
                 }
                 left.push(ColumnSet::Listed(columns));
             }
-            // Many are valued faster together with the others.
+            // If many pairs remain, it is faster to evaluate all of them in ranges.
             if left.len() < stairs.len() / 4 {
                 sieved = Some(left);
             }
@@ -198,12 +199,12 @@ impl<G: ProductGame> GameQuery<'_, G> {
     }
 }
 
-/// Players that have interactions, from the strongest.
+/// Players that have interactions, in decreasing order of their bounds.
 struct RankedPlayers {
     order: Vec<usize>,
     /// For each player, its rank.
     ranks: Vec<usize>,
-    /// For each rank, see [`PlayerBound`].
+    /// Bounds by rank, see [`PlayerBound`].
     interaction: Vec<f64>,
     apart: Vec<f64>,
     error: f64,
@@ -220,13 +221,13 @@ impl RankedPlayers {
         Self { interaction: by_rank(&interaction), apart: by_rank(&apart), order, ranks, error }
     }
 
-    /// An upper bound on all interactions.
+    /// Upper bound on all interactions.
     fn upper_bound(&self) -> f64 {
         if let [first, second, ..] = self.interaction[..] { first * second } else { 0.0 }
     }
 }
 
-/// Which pairs of players, ranked from the strongest, have been valued: of each row the columns before some.
+/// Evaluated pairs of ranked players: in each row, the columns before `reach`.
 struct SearchFrontier<'r> {
     strengths: &'r [f64],
     reach: Vec<usize>,
@@ -237,7 +238,7 @@ impl<'r> SearchFrontier<'r> {
         Self { strengths, reach: (1..=strengths.len()).collect() }
     }
 
-    /// The largest product of the bounds of a pair that has not been valued.
+    /// Largest product of bounds of a pair that has not been evaluated.
     fn largest(&self) -> f64 {
         let next_pairs = self.strengths.iter().zip(&self.reach);
         next_pairs
@@ -245,8 +246,8 @@ impl<'r> SearchFrontier<'r> {
             .fold(0.0, f64::max)
     }
 
-    /// Calls `visit` with rows that have pairs that have not been valued and are above `floor`, and the end
-    /// of their columns.
+    /// Calls `visit` with each row that has unevaluated pairs above `floor`, and with the end of their
+    /// columns.
     fn rows(&self, floor: f64, mut visit: impl FnMut(usize, usize)) {
         let mut end = self.strengths.len();
         for (row, (strength, &from)) in self.strengths.iter().zip(&self.reach).enumerate() {
@@ -262,18 +263,19 @@ impl<'r> SearchFrontier<'r> {
         }
     }
 
-    /// The number of pairs that have not been valued and are above `floor`.
+    /// Number of pairs that have not been evaluated and are above `floor`.
     fn count_above(&self, floor: f64) -> usize {
         let mut count = 0;
         self.rows(floor, |row, end| count += end - self.reach[row]);
         count
     }
 
-    /// The next pairs to value, at most `max_pairs`, all above `floor`, in batches that are summed together.
+    /// The next pairs to evaluate, at most `max_pairs`, all above `floor`, in batches that are summed
+    /// together.
     fn next(&mut self, floor: f64, max_pairs: usize) -> Vec<PairRows> {
         let (mut low, mut high) = (floor, self.largest());
         if self.count_above(low) > max_pairs {
-            // Those above `low` are more, and those above `high` are not.
+            // More than `max_pairs` pairs are above `low`, and at most `max_pairs` are above `high`.
             for _ in 0..64 {
                 let middle = 0.5 * (low + high);
                 *(if self.count_above(middle) > max_pairs { &mut low } else { &mut high }) = middle;
@@ -358,8 +360,8 @@ mod tests {
         }
     }
 
-    /// Interactions and their distances from those of means are within the bounds from strengths, for any
-    /// sizes and signs of factors; and skipped pairs are below the stated bound.
+    /// Interactions, and their distances from the approximation by means, are within the bounds for any sizes
+    /// and signs of factors; and skipped pairs are below the stated bound.
     #[test]
     fn interactions_are_within_their_bounds() {
         let players = 20;
@@ -370,7 +372,7 @@ mod tests {
         };
         let mut close = 0;
         for round in 0..120 {
-            // From factors close to 1 to any.
+            // From factors close to 1 to arbitrary factors.
             let far = [0.05, 0.5, 1.0][round % 3];
             let mut side = || -> Vec<f64> {
                 let mut factor = || match uniform() {
@@ -428,11 +430,11 @@ mod tests {
                 }
             }
         }
-        // The bounds are worth having.
+        // The sharper bounds often are much smaller.
         assert!(close > 5000, "{close}");
     }
 
-    /// A search values every pair above the floor exactly once, for any batch sizes.
+    /// A search evaluates every pair above the floor exactly once, for any batch sizes.
     #[test]
     fn frontiers_come_to_all_pairs_once() {
         let players = 1600;

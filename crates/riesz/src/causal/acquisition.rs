@@ -13,7 +13,7 @@ pub enum Acquisition {
     LogEi,
     /// The expected improvement on the best effect so far (Močkus 1975).
     Ei,
-    /// The mean and so many standard deviations on the good side (Srinivas et al. 2010).
+    /// The mean plus a number of standard deviations in the good direction (Srinivas et al. 2010).
     Ucb {
         /// The number of standard deviations.
         deviations: f64,
@@ -21,7 +21,7 @@ pub enum Acquisition {
 }
 
 impl Acquisition {
-    /// The names that there are.
+    /// Names of the acquisition functions.
     pub const NAMES: [&str; 3] = ["log-ei", "ei", "ucb"];
 
     /// The acquisition function with this name; `ucb` uses two standard deviations.
@@ -37,7 +37,7 @@ impl Acquisition {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the acquisition function.
     pub fn name(self) -> &'static str {
         match self {
             Self::LogEi => "log-ei",
@@ -46,8 +46,8 @@ impl Acquisition {
         }
     }
 
-    /// The value of a normal belief by how much better than the best so far its mean is, its standard
-    /// deviation and what the trial costs.
+    /// Returns the value of a trial whose effect is normal. `better` is its mean minus that of the best so
+    /// far, `sd` its standard deviation, and `cost` the cost of the trial.
     pub(super) fn value(self, better: f64, sd: f64, cost: f64) -> f64 {
         match self {
             Self::LogEi => log_expected_improvement(better, sd) - cost.ln(),
@@ -57,9 +57,11 @@ impl Acquisition {
     }
 }
 
-/// `log E[max(better + sd ε, 0)]` with ε standard normal, `-∞` where both are nothing. To full relative
-/// precision for improvements that are as unlikely as can be: far below 0 it is `φ(t) (1 - t M(t))` with the
-/// ratio M of Mills, which its continued fraction (Laplace) gives without a difference.
+/// Returns `log E[max(better + sd ε, 0)]` with ε standard normal; it is `-∞` if `better ≤ 0` and `sd = 0`.
+///
+/// The result has full relative precision, however unlikely an improvement is. For `t = -better / sd` far
+/// above 0 it is `log sd + log(φ(t) (1 - t M(t)))`. Here φ is the normal density and M is the Mills ratio,
+/// computed by Laplace's continued fraction, which avoids the cancellation.
 ///
 /// ```
 /// use riesz::causal::log_expected_improvement;
@@ -78,7 +80,7 @@ pub fn log_expected_improvement(better: f64, sd: f64) -> f64 {
         return sd.ln() + (log_density.exp() + z * below).ln();
     }
     let t = -z;
-    // What is left out is less than rounding for any t from 3 on.
+    // The truncation error is below rounding for every t ≥ 3.
     let terms = (600.0 / (t * t)).ceil() as usize + 20;
     let fraction = (1..=terms).rev().fold(0.0, |fraction, k| k as f64 / (t + fraction));
     sd.ln() + log_density + (fraction / (t + fraction)).ln()

@@ -2,26 +2,26 @@
 
 use super::graph::{Graph, Nodes};
 
-/// Sets of up to so many candidates are all listed.
+/// Maximum number of candidates of which all sets are listed.
 pub(crate) const LISTED: usize = 12;
 
-/// The effect of some variables on others, in a study that measured these.
+/// The effect of some variables on others, in a study that measured some columns.
 pub(crate) struct EffectGraph<'a> {
-    /// The graph as it is in this study: without arrows into treatments that were randomised.
+    /// The graph of this study: without arrows into randomised treatments.
     pub graph: &'a Graph,
     pub treatments: &'a Nodes,
     /// The outcomes: variables that the treatments affect.
     pub outcomes: &'a Nodes,
     /// The variables that must be conditioned on: columns that a later study conditions on too, none of them
     /// an effect of the treatments. Including them in the set gives the joint distribution p(outcomes,
-    /// passive | do(treatments)) at no cost: a set Z that serves for both jointly also serves with them (weak
-    /// union).
+    /// passive | do(treatments)) at no cost: a set Z that is valid for both jointly is valid together with
+    /// them (weak union).
     pub passive: &'a Nodes,
     /// The study's columns.
     pub measured: &'a Nodes,
 }
 
-/// Sets that were found, the first the default; `whole` unless there may be more.
+/// Adjustment sets, the default first; `is_complete` is false if there may be more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AdjustmentSets {
     pub sets: Vec<Nodes>,
@@ -29,7 +29,7 @@ pub(crate) struct AdjustmentSets {
 }
 
 impl EffectGraph<'_> {
-    /// The graph without arrows out of the treatments: what connects them to the outcomes there is no effect.
+    /// Returns the graph without arrows out of the treatments: its open paths to the outcomes are no effect.
     pub fn backdoor_graph(&self) -> Graph {
         self.graph.without_edges(&Nodes::new(), self.treatments)
     }
@@ -40,9 +40,9 @@ impl EffectGraph<'_> {
         self.measured - &excluded
     }
 
-    /// The largest set that is worth trying: measured causes of treatments, outcomes and what must be in it.
-    /// If any set of allowed variables that holds what must be in it separates, this one does (van der
-    /// Zander, Liśkiewicz and Textor 2019).
+    /// Returns the largest set that needs to be tested: measured causes of the treatments, the outcomes and
+    /// the passive variables. If any set of allowed variables that contains the passive ones separates, this
+    /// one does (van der Zander, Liśkiewicz and Textor 2019).
     pub fn largest(&self) -> Nodes {
         let all_given = &(self.treatments | self.outcomes) | self.passive;
         &(&self.graph.causes(&all_given) & &self.allowed()) | self.passive
@@ -58,7 +58,8 @@ impl EffectGraph<'_> {
         self.adjusts(&self.backdoor_graph(), &self.largest()) || self.widest_front_door().is_some()
     }
 
-    /// The inclusion-minimal back-door sets, the one nearest to the outcomes first; `None` if there is none.
+    /// Returns the inclusion-minimal back-door sets, the one nearest to the outcomes first; `None` if there
+    /// is none.
     pub fn back_door(&self) -> Option<AdjustmentSets> {
         let (behind, largest) = (self.backdoor_graph(), self.largest());
         if !self.adjusts(&behind, &largest) {
@@ -80,10 +81,10 @@ impl EffectGraph<'_> {
         Some(AdjustmentSets { sets, is_complete })
     }
 
-    /// The separating set next to the outcomes: adjusting close to the outcome has the lowest variance
-    /// (Henckel, Perković and Maathuis 2022; Rotnitzky and Smucler 2020). All candidates are causes, where a
-    /// set that separates still does so with more variables in it: leaving out one after another ends at a
-    /// minimal set.
+    /// Returns the separating set next to the outcomes: adjusting close to the outcome has the lowest
+    /// variance (Henckel, Perković and Maathuis 2022; Rotnitzky and Smucler 2020). All candidates are causes,
+    /// and a separating set of causes stays separating when causes are added. Removing one variable after
+    /// another therefore ends at a minimal set.
     fn nearest_separator(&self, behind: &Graph, largest: &Nodes) -> Nodes {
         let without_node = |set: &Nodes, v: usize| set.iter().copied().filter(|&w| w != v).collect::<Nodes>();
         let touches = |v: usize| !behind.separated(self.outcomes, &[v].into(), &without_node(largest, v));
@@ -98,9 +99,9 @@ impl EffectGraph<'_> {
         set
     }
 
-    /// Whether the effect passes through `set` alone, and nothing but the treatments confounds it with what
-    /// comes before or after it, given what is passive: Pearl's front-door criterion, within each value of
-    /// the passive variables.
+    /// Tests Pearl's front-door criterion within each value of the passive variables. The effect must pass
+    /// through `set` alone. Given the passive variables, nothing may confound the treatments with `set`, and
+    /// only the treatments may confound `set` with the outcomes.
     pub fn front_door_holds(&self, set: &Nodes) -> bool {
         self.intercepts_all_paths(set) && self.unconfounded_part(set).is_superset(set)
     }
@@ -110,8 +111,8 @@ impl EffectGraph<'_> {
         self.graph.without_edges(&Nodes::new(), set).effects(self.treatments).is_disjoint(self.outcomes)
     }
 
-    /// The variables of a set that satisfy the front-door conditions besides interception. Each of these
-    /// conditions holds for every member separately (composition holds for d-separation).
+    /// Returns the variables of a set that satisfy the front-door conditions other than interception. Each of
+    /// these conditions holds for every member separately (composition holds for d-separation).
     pub fn unconfounded_part(&self, set: &Nodes) -> Nodes {
         let conditioned = self.treatments | self.passive;
         let (before, after) = (self.backdoor_graph(), self.graph.without_edges(&Nodes::new(), set));
@@ -123,11 +124,11 @@ impl EffectGraph<'_> {
         set.iter().copied().filter(|&v| fits(v)).collect()
     }
 
-    /// The largest front-door set; `None` if there is no front-door set.
+    /// Returns the largest front-door set; `None` if there is no front-door set.
     ///
-    /// Members that fail are left out until none fails. What fails in a set fails in each of its subsets, as
-    /// these keep more arrows: so no valid set loses a member, and there is one if and only if what remains
-    /// intercepts.
+    /// Members that fail are removed until none fails. A member that fails in a set fails in each of its
+    /// subsets too, as these keep more arrows. Hence no valid set loses a member, and there is a valid set if
+    /// and only if the remaining set intercepts all paths.
     pub fn widest_front_door(&self) -> Option<Nodes> {
         let mut left = &(self.measured - &(self.treatments | self.outcomes)) - self.passive;
         loop {
@@ -140,7 +141,7 @@ impl EffectGraph<'_> {
         self.intercepts_all_paths(&left).then_some(left)
     }
 
-    /// Front-door sets, none of which holds another, smallest first; `None` if there is none.
+    /// Returns front-door sets of which none contains another, smallest first; `None` if there is none.
     pub fn front_door(&self) -> Option<AdjustmentSets> {
         let mut left = self.widest_front_door()?;
         let candidates: Vec<usize> = left.iter().copied().collect();
@@ -158,8 +159,8 @@ impl EffectGraph<'_> {
     }
 }
 
-/// All sets of candidates for which `holds` is true and of which no proper subset does: ordered by size, then
-/// in the variables' order.
+/// Returns all sets of candidates for which `holds` is true and false for every proper subset. They are
+/// ordered by size, then in the variables' order.
 fn minimal(candidates: &[usize], holds: impl Fn(&Nodes) -> bool) -> Vec<Nodes> {
     let chosen = |mask: u32| -> Nodes {
         candidates.iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, &v)| v).collect()

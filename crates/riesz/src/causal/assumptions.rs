@@ -1,11 +1,11 @@
-//! The assumptions of an identification, in sentences.
+//! Sentences that state the assumptions of an identification.
 
 use std::collections::BTreeMap;
 
 use super::identification::{EffectStrategy, Identification, Provenance};
 use crate::refusal::and;
 
-/// Whether one or several ("is", "are").
+/// Returns "is" for one name and "are" for several.
 fn be(names: &[String]) -> &'static str {
     if names.len() == 1 { "is" } else { "are" }
 }
@@ -13,7 +13,7 @@ fn be(names: &[String]) -> &'static str {
 /// The sentences about one identification, and the phrases that they share.
 struct Sentences<'i> {
     identification: &'i Identification,
-    /// Whether a graph is the reason, rather than the user's word.
+    /// Whether the identification rests on a graph, rather than on a strategy that the user states.
     by_graph: bool,
     treatments: String,
     /// The outcome, or the columns that study 1 shares with the next study.
@@ -23,7 +23,7 @@ struct Sentences<'i> {
     sentences: Vec<String>,
 }
 
-/// Everything that must hold for the identification to be right, beginning with the graph.
+/// Returns the assumptions under which the identification is valid, beginning with the graph.
 pub(super) fn assumptions(
     identification: &Identification,
     differs: &BTreeMap<usize, Vec<String>>,
@@ -58,14 +58,14 @@ pub(super) fn assumptions(
 }
 
 impl Sentences<'_> {
-    /// Adds that all values of `treatments` occur at each value of the columns `given`.
+    /// Adds the assumption that every value of `treatments` occurs at each value of the columns `given`.
     fn add_overlap(&mut self, treatments: &str, given: &[String]) {
         let (in_study, _) = self.in_study;
         self.sentences
             .push(format!("{in_study}every value of {treatments} occurs at every value of {}", and(given)));
     }
 
-    /// Adds the assumptions by which the strategy identifies the effect.
+    /// Adds the assumptions on which the identification strategy rests.
     fn add_strategy(&mut self) {
         let (treatments, affected, (_, in_study)) =
             (self.treatments.clone(), self.affected.clone(), self.in_study);
@@ -102,8 +102,8 @@ impl Sentences<'_> {
                 let names = and(mediators);
                 if !self.by_graph {
                     self.sentences.push(format!(
-                        "{names} carries the whole effect of {treatments} on {affected}{in_study}, and nothing \
-                         but {treatments} confounds it with either"
+                        "{names} carries the whole effect of {treatments} on {affected}{in_study}, and \
+                         nothing but {treatments} confounds it with either"
                     ));
                 }
                 self.add_overlap(&names, &self.identification.treatments);
@@ -111,7 +111,7 @@ impl Sentences<'_> {
         }
     }
 
-    /// Adds that a distribution is the same in study 1 and study k + 2.
+    /// Adds the assumption that a distribution is the same in studies 1 and k + 2.
     fn add_bridge(&mut self, k: usize, differs: &BTreeMap<usize, Vec<String>>) {
         let bridges = &self.identification.bridges;
         let quantity = bridges.get(k + 1).map_or_else(
@@ -127,7 +127,7 @@ impl Sentences<'_> {
         let exception = match differing.as_slice() {
             [] => String::new(),
             names => format!(
-                ", as they differ in nothing that matters but {}, which does not change it",
+                ", as the only relevant difference between them is in {}, which does not change it",
                 and(names)
             ),
         };

@@ -1,16 +1,16 @@
-//! Which treatments to try next: Bayesian optimisation with an effect across studies as the prior.
+//! Bayesian optimisation of treatments, with the posterior of an effect across studies as the prior.
 //!
 //! Source: Aglietti et al. 2020 (causal Bayesian optimisation), Chau 2023 (thesis), section 4.4.
 
 use super::acquisition::Acquisition;
 use super::domain::{Domain, table};
 use super::sequential_update::UpdatedEffect;
-use super::support::DataSupport;
+use super::uncertainty_parts::DataSupport;
 use crate::error::{Error, Result, sized};
 use crate::table::Table;
 
-/// Treatments that are set together, with what is believed of their effect. Several are compared by what a
-/// trial is worth.
+/// Treatments that are set together, with the posterior of their effect. Arms are compared by the values of
+/// their best trials.
 #[derive(Debug, Clone)]
 pub struct TreatmentArm<'a> {
     /// The posterior of the effect.
@@ -28,16 +28,16 @@ pub struct AcquisitionSearch {
     pub acquisition: Acquisition,
     /// Whether small outcomes are wanted.
     pub minimize: bool,
-    /// Whether only treatments that the studies tell may be tried.
+    /// Whether only treatments that the studies support may be tried.
     pub supported: bool,
-    /// Where the search of several numeric treatments begins.
+    /// Seed of the candidates between bounds, from which the search of several numeric treatments starts.
     pub seed: u64,
 }
 
 /// A treatment to try.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Suggestion {
-    /// The number of its arm, from 0.
+    /// Index of its arm, from 0.
     pub arm: usize,
     /// Its treatments, in the order of the effect's columns.
     pub treatments: Vec<f64>,
@@ -45,39 +45,41 @@ pub struct Suggestion {
     pub acquisition: f64,
     /// The expected improvement over the best so far, regardless of cost.
     pub expected_improvement: f64,
-    /// The posterior mean and standard deviation of its effect.
+    /// Posterior mean of its effect.
     pub mean: f64,
-    /// See `mean`.
+    /// Posterior standard deviation of its effect.
     pub sd: f64,
-    /// Whether the studies tell it.
+    /// Whether the studies support the treatment.
     pub supported: bool,
 }
 
-/// The best treatment so far, over which suggestions are to improve.
+/// The best treatment so far, on which suggestions should improve.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Incumbent {
-    /// The number of its arm, from 0.
+    /// Index of its arm, from 0.
     pub arm: usize,
     /// Its treatments, in the order of the effect's columns.
     pub treatments: Vec<f64>,
-    /// The mean of its effect as believed.
+    /// Posterior mean of its effect.
     pub mean: f64,
 }
 
-/// Rows of an arm to begin with, and what each costs.
+/// Initial rows of an arm's domain, and the cost of each.
 type Candidates = (Table, Vec<f64>);
 
-/// Means, standard deviations, and how the studies stand to treatments.
+/// Means, standard deviations and support of treatments.
 type Marginals = (Vec<f64>, Vec<f64>, Vec<DataSupport>);
 
 impl AcquisitionSearch {
-    /// Suggests `count` treatments to try at once. Each but the first is chosen as if those before it had
-    /// their expected outcomes, so that they differ (Ginsbourger et al. 2010). The best so far is the best
-    /// posterior mean among the tried treatments, which is not inflated by noise, or, before any trial, among
-    /// all allowed ones. Cost per suggestion: that of the effect at all rows of the domains.
+    /// Suggests `count` treatments to try at once.
+    ///
+    /// Each suggestion after the first is chosen as if those before it had their expected outcomes, so that
+    /// they differ (Ginsbourger et al. 2010). The best so far is the largest posterior mean among the tried
+    /// treatments, which noise does not inflate. Before any trial it is the largest among all allowed
+    /// treatments. Each suggestion costs as much as the effect at all rows of the domains.
     ///
     /// # Errors
-    /// [`Error::TooFew`], [`Error::Shape`] and [`Error::Parameter`] for domains and costs that cannot be; as
+    /// [`Error::TooFew`], [`Error::Shape`] and [`Error::Parameter`] for invalid domains and costs; errors of
     /// [`UpdatedEffect::evaluate`].
     pub fn suggest(&self, arms: &[TreatmentArm<'_>], count: usize) -> Result<Vec<Suggestion>> {
         let costs: Vec<f64> = arms.iter().flat_map(|arm| arm.costs.iter().copied()).collect();
@@ -85,7 +87,7 @@ impl AcquisitionSearch {
             return Err(Error::parameter("cost", bad, "it is a positive number"));
         }
         if matches!(self.acquisition, Acquisition::Ucb { .. }) && costs.iter().any(|c| *c != costs[0]) {
-            let allowed = "a bound is not a gain that costs could divide: use log-ei or ei";
+            let allowed = "a confidence bound cannot be divided by costs: use log-ei or ei";
             return Err(Error::parameter("acquisition", "ucb with costs", allowed));
         }
         let candidates = self.all_candidates(arms)?;
@@ -100,8 +102,8 @@ impl AcquisitionSearch {
         Ok(suggestions)
     }
 
-    /// The best treatment by its posterior mean: among the tried ones, or, before any trial, among all
-    /// allowed ones. Cost as that of a suggestion.
+    /// Returns the treatment with the best posterior mean among the tried ones, or, before any trial, among
+    /// all allowed ones. The cost is that of one suggestion.
     ///
     /// # Errors
     /// As [`suggest`](Self::suggest).
@@ -122,7 +124,7 @@ impl AcquisitionSearch {
                 }));
             }
         }
-        // Among equals the first.
+        // Ties go to the first.
         let best = tried_means
             .into_iter()
             .reduce(|a, b| if self.signed_objective(b.mean) > self.signed_objective(a.mean) { b } else { a });
@@ -134,7 +136,7 @@ impl AcquisitionSearch {
             arms.iter().map(|arm| self.candidates(arm)).collect::<Result<_>>()?;
         if candidates.iter().all(|(rows, _)| rows.rows() == 0) {
             let allowed =
-                "the studies tell none of the candidates: let all be tried, or give other ones, or bounds";
+                "the studies support none of the candidates: allow all, or give other candidates or bounds";
             return Err(Error::parameter("supported", true, allowed));
         }
         Ok(candidates)
@@ -146,12 +148,12 @@ impl AcquisitionSearch {
             [one] => vec![*one; rows.rows()],
             _ if arm.domain.needs_local_search() => {
                 let allowed =
-                    "several treatments between bounds have one cost: give candidates with a cost each";
+                    "several treatments between bounds have one cost: give candidates to set a cost for each";
                 return Err(Error::parameter("costs", format!("{} numbers", arm.costs.len()), allowed));
             }
             own => own.to_vec(),
         };
-        sized("costs", "numbers", rows.rows(), costs.len(), "one, or one a candidate")?;
+        sized("costs", "numbers", rows.rows(), costs.len(), "one for all candidates, or one per candidate")?;
         if !self.supported {
             return Ok((rows, costs));
         }
@@ -220,7 +222,7 @@ impl AcquisitionSearch {
         chosen.ok_or_else(no_candidates)
     }
 
-    /// An outcome such that larger is better.
+    /// Returns the outcome with the sign for which larger is better.
     fn signed_objective(&self, outcome: f64) -> f64 {
         if self.minimize { -outcome } else { outcome }
     }
@@ -233,9 +235,9 @@ impl AcquisitionSearch {
     }
 }
 
-/// Candidates from which the local search begins.
+/// Number of candidates from which the local search starts.
 const STARTS: usize = 3;
 
 fn no_candidates() -> Error {
-    Error::TooFew { subject: "candidates".into(), needed: 1, unit: "row is" }
+    Error::too_few("candidates", 1, "row is")
 }

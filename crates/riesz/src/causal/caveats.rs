@@ -7,12 +7,11 @@ use super::identification::Identification;
 use super::study_chain::{ChainedOutcome, StudyLink};
 use crate::refusal::and;
 
-/// Something that a reader of an effect should know. Studies are counted from 0 in the fields, from 1 in
-/// words.
+/// A warning that is reported with an effect. The fields count studies from 0, the text from 1.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Caveat {
-    /// Rows that lack a value, and are left out.
+    /// Rows that lack a value and are omitted.
     Holes {
         /// The study.
         study: usize,
@@ -23,7 +22,7 @@ pub enum Caveat {
         /// The columns in which values are missing.
         columns: Vec<String>,
     },
-    /// Rows that are there more than once.
+    /// Rows that occur more than once.
     Repeated {
         /// The study.
         study: usize,
@@ -32,15 +31,15 @@ pub enum Caveat {
         /// The total number of rows.
         total: usize,
     },
-    /// Mediators that the next study does not know.
+    /// Mediator values of a study that do not occur in the next study.
     Unmatched {
         /// The mediator.
         name: String,
         /// The study that has them.
         study: usize,
-        /// Where they are, in words: "below 3", a level.
+        /// The values that the next study lacks, in words: "below 3", a level.
         places: Vec<String>,
-        /// The share of its rows that are there.
+        /// The share of the study's rows with these values.
         share: f64,
     },
     /// An outcome of two classes, whose mean is a probability.
@@ -50,16 +49,16 @@ pub enum Caveat {
         /// The class that counts as 1.
         positive: String,
     },
-    /// A treatment that covariates all but decide.
+    /// A treatment that covariates almost determine.
     Decided {
         /// The treatment.
         treatment: String,
         /// The covariates.
         covariates: Vec<String>,
-        /// The share of its variance that they leave.
+        /// The share of the treatment's variance that the covariates leave unexplained.
         left: f64,
     },
-    /// Treatments that do nothing beside others.
+    /// Treatments without an effect when the others are set.
     Unneeded {
         /// The treatments.
         treatments: Vec<String>,
@@ -70,34 +69,34 @@ pub enum Caveat {
     Landmarks {
         /// The study.
         study: usize,
-        /// The mean share of what counts as noise of its rows.
+        /// The mean share of the rows' noise variance that is variance unexplained by landmarks.
         share: f64,
     },
-    /// Draws of hyper-parameters that say little of these.
+    /// Draws of hyper-parameters with a small effective sample size.
     FewDraws {
         /// The number of draws.
         draws: usize,
         /// The effective sample size of the draws.
         effective: f64,
     },
-    /// A study with hardly any noise, of which one draw says all.
+    /// A study with almost no noise, in which a single draw has nearly all weight.
     NoNoise {
         /// The study.
         study: usize,
     },
 }
 
-/// Where landmarks make up more of the noise than that they are in doubt.
+/// Share of the noise due to landmarks above which they are reported.
 const UNEXPLAINED: f64 = 0.2;
 
-/// Draws that say less than so many of their distribution itself are in doubt.
+/// Effective sample size of the draws below which they are reported.
 const FEWEST_DRAWS: f64 = 3.0;
 
-/// Noise that has less than that share of the variance is hardly any.
+/// Share of the variance below which a study counts as having no noise.
 const NO_NOISE: f64 = 1e-5;
 
-/// The caveats of a learnt effect, besides [those of its studies](super::PreparedStudies::caveats); `draws`
-/// as in [`CausalFusion`](super::CausalFusion).
+/// Returns the caveats of a learnt effect, in addition to [those of its
+/// studies](super::PreparedStudies::caveats); `draws` is as in [`CausalFusion`](super::CausalFusion).
 pub fn caveats(identification: &Identification, effect: &Effect, draws: usize) -> Vec<Caveat> {
     let effective = effect.effective_draws();
     let few_draws = (effective < FEWEST_DRAWS).then(|| match first_noiseless_study(effect) {
@@ -113,7 +112,7 @@ pub fn caveats(identification: &Identification, effect: &Effect, draws: usize) -
     few_draws.into_iter().chain(unneeded).chain(landmarks).collect()
 }
 
-/// The first study that has hardly any noise in all draws.
+/// Returns the first study that has almost no noise in all draws.
 fn first_noiseless_study(effect: &Effect) -> Option<usize> {
     let quiet: Vec<Vec<bool>> = effect
         .models()
@@ -125,7 +124,7 @@ fn first_noiseless_study(effect: &Effect) -> Option<usize> {
     (0..quiet.first().map_or(0, Vec::len)).find(|&study| quiet.iter().all(|flags| flags[study]))
 }
 
-/// For each study whether it has hardly any noise.
+/// Returns for each study from this link on whether it has almost no noise.
 fn without_noise_by(link: &StudyLink) -> Vec<bool> {
     let mut flags = vec![link.ridge < NO_NOISE];
     match &link.outcome {
@@ -135,7 +134,7 @@ fn without_noise_by(link: &StudyLink) -> Vec<bool> {
     flags
 }
 
-/// One sentence, without its full stop.
+/// Writes one sentence, without its full stop.
 impl fmt::Display for Caveat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -153,8 +152,8 @@ impl fmt::Display for Caveat {
             ),
             Self::Unmatched { name, study, places, share } => write!(
                 f,
-                "study {} has no {name} {}; {:.0}% of study {}'s rows are there, where it says nothing of \
-                 what comes after",
+                "study {} has no {name} {}; {:.0}% of study {}'s rows have such values, for which the \
+                 later study has no information",
                 study + 2,
                 places.join(" or "),
                 100.0 * share,
@@ -168,37 +167,37 @@ impl fmt::Display for Caveat {
             ),
             Self::Decided { treatment, covariates: by, left } => write!(
                 f,
-                "{} all but {} {treatment}, {:.0}% of whose variance is left: other doses for the same \
-                 people are hardly seen, so that effects are drawn towards none, with bands that are too \
-                 narrow",
+                "{} almost {} {treatment}, {:.0}% of whose variance is unexplained: the \
+                 same people are hardly ever seen at other doses, so that effects shrink to none, with bands \
+                 that are too narrow",
                 by.join(", "),
-                if by.len() == 1 { "decides" } else { "decide" },
+                if by.len() == 1 { "determines" } else { "determine" },
                 100.0 * left
             ),
             Self::Unneeded { treatments, alternatives: beside } => write!(
                 f,
-                "{} {} nothing beside {}: leave it out",
+                "{} {} no effect in addition to {}: leave it out",
                 and(treatments),
-                if treatments.len() == 1 { "does" } else { "do" },
+                if treatments.len() == 1 { "has" } else { "have" },
                 and(beside)
             ),
             Self::Landmarks { study, share } => write!(
                 f,
-                "{:.0}% of what counts as noise of study {}'s rows is what landmarks leave unexplained, so \
-                 that bands are wider than by all rows: give more landmarks",
+                "{:.0}% of the noise variance of study {}'s rows is variance that landmarks leave \
+                 unexplained, so that bands are wider than with all rows: give more landmarks",
                 100.0 * share,
                 study + 1
             ),
             Self::FewDraws { draws, effective } => write!(
                 f,
-                "the {draws} draws of hyper-parameters say no more than {effective:.1} independent ones \
-                 would: the part \"hyper-parameters\" of bands is rough; give more draws"
+                "the {draws} draws of hyper-parameters have an effective sample size of {effective:.1}: \
+                 the part \"hyper-parameters\" of bands is imprecise; give more draws"
             ),
             Self::NoNoise { study } => write!(
                 f,
-                "study {} has hardly any noise, as if what it measured had been computed: one draw of \
-                 hyper-parameters then has nearly all weight, however many there are, and bands take these \
-                 for known",
+                "study {} has hardly any noise, as if its columns had been computed: one draw of \
+                 hyper-parameters then has nearly all weight, however many draws there are, and bands \
+                 take hyper-parameters as known",
                 study + 1
             ),
         }

@@ -1,4 +1,4 @@
-//! Construction of the chain of studies for given hyper-parameters: the outcome's process, and the link of
+//! Construction of the chain of studies for given hyper-parameters: the outcome's process and the link of
 //! each earlier study.
 
 use super::effect::{Effect, Model};
@@ -16,7 +16,7 @@ use crate::linalg::{Cholesky, Matrix};
 use crate::table::{Column, Table};
 
 impl Studies {
-    /// The process of the outcome, from the last study.
+    /// Fits the process of the outcome to the last study.
     pub(super) fn fit_outcome(
         &self,
         parameters: &OutcomeGpParameters,
@@ -28,7 +28,7 @@ impl Studies {
         Ok(ChainedOutcome::Process(Box::new(process)))
     }
 
-    /// The link of a study, given what the studies after it know.
+    /// Fits the link of study `s`, given the model `outcome` of all later studies.
     pub(super) fn fit_link(
         &self,
         s: usize,
@@ -39,9 +39,9 @@ impl Studies {
     ) -> Result<StudyLink> {
         let study = &self.studies[s];
         let blocks = study.column_blocks(parameters)?;
-        crate::fit::positive("ridge", parameters.ridge)?;
+        crate::checks::positive("ridge", parameters.ridge)?;
         let y = study.mediator_table(outcome.points().columns())?;
-        // Where it may lead, and where the next study has been.
+        // The mediators of this study's rows and of the next study's rows.
         let measure = match self.studies.get(s + 1) {
             Some(next) => y.stack(&next.treatments)?,
             None => y.stack(&self.points)?,
@@ -53,7 +53,7 @@ impl Studies {
         }
     }
 
-    /// The link of a study from all of its rows.
+    /// Fits the link of a study on all of its rows.
     fn fit_link_exactly(
         &self,
         blocks: Vec<ColumnBlock>,
@@ -70,22 +70,22 @@ impl Studies {
             ([treatments, covariate_gram], [_, mediator_block])
                 if matches!(study.route, IdentificationRoute::FrontDoor(_)) =>
             {
-                let as_they_were = QueryEmbedding::of_rows(treatments);
+                let observed_embedding = QueryEmbedding::of_rows(treatments);
                 let (kernel, ridge) = intercepting(parameters)?;
                 let mut gram = kernel.gram(&study.treatments);
                 gram.add_diagonal(|_| ridge);
                 let regression = KernelRegression::rows(gram, "kernel matrix of treatments plus ridge")?;
                 Some(front_door(
                     regression,
-                    as_they_were,
+                    observed_embedding,
                     (treatments, covariate_gram),
                     (mediator_block, &mediator_block.rows),
                 )?)
             }
             _ => None,
         };
-        let (kernel, reading) = match (&door, &grams[..]) {
-            (Some((_, reading)), _) => (intercepting(parameters)?.0, reading.clone()),
+        let (kernel, query_embedding) = match (&door, &grams[..]) {
+            (Some((_, query_embedding)), _) => (intercepting(parameters)?.0, query_embedding.clone()),
             (None, [_, covariate_gram]) => (&parameters.treatments, QueryEmbedding::of_rows(covariate_gram)),
             _ => (&parameters.treatments, QueryEmbedding::direct(study.treatments.rows())),
         };
@@ -102,8 +102,8 @@ impl Studies {
                 Some(SharedCovariateTerms::new(covariates, &factor, &common, &measure, process)?)
             }
             (Some(_), ..) => {
-                let allowed = "they are shared by the last study and the one that leads there, which is \
-                               read through its covariates (back-door)";
+                let allowed = "only the last two studies may share covariates, and the earlier one \
+                               must adjust for its covariates (back-door)";
                 return Err(Error::parameter(
                     "shared covariates",
                     format!("those of study {}", s + 1),
@@ -114,7 +114,7 @@ impl Studies {
         };
         let points = (study.treatments.clone(), study.treatments.clone(), kernel.clone());
         let solver = (KernelRegression::Rows(factor), parameters.ridge);
-        let mut link = StudyLink::new(s, points, reading, solver, y, measure, outcome)?;
+        let mut link = StudyLink::new(s, points, query_embedding, solver, y, measure, outcome)?;
         if let Some(shared) = shared {
             link = link.sharing(shared);
         }
@@ -128,7 +128,8 @@ impl Studies {
         Ok(link)
     }
 
-    /// The effect by these numbers. Cost n³ for n rows of each study, or n m² through m landmarks.
+    /// Returns the effect for given hyper-parameters. Cost n³ for n rows of each study, or n m² with m
+    /// landmarks.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`], [`Error::Parameter`];
@@ -136,11 +137,11 @@ impl Studies {
     pub fn effect(&self, parameters: &Parameters) -> Result<Effect> {
         self.check()?;
         sized(
-            "the list of studies' numbers",
+            "the list of studies' parameters",
             "entries",
             self.studies.len(),
             parameters.studies.len(),
-            "one a study",
+            "one per study",
         )?;
         let landmarks = StudyLandmarks::new(self, parameters.landmarks)?;
         let mut outcome = self.fit_outcome(&parameters.outcome, &landmarks)?;
@@ -158,7 +159,7 @@ impl Studies {
     }
 }
 
-/// A study's number, the mediators of its rows, those of ν, and what the studies after it know.
+/// A study's index, the mediators of its rows, the rows of ν, and the model of the later studies.
 struct LinkInputs {
     s: usize,
     y: Table,
@@ -166,42 +167,44 @@ struct LinkInputs {
     outcome: ChainedOutcome,
 }
 
-/// Kernel and ridge of the regression of what intercepts an effect on treatments.
+/// Returns the kernel and the ridge of the regression of the front-door mediators on treatments.
 fn intercepting(parameters: &StudyParameters) -> Result<(&Kernel, f64)> {
     let Some((kernel, ridge)) = &parameters.intercepting else {
-        let allowed = "there is one where columns intercept the effect";
+        let allowed = "a front-door study needs a kernel and a ridge for it";
         return Err(Error::parameter("intercepting", "none", allowed));
     };
-    crate::fit::positive("ridge of what intercepts the effect", *ridge)?;
+    crate::checks::positive("ridge of the front-door mediators", *ridge)?;
     Ok((kernel, *ridge))
 }
 
-/// The inputs of a front door, from the kernels of treatments and of mediators between points and rows, and
-/// the points of the latter.
+/// Prepares the inputs of a front-door study. `treatments` and `intercepting` are the kernel matrices (points
+/// × rows) of treatments and of mediators; `points` are the points of the mediators.
 fn front_door<'a>(
     regression: KernelRegression,
-    as_they_were: QueryEmbedding,
+    observed_embedding: QueryEmbedding,
     (treatments, intercepting): (&'a Matrix, &'a Matrix),
-    (of, places): (&ColumnBlock, &Table),
+    (block, points): (&ColumnBlock, &Table),
 ) -> Result<(FrontDoorInputs<'a>, QueryEmbedding)> {
-    let weighted_treatments = regression.solve_matrix(intercepting.transpose());
-    let smoothed_kernel = regression.weighted_kernel(&weighted_treatments, (&of.kernel, places), &of.rows)?;
-    let reading = QueryEmbedding::front_door(&as_they_were, &weighted_treatments, smoothed_kernel);
-    let diagonal = of.kernel.diagonal(&of.rows);
+    let weighted_mediators = regression.solve_matrix(intercepting.transpose());
+    let smoothed_kernel =
+        regression.weighted_kernel(&weighted_mediators, (&block.kernel, points), &block.rows)?;
+    let query_embedding =
+        QueryEmbedding::front_door(&observed_embedding, &weighted_mediators, smoothed_kernel);
+    let diagonal = block.kernel.diagonal(&block.rows);
     Ok((
         FrontDoorInputs {
             treatments,
             intercepting,
             diagonal,
-            as_they_were,
+            observed_embedding,
             regression,
-            weighted_mediators: weighted_treatments,
+            weighted_mediators,
         },
-        reading,
+        query_embedding,
     ))
 }
 
-/// The link of a study through landmarks.
+/// Fits the link of a study through landmarks.
 fn fit_link_landmarks(
     tables: &LandmarkTables,
     blocks: Vec<ColumnBlock>,
@@ -240,8 +243,8 @@ fn fit_link_landmarks(
     };
     let points = (study.treatments.clone(), tables.treatments.clone(), parameters.treatments.clone());
     let Some(other_landmarks) = &tables.covariates else {
-        let reading = QueryEmbedding::direct(tables.treatments.rows());
-        return StudyLink::new(s, points, reading, solver, y, measure, outcome);
+        let query_embedding = QueryEmbedding::direct(tables.treatments.rows());
+        return StudyLink::new(s, points, query_embedding, solver, y, measure, outcome);
     };
     if let Some(queried) = &tables.queried {
         let (kernel, ridge) = intercepting(parameters)?;
@@ -249,10 +252,10 @@ fn fit_link_landmarks(
         let variances = kernel.diagonal(&study.treatments);
         let regression =
             KernelRegression::landmarks(kernel.gram(queried), with_treatments, &variances, ridge)?;
-        let (door, reading) =
+        let (door, query_embedding) =
             front_door(regression, of_all(0), (&with_rows[0], &with_rows[1]), (&blocks[1], other_landmarks))?;
         let points = (study.treatments.clone(), queried.clone(), kernel.clone());
-        let mut link = StudyLink::new(s, points, reading, solver, y, measure, outcome)?;
+        let mut link = StudyLink::new(s, points, query_embedding, solver, y, measure, outcome)?;
         if adjustment {
             link.add_treatment_uncertainty(&door);
         }

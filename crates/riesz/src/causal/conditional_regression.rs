@@ -1,4 +1,4 @@
-//! Regression of an embedding on rows: of covariates given some of them or given treatments, and of mediators
+//! Regression of an embedding on rows: of covariates given other covariates or treatments, and of mediators
 //! given treatments.
 
 use super::defaults::{START_RIDGE, default_kernel, default_prior};
@@ -6,13 +6,13 @@ use super::kernel_regression::KernelRegression;
 use super::product_kernel::{self, ColumnBlock};
 use crate::control::RunControl;
 use crate::error::Result;
-use crate::fit::hyperparameter_search::{self, add_log_priors};
-use crate::fit::inducing_points;
+use crate::gp::inducing_points::inducing_points;
+use crate::gp::search::minimise_loo_loss;
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
 use crate::table::Table;
 
-/// Kernel and ridge that tell rows that are left out best.
+/// Kernel and ridge with the smallest leave-one-out loss.
 #[derive(Debug, Clone)]
 pub(super) struct EmbeddingRegression {
     pub kernel: Kernel,
@@ -20,32 +20,29 @@ pub(super) struct EmbeddingRegression {
 }
 
 impl EmbeddingRegression {
-    /// Regresses functions, given by the gram matrix `of` between them, on rows. Cost: some tens of
-    /// evaluations of n³ each.
+    /// Regresses n functions on n rows. `response_gram` (n × n) is the gram matrix of the functions. Cost:
+    /// some tens of evaluations of n³ each.
     pub fn new(rows: &Table, response_gram: &Matrix, control: RunControl<'_>) -> Result<Self> {
         let block = [ColumnBlock { kernel: default_kernel(rows), rows: rows.clone() }];
         let parameters = product_kernel::parameters(&block, START_RIDGE).into_iter();
         let coordinates: Vec<_> = parameters.map(|p| default_prior(p, false)).collect();
         let from: Vec<f64> = coordinates.iter().map(|c| c.parameter.log_value).collect();
-        // As if errors were normal with a variance that is not known.
-        let half_count = 0.5 * rows.rows() as f64;
-        let optimum = hyperparameter_search::maximise_within_priors(&coordinates, &from, control, |theta| {
+        let optimum = minimise_loo_loss(&coordinates, &from, rows.rows(), control, |theta| {
             let (block, ridge) = product_kernel::with_parameters(&block, theta);
-            let (loss, mut slopes) = product_kernel::loo_loss(&block, ridge, response_gram)?;
-            slopes.iter_mut().for_each(|slope| *slope *= -half_count / loss);
-            Ok(add_log_priors(&coordinates, theta, (-half_count * loss.ln(), slopes)))
+            product_kernel::loo_loss(&block, ridge, response_gram)
         })?;
         let (mut block, ridge) = product_kernel::with_parameters(&block, &optimum.theta);
         Ok(Self { kernel: block.remove(0).kernel, ridge })
     }
 
-    /// Its rows, or so many landmarks of these, and what is known by them.
+    /// Returns the regression on all rows, or on a number of landmarks of these, and the rows that it uses as
+    /// points.
     pub fn solver(&self, rows: &Table, landmarks: Option<usize>) -> Result<(KernelRegression, Table)> {
         let Some(count) = landmarks else {
             let mut gram = self.kernel.gram(rows);
             gram.add_diagonal(|_| self.ridge);
             return Ok((
-                KernelRegression::rows(gram, "kernel matrix of what is given plus ridge")?,
+                KernelRegression::rows(gram, "kernel matrix of the given columns plus ridge")?,
                 rows.clone(),
             ));
         };

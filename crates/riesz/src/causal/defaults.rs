@@ -1,18 +1,19 @@
 //! Default kernels of studies, starting values of tuning, and priors of hyper-parameters.
 
 use super::outcome_gp::OutcomeGpParameters;
-use crate::fit::hyperparameter_search::HyperParameter;
+use crate::gp::hyperparameters::{HyperParameter, ThetaReader};
 use crate::kernel::{Categorical, ColumnScaling, Kernel, Parameter, Profile, Stationary};
 use crate::table::{ColumnKind, Table};
 
-/// Where tuning of noises starts, in units of the variance of what is regressed.
+/// Initial value of noises in tuning, in units of the variance of the response.
 const START_NOISE: f64 = 0.1;
 
-/// Where tuning of ridges starts.
+/// Initial value of ridges in tuning.
 pub(super) const START_RIDGE: f64 = 0.1;
 
-/// A product over columns: Gaussian, with a length scale each that starts at the column's standard deviation,
-/// and for categories how alike two different ones are.
+/// Returns a product kernel over columns. Numeric columns have a Gaussian factor, with length scales that
+/// start at the columns' standard deviations. Categorical columns have a factor for the similarity of
+/// different levels.
 pub(super) fn default_kernel(x: &Table) -> Kernel {
     let numeric = |j: &usize| x.columns()[*j].kind == ColumnKind::Numeric;
     let (numbers, levels): (Vec<usize>, Vec<usize>) = (0..x.width()).partition(numeric);
@@ -29,39 +30,35 @@ pub(super) fn default_kernel(x: &Table) -> Kernel {
 
 pub(super) fn default_prior(parameter: Parameter, scale_is_free: bool) -> HyperParameter {
     match &parameter.name[..] {
-        name if name.starts_with("lengthscale") => HyperParameter::with_lengthscale_prior(parameter),
+        _ if parameter.is_lengthscale() => HyperParameter::with_lengthscale_prior(parameter),
         "scale" if !scale_is_free => HyperParameter { parameter, weak: None },
         "scale" => HyperParameter::with_normal_prior(parameter, 1.0),
         _ => HyperParameter::with_normal_prior(parameter, 1.5),
     }
 }
 
-/// The hyper-parameters of a regression of numbers with this variance, and a function that makes a process
-/// from their values; the variance of its constant is fixed.
+/// Returns the hyper-parameters of a regression whose response has this variance, and a function from their
+/// values to the parameters of the process. The variance of the intercept, `level`, is fixed.
 pub(super) fn gp_hyperparameters(
     x: &Table,
     variance: f64,
     level: f64,
 ) -> (Vec<HyperParameter>, impl Fn(&[f64]) -> OutcomeGpParameters) {
     let kernel = variance * default_kernel(x);
-    let noise = Parameter { name: "noise".into(), log_value: (START_NOISE * variance).ln() };
+    let noise = Parameter::logarithm("noise", START_NOISE * variance);
     let parameters = kernel.parameters().into_iter().chain([noise]);
     let coordinates = parameters.map(|p| default_prior(p, true)).collect();
     let process_at = move |theta: &[f64]| {
-        let (kernel_values, noise) = theta.split_at(theta.len() - 1);
-        OutcomeGpParameters {
-            kernel: kernel.with_parameters(kernel_values),
-            noise: noise[0].exp(),
-            intercept_variance: level,
-        }
+        let mut reader = ThetaReader::new(theta);
+        OutcomeGpParameters { kernel: reader.kernel(&kernel), noise: reader.exp(), intercept_variance: level }
     };
     (coordinates, process_at)
 }
 
-/// Number of rows from which starts are searched in studies with more than twice as many rows.
+/// Number of rows with which starts are searched in studies with more than twice as many rows.
 const START_ROWS: usize = 150;
 
-/// Rows by which starts are searched from: all, or some from everywhere.
+/// Returns the rows with which starts are searched: all, or some evenly spaced ones.
 pub(super) fn start_rows(rows: usize) -> Vec<usize> {
     if rows <= 2 * START_ROWS {
         return (0..rows).collect();
@@ -69,10 +66,10 @@ pub(super) fn start_rows(rows: usize) -> Vec<usize> {
     evenly_spaced(START_ROWS, rows)
 }
 
-/// Hyper-parameters are learnt from at most so many rows of a study.
+/// Maximum number of rows of a study from which hyper-parameters are learnt.
 pub(super) const MAX_TUNING_ROWS: usize = 1000;
 
-/// All rows, or so many from everywhere.
+/// Returns the indices of all rows, or of `count` evenly spaced ones.
 pub(super) fn evenly_spaced(count: usize, rows: usize) -> Vec<usize> {
     let count = count.min(rows);
     (0..count).map(|k| k * rows / count).collect()

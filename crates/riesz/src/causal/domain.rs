@@ -5,14 +5,14 @@ use crate::error::{Error, Result, listed};
 use crate::random::{Random, RngExt, SeedableRng};
 use crate::table::{Column, ColumnKind, Table};
 
-/// Points of the grid of a single treatment.
+/// Number of grid points of a single treatment.
 const GRID: usize = 201;
-/// Points for several treatments, at least so many for each combination of levels.
+/// Number of points for several treatments; each combination of levels has at least `MIN_POINTS`.
 const POINTS: usize = 512;
 const MIN_POINTS: usize = 32;
-/// Combinations of levels that are told apart.
+/// Maximum number of combinations of levels.
 const COMBINATIONS: usize = 1024;
-/// The local search ends at steps of that share of a range.
+/// Step, as a share of a treatment's range, at which the local search ends.
 const SMALLEST: f64 = 1e-3;
 
 /// Treatments that may be tried.
@@ -20,19 +20,19 @@ const SMALLEST: f64 = 1e-3;
 pub enum Domain {
     /// These rows.
     Rows(Table),
-    /// All levels of categorical treatments, and numbers between these bounds, one pair for each numeric
-    /// treatment in its order. A single number is looked for on a grid of 201 points; several on a Kronecker
-    /// sequence (Roberts 2018) that the seed shifts, of 512 points or more, and then by compass search
-    /// (Kolda, Lewis and Torczon 2003) from the best of these.
+    /// All levels of categorical treatments, and numbers between these bounds, with one pair for each numeric
+    /// treatment in its order. A single number is searched on a grid of 201 points. Several are searched on a
+    /// Kronecker sequence (Roberts 2018) of at least 512 points, shifted by the seed, and then by compass
+    /// search (Kolda, Lewis and Torczon 2003) from the best of these.
     Between(Vec<(f64, f64)>),
 }
 
 impl Domain {
-    /// The domain with all levels, and with numbers between the given bounds of the named treatments; other
-    /// treatments range from the smallest to the largest number in the study.
+    /// Returns the domain with all levels of categorical treatments, and with the given bounds of the named
+    /// treatments. Other numeric treatments range from the smallest to the largest number in the study.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for bounds of what is no treatment, or is categorical.
+    /// [`Error::Parameter`] for bounds of a column that is not a treatment, or that is categorical.
     pub fn from_bounds(studied: &Table, bounds: &[(String, (f64, f64))]) -> Result<Self> {
         let columns = studied.columns();
         for (name, (low, high)) in bounds {
@@ -55,15 +55,15 @@ impl Domain {
         Ok(Self::Between(numeric(columns).into_iter().map(bounds_of).collect()))
     }
 
-    /// Initial rows of the domain, with these columns.
+    /// Returns the initial rows of the domain, with these columns.
     ///
     /// # Errors
-    /// [`Error::TooFew`], [`Error::Shape`], [`Error::Parameter`] for bounds that are none, or too many
-    /// levels; as [`Table::align_to`].
+    /// [`Error::TooFew`], [`Error::Shape`], [`Error::Parameter`] for invalid bounds or too many levels;
+    /// errors of [`Table::align_to`].
     pub fn rows(&self, columns: &[Column], seed: u64) -> Result<Table> {
         let bounds = match self {
             Self::Rows(rows) if rows.rows() == 0 => {
-                return Err(Error::TooFew { subject: "candidates".into(), needed: 1, unit: "row is" });
+                return Err(Error::too_few("candidates", 1, "row is"));
             }
             Self::Rows(rows) => return rows.align_to(columns),
             Self::Between(bounds) => bounds,
@@ -124,13 +124,13 @@ impl Domain {
         table(columns, &rows)
     }
 
-    /// Whether the first rows are but a start: several numbers between bounds.
+    /// Whether the initial rows are only starts of a local search: several numbers between bounds.
     pub(super) fn needs_local_search(&self) -> bool {
         matches!(self, Self::Between(bounds) if bounds.len() > 1)
     }
 
-    /// The end of a compass search for a larger value that starts at a row, and the value there; the start
-    /// where there is nothing to search.
+    /// Maximises `values` by a compass search from a row. Returns the final row and its value; the start if
+    /// the domain needs no local search.
     pub(super) fn compass_search(
         &self,
         columns: &[Column],
@@ -164,7 +164,7 @@ impl Domain {
     }
 }
 
-/// Rows as a table.
+/// Converts rows to a table with these columns.
 pub(super) fn table(columns: &[Column], rows: &[Vec<f64>]) -> Result<Table> {
     let values = (0..columns.len()).flat_map(|j| rows.iter().map(move |row| row[j])).collect();
     Table::from_column_major(columns.to_vec(), rows.len(), values)
@@ -174,7 +174,7 @@ fn numeric(columns: &[Column]) -> Vec<usize> {
     (0..columns.len()).filter(|&j| columns[j].kind == ColumnKind::Numeric).collect()
 }
 
-/// Powers of the inverse of the root of `xᵈ⁺¹ = x + 1` above 1, the golden ratio in one dimension.
+/// Returns the powers 1 to d of 1/φ, where φ > 1 solves `xᵈ⁺¹ = x + 1` (the golden ratio for d = 1).
 fn steps(d: usize) -> Vec<f64> {
     let root = (0..64).fold(2.0_f64, |x, _| (1.0 + x).powf(1.0 / (d + 1) as f64));
     (1..=d).map(|k| root.powi(-(k as i32))).collect()

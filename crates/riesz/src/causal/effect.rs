@@ -5,9 +5,8 @@ use std::sync::Arc;
 use super::iterated::Iterated;
 use super::positivity::Positivity;
 use super::study_chain::StudyLink;
-use super::support::DataSupport;
 use super::target_population::PopulationWeights;
-use super::uncertainty_parts::{CovarianceParts, UncertaintyCause, add_part, sum_parts};
+use super::uncertainty_parts::{CovarianceParts, DataSupport, UncertaintyCause, add_part, sum_parts};
 use crate::error::Result;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
@@ -15,12 +14,12 @@ use crate::posterior::{Functionals, PosteriorCovariance};
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom};
 use crate::table::Table;
 
-/// An effect by given parameters.
+/// Model of an effect for given hyper-parameters.
 #[derive(Debug, Clone)]
 pub(super) enum Model {
-    /// Through studies that lead to one another.
+    /// A chain of studies.
     Link(Box<StudyLink>),
-    /// The stages of one table.
+    /// The stages of a single table.
     Iterated(Box<Iterated>),
 }
 
@@ -30,10 +29,10 @@ pub struct Effect {
     parts: Vec<(f64, Model)>,
     /// The population over which the effect is averaged, where it is averaged over covariates.
     population: Option<PopulationWeights>,
-    /// Models of the treatments given covariates, where they were learnt.
+    /// Models of the treatments given covariates, if they were learnt.
     positivity: Arc<Vec<Positivity>>,
-    /// Effective sample size of the draws of hyper-parameters, of the stage where it is smallest; infinite
-    /// where none are drawn.
+    /// Effective sample size of the draws of hyper-parameters in the stage where it is smallest; infinite
+    /// without draws.
     effective: f64,
 }
 
@@ -42,7 +41,7 @@ pub struct Effect {
 pub struct EffectEstimate {
     /// `E[outcome | do(treatments)]`.
     pub mean: Vec<f64>,
-    /// The covariance of that, jointly.
+    /// Joint covariance of the means.
     pub covariance: Matrix,
     /// The covariance by cause; the parts add up to the covariance.
     pub causes: Vec<(UncertaintyCause, Matrix)>,
@@ -82,7 +81,7 @@ impl Effect {
         }
     }
 
-    /// β₀, on average: the mean outcome, to which effects return without data.
+    /// Returns the mean over the models of β₀, the mean outcome, to which effects return far from the data.
     pub(super) fn constant(&self) -> f64 {
         let constant_of = |model: &Model| match model {
             Model::Link(link) => link.outcome.constant(),
@@ -95,15 +94,15 @@ impl Effect {
         self.population.as_ref()
     }
 
-    /// Effective sample size of the draws of hyper-parameters that make up the mixture, of the study where it
-    /// is smallest. Infinite where hyper-parameters are maximised or given.
+    /// Returns the effective sample size of the draws of hyper-parameters, in the study where it is smallest.
+    /// It is infinite where hyper-parameters are maximised or given.
     pub fn effective_draws(&self) -> f64 {
         self.effective
     }
 
-    /// For each study that is represented by landmarks, by number: the mean share of the noise of its rows
-    /// that comes from what landmarks leave unexplained, from 0 to 1; or that of the later studies at their
-    /// mediators, if it is larger. The larger it is, the more information is lost compared with all rows.
+    /// Returns the mean share of the rows' noise variance that landmarks leave unexplained, from 0 to 1, for
+    /// each study that is represented by landmarks. If the share of the later studies at their mediators is
+    /// larger, it is that share. The larger the share, the more information is lost compared with all rows.
     pub fn unexplained(&self) -> Vec<(usize, f64)> {
         let mut shares: Vec<(usize, f64)> = Vec::new();
         for (weight, model) in self.models() {
@@ -123,10 +122,10 @@ impl Effect {
         shares
     }
 
-    /// The effect of each row of treatments. Cost O(n² rows + n rows²) for each study and draw.
+    /// Returns the effect of each row of treatments. Cost O(n² rows + n rows²) for each study and draw.
     ///
     /// # Errors
-    /// As [`Table::align_to`].
+    /// Errors of [`Table::align_to`].
     pub fn evaluate(&self, treatments: &Table) -> Result<EffectEstimate> {
         self.mixture_moments(treatments, |model, treatments| match model {
             Model::Link(link) => Ok(link.estimate(&link.queries(treatments)?)),
@@ -134,7 +133,7 @@ impl Effect {
         })
     }
 
-    /// Moments of the mixture of the models' estimates: means, covariance by cause, and support.
+    /// Returns the moments of the mixture of the models' estimates: means, covariance by cause, and support.
     pub(super) fn mixture_moments(
         &self,
         treatments: &Table,
@@ -168,13 +167,7 @@ impl Effect {
             let mut between_models = Matrix::zeros(q, q);
             for (weight, model_mean) in &means {
                 let deviations: Vec<f64> = model_mean.iter().zip(&mean).map(|(v, m)| v - m).collect();
-                for (i, a) in deviations.iter().enumerate() {
-                    between_models
-                        .row_mut(i)
-                        .iter_mut()
-                        .zip(&deviations)
-                        .for_each(|(s, b)| *s += weight * a * b);
-                }
+                between_models.add_outer(deviations.iter().map(|a| weight * a), &deviations);
             }
             add_part(&mut causes, UncertaintyCause::Hyperparameters, 1.0, &between_models);
         }
@@ -182,15 +175,17 @@ impl Effect {
         Ok(EffectEstimate { mean, covariance, causes, support })
     }
 
-    /// Joint draws of the effect of each row of treatments, rows × draws: of hyper-parameters, of the outcome
-    /// at the possible mediators, and of the mediators' distribution. Their tails are heavier than those of a
-    /// normal distribution with the covariance, except where studies share covariates, and for an effect from
-    /// one table: there the draws are normal given the hyper-parameters. Cost besides that of
-    /// [`evaluate`](Self::evaluate): (2n + m)³ for n rows of a study and m of the next.
+    /// Draws jointly from the posterior of the effect of each row of treatments; returns rows × draws.
+    ///
+    /// Drawn are the hyper-parameters, the outcome at the possible mediators, and the distribution of the
+    /// mediators. The tails are heavier than those of a normal distribution with the same covariance, with
+    /// two exceptions. If studies share covariates, or if the effect comes from one table, draws are normal
+    /// given the hyper-parameters. The cost in addition to [`evaluate`](Self::evaluate) is (2n + m)³ for n
+    /// rows of a study and m of the next.
     ///
     /// # Errors
-    /// As [`Table::align_to`]; [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite);
-    /// [`Error::Parameter`](crate::Error::Parameter) for more draws than memory holds.
+    /// Errors of [`Table::align_to`]; [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite);
+    /// [`Error::Parameter`](crate::Error::Parameter) for more draws than fit in memory.
     pub fn sample(&self, treatments: &Table, draws: usize, seed: u64) -> Result<Matrix> {
         let places = self.models().map(|(_, model)| match model {
             Model::Link(link) => link.places(),
@@ -228,12 +223,12 @@ impl Effect {
         Ok(Matrix::from_row_major(treatments.rows(), draws, values))
     }
 
-    /// The weighted posteriors that make up the mixture, to be explained: means are expansions over the first
-    /// study's treatments. Standard deviations of predictions leave out that of the constant, which makes no
-    /// difference to Shapley values. Cost n³ each.
+    /// Returns the weighted posteriors of the mixture as models to explain: means are expansions over the
+    /// first study's treatments. Standard deviations of predictions omit the part of the constant, which does
+    /// not affect Shapley values. Cost n³ each.
     ///
     /// # Errors
-    /// As [`KernelExpansion::new`].
+    /// Errors of [`KernelExpansion::new`].
     pub fn posteriors(&self) -> Result<Vec<(f64, KernelExpansion, PosteriorCovariance)>> {
         let posteriors = self.models().map(|(weight, model)| {
             let (model, covariance) = match model {
@@ -247,7 +242,7 @@ impl Effect {
 }
 
 impl StudyLink {
-    /// Treatments as functionals of the effect.
+    /// Returns the evaluations at treatments as functionals of the effect.
     pub(super) fn queries(&self, treatments: &Table) -> Result<Functionals> {
         let x = treatments.align_to(self.points.columns())?;
         Ok(Functionals {

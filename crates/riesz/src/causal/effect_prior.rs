@@ -8,28 +8,29 @@ use crate::linalg::Matrix;
 /// The prior of the effect before any trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EffectPrior {
-    /// The posterior given all studies, and a discrepancy.
+    /// The posterior given all studies, plus a discrepancy.
     #[default]
     Effect,
     /// The mean of the effect, with the last study's part of the covariance only (IMP).
     LastStudy,
     /// The mean of the effect, with the first study's part of the covariance only (BayesIME).
     FirstStudy,
-    /// The mean, and `√(v(x) v(x')) + s² exp(-r²/2ℓ²)` with the variance v of the effect.
+    /// The mean of the effect, with covariance `√(v(x) v(x')) + s² exp(-r²/2ℓ²)`, where v is the variance of
+    /// the effect.
     RankOne,
     /// [`RankOne`](Self::RankOne) with the variance v of the last study's part: causal Bayesian optimisation
     /// (Aglietti et al. 2020), which takes the treatments' effect on mediators as known.
     Cbo,
-    /// A constant, which without trials is the mean outcome, and `s² exp(-r²/2ℓ²)`: nothing of the studies
-    /// but the scale.
+    /// A constant mean, which without trials is the mean outcome, with covariance `s² exp(-r²/2ℓ²)`. Only the
+    /// scale comes from the studies.
     Flat,
 }
 
 impl EffectPrior {
-    /// The names that there are, in the order of the variants.
+    /// Names of the priors, in the order of the variants.
     pub const NAMES: [&str; 6] = ["effect", "imp", "bayesime", "rank-one", "cbo", "none"];
 
-    /// The prior with this name.
+    /// Returns the prior with this name.
     ///
     /// # Errors
     /// [`Error::Parameter`] for another name.
@@ -48,13 +49,13 @@ impl EffectPrior {
         })
     }
 
-    /// Its name.
+    /// Returns the name of the prior.
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 
-    /// Mean and covariance of the effect under this prior, without the stationary part; `constant` is the
-    /// mean outcome.
+    /// Returns the mean and the covariance of the effect under this prior, without the stationary part;
+    /// `constant` is the mean outcome.
     pub(super) fn moments(self, estimate: &EffectEstimate, constant: f64) -> (Vec<f64>, Matrix) {
         let q = estimate.mean.len();
         let studies = estimate.causes.iter().filter(|(cause, _)| matches!(cause, UncertaintyCause::Study(_)));
@@ -74,7 +75,7 @@ impl EffectPrior {
         (estimate.mean.clone(), covariance)
     }
 
-    /// Whether the stationary part is a small discrepancy, or carries what is unknown.
+    /// Whether the stationary part is a small discrepancy, rather than the main source of uncertainty.
     pub(super) fn is_causal(self) -> bool {
         matches!(self, Self::Effect | Self::LastStudy | Self::FirstStudy)
     }

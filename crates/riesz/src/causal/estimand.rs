@@ -1,8 +1,8 @@
-//! Estimands of an effect at treatments: its level, a contrast, or a slope. Each is a sum over at most two
-//! treatments, so that its covariance follows exactly from the joint posterior.
+//! Estimands of an effect at treatments: its level, a contrast, or a slope. Each is a weighted sum over at
+//! most two treatments, so that its covariance follows exactly from the joint posterior.
 
 use super::effect::{Effect, EffectEstimate};
-use super::support::DataSupport;
+use super::uncertainty_parts::DataSupport;
 use crate::error::{Error, Result, listed, sized};
 use crate::kernel::mean_variance;
 use crate::linalg::Matrix;
@@ -14,36 +14,37 @@ pub enum Estimand {
     /// `E[outcome | do(treatment)]`.
     #[default]
     Level,
-    /// The level minus that at a baseline, which is one row of treatments.
+    /// The level minus the level at a baseline, which is one row of treatments.
     Contrast(Table),
-    /// The slope by a treatment that is a number: the difference between `step` above and `step` below, over
-    /// twice the step. What is left out is of the order of its square.
+    /// The slope with respect to a numeric treatment: the difference between the levels at `step` above and
+    /// `step` below, divided by twice the step. Its error is of the order of the squared step.
     Slope {
         /// The treatment.
         treatment: String,
-        /// In its units, above 0.
+        /// Step in the treatment's units, above 0.
         step: f64,
     },
 }
 
-/// Sums over treatments, one for each query.
+/// Weighted sums over treatments, one for each query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EstimandWeights {
-    /// The treatments that an effect is to be asked at.
+    /// The treatments at which the effect is evaluated.
     pub treatments: Table,
-    /// For each query the indices of its treatments, with their weights.
+    /// For each query the indices of its treatments and their weights.
     pub terms: Vec<Vec<(usize, f64)>>,
 }
 
-/// The step of a slope, of the treatment's standard deviation in the first study.
+/// Default step of a slope, as a share of the treatment's standard deviation in the first study.
 const STEP: f64 = 0.01;
 
 impl Estimand {
-    /// The slope in one of the first study's treatments; a single treatment need not be named. The step is by
-    /// default a hundredth of its standard deviation.
+    /// Returns the slope with respect to one of the first study's treatments; a single treatment need not be
+    /// named. The default step is a hundredth of the treatment's standard deviation.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a treatment that is none or has levels, and a step that is not above 0.
+    /// [`Error::Parameter`] for a column that is not a numeric treatment, and for a step that is not
+    /// positive.
     pub fn slope(studied: &Table, treatment: Option<&str>, step: Option<f64>) -> Result<Self> {
         let names: Vec<&str> = studied.columns().iter().map(|column| &column.name[..]).collect();
         let known = treatment.map_or((names.len() == 1).then_some(0), |treatment| {
@@ -54,7 +55,7 @@ impl Estimand {
             Error::parameter("slope", treatment.unwrap_or("none"), allowed)
         })?;
         if studied.columns()[j].kind != ColumnKind::Numeric {
-            let allowed = "it is categorical and has no slope: ask for contrasts with a baseline";
+            let allowed = "it is categorical and has no slope: use contrasts with a baseline";
             return Err(Error::parameter("slope", names[j], allowed));
         }
         let step = step.unwrap_or_else(|| STEP * mean_variance(studied.column(j)).1.sqrt());
@@ -64,12 +65,12 @@ impl Estimand {
         Ok(Self::Slope { treatment: names[j].to_string(), step })
     }
 
-    /// The estimand at each row of treatments, as weighted sums over rows at which the effect is evaluated;
-    /// `studied` are the treatments of the first study, which define the columns.
+    /// Returns the estimand at each row of treatments, as weighted sums over rows at which the effect is
+    /// evaluated; `studied` are the treatments of the first study, which define the columns.
     ///
     /// # Errors
-    /// As [`Table::align_to`]; [`Error::Shape`] for a baseline of more rows; [`Error::UnknownColumn`] for the
-    /// treatment of a slope.
+    /// Errors of [`Table::align_to`]; [`Error::Shape`] for a baseline that is not one row;
+    /// [`Error::UnknownColumn`] for the treatment of a slope.
     pub fn weights_at(&self, treatments: &Table, studied: &Table) -> Result<EstimandWeights> {
         let queried = treatments.align_to(studied.columns())?;
         let q = queried.rows();
@@ -98,8 +99,8 @@ impl Estimand {
 }
 
 impl EstimandWeights {
-    /// Weighted sums of an estimate at the treatments, with causes in their order. The support of a sum is
-    /// the smaller one of its terms.
+    /// Returns the weighted sums of an estimate at the treatments, with causes in their order. The support of
+    /// a sum is the smallest support of its terms.
     pub fn estimate(&self, effect: &EffectEstimate) -> EffectEstimate {
         let support = self.terms.iter().map(|query_terms| {
             let ends = query_terms.iter().map(|(i, _)| effect.support[*i]);
@@ -120,7 +121,7 @@ impl EstimandWeights {
         }
     }
 
-    /// Weighted sums of the rows of a matrix with one row per treatment, for example of draws.
+    /// Returns weighted sums of the rows of a matrix with one row per treatment, for example of draws.
     pub fn rows(&self, row_values: &Matrix) -> Matrix {
         let mut sums = Matrix::zeros(self.terms.len(), row_values.cols());
         for (q, query_terms) in self.terms.iter().enumerate() {
@@ -135,7 +136,7 @@ impl EstimandWeights {
         self.rows(&self.rows(matrix).transpose())
     }
 
-    /// The weights of queries, queries × treatments.
+    /// Returns the weights, queries × treatments.
     fn weights(&self) -> Matrix {
         let mut weights = Matrix::zeros(self.terms.len(), self.treatments.rows());
         for (q, query_terms) in self.terms.iter().enumerate() {
@@ -146,11 +147,11 @@ impl EstimandWeights {
 }
 
 impl Effect {
-    /// The share of the total variance of the sums that one more row of a study would remove, for each of
-    /// `rows`; see [`variance_reduction_per_row`](Self::variance_reduction_per_row).
+    /// Returns for each of `rows` the share of the sums' total variance that one more such row of a study
+    /// would remove; see [`variance_reduction_per_row`](Self::variance_reduction_per_row).
     ///
     /// # Errors
-    /// As [`variance_reduction_per_row`](Self::variance_reduction_per_row).
+    /// Errors of [`variance_reduction_per_row`](Self::variance_reduction_per_row).
     pub fn share_taken(&self, sums: &EstimandWeights, study: usize, rows: &Table) -> Result<Vec<f64>> {
         let estimate = sums.estimate(&self.evaluate(&sums.treatments)?);
         let variance: f64 = (0..sums.terms.len()).map(|q| estimate.covariance[(q, q)]).sum();
@@ -163,7 +164,7 @@ impl Effect {
 }
 
 impl DataSupport {
-    /// Each number the lesser of both.
+    /// Returns the smaller value of each number.
     fn elementwise_min(&self, other: &Self) -> Self {
         Self {
             variance_explained_by_first: self

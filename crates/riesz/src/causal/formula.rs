@@ -1,12 +1,12 @@
-//! Formulas that express an effect by conditional probabilities of what was measured.
+//! Formulas that express an effect by conditional probabilities of measured variables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Sums of products and quotients of conditional probabilities of measured variables, each of which stands
-/// for its value. A sum binds its variables within its body, whatever they stand for outside it.
+/// A formula of sums, products and quotients of conditional probabilities. Each variable in it represents a
+/// value of that variable. A sum binds its variables within its body, regardless of their values outside it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Formula<V = String> {
@@ -35,33 +35,34 @@ pub enum Formula<V = String> {
         /// The denominator.
         denominator: Box<Formula<V>>,
     },
-    /// A formula that is defined apart, because it is used several times: see [`EffectFormula::definitions`].
+    /// A formula that is defined separately because it occurs several times: see
+    /// [`EffectFormula::definitions`].
     Defined {
-        /// Its number among the definitions, from 0.
+        /// Its index among the definitions, from 0.
         index: usize,
         /// The variables on whose values it depends.
         arguments: Vec<V>,
     },
 }
 
-/// The distribution of outcomes under an intervention as a [`Formula`] of what was measured, simplified.
+/// The distribution of outcomes under an intervention, as a simplified [`Formula`] of measured variables.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EffectFormula {
-    /// The outcomes, whose joint distribution it is.
+    /// The outcomes, whose joint distribution the formula gives.
     pub outcomes: Vec<String>,
-    /// The treatments, at the values that are set.
+    /// The treatments, which are set to values.
     pub treatments: Vec<String>,
     /// The distribution.
     pub formula: Formula,
-    /// The formulas that [`Formula::Defined`] refers to; a definition refers to earlier ones alone.
+    /// The formulas to which [`Formula::Defined`] refers; a definition refers only to earlier ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub definitions: Vec<Formula>,
-    /// Variables that the formula depends on in form only: it has the same value for any values of these.
+    /// Variables on which the formula depends in form only: its value is the same for all their values.
     pub any_value: Vec<String>,
 }
 
 impl<V: Ord + Clone> Formula<V> {
-    /// The probability of some variables given others.
+    /// Returns the probability of some variables given others.
     pub(super) fn probability(
         variables: impl IntoIterator<Item = V>,
         conditioning: impl IntoIterator<Item = V>,
@@ -72,7 +73,7 @@ impl<V: Ord + Clone> Formula<V> {
         }
     }
 
-    /// The variables whose values must be given, those apart that sums bind.
+    /// Returns the free variables, which are all variables that no sum binds.
     pub fn free(&self) -> BTreeSet<V> {
         match self {
             Self::Probability { variables: of, conditioning: given } => {
@@ -91,7 +92,7 @@ impl<V: Ord + Clone> Formula<V> {
         }
     }
 
-    /// The number of probabilities and references in it.
+    /// Returns the number of probabilities and references in the formula.
     pub(super) fn size(&self) -> usize {
         match self {
             Self::Probability { .. } | Self::Defined { .. } => 1,
@@ -101,7 +102,7 @@ impl<V: Ord + Clone> Formula<V> {
         }
     }
 
-    /// The product of formulas, nested products flattened.
+    /// Returns the product of formulas, with nested products flattened.
     pub(super) fn product(factors: impl IntoIterator<Item = Self>) -> Self {
         let mut flat = Vec::new();
         for factor in factors {
@@ -113,8 +114,8 @@ impl<V: Ord + Clone> Formula<V> {
         if flat.len() == 1 { flat.remove(0) } else { Self::Product(flat) }
     }
 
-    /// The sum of this formula over some variables. A probability sums to one over its own variables where no
-    /// other factor has them.
+    /// Returns the sum of this formula over some variables. A probability sums to one over its own variables
+    /// if no other factor contains them.
     pub(super) fn sum(self, over: &BTreeSet<V>) -> Self {
         let mut over = over.clone();
         let mut body = self;
@@ -139,7 +140,7 @@ impl<V: Ord + Clone> Formula<V> {
         if over.is_empty() { body } else { Self::Sum { over: over.into_iter().collect(), body: body.into() } }
     }
 
-    /// This formula divided by another.
+    /// Returns this formula divided by another.
     pub(super) fn divided_by(self, denominator: Self) -> Self {
         let divided = match &denominator {
             Self::Product(factors) if factors.is_empty() => return self,
@@ -149,7 +150,7 @@ impl<V: Ord + Clone> Formula<V> {
         divided.unwrap_or_else(|| Self::Quotient { numerator: self.into(), denominator: denominator.into() })
     }
 
-    /// The formula divided by P(divisor | conditioning), if one of its factors is P(divisor, rest |
+    /// Returns the formula divided by P(divisor | conditioning), if one of its factors is P(divisor, rest |
     /// conditioning): that factor becomes P(rest | divisor, conditioning).
     fn conditioned(&self, divisor: &[V], conditioning: &[V]) -> Option<Self> {
         match self {
@@ -183,7 +184,8 @@ impl<V: Ord + Clone> Formula<V> {
         }
     }
 
-    /// The formula with products of conditional probabilities joined: P(a | b, c) P(b | c) = P(a, b | c).
+    /// Returns the formula with products of conditional probabilities joined: P(a | b, c) P(b | c) = P(a, b |
+    /// c).
     pub(super) fn merged(self) -> Self {
         match self {
             Self::Sum { over, body } => body.merged().sum(&over.into_iter().collect()),
@@ -200,7 +202,7 @@ impl<V: Ord + Clone> Formula<V> {
         }
     }
 
-    /// The formula with other names of variables.
+    /// Returns the formula with other names of variables.
     pub(super) fn map<W>(&self, name: &impl Fn(&V) -> W) -> Formula<W> {
         let names = |variables: &[V]| variables.iter().map(name).collect();
         match self {
@@ -222,7 +224,8 @@ impl<V: Ord + Clone> Formula<V> {
     }
 }
 
-/// A variable to be summed that one factor alone has, a probability of it; and the factor's place.
+/// Returns a variable of `over` that occurs in only one factor, which is a probability of it, and the
+/// factor's index.
 fn summand<V: Ord + Clone>(factors: &[Formula<V>], over: &BTreeSet<V>) -> Option<(usize, V)> {
     over.iter().find_map(|v| {
         let mut with = (0..factors.len()).filter(|&i| factors[i].free().contains(v));
@@ -233,8 +236,8 @@ fn summand<V: Ord + Clone>(factors: &[Formula<V>], over: &BTreeSet<V>) -> Option
     })
 }
 
-/// Two factors that the chain rule joins, with their indices: the second is the probability of the variables
-/// on which the first is conditioned, apart from those on which the second is conditioned.
+/// Finds two factors P(a | b, c) and P(b | c) that the chain rule joins. Returns their indices and P(a, b |
+/// c).
 fn chained<V: Ord + Clone>(factors: &[Formula<V>]) -> Option<(usize, usize, Formula<V>)> {
     for (i, first) in factors.iter().enumerate() {
         let Formula::Probability { variables: of, conditioning: given } = first else { continue };
@@ -250,8 +253,8 @@ fn chained<V: Ord + Clone>(factors: &[Formula<V>]) -> Option<(usize, usize, Form
     None
 }
 
-/// The names that variables have where a part of a formula is written: a bound variable has a prime if its
-/// name is in use outside its sum.
+/// Displayed names of the variables in a part of a formula: a bound variable has a prime if its name is in
+/// use outside its sum.
 type Scope = BTreeMap<String, String>;
 
 fn listed(names: &[String], scope: &Scope) -> String {
@@ -314,7 +317,7 @@ fn own_names(formula: &Formula) -> Scope {
     formula.free().into_iter().map(|name| (name.clone(), name)).collect()
 }
 
-/// `P(Y | do(X)) = Σ_Z P(Z) P(Y | X, Z)`, with definitions and variables of any value after it.
+/// Writes `P(Y | do(X)) = Σ_Z P(Z) P(Y | X, Z)`, followed by the definitions and the variables of any value.
 impl fmt::Display for EffectFormula {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut scope = own_names(&self.formula);

@@ -1,9 +1,10 @@
-//! Choice of the hyper-parameters of an effect: first by the marginal likelihood of the outcome in the last
-//! study's rows, and then, study by study, by how well rows predict the outcome at their mediators.
+//! Learning an effect with its hyper-parameters. They maximise the marginal likelihood of the outcome in the
+//! last study's rows first. Then, study by study, they are chosen by how well the rows predict the outcome at
+//! their mediators.
 //!
-//! The best hyper-parameters alone give too small variances, so an effect is a mixture over draws of them:
-//! because few rows hold little information about length scales, this widens bands by a sixth and more where
-//! rows are few.
+//! The best hyper-parameters alone give variances that are too small, so an effect is a mixture over draws of
+//! hyper-parameters. Few rows hold little information about length scales: there the mixture widens bands by
+//! a sixth or more.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -22,8 +23,9 @@ use super::study_chain::{ChainedOutcome, StudyLink};
 use super::study_landmarks::StudyLandmarks;
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result};
-use crate::fit::hyperparameter_average::HyperPosterior;
-use crate::fit::hyperparameter_search::{self, HyperParameter, SearchResult, add_log_priors};
+use crate::gp::average::HyperPosterior;
+use crate::gp::hyperparameters::HyperParameter;
+use crate::gp::search::{best_search, maximise_posterior};
 use crate::kernel::mean_variance;
 use crate::linalg::Matrix;
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom, hash};
@@ -32,22 +34,22 @@ use crate::table::Table;
 /// Options for learning an effect.
 #[derive(Debug, Clone)]
 pub struct CausalFusion {
-    /// The effect is a mixture over so many draws of all kernels, noises and ridges; 0 for the best ones
-    /// alone.
+    /// Number of draws of all kernels, noises and ridges, of which the effect is a mixture; 0 for the best
+    /// hyper-parameters alone.
     pub draws: usize,
-    /// Seed of these.
+    /// Seed of the draws.
     pub seed: u64,
-    /// Variance of the outcome's constant, in units of the outcome's own.
+    /// Variance of the outcome's constant, in units of the variance of the outcome.
     pub level: f64,
-    /// Whether it counts who happens to be in the studies.
+    /// Whether the uncertainty includes the sampling of the people in the studies.
     pub adjustment: bool,
-    /// Studies of more rows are known through so many landmarks, and so is the study after such a one; `None`
-    /// for 500 where there are more than 3,000. Studies that share covariates that the outcome depends on
-    /// take all rows.
+    /// Number of landmarks that represent a study with more rows than this number; the study after it has
+    /// landmarks too. `None` means 500 landmarks for studies of more than 3,000 rows. Studies use all rows if
+    /// they share covariates on which the outcome depends.
     pub landmarks: Option<usize>,
-    /// Set by another thread to give up.
+    /// Flag that another thread sets to cancel the fit.
     pub stop: Arc<AtomicBool>,
-    /// Read by another thread to see how far it is: evaluations.
+    /// Progress that another thread can read: the number of evaluations.
     pub progress: Arc<Progress>,
 }
 
@@ -58,16 +60,16 @@ impl Default for CausalFusion {
     }
 }
 
-/// Tuning starts at the columns' standard deviations as length scales, and at these divided by 2, 4 and 8:
-/// rough outcomes have several modes.
+/// Starts of tuning: the columns' standard deviations as length scales, and these divided by 2, 4 and 8,
+/// because rough outcomes have several modes.
 const STARTS: [f64; 4] =
     [0.0, std::f64::consts::LN_2, 2.0 * std::f64::consts::LN_2, 3.0 * std::f64::consts::LN_2];
 
-/// Draws from the mixture of which one in so many is taken, and at least how many.
+/// Number of draws of hyper-parameters per component of the mixture, and the minimum number of draws.
 const DRAWS_PER_KEPT: usize = 4;
 const MIN_DRAWS: usize = 64;
 
-/// An evidence and its slopes.
+/// A function that returns the evidence and its gradient.
 type Evidence<'a> = &'a dyn Fn(&[f64]) -> Result<(f64, Vec<f64>)>;
 
 /// The objective by which hyper-parameters are chosen.
@@ -75,22 +77,22 @@ struct Likelihood<'a> {
     of_all: Evidence<'a>,
     /// The objective on a subset of the rows.
     of_few: Evidence<'a>,
-    /// Without slopes, of all.
+    /// The objective on all rows, without its gradient.
     value: &'a dyn Fn(&[f64]) -> Result<f64>,
-    /// Whether these are fewer.
+    /// Whether the subset has fewer rows.
     has_subset: bool,
 }
 
 impl CausalFusion {
-    /// Learns the effect.
+    /// Learns the effect and its hyper-parameters.
     ///
-    /// Cost some hundred evaluations n³ for n rows of a study, at most 1,000 of which hyper-parameters are
-    /// learnt from, and n³ a draw, or n m² through m landmarks; memory four n² numbers a draw and study, or n
-    /// m.
+    /// The cost is some hundred evaluations of n³ for n rows of a study, at most 1,000 of which are used to
+    /// learn hyper-parameters. Each draw adds n³, or n m² with m landmarks. The memory is four n² numbers per
+    /// draw and study, or n m.
     ///
     /// # Errors
-    /// As [`Studies::effect`]; [`Error::Target`] for an outcome that is constant; [`Error::Parameter`] for
-    /// more draws than memory holds; [`Error::Interrupted`].
+    /// Errors of [`Studies::effect`]; [`Error::Target`] for a constant outcome; [`Error::Parameter`] for more
+    /// draws than fit in memory; [`Error::Interrupted`].
     pub fn fit(&self, studies: &Studies) -> Result<Effect> {
         studies.check()?;
         if !(self.level.is_finite() && self.level >= 0.0) {
@@ -146,8 +148,7 @@ impl CausalFusion {
     ) -> Result<(Vec<OutcomeGpParameters>, f64)> {
         let (_, variance) = mean_variance(outcome);
         if variance == 0.0 {
-            let problem = "is the same in every row: there is nothing to learn".into();
-            return Err(Error::Target { name: "outcome".into(), problem });
+            return Err(Error::target("outcome", "is the same in every row: there is nothing to learn"));
         }
         let (coordinates, parameters_at) = gp_hyperparameters(points, variance, self.level * variance);
         let tuning_rows = evenly_spaced(MAX_TUNING_ROWS, outcome.len());
@@ -166,8 +167,8 @@ impl CausalFusion {
         Ok((draws.iter().map(|theta| parameters_at(theta)).collect(), effective))
     }
 
-    /// Kernels and ridges of a study, chosen by how well its rows predict the outcome at their mediators: the
-    /// best ones, or draws.
+    /// Chooses kernels and ridges of a study by how well its rows predict the outcome at their mediators.
+    /// Returns the best ones or draws, and the effective sample size.
     fn of_study(
         &self,
         (study, next): (&Study, &Table),
@@ -214,7 +215,7 @@ impl CausalFusion {
         Ok((draws.iter().map(study_parameters).collect::<Result<_>>()?, effective))
     }
 
-    /// Parameters of kernels over blocks of columns, and the ridge, chosen by how well rows predict `h`,
+    /// Chooses parameters of kernels over blocks of columns, and the ridge, by how well rows predict `h`,
     /// whose columns are as in [`product_kernel::evidence`].
     pub(super) fn of_blocks(
         &self,
@@ -249,8 +250,8 @@ impl CausalFusion {
         self.drawn(&coordinates, seed, &likelihood)
     }
 
-    /// Hyper-parameters under an evidence and weakly informative priors: the best ones, or draws in random
-    /// order; and the effective sample size of the draws.
+    /// Returns hyper-parameters under an evidence and weakly informative priors: the best ones, or draws in
+    /// random order. The second value is the effective sample size of the draws.
     fn drawn(
         &self,
         coordinates: &[HyperParameter],
@@ -258,24 +259,16 @@ impl CausalFusion {
         likelihood: &Likelihood<'_>,
     ) -> Result<(Vec<Vec<f64>>, f64)> {
         let control = self.control();
-        let search = |from: &[f64], evidence: Evidence<'_>| {
-            hyperparameter_search::maximise_within_priors(coordinates, from, control, |theta| {
-                Ok(add_log_priors(coordinates, theta, evidence(theta)?))
-            })
-        };
-        let mut best_start: Option<SearchResult> = None;
-        for shorter in STARTS {
+        let search =
+            |from: &[f64], evidence: Evidence<'_>| maximise_posterior(coordinates, from, control, evidence);
+        let best_start = best_search(STARTS, |shorter| {
             let start = |c: &HyperParameter| {
-                let length = c.parameter.name.starts_with("lengthscale");
-                c.parameter.log_value - if length { shorter } else { 0.0 }
+                c.parameter.log_value - if c.parameter.is_lengthscale() { shorter } else { 0.0 }
             };
             let from: Vec<f64> = coordinates.iter().map(start).collect();
-            let result = search(&from, likelihood.of_few)?;
-            if best_start.as_ref().is_none_or(|previous| result.value > previous.value) {
-                best_start = Some(result);
-            }
-        }
-        let Some(mut optimum) = best_start else { return Ok((Vec::new(), f64::INFINITY)) };
+            Ok((search(&from, likelihood.of_few)?, ()))
+        })?;
+        let Some((mut optimum, ())) = best_start else { return Ok((Vec::new(), f64::INFINITY)) };
         if likelihood.has_subset {
             optimum = search(&optimum.theta, likelihood.of_all)?;
         }
@@ -293,8 +286,8 @@ impl CausalFusion {
     }
 }
 
-/// `count` of the weighted fits, each as often as its weight says, rounded up or down at random (systematic
-/// resampling).
+/// Resamples `count` fits by their weights (systematic resampling): the number of copies of a fit is `count`
+/// times its weight, rounded up or down at random.
 fn resampled<F: Clone>(fits: Vec<(f64, F)>, count: usize, shift: f64) -> Vec<F> {
     let (mut out, mut sum, mut k) = (Vec::new(), fits[0].0, 0);
     for place in 0..count {

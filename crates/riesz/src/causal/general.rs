@@ -1,13 +1,13 @@
 //! Complete identification of P(y | do(x)) in graphs with hidden common causes.
 //!
-//! V are the measured causes of the outcomes, D those of them that remain causes where the treatments are
-//! set. The effect is `Σ_{D∖Y} Π_i Q[D_i]` over the districts D_i of D, where `Q[C](v) = P(c | do(v∖c))`.
-//! Each Q[D_i] is a part of Q[S], the observed factor of the district S of V that holds D_i. It is found by
-//! turns of summing what is no cause of D_i and of dividing into districts. If neither is possible, S and D_i
-//! form a hedge: two models agree in every distribution of what was measured and differ in P(y | do(x)).
+//! V are the measured causes of the outcomes Y. D are the members of V that remain causes when the treatments
+//! are set. The effect is `Σ_{D∖Y} Π_i Q[D_i]` over the districts D_i of D, where `Q[C](v) = P(c | do(v∖c))`.
+//! Each Q[D_i] is computed from Q[S], the observed factor of the district S of V that contains D_i. The
+//! computation alternates between summing over variables that are no causes of D_i and dividing into
+//! districts. If neither is possible, S and D_i form a hedge: two models agree in every distribution of the
+//! measured variables and differ in P(y | do(x)).
 //!
-//! Source: Tian and Pearl 2002; Huang and Valtorta 2006; Shpitser and Pearl 2006, whose completeness result
-//! this is.
+//! Source: Tian and Pearl 2002; Huang and Valtorta 2006; Shpitser and Pearl 2006, who proved completeness.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,13 +16,14 @@ use super::graph::{Graph, Nodes};
 use super::projection::MixedGraph;
 use crate::error::{Error, IdentificationError, Result};
 
-/// Factors of up to so many probabilities are repeated where they are used more than once, larger ones
-/// defined apart.
+/// Maximum number of probabilities in a factor that is repeated; larger factors get a definition when they
+/// are used more than once.
 const REPEATED: usize = 2;
 
-/// Why an effect is not identified by any formula: two sets of measured variables, each connected by hidden
-/// common causes, of which the larger holds treatments and the smaller does not. All members of the larger
-/// are causes of members of the smaller within it, and these cause the outcomes where the treatments are set.
+/// The reason why no formula identifies an effect: two sets of measured variables, each connected by hidden
+/// common causes. The larger set contains treatments, the smaller one does not. All members of the larger set
+/// are causes, within it, of members of the smaller one. The members of the smaller set cause the outcomes
+/// when the treatments are set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hedge {
     /// The larger set F.
@@ -35,11 +36,11 @@ pub struct Hedge {
     pub confounded: Vec<(String, String)>,
 }
 
-/// The distribution of some outcomes under an intervention on some treatments, by a formula of what was
-/// measured if there is one, else the hedge that shows that there is none.
+/// Returns the distribution of some outcomes under an intervention on some treatments, as a formula of
+/// measured variables. If there is no such formula, returns the hedge that proves it.
 ///
 /// Unmeasured variables, and those that the graph declares latent, may confound and mediate; names in
-/// `measured` that the graph does not have are left out.
+/// `measured` that are not in the graph are ignored.
 ///
 /// ```
 /// use riesz::causal::{Graph, effect_formula};
@@ -58,8 +59,7 @@ pub struct Hedge {
 ///
 /// # Errors
 /// [`IdentificationError::UnknownVariable`]; [`IdentificationError::UnfitVariable`] for a treatment or
-/// outcome that is not measured;
-/// [`IdentificationError::TreatmentIsOutcome`].
+/// outcome that is not measured; [`IdentificationError::TreatmentIsOutcome`].
 pub fn effect_formula<S: AsRef<str>>(
     graph: &Graph,
     treatments: &[S],
@@ -84,7 +84,7 @@ pub fn effect_formula<S: AsRef<str>>(
     Ok(general(graph, &treatments, &outcomes, &measured))
 }
 
-/// [`effect_formula`] for measured variables given by their indices.
+/// Computes [`effect_formula`] for measured variables given by their indices.
 pub(super) fn general(
     graph: &Graph,
     treatments: &Nodes,
@@ -120,7 +120,7 @@ pub(super) fn general(
 
 /// The factor Q[T] of a set T.
 enum Factor {
-    /// The product, over the members in causal order, of the probability of each given earlier variables.
+    /// A product over the members in causal order: the probability of each member given earlier variables.
     Chain(Vec<(usize, Formula<usize>)>),
     /// Any other formula.
     General(Formula<usize>),
@@ -134,7 +134,7 @@ impl Factor {
         }
     }
 
-    /// Q[A] = Σ_{T∖A} Q[T] for an A that contains its causes in T.
+    /// Returns Q[A] = Σ_{T∖A} Q[T] for an A that contains its causes in T.
     fn summed(self, over: &Nodes) -> Self {
         let Self::Chain(mut members) = self else { return Self::General(self.formula().sum(over)) };
         let mut left = over.clone();
@@ -154,7 +154,7 @@ impl Factor {
 /// The larger and the smaller set of a hedge.
 type Sets = (Nodes, Nodes);
 
-/// A formula, or the sets of the hedge that excludes one.
+/// A formula, or the sets of the hedge that proves that there is none.
 type FormulaOrHedge = std::result::Result<Formula<usize>, Sets>;
 
 struct Search<'a> {
@@ -177,8 +177,8 @@ impl Search<'_> {
         Ok(Formula::product(factors).sum(&(&affecting - outcomes)))
     }
 
-    /// Q[S] for a district S of the whole graph: each member conditioned on what it depends on among earlier
-    /// variables.
+    /// Returns Q[S] for a district S of the whole graph: each member is conditioned on the earlier variables
+    /// on which it depends.
     fn observed(&self, district: &Nodes, affecting: &Nodes) -> Factor {
         let mut earlier = Nodes::new();
         let mut members = Vec::new();
@@ -193,7 +193,7 @@ impl Search<'_> {
         Factor::Chain(members)
     }
 
-    /// Q[C] from Q[T], for districts C and T with C in T.
+    /// Computes Q[C] from Q[T], for districts C and T with C in T.
     fn part(&mut self, wanted: &Nodes, mut component: Nodes, mut factor: Factor) -> FormulaOrHedge {
         loop {
             let causes = self.graph.ancestors(wanted, &component);
@@ -210,9 +210,9 @@ impl Search<'_> {
         }
     }
 
-    /// Q[T] for a district T of the subgraph of A, from Q[A]: the product over members of T, in causal order,
-    /// of Q[A up to the member] / Q[A before it], where Q of an initial part of A is the sum of Q[A] over the
-    /// remaining variables.
+    /// Computes Q[T] for a district T of the subgraph of A from Q[A]. It is the product over the members of
+    /// T, in causal order, of Q[A up to the member] / Q[A before it]. Here Q of an initial part of A is the
+    /// sum of Q[A] over the remaining variables.
     fn divided(&mut self, factor: Factor, affecting: &Nodes, district: &Nodes) -> Factor {
         let formula = match factor {
             factor if affecting == district => return factor,
@@ -226,7 +226,7 @@ impl Search<'_> {
         let first = |k: usize| formula.clone().sum(&order[k..].iter().copied().collect());
         let mut factors = Vec::new();
         let mut start = 0;
-        // Quotients of members that follow one another cancel.
+        // Quotients of consecutive members cancel.
         while start < order.len() {
             let run = order[start..].iter().take_while(|v| district.contains(v)).count();
             if run > 0 {
@@ -238,7 +238,7 @@ impl Search<'_> {
         Factor::General(Formula::product(factors))
     }
 
-    /// The formula, or a reference to it if it is too large to be written out more than once.
+    /// Returns the formula, or a reference to its definition if it is too large to be written more than once.
     fn shared(&mut self, formula: Formula<usize>) -> Formula<usize> {
         let formula = formula.merged();
         if formula.size() <= REPEATED {

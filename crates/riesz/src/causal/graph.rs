@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use super::parse;
 use crate::error::{Error, IdentificationError, Result};
 
-/// Variables by their numbers.
+/// Variables, given by their indices.
 pub(crate) type Nodes = BTreeSet<usize>;
 
-/// A directed graph without cycles, where an arrow says that a variable is a direct cause of another, and
-/// `A <-> B` that the two have a common cause that nobody measured. What it leaves out it denies: no arrow is
-/// no direct effect. It serialises as its text.
+/// A directed acyclic graph of causes. An arrow means that a variable is a direct cause of another, and `A
+/// <-> B` that the two have an unmeasured common cause. A missing arrow means that there is no direct effect.
+/// A graph serialises as its text.
 ///
 /// ```
 /// use riesz::causal::Graph;
@@ -38,7 +38,7 @@ pub struct Graph {
     note: Note,
 }
 
-/// A note on how a text was read. It is no part of the graph: graphs are compared without it.
+/// A note on how a text was read. It is not part of the graph: comparisons of graphs ignore it.
 #[derive(Debug, Clone, Default)]
 struct Note(Option<String>);
 
@@ -53,12 +53,13 @@ impl Eq for Note {}
 impl Graph {
     /// Reads a graph from its text, whose format is recognised by its content.
     ///
-    /// The plain form has chains of arrows `A -> B <- C`, `A <-> B` where a common cause is hidden, ended by
-    /// `;` or a line's end; names with spaces or signs in double quotes; `#` before comments; `A, B -> C` for
-    /// two arrows. DOT (`digraph { … }`, `dir=both` for `<->`) and DAGitty's text (`dag { … }`, `[latent]`
-    /// for what is not measured) are read too; and GML, node-link JSON of networkx, adjacency matrices as CSV
-    /// (rows are causes; LiNGAM's and causal-learn's as [`Graph::note`] says), bnlearn's model string, the
-    /// structure of BIF, lavaan's model text, and Tetrad's text.
+    /// The plain form has chains of arrows `A -> B <- C`, and `A <-> B` for a hidden common cause; `;` or the
+    /// end of the line ends a chain. Names with spaces or special characters are in double quotes, `#` starts
+    /// a comment, and `A, B -> C` means two arrows. Other formats are DOT (`digraph { … }`, `dir=both` for
+    /// `<->`), DAGitty's text (`dag { … }`, `[latent]` for unmeasured variables), GML, node-link JSON of
+    /// networkx, adjacency matrices as CSV (rows are causes; for LiNGAM's and causal-learn's see
+    /// [`Graph::note`]), bnlearn's model string, the structure of BIF, lavaan's model text, and Tetrad's
+    /// text.
     ///
     /// # Errors
     /// [`Error::Parse`] with the format and the line; [`IdentificationError::SelfLoop`],
@@ -71,15 +72,15 @@ impl Graph {
         Ok(graph)
     }
 
-    /// A sentence on how an ambiguous text was read: of an adjacency matrix of 0 and 1 rows are taken for
-    /// causes unless its first cell is `from` (rows are causes) or `to` (rows are effects). A matrix of other
-    /// numbers needs one of the two, or the marks -1 and 1 of causal-learn at the ends of each edge.
+    /// Returns a sentence on how an ambiguous text was read. In an adjacency matrix of 0 and 1 the rows are
+    /// causes, unless its first cell is `from` (rows are causes) or `to` (rows are effects). A matrix of
+    /// other numbers needs one of these two cells, or causal-learn's marks -1 and 1 at the ends of each edge.
     pub fn note(&self) -> Option<&str> {
         self.note.0.as_deref()
     }
 
-    /// A graph of these variables, and those that only arrows name; `confounded` are pairs with a hidden
-    /// common cause.
+    /// Creates a graph of these variables and of those that occur only in arrows; `confounded` are pairs with
+    /// a hidden common cause.
     ///
     /// # Errors
     /// [`IdentificationError::SelfLoop`], [`IdentificationError::CyclicGraph`]; [`Error::TooFew`] without
@@ -99,7 +100,7 @@ impl Graph {
             });
         }
         if names.is_empty() {
-            return Err(Error::TooFew { subject: "the graph".into(), needed: 1, unit: "variable is" });
+            return Err(Error::too_few("the graph", 1, "variable is"));
         }
         let pair = |(a, b): &(A, A)| (places[a.as_ref()], places[b.as_ref()]);
         let directed: BTreeSet<(usize, usize)> = arrows.iter().map(pair).collect();
@@ -131,17 +132,17 @@ impl Graph {
         }
     }
 
-    /// The variables, in the order in which they were first named.
+    /// Returns the variables, in the order in which they first occur.
     pub fn variables(&self) -> &[String] {
         &self.names[..self.variables]
     }
 
-    /// Variables that the graph declares unmeasured, whatever tables hold.
+    /// Returns the variables that the graph declares unmeasured, even if a table has a column for them.
     pub fn latent(&self) -> Vec<&str> {
         self.latent.iter().map(|&v| self.names[v].as_str()).collect()
     }
 
-    /// Causes and their direct effects, by the order of causes.
+    /// Returns pairs of a cause and its direct effect, in the order of the causes.
     pub fn arrows(&self) -> Vec<(&str, &str)> {
         let arrows_from = |v: usize| {
             self.children[v].iter().map(move |&child| (&self.names[v][..], &self.names[child][..]))
@@ -149,7 +150,7 @@ impl Graph {
         (0..self.variables).flat_map(arrows_from).collect()
     }
 
-    /// Pairs of variables with a common cause that nobody measured.
+    /// Returns pairs of variables with an unmeasured common cause.
     pub fn confounded(&self) -> Vec<(&str, &str)> {
         let pair = |cause: usize| match self.children[cause][..] {
             [a, b] => Some((&self.names[a][..], &self.names[b][..])),
@@ -158,7 +159,7 @@ impl Graph {
         (self.variables..self.nodes()).filter_map(pair).collect()
     }
 
-    /// The direct causes of any of these variables.
+    /// Returns the direct causes of any of these variables.
     ///
     /// # Errors
     /// [`IdentificationError::UnknownVariable`].
@@ -167,7 +168,7 @@ impl Graph {
         Ok(self.shown(nodes.iter().flat_map(|&v| &self.parents[v]).copied().collect()))
     }
 
-    /// All causes of any of these variables, direct or not, without the variables themselves.
+    /// Returns all direct and indirect causes of any of these variables, without the variables themselves.
     ///
     /// # Errors
     /// [`IdentificationError::UnknownVariable`].
@@ -176,7 +177,7 @@ impl Graph {
         Ok(self.shown(&self.causes(&nodes) - &nodes))
     }
 
-    /// All effects of any of these variables, direct or not, without the variables themselves.
+    /// Returns all direct and indirect effects of any of these variables, without the variables themselves.
     ///
     /// # Errors
     /// [`IdentificationError::UnknownVariable`].
@@ -185,7 +186,7 @@ impl Graph {
         Ok(self.shown(&self.effects(&nodes) - &nodes))
     }
 
-    /// The graph without arrows into some variables, as where these are set from outside.
+    /// Returns the graph without arrows into some variables, as in an intervention that sets them.
     ///
     /// # Errors
     /// [`IdentificationError::UnknownVariable`].
@@ -193,7 +194,7 @@ impl Graph {
         Ok(self.without_edges(&self.node_indices(variables)?, &Nodes::new()))
     }
 
-    /// The graph without arrows out of some variables, which leaves their effects out.
+    /// Returns the graph without arrows out of some variables, that is without their effects.
     ///
     /// # Errors
     /// [`IdentificationError::UnknownVariable`].
@@ -201,7 +202,7 @@ impl Graph {
         Ok(self.without_edges(&Nodes::new(), &self.node_indices(variables)?))
     }
 
-    /// The numbers of variables.
+    /// Returns the indices of variables.
     pub(crate) fn node_indices<S: AsRef<str>>(&self, names: &[S]) -> Result<Nodes> {
         names.iter().map(|name| self.place(name.as_ref())).collect()
     }
@@ -221,7 +222,7 @@ impl Graph {
         self.variables().iter().position(|variable| variable == name)
     }
 
-    /// The number of nodes, including hidden ones.
+    /// Returns the number of nodes, including hidden ones.
     pub(crate) fn nodes(&self) -> usize {
         self.names.len()
     }
@@ -246,22 +247,22 @@ impl Graph {
         &self.names[node]
     }
 
-    /// Names of nodes, for answers.
+    /// Returns the names of nodes.
     pub(crate) fn named<'n>(&self, nodes: impl IntoIterator<Item = &'n usize>) -> Vec<String> {
         nodes.into_iter().map(|&v| self.names[v].clone()).collect()
     }
 
-    /// The nodes and all their causes, including hidden ones.
+    /// Returns the nodes and all their causes, including hidden ones.
     pub(crate) fn causes(&self, nodes: &Nodes) -> Nodes {
         closure(&self.parents, nodes)
     }
 
-    /// The nodes and all their effects.
+    /// Returns the nodes and all their effects.
     pub(crate) fn effects(&self, nodes: &Nodes) -> Nodes {
         closure(&self.children, nodes)
     }
 
-    /// Without arrows into some nodes and out of others.
+    /// Returns the graph without arrows into some nodes and out of others.
     pub(crate) fn without_edges(&self, into: &Nodes, out_of: &Nodes) -> Self {
         let mut graph = self.clone();
         for v in 0..self.nodes() {
@@ -272,7 +273,7 @@ impl Graph {
         graph
     }
 
-    /// The graph with one more cause of one variable, and its index.
+    /// Returns the graph with an additional cause of one variable, and the index of this cause.
     pub(crate) fn with_latent_cause(&self, name: &str, child: usize) -> (Self, usize) {
         let mut graph = self.clone();
         let cause = graph.add(name.into());
@@ -296,7 +297,7 @@ impl Graph {
         nodes.into_iter().filter(|&v| !self.is_hidden(v)).map(|v| self.names[v].as_str()).collect()
     }
 
-    /// A cycle, its first node again as its last.
+    /// Finds a cycle; its last node is its first one.
     fn cycle(&self) -> Option<Vec<usize>> {
         let mut waits: Vec<usize> = self.parents.iter().map(Vec::len).collect();
         let mut free: Vec<usize> = (0..self.nodes()).filter(|&v| waits[v] == 0).collect();
@@ -308,8 +309,8 @@ impl Graph {
                 }
             }
         }
-        // Every node that still waits has a parent that waits: going back from parent to parent reaches a
-        // node twice.
+        // Every node that still waits has a parent that waits. Going back from parent to parent therefore
+        // reaches a node twice.
         let mut way = vec![(0..self.nodes()).find(|&v| waits[v] > 0)?];
         loop {
             let current = way[way.len() - 1];
@@ -325,11 +326,11 @@ impl Graph {
     }
 }
 
-/// The text form; where variables are latent, DAGitty's.
+/// Writes the text form: DAGitty's if variables are latent.
 impl fmt::Display for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |v: usize| parse::quoted(&self.names[v]);
-        // Where no arrow names a variable before its turn, the order of variables survives.
+        // The variables come first, so that the text keeps their order.
         let mut parts: Vec<String> = (0..self.variables).map(name).collect();
         self.latent.iter().for_each(|&v| parts[v] += " [latent]");
         let quoted = parse::quoted;
@@ -370,7 +371,7 @@ fn closure(next: &[Vec<usize>], from: &Nodes) -> Nodes {
     reached
 }
 
-/// Names that are spelt similarly to `name`: equal up to case, or at most two letters away.
+/// Returns the names that are spelt similarly to `name`: equal up to case, or with a small edit distance.
 pub(crate) fn similar_names(name: &str, known: &[String]) -> Vec<String> {
     let letters = |text: &str| text.to_lowercase().chars().collect::<Vec<_>>();
     let name_letters = letters(name);
@@ -378,7 +379,7 @@ pub(crate) fn similar_names(name: &str, known: &[String]) -> Vec<String> {
     known.iter().filter(|other| distance(&name_letters, &letters(other)) <= allowed).cloned().collect()
 }
 
-/// Letters to put in, take out or change (Levenshtein).
+/// Returns the Levenshtein distance: the number of letters to insert, delete or change.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {

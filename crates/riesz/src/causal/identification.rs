@@ -11,7 +11,7 @@ use super::sequential::SequentialStep;
 use crate::error::{Error, IdentificationError, Result};
 use crate::refusal::and;
 
-/// An effect across studies: which, and what was measured.
+/// A query for an effect across studies: treatments, outcome, and the columns that each study measured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CausalQuery {
     /// The treatments: variables that are set, one or several at once.
@@ -23,15 +23,17 @@ pub struct CausalQuery {
     pub studies: Vec<Vec<String>>,
     /// The strategy by which the first study's effect is identified.
     pub strategy: Strategy,
-    /// Variables that come about differently in a study (from 0) than in the others. What is not named is
-    /// assumed to be the same.
+    /// Variables whose mechanism in a study (from 0) differs from that in the others. All other mechanisms
+    /// are assumed to be the same.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub differs: BTreeMap<usize, Vec<String>>,
 }
 
 impl CausalQuery {
-    /// [`IdentificationError::Unmeasured`](crate::causal::IdentificationError::Unmeasured) unless a study has
-    /// a column.
+    /// Checks that a study has a column.
+    ///
+    /// # Errors
+    /// [`IdentificationError::Unmeasured`](crate::causal::IdentificationError::Unmeasured) if it does not.
     pub(super) fn measured(&self, study: usize, name: &str, role: &'static str) -> Result<()> {
         let columns = &self.studies[study];
         if columns.iter().any(|column| column == name) {
@@ -52,10 +54,10 @@ impl CausalQuery {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Strategy {
-    /// Derive it from the graph: back-door, else front-door.
+    /// Derive the strategy from the graph: back-door if possible, otherwise front-door.
     #[default]
     Derive,
-    /// The treatments were assigned by chance in the first study, whatever arrows lead into them elsewhere.
+    /// The treatments were assigned by chance in the first study, whatever their causes are elsewhere.
     Randomized,
     /// Adjust for these columns.
     Adjust(Vec<String>),
@@ -63,12 +65,12 @@ pub enum Strategy {
     FrontDoor(Vec<String>),
 }
 
-/// The way in which an effect is identified.
+/// The strategy by which an effect is identified.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "way", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EffectStrategy {
-    /// The treatments do not affect the outcome: its mean is the same whatever they are.
+    /// The treatments do not affect the outcome, whose mean is the same for all their values.
     Constant,
     /// The treatments were randomised. Passive columns of the bridge are adjusted for, as the next study
     /// conditions on them.
@@ -76,42 +78,42 @@ pub enum EffectStrategy {
         /// The passive columns.
         adjust: Vec<String>,
     },
-    /// Adjustment for columns that are causes, not effects.
+    /// Adjustment for columns that are not effects of the treatments.
     BackDoor {
-        /// The columns, passive columns of the bridge among them; of all minimal sets the one nearest to the
-        /// outcome, unless given.
+        /// The columns, including passive columns of the bridge. Unless the user gives them, they are the
+        /// minimal set nearest to the outcome.
         adjust: Vec<String>,
-        /// Other inclusion-minimal sets that serve.
+        /// Other inclusion-minimal sets that are valid.
         #[serde(rename = "others")]
         alternatives: Vec<Vec<String>>,
-        /// Whether these are all; with many candidates they are not listed.
+        /// Whether these are all sets; with many candidates not all are listed.
         listed: bool,
     },
-    /// Through columns that carry the whole effect in the first study.
+    /// The front door: columns that carry the whole effect in the first study.
     FrontDoor {
         /// The columns.
         #[serde(rename = "through")]
         mediators: Vec<String>,
-        /// Passive columns of the bridge, within each value of which this holds.
+        /// Passive columns of the bridge; the front-door criterion holds within each of their values.
         #[serde(rename = "given")]
         conditioning: Vec<String>,
-        /// Other minimal sets that serve.
+        /// Other minimal sets that are valid.
         #[serde(rename = "others")]
         alternatives: Vec<Vec<String>>,
-        /// Whether these are all.
+        /// Whether these are all sets.
         listed: bool,
     },
-    /// A formula of what the first study measured that is no adjustment. riesz does not estimate it.
+    /// A formula of the first study's columns that is not an adjustment. riesz does not estimate it.
     Formula {
-        /// The formula in words and signs, such as `P(Y | do(X)) = …`.
+        /// The formula as text, such as `P(Y | do(X)) = …`.
         formula: String,
         /// The formula as a tree.
         expression: EffectFormula,
-        /// Lists of variables each of which, measured too, would give an adjustment.
+        /// Lists of variables, each of which would give an adjustment if it were measured too.
         would_help: Vec<Vec<String>>,
     },
-    /// One treatment after the other, each by adjusting for covariates that are measured before it and may be
-    /// effects of earlier treatments (the g-formula).
+    /// Sequential adjustment (the g-formula): each treatment is adjusted for covariates that are measured
+    /// before it and may be effects of earlier treatments.
     Sequential {
         /// The treatments in causal order, each with the covariates that are added before it.
         steps: Vec<SequentialStep>,
@@ -123,21 +125,21 @@ pub enum EffectStrategy {
 pub struct Bridge {
     /// Shared columns that the treatments affect, and that carry their effect.
     pub mediators: Vec<String>,
-    /// Shared columns that the treatments do not affect, and that the outcome depends on beside the
+    /// Shared columns that the treatments do not affect, and on which the outcome depends in addition to the
     /// mediators.
     pub passive: Vec<String>,
-    /// Shared columns of no use: given the others, they say nothing more of the outcome.
+    /// Shared columns without use: given the others, the outcome does not depend on them.
     pub unused: Vec<String>,
 }
 
 impl Bridge {
-    /// All columns of use, mediators first.
+    /// Returns all columns in use, mediators first.
     pub fn columns(&self) -> Vec<String> {
         self.mediators.iter().chain(&self.passive).cloned().collect()
     }
 }
 
-/// Who says that the way leads to the effect.
+/// The source of the strategy: the graph, the user, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Provenance {
@@ -149,31 +151,31 @@ pub enum Provenance {
     User,
 }
 
-/// The identification of an effect across studies from what was measured.
+/// The identification of an effect across studies from the measured columns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identification {
     /// The treatments that affect the outcome when all are set.
     pub treatments: Vec<String>,
-    /// The treatments that then have no effect.
+    /// The treatments that have no effect when all are set.
     pub without_effect: Vec<String>,
     /// The outcome.
     pub outcome: String,
-    /// The way in which the treatments' effect on the first bridge, or with one study on the outcome, is
-    /// identified from the first study.
+    /// The strategy by which the first study identifies the treatments' effect on the first bridge, or on the
+    /// outcome if there is one study.
     #[serde(rename = "how")]
     pub strategy: EffectStrategy,
-    /// Who says so.
+    /// The source of the strategy.
     pub source: Provenance,
-    /// Between each study and the next.
+    /// The bridges between each study and the next.
     pub bridges: Vec<Bridge>,
-    /// The assumptions, in sentences.
+    /// Sentences that state the assumptions.
     pub assumptions: Vec<String>,
     /// Columns that are not used because the graph does not contain them.
     pub unknown: Vec<String>,
 }
 
 impl Identification {
-    /// The columns of the first study that are adjusted for, of all treatments at once; a sequential
+    /// Returns the columns of the first study that are adjusted for, for all treatments at once; a sequential
     /// adjustment has [`steps`](EffectStrategy::Sequential) instead.
     pub fn adjustment(&self) -> &[String] {
         match &self.strategy {
@@ -185,7 +187,7 @@ impl Identification {
         }
     }
 
-    /// Whether riesz estimates an effect that follows in this way.
+    /// Checks that riesz can estimate an effect that is identified in this way.
     ///
     /// # Errors
     /// [`IdentificationError::NotEstimated`] with the formula.
@@ -205,7 +207,7 @@ impl Identification {
     }
 }
 
-/// One sentence, without its full stop.
+/// Writes one sentence, without its full stop.
 impl fmt::Display for Identification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let treatments = and(&self.treatments);
@@ -256,8 +258,8 @@ impl fmt::Display for Identification {
             write!(f, "; {} depends on {verb} only through {}", self.outcome, stages.join(", then "))?;
         }
         if !self.without_effect.is_empty() {
-            let verb = if self.without_effect.len() == 1 { "does" } else { "do" };
-            write!(f, "; {} {verb} nothing beside {treatments}", and(&self.without_effect))?;
+            let verb = if self.without_effect.len() == 1 { "has" } else { "have" };
+            write!(f, "; {} {verb} no effect in addition to {treatments}", and(&self.without_effect))?;
         }
         Ok(())
     }

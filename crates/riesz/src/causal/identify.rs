@@ -1,4 +1,4 @@
-//! Identification of an effect across studies from a graph and what was measured.
+//! Identification of an effect across studies from a graph and the measured columns.
 
 use std::collections::BTreeMap;
 
@@ -13,27 +13,26 @@ use super::transport_bridges::{StudySequence, helpful_variables};
 use super::user_sets;
 use crate::error::{Error, IdentificationError, Result, listed};
 
-/// Says how `E[outcome | do(treatments)]` follows from studies that measured different columns, or why it
-/// does not.
+/// Identifies `E[outcome | do(treatments)]` from studies that measured different columns, or explains why it
+/// is not identified.
 ///
-/// 1. Treatments that do not affect the outcome once the others are set are told apart; if none does, its
-///    mean is constant.
-/// 2. The *bridge* between a study and the next is what they share, causes of the outcome that the outcome
-///    depends on. In it are mediators, which the treatments affect, and passive columns. The outcome must be
+/// 1. Treatments that do not affect the outcome when the others are set are separated. If no treatment
+///    affects it, its mean is constant.
+/// 2. The *bridge* between a study and the next consists of shared columns: causes of the outcome on which it
+///    depends. It contains mediators, which the treatments affect, and passive columns. The outcome must be
 ///    independent of the treatments given the first bridge (do-calculus, rule 3), and of every bridge given
-///    the next; and what differs between populations must be independent of a study's outcome given its
-///    bridge.
-/// 3. The effect on the mediators in the first study is had by adjusting for causes (back-door), passive
-///    columns among them; else through columns that carry all of it (front-door); else, of a single study
-///    with several treatments, by adjusting before each for what confounds it (sequential back-door).
-///    Otherwise the complete algorithm ([`effect_formula`](super::effect_formula)) decides whether another
-///    formula of the first study's columns gives it, which is said
-///    ([`EffectStrategy::Formula`](crate::causal::EffectStrategy::Formula)) but not estimated, or none does, for which a
-///    hedge is the reason ([`IdentificationError::NotIdentified`]).
+///    the next. Differences between populations must be independent of a study's outcome given its bridge.
+/// 3. The effect on the mediators in the first study follows by adjusting for causes, including passive
+///    columns (back-door). Otherwise it follows through columns that carry all of it (front-door). In a
+///    single study with several treatments it may also follow by adjusting before each treatment for its
+///    confounders (sequential back-door). If none of these applies, the complete algorithm
+///    ([`effect_formula`](super::effect_formula)) searches for another formula of the first study's columns.
+///    Such a formula is reported ([`EffectStrategy::Formula`](crate::causal::EffectStrategy::Formula)) but
+///    not estimated. If there is none, a hedge is the reason ([`IdentificationError::NotIdentified`]).
 ///
-/// A column is unmeasured where a study has none of its name, and everywhere if the graph declares it latent.
-/// Treatments that were randomised are so in the first study only: elsewhere people take them as the graph
-/// says.
+/// A variable is unmeasured in a study that has no column of its name, and in all studies if the graph
+/// declares it latent. Randomised treatments are randomised in the first study only; elsewhere people choose
+/// them as in the graph.
 ///
 /// ```
 /// use riesz::causal::{CausalQuery, Graph, identify};
@@ -58,18 +57,14 @@ use crate::error::{Error, IdentificationError, Result, listed};
 ///
 /// # Errors
 /// [`Error::Causal`] with every [`IdentificationError`]; [`Error::TooFew`] without studies or treatments;
-/// [`Error::DuplicateName`]; [`Error::Parameter`] where `differs` names a study that is not there, or there
+/// [`Error::DuplicateName`]; [`Error::Parameter`] if `differs` names a study that does not exist, or if there
 /// is neither a graph nor a set.
 pub fn identify(graph: Option<&Graph>, query: &CausalQuery) -> Result<Identification> {
     if query.studies.is_empty() {
-        return Err(Error::TooFew { subject: "the list of studies".into(), needed: 1, unit: "study is" });
+        return Err(Error::too_few("the list of studies", 1, "study is"));
     }
     if query.treatments.is_empty() {
-        return Err(Error::TooFew {
-            subject: "the list of treatments".into(),
-            needed: 1,
-            unit: "treatment is",
-        });
+        return Err(Error::too_few("the list of treatments", 1, "treatment is"));
     }
     for (i, name) in query.treatments.iter().enumerate() {
         if query.treatments[..i].contains(name) {
@@ -82,7 +77,7 @@ pub fn identify(graph: Option<&Graph>, query: &CausalQuery) -> Result<Identifica
     for (study, names) in &query.differs {
         if *study >= query.studies.len() || query.studies.len() < 2 {
             let allowed = match query.studies.len() {
-                1 => "there is one study, and nothing to carry over to another".into(),
+                1 => "there is one study, so that no other one can differ".into(),
                 many => format!("studies are numbered from 1 to {many}"),
             };
             return Err(Error::parameter("differs", format!("{}: {}", study + 1, listed(names)), allowed));
@@ -103,24 +98,8 @@ fn identify_by_graph(graph: &Graph, query: &CausalQuery) -> Result<Identificatio
     for (&study, names) in &query.differs {
         differs.insert(study, graph.node_indices(names)?);
     }
-    // Where all treatments are set, one that acts through others only does nothing.
-    let set_apart = graph.without_edges(&set, &Nodes::new());
-    let acts = |v: usize| set_apart.effects(&[v].into()).contains(&outcome);
-    let treatments: Nodes = set.iter().copied().filter(|&v| acts(v)).collect();
-    let last_study = studies.len() - 1;
-    for (study, v, role) in
-        treatments.iter().map(|&v| (0, v, "a treatment")).chain([(last_study, outcome, "the outcome")])
-    {
-        query.measured(study, graph.name(v), role)?;
-        if graph.is_latent(v) {
-            let why = "the graph declares it latent, that is unmeasured".into();
-            return Err(Error::causal(IdentificationError::UnfitVariable {
-                name: graph.name(v).into(),
-                role,
-                why,
-            }));
-        }
-    }
+    let treatments = treatments_with_effect(graph, &set, outcome);
+    check_measured(graph, query, &treatments, outcome)?;
     let chain = StudySequence {
         graph,
         treatments: &treatments,
@@ -145,30 +124,7 @@ fn identify_by_graph(graph: &Graph, query: &CausalQuery) -> Result<Identificatio
         passive: &passive,
         measured: &studies[0],
     };
-    let names = |set: &Nodes| graph.named(set);
-    let (strategy, source) = if treatments.is_empty() {
-        (EffectStrategy::Constant, Provenance::Graph)
-    } else {
-        match &query.strategy {
-            Strategy::Derive => (strategy_from_graph(&effect, bridges.is_empty())?, Provenance::Graph),
-            Strategy::Randomized => {
-                (EffectStrategy::Randomized { adjust: names(&passive) }, Provenance::Graph)
-            }
-            Strategy::Adjust(set) => {
-                (user_sets::check_adjustment_set(&effect, query, set)?, Provenance::Confirmed)
-            }
-            Strategy::FrontDoor(set) => {
-                (user_sets::check_front_door(&effect, query, set)?, Provenance::Confirmed)
-            }
-        }
-    };
-    let is_known = |column: &String| graph.find_node(column).is_some();
-    let mut unknown: Vec<String> = Vec::new();
-    for column in query.studies.iter().flatten().filter(|column| !is_known(column)) {
-        if !unknown.contains(column) {
-            unknown.push(column.clone());
-        }
-    }
+    let (strategy, source) = choose_strategy(&effect, query, bridges.is_empty())?;
     let in_order = |nodes: &Nodes| -> Vec<String> {
         query
             .treatments
@@ -185,13 +141,67 @@ fn identify_by_graph(graph: &Graph, query: &CausalQuery) -> Result<Identificatio
         source,
         bridges: chain.named_bridges(&bridges),
         assumptions: Vec::new(),
-        unknown,
+        unknown: columns_outside_graph(graph, query),
     };
     identification.assumptions = assumptions(&identification, &query.differs);
     Ok(identification)
 }
 
-/// The back door, else the front door, else with a single study a sequence of adjustments.
+/// Returns the treatments that affect the outcome. A treatment that acts only through other treatments has no
+/// effect when all are set.
+fn treatments_with_effect(graph: &Graph, set: &Nodes, outcome: usize) -> Nodes {
+    let set_apart = graph.without_edges(set, &Nodes::new());
+    let acts = |v: usize| set_apart.effects(&[v].into()).contains(&outcome);
+    set.iter().copied().filter(|&v| acts(v)).collect()
+}
+
+/// Checks that the first study measured the treatments, and the last one the outcome.
+fn check_measured(graph: &Graph, query: &CausalQuery, treatments: &Nodes, outcome: usize) -> Result<()> {
+    let last_study = query.studies.len() - 1;
+    for (study, v, role) in
+        treatments.iter().map(|&v| (0, v, "a treatment")).chain([(last_study, outcome, "the outcome")])
+    {
+        query.measured(study, graph.name(v), role)?;
+        if graph.is_latent(v) {
+            let why = "the graph declares it latent, that is unmeasured".into();
+            let name = graph.name(v).into();
+            return Err(Error::causal(IdentificationError::UnfitVariable { name, role, why }));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the columns of the studies that are not in the graph.
+fn columns_outside_graph(graph: &Graph, query: &CausalQuery) -> Vec<String> {
+    let mut unknown: Vec<String> = Vec::new();
+    for column in query.studies.iter().flatten() {
+        if graph.find_node(column).is_none() && !unknown.contains(column) {
+            unknown.push(column.clone());
+        }
+    }
+    unknown
+}
+
+/// Returns the strategy that the query requests, or else derives one, and its source.
+fn choose_strategy(
+    effect: &EffectGraph<'_>,
+    query: &CausalQuery,
+    single_study: bool,
+) -> Result<(EffectStrategy, Provenance)> {
+    Ok(match &query.strategy {
+        _ if effect.treatments.is_empty() => (EffectStrategy::Constant, Provenance::Graph),
+        Strategy::Derive => (strategy_from_graph(effect, single_study)?, Provenance::Graph),
+        Strategy::Randomized => {
+            (EffectStrategy::Randomized { adjust: effect.graph.named(effect.passive) }, Provenance::Graph)
+        }
+        Strategy::Adjust(set) => {
+            (user_sets::check_adjustment_set(effect, query, set)?, Provenance::Confirmed)
+        }
+        Strategy::FrontDoor(set) => (user_sets::check_front_door(effect, query, set)?, Provenance::Confirmed),
+    })
+}
+
+/// Derives the strategy: back-door, otherwise front-door, otherwise sequential adjustment in a single study.
 fn strategy_from_graph(effect: &EffectGraph<'_>, single_study: bool) -> Result<EffectStrategy> {
     let graph = effect.graph;
     let named_sets = |sets: &AdjustmentSets| -> (Vec<String>, Vec<Vec<String>>) {
@@ -224,7 +234,7 @@ fn strategy_from_graph(effect: &EffectGraph<'_>, single_study: bool) -> Result<E
     }
 }
 
-/// Lists of variables each of which, measured too, would give an adjustment.
+/// Returns lists of variables, each of which would give an adjustment if it were measured too.
 fn would_help(effect: &EffectGraph<'_>, single_study: bool) -> Vec<Vec<String>> {
     let all_nodes: Nodes = (0..effect.graph.nodes()).collect();
     let used = &(effect.measured | effect.treatments) | effect.outcomes;
@@ -236,8 +246,8 @@ fn would_help(effect: &EffectGraph<'_>, single_study: bool) -> Vec<Vec<String>> 
     helpful_variables(effect.graph, &(&all_nodes - &used), serves)
 }
 
-/// Treatments in causal order, each with what is adjusted for before it; only where the outcome is in the
-/// same study.
+/// Returns the treatments in causal order, each with the covariates that are adjusted for before it; `None`
+/// if the outcome is not in the same study.
 fn sequence(effect: &EffectGraph<'_>, single_study: bool) -> Option<Vec<SequentialStep>> {
     let graph = effect.graph;
     let outcome = *effect.outcomes.iter().next().filter(|_| single_study)?;

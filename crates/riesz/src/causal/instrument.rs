@@ -1,4 +1,4 @@
-//! Instruments: variables that move a treatment and affect the outcome through it alone.
+//! Instruments: variables that affect a treatment, and the outcome only through it.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,9 +6,9 @@ use super::graph::{Graph, Nodes};
 use crate::error::Result;
 use crate::refusal::and;
 
-/// A variable Z that is an instrument for the effect of a treatment X on an outcome Y given covariates W:
-/// none of them is an effect of X, Z is independent of Y given W in the graph without arrows out of X, and Z
-/// depends on X given W.
+/// A variable Z that is an instrument for the effect of a treatment X on an outcome Y given covariates W.
+/// Neither Z nor any of W is an effect of X. Z is independent of Y given W in the graph without arrows out of
+/// X, and Z and X are dependent given W.
 ///
 /// An instrument identifies the effect only under further assumptions: a linear effect, for example, is
 /// cov(Z, Y | W) / cov(Z, X | W) (two-stage least squares). Source: Pearl 2009, section 7.4; Brito and Pearl
@@ -17,13 +17,13 @@ use crate::refusal::and;
 pub struct Instrument {
     /// The instrument Z.
     pub variable: String,
-    /// The covariates W, none of which can be left out.
+    /// The covariates W, all of which are necessary.
     #[serde(rename = "given")]
     pub conditioning: Vec<String>,
 }
 
 impl Instrument {
-    /// A sentence that describes the instrument and what it would allow.
+    /// Returns a sentence that describes the instrument and the conclusion that it allows.
     pub(crate) fn sentence(&self, treatment: &str) -> String {
         let condition = if self.conditioning.is_empty() {
             String::new()
@@ -38,8 +38,8 @@ impl Instrument {
     }
 }
 
-/// An instrument among the measured variables for the effect of a treatment on an outcome, one without
-/// covariates if there is one; `None` if there is no instrument, or if the treatment does not affect the
+/// Finds an instrument among the measured variables for the effect of a treatment on an outcome; one without
+/// covariates is preferred. Returns `None` if there is no instrument, or if the treatment does not affect the
 /// outcome.
 ///
 /// ```
@@ -66,7 +66,7 @@ pub fn instrument<S: AsRef<str>>(
     Ok(find(graph, treatment, outcome, &measured))
 }
 
-/// [`instrument`] for variables given by their indices.
+/// Computes [`instrument`] for variables given by their indices.
 pub(super) fn find(graph: &Graph, treatment: usize, outcome: usize, measured: &Nodes) -> Option<Instrument> {
     let (treatment_set, outcomes) = (Nodes::from([treatment]), Nodes::from([outcome]));
     if !graph.effects(&treatment_set).contains(&outcome) {
@@ -91,9 +91,9 @@ pub(super) fn find(graph: &Graph, treatment: usize, outcome: usize, measured: &N
     })
 }
 
-/// The separating set of z and the outcome next to the outcome; `None` if nothing separates them. If any
-/// variable is an instrument given any set, then some variable is one given its nearest separating set (van
-/// der Zander, Textor and Liśkiewicz 2015).
+/// Returns the separating set of z and the outcome that is nearest to the outcome; `None` if nothing
+/// separates them. If any variable is an instrument given any set, then some variable is one given its
+/// nearest separating set (van der Zander, Textor and Liśkiewicz 2015).
 fn nearest_separator(graph: &Graph, z: usize, outcome: usize, usable: &Nodes) -> Option<Nodes> {
     let (from, to) = (Nodes::from([z]), Nodes::from([outcome]));
     let mut set = &(usable & &graph.causes(&(&from | &to))) - &from;

@@ -1,10 +1,11 @@
 //! Iterated conditional expectations: the effect from a single table, by a chain of regressions.
 //!
-//! A stage takes up to three groups of columns: a history h, which keeps the values of the rows; treatments
-//! a, which the query sets; and covariates z, which are averaged over members of a population. Its kernel is
-//! `k_h k_a k_z`. A query with weights w on rows (n × q), treatments `a_q` and weights ω of members evaluates
-//! stage t as `Σ_i w_iq Σ_j ω_j Q_t(h_i, a_q, z_j)`. With K between the points of the stage and rows,
-//! treatments or members, and ∘ the elementwise product,
+//! A stage has up to three groups of columns: a history h, which keeps the values of the rows; treatments a,
+//! which the query sets; and covariates z, which are averaged over members of a population. Its kernel is
+//! `k_h k_a k_z`. A query q has weights w on rows (n × q for all queries), treatments `a_q`, and weights ω of
+//! members (one per member). It evaluates stage t as `Σ_i w_iq Σ_j ω_j Q_t(h_i, a_q, z_j)`. Let `K_h`, `K_a`
+//! and `K_z` be the kernels between the points of the stage and rows, treatments or members, and ∘ the
+//! elementwise product. Then
 //!
 //! ```text
 //! Φ = (K_h w) ∘ K_a ∘ (K_z ω)          points × queries
@@ -12,26 +13,28 @@
 //! ```
 //!
 //! The last stage is the Gaussian process of the outcome, `Y = β₀ + f₀ + ε`, whose posterior of such
-//! functionals is exact. An earlier stage gives weights E to the rows of the next one, and leaves a residual
-//! covariance R:
+//! functionals is exact. An earlier stage computes weights E (queries × rows of the next stage) and leaves a
+//! residual covariance R (queries × queries):
 //!
 //! ```text
 //! E = Φᵀ(K + λ)⁻¹,     R = F - Φᵀ(K + λ)⁻¹Φ
 //! cov_t = cov_{t+1}(E) + R ∘ V,     V(q, q') = mean over rows u of E[Q_{t+1}(u, a_q) Q_{t+1}(u, a_q')]
 //! ```
 //!
-//! as in [`study_chain`](super::study_chain), whose V is for one query. Given the outcome's process and all
-//! parameters these are the exact moments of the stages' posteriors, which are independent because the
-//! likelihood factorises. For stages between the first and the last, V is averaged over some rows.
+//! This is as in [`study_chain`](super::study_chain), where V is for one query. Given the outcome's process
+//! and all parameters these are the exact moments of the stages' posteriors, which are independent because
+//! the likelihood factorises. For stages between the first and the last, V is averaged over a subset of the
+//! rows.
 
 use super::defaults::evenly_spaced;
 use super::kernel_regression::KernelRegression;
 use super::outcome_at_mediators::OutcomeAtMediators;
 use super::outcome_gp::OutcomeGp;
 use super::query_embedding::QueryEmbedding;
-use super::support::DataSupport;
 use super::target_population::PopulationWeights;
-use super::uncertainty_parts::{CovarianceParts, UncertaintyCause, add_matrix, add_part, sum_parts};
+use super::uncertainty_parts::{
+    CovarianceParts, DataSupport, UncertaintyCause, add_matrix, add_part, sum_parts,
+};
 use crate::error::{Result, unused};
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
@@ -43,7 +46,7 @@ use crate::table::Table;
 /// The fitted regression of a stage.
 #[derive(Debug, Clone)]
 pub(super) enum StageFit {
-    /// The outcome.
+    /// The Gaussian process of the outcome.
     Outcome(Box<OutcomeGp>),
     /// The regression of the next stage's expectation, with the ridge λ.
     Regression { solver: KernelRegression, ridge: f64 },
@@ -58,13 +61,13 @@ pub(super) struct FittedStage {
     pub fit: StageFit,
 }
 
-/// Columns that keep the values of the rows.
+/// Columns whose values are those of the rows.
 #[derive(Debug, Clone)]
 pub(super) struct History {
     pub rows: Table,
-    /// Their kernel with points and with each other.
+    /// Kernel of the columns with points and with each other.
     at_history: OutcomeAtMediators,
-    /// The mean of `k_h(h_i, h_i)`, and `K_h K_hᵀ/n` between points.
+    /// Mean of `k_h(h_i, h_i)` over the rows; `squares` is `K_h K_hᵀ/n`, points × points.
     mean_diagonal: f64,
     squares: Matrix,
 }
@@ -74,55 +77,55 @@ pub(super) struct History {
 pub(super) struct Set {
     pub points: Table,
     pub kernel: Kernel,
-    /// Their places among all treatments.
+    /// Indices of these columns among all treatments.
     pub columns: Vec<usize>,
 }
 
-/// Covariates that are averaged over.
+/// Covariates over which the effect is averaged.
 #[derive(Debug, Clone)]
 pub(super) struct Averaged {
     pub kernel: Kernel,
     points: Table,
-    /// The values of all rows.
+    /// Values of all rows.
     pub rows: Table,
     pub people: PopulationWeights,
-    reading: QueryEmbedding,
-    /// The kernel of points with members.
+    query_embedding: QueryEmbedding,
+    /// Kernel matrix of points and members.
     with_members: Matrix,
     /// Whether the members are the rows themselves.
     members_are_rows: bool,
 }
 
-/// An effect from one table with given parameters.
+/// An effect from one table, with given parameters.
 #[derive(Debug, Clone)]
 pub(super) struct Iterated {
-    /// The treatments that rows have.
+    /// Treatments of the rows.
     pub treatments: Table,
     pub stages: Vec<FittedStage>,
     adjustment: bool,
 }
 
-/// Treatments of queries, as stages see them.
+/// Treatments of queries, with their kernels for each stage.
 struct Queries {
-    /// For each stage the kernel of its treatments between points and queries, and between queries.
+    /// Kernel of each stage's treatments between points and queries, and between queries.
     kernels: Vec<Option<(Matrix, Matrix)>>,
-    /// The weight of the constant in each query.
+    /// Weight of the constant in each query.
     constants: Vec<f64>,
 }
 
 /// The result of one pass through the stages.
 struct Pass {
     parts: CovarianceParts,
-    /// For each stage the share of each query's prior variance that its rows explain.
+    /// For each stage, the share of each query's prior variance that the stage's rows explain.
     resolved: Vec<Vec<f64>>,
     /// Weights on rows of the first stage of the pass, queries × rows.
     weights: Matrix,
-    /// For each member of the population the expected outcome minus the constant, members × queries; `None`
+    /// Expected outcome minus the constant for each member of the population, members × queries; `None`
     /// without averaged covariates.
     of_members: Option<Matrix>,
 }
 
-/// Rows over which V is taken in stages that are neither the first nor the last.
+/// Number of rows over which V is averaged in stages between the first and the last.
 const SECOND_MOMENT_ROWS: usize = 25;
 
 fn times(product: &mut Matrix, factor: &Matrix) {
@@ -154,7 +157,7 @@ impl History {
 }
 
 impl Averaged {
-    /// Over all rows.
+    /// Averages over all rows.
     pub fn new(kernel: Kernel, points: Table, rows: Table) -> Self {
         let people = PopulationWeights::of_study(&rows);
         let mut averaged = Self::over(kernel, points, rows, people);
@@ -164,13 +167,14 @@ impl Averaged {
 
     fn over(kernel: Kernel, points: Table, rows: Table, people: PopulationWeights) -> Self {
         let with_members = kernel.cross_gram(&points, &people.covariates);
-        let reading = QueryEmbedding::of_members(&with_members, &kernel, &people.covariates, &people.weights);
-        Self { kernel, points, rows, people, reading, with_members, members_are_rows: false }
+        let query_embedding =
+            QueryEmbedding::of_members(&with_members, &kernel, &people.covariates, &people.weights);
+        Self { kernel, points, rows, people, query_embedding, with_members, members_are_rows: false }
     }
 }
 
 impl FittedStage {
-    /// The points of the stage, by number.
+    /// Returns the number of points of the stage.
     fn point_count(&self) -> usize {
         match &self.fit {
             StageFit::Outcome(process) => process.points().rows(),
@@ -184,7 +188,7 @@ impl Iterated {
         Self { treatments, stages, adjustment }
     }
 
-    /// The process of the outcome.
+    /// Returns the process of the outcome.
     pub fn process(&self) -> &OutcomeGp {
         match self.stages.last().map(|stage| &stage.fit) {
             Some(StageFit::Outcome(process)) => process,
@@ -192,7 +196,7 @@ impl Iterated {
         }
     }
 
-    /// Whether one of its regressions has noise of less than this share of the variance.
+    /// Whether one of the regressions has noise below this share of the variance.
     pub fn has_no_noise(&self, share: f64) -> bool {
         self.stages.iter().any(|stage| match &stage.fit {
             StageFit::Outcome(process) => process.has_no_noise(share),
@@ -200,13 +204,13 @@ impl Iterated {
         })
     }
 
-    /// Covariates that the effect is averaged over and that other people may have otherwise, with their
-    /// kernel.
+    /// Returns the covariates that the effect is averaged over and whose distribution may differ in another
+    /// population, with their kernel.
     pub fn covariates(&self) -> Option<&Averaged> {
         self.stages[0].averaged.as_ref()
     }
 
-    /// This effect on another population.
+    /// Returns this effect on another population.
     pub fn on(&self, people: PopulationWeights) -> Self {
         let mut other = self.clone();
         if let Some(averaged) = other.stages[0].averaged.take() {
@@ -216,8 +220,8 @@ impl Iterated {
         other
     }
 
-    /// For the stage with the largest such share: the share of the noise that comes from what landmarks leave
-    /// unexplained; `None` without landmarks.
+    /// Returns the largest share, over the stages, of the noise variance that landmarks leave unexplained;
+    /// `None` without landmarks.
     pub fn unexplained(&self) -> Option<f64> {
         let shares = self.stages.iter().filter_map(|stage| match &stage.fit {
             StageFit::Outcome(process) => process.unexplained_share(),
@@ -235,8 +239,8 @@ impl Iterated {
         Queries { kernels: kernels.collect(), constants: vec![1.0; treatments.rows()] }
     }
 
-    /// The weights Φ of points before averaging over members, and F; `weights` are those on rows of the
-    /// history, queries × rows.
+    /// Returns the weights Φ of points before averaging over members, and F; `weights` are the weights on
+    /// rows of the history, queries × rows.
     fn functionals(&self, t: usize, weights: Option<&Matrix>, queries: &Queries) -> (Matrix, Matrix) {
         let (stage, q) = (&self.stages[t], queries.constants.len());
         let (mut phi, mut prior) = match (&stage.history, weights) {
@@ -253,7 +257,7 @@ impl Iterated {
         (phi, prior)
     }
 
-    /// The covariance of queries from stage t and those after it.
+    /// Computes the covariance of queries from stage t and the later stages.
     fn pass(&self, t: usize, weights: Option<&Matrix>, queries: &Queries) -> Pass {
         let (stage, q) = (&self.stages[t], queries.constants.len());
         let (mut phi, mut prior) = self.functionals(t, weights, queries);
@@ -264,8 +268,8 @@ impl Iterated {
         });
         if let Some(averaged) = &stage.averaged {
             let (columns, with_each_other) = (phi, prior);
-            phi = averaged.reading.row_cross_covariance(&columns);
-            prior = averaged.reading.query_covariance(&columns, &with_each_other);
+            phi = averaged.query_embedding.row_cross_covariance(&columns);
+            prior = averaged.query_embedding.query_covariance(&columns, &with_each_other);
         }
         let share =
             |open: f64, total: f64| if total > 0.0 { (1.0 - open / total).clamp(0.0, 1.0) } else { 0.0 };
@@ -306,7 +310,8 @@ impl Iterated {
         }
     }
 
-    /// Coefficients over the points of stage t, points × queries: its mean is these times the kernel.
+    /// Returns coefficients over the points of stage t, points × queries: the mean of the stage is the kernel
+    /// times these.
     fn coefficients(&self, t: usize, queries: &Queries) -> Matrix {
         match &self.stages[t].fit {
             StageFit::Outcome(process) => {
@@ -319,7 +324,7 @@ impl Iterated {
         }
     }
 
-    /// The expectation of stage t, minus the constant, at each row's history, rows × queries.
+    /// Returns the expectation of stage t minus the constant at each row's history, rows × queries.
     fn means_of_rows(&self, t: usize, queries: &Queries) -> Matrix {
         let Some(history) = &self.stages[t].history else { return Matrix::zeros(0, 0) };
         let mut coefficients = self.coefficients(t, queries);
@@ -327,19 +332,19 @@ impl Iterated {
         history.at_history.cross_covariance().transpose_matmul(&coefficients)
     }
 
-    /// The kernel of points with queries, but for that of the history.
+    /// Returns the kernel of points with queries, without the factor of the history.
     fn without_history(&self, t: usize, queries: &Queries) -> Matrix {
         let mut kernel_part = matrix_of_ones(self.stages[t].point_count(), queries.constants.len());
         if let Some((with_points, _)) = &queries.kernels[t] {
             times(&mut kernel_part, with_points);
         }
         match &self.stages[t].averaged {
-            Some(averaged) => averaged.reading.row_cross_covariance(&kernel_part),
+            Some(averaged) => averaged.query_embedding.row_cross_covariance(&kernel_part),
             None => kernel_part,
         }
     }
 
-    /// V of stage t in two parts: from its means, and from its posterior covariance.
+    /// Returns V of stage t in two parts: from its means, and from its posterior covariance.
     fn second_moments(&self, t: usize, queries: &Queries) -> (Matrix, Matrix) {
         let (stage, q) = (&self.stages[t], queries.constants.len());
         let means = self.means_of_rows(t, queries);
@@ -355,7 +360,7 @@ impl Iterated {
                     times(&mut prior, with_each_other);
                 }
                 if let Some(averaged) = &stage.averaged {
-                    prior.data_mut().iter_mut().for_each(|v| *v *= averaged.reading.kernel_scale);
+                    prior.data_mut().iter_mut().for_each(|v| *v *= averaged.query_embedding.kernel_scale);
                 }
                 prior.data_mut().iter_mut().for_each(|v| *v *= history.mean_diagonal);
                 let mut known = process.inverse();
@@ -380,7 +385,7 @@ impl Iterated {
         }
     }
 
-    /// Means of queries, their joint covariance by cause, and their support.
+    /// Returns the means of queries, their joint covariance by cause, and their support.
     pub fn estimate(&self, treatments: &Table) -> (Vec<f64>, CovarianceParts, Vec<DataSupport>) {
         self.evaluate(&self.queries(treatments))
     }
@@ -413,8 +418,9 @@ impl Iterated {
         (means, parts, (0..q).map(support_of).collect())
     }
 
-    /// The uncertainty about the population: the Bayesian bootstrap of the rows, or the share of the prior
-    /// variance that the regression of its members leaves unexplained.
+    /// Returns the covariance due to uncertainty about the population. It comes from the Bayesian bootstrap
+    /// of the rows, or from the share of the prior variance that the regression of the members leaves
+    /// unexplained.
     fn of_people(&self, of_members: Option<&Matrix>) -> Option<Matrix> {
         let averaged = self.stages.iter().find_map(|stage| stage.averaged.as_ref())?;
         let mut member_means = of_members?.clone();
@@ -435,22 +441,23 @@ impl Iterated {
         Some(part)
     }
 
-    /// Joint draws of queries, queries × draws: normal ones with the mean and covariance.
+    /// Draws jointly from the posterior of queries, queries × draws: normal draws with its mean and
+    /// covariance.
     pub fn sample(&self, treatments: &Table, draws: usize, random: &mut Random) -> Result<Matrix> {
         let (means, parts, _) = self.estimate(treatments);
         let total = sum_parts(&parts, means.len());
-        let scale = super::normal_draws::mean_diagonal(&total);
+        let scale = super::posterior_draws::mean_diagonal(&total);
         let mut out =
-            super::normal_draws::normal_draws(total, scale, draws, "covariance of the effect", random)?;
+            super::posterior_draws::normal_draws(total, scale, draws, "covariance of the effect", random)?;
         means.iter().enumerate().for_each(|(i, m)| out.row_mut(i).iter_mut().for_each(|v| *v += m));
         Ok(out)
     }
 
-    /// The mean as an expansion over the treatments, and the covariance of all functionals that make nothing
-    /// of a constant.
+    /// Returns the mean as an expansion over the treatments, and the covariance of all functionals that map a
+    /// constant to 0.
     ///
     /// # Errors
-    /// [`Error::Unused`](crate::Error::Unused) for treatments that are set at several times, of which the
+    /// [`Error::Unused`](crate::Error::Unused) for treatments that are set at several times, because their
     /// effect is a sum of products of kernels.
     pub fn posterior(&self) -> Result<(KernelExpansion, PosteriorCovariance)> {
         let set = match (&self.stages[0].set, self.stages[1..].iter().all(|stage| stage.set.is_none())) {
@@ -461,7 +468,7 @@ impl Iterated {
         };
         let n = set.points.rows();
         let mut kernels: Vec<Option<(Matrix, Matrix)>> = vec![None; self.stages.len()];
-        // First of the kernel itself, of which the prior is a multiple; then of the columns.
+        // First the kernel function itself, of which the prior is a multiple; then the columns.
         kernels[0] = Some((Matrix::zeros(n, 1), matrix_of_ones(1, 1)));
         let prior =
             sum_parts(&self.pass(0, None, &Queries { kernels, constants: vec![0.0] }).parts, 1)[(0, 0)];
@@ -474,17 +481,14 @@ impl Iterated {
         let coef = Matrix::column_vector(coef);
         let constant = vec![self.process().constant];
         let model = KernelExpansion::new(set.kernel.clone(), set.points.clone(), coef, constant)?;
-        let known = vec![VarianceReduction::Dense(known)];
-        Ok((
-            model,
-            PosteriorCovariance { prior_scale: prior, skew_swap: None, reduction: known, scale: vec![1.0] },
-        ))
+        let covariance = PosteriorCovariance::new(vec![VarianceReduction::Dense(known)], vec![1.0]);
+        Ok((model, PosteriorCovariance { prior_scale: prior, ..covariance }))
     }
 
-    /// The reduction of the variance of sums of effects by each new row (sums × rows).
+    /// Returns the reduction of the variance of sums of effects by each new row (sums × rows).
     ///
     /// # Errors
-    /// [`Error::Unused`](crate::Error::Unused) for effects of several stages; as [`Table::conform`].
+    /// [`Error::Unused`](crate::Error::Unused) for effects of several stages; errors of [`Table::conform`].
     pub fn variance_reduction_per_row(
         &self,
         treatments: &Table,
@@ -492,7 +496,7 @@ impl Iterated {
         rows: &Table,
     ) -> Result<Matrix> {
         let [FittedStage { set: Some(set), averaged, .. }] = &self.stages[..] else {
-            return Err(unused("what one more row is worth", "effects of one regression"));
+            return Err(unused("the value of another row", "effects of one regression"));
         };
         let process = self.process();
         let (queried, new) = (treatments, rows.align_to(process.points().columns())?);
@@ -502,21 +506,20 @@ impl Iterated {
         let mut columns = set.kernel.cross_gram(&set.points, queried).matmul(&weights_by_query);
         let mut with_query = set.kernel.cross_gram(&x, queried).matmul(&weights_by_query);
         if let Some(averaged) = averaged {
-            columns = averaged.reading.row_cross_covariance(&columns);
+            columns = averaged.query_embedding.row_cross_covariance(&columns);
             let z = new.select_columns(&(width..new.width()).collect::<Vec<_>>());
             let people = &averaged.people;
             let of_people = averaged.kernel.cross_gram(&z, &people.covariates).matvec(&people.weights);
-            for (i, of_people) in of_people.iter().enumerate() {
-                with_query.row_mut(i).iter_mut().for_each(|v| *v *= of_people);
-            }
+            with_query.scale_rows(of_people);
         }
         let constants: Vec<f64> =
             (0..query_weights.rows()).map(|s| query_weights.row(s).iter().sum()).collect();
         Ok(process.row_variance_reduction((&columns, &constants), with_query, &new))
     }
 
-    /// The expectation of stage t, minus the constant, at these rows' histories and one choice of treatments:
-    /// means, and columns whose outer product is the covariance up to a thousandth of its trace.
+    /// Returns the posterior of the expectation of stage t, minus the constant, at the histories of these
+    /// rows and one choice of treatments. The first column is the mean. The outer product of the other
+    /// columns is the covariance, up to a thousandth of its trace.
     pub fn mean_and_root(&self, t: usize, rows: &[usize], treatments: &Table) -> Matrix {
         let Some(history) = &self.stages[t].history else { return Matrix::zeros(0, 0) };
         let queries_once = self.queries(treatments);

@@ -1,31 +1,31 @@
-//! Integrals of kernels against a measure ν of mediators, which the published posteriors are made of:
-//! `r(a, b) = ∫ k(a, u) k(u, b) dν(u)` and longer chains.
+//! Integrals of kernels over a measure ν of mediators, which the published posteriors use: `r(a, b) = ∫ k(a,
+//! u) k(u, b) dν(u)` and longer chains.
 
 use crate::error::{Error, Result};
 use crate::kernel::{ColumnScaling, Kernel};
 use crate::linalg::{Matrix, dot};
 use crate::table::Table;
 
-/// Where mediators may be.
+/// The measure ν over which mediators are integrated.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum MediatorMeasure {
-    /// At those of both studies, each counting the same. Any kernel.
+    /// The mediators of both studies with equal weights; for any kernel.
     Rows,
     /// A normal density with the means and standard deviations of the columns, times a mass; for a Gaussian
-    /// kernel of numbers. The source's `exp(-u²/2η²) du` has the mass `√(2π) η`.
+    /// kernel of numeric columns. The source's `exp(-u²/2η²) du` has the mass `√(2π) η`.
     Normal {
-        /// ν of everything.
+        /// Total mass of ν.
         mass: f64,
     },
 }
 
-/// A kernel's integrals.
+/// A kernel with the measure for its integrals.
 pub(super) enum KernelIntegrals<'k> {
     Rows { kernel: &'k Kernel, places: Table, weighted: Matrix },
     Normal { scale: f64, mass: f64, columns: Vec<Normal> },
 }
 
-/// A column's centre and width, and the kernel's length scale.
+/// Mean and standard deviation of ν in a column, and the kernel's length scale.
 pub(super) struct Normal {
     column: usize,
     center: f64,
@@ -34,8 +34,9 @@ pub(super) struct Normal {
 }
 
 impl Normal {
-    /// `η^-p |T|^-½ exp(½ bᵀT⁻¹b - (u² + v²)/2ℓ²)` with T tridiagonal (2/ℓ² + 1/η², -1/ℓ²) and b = (u, 0, ..,
-    /// 0, v)/ℓ², of p ≤ 3 integrals over N(0, η²).
+    /// Returns the chain of p ≤ 3 integrals over N(0, η²), for u and v measured from the centre: `η^-p |T|^-½
+    /// exp(½ bᵀT⁻¹b - (u² + v²)/2ℓ²)`. Here T (p × p) is tridiagonal with 2/ℓ² + 1/η² and -1/ℓ², and b = (u,
+    /// 0, .., 0, v)/ℓ².
     fn chain(&self, u: f64, v: f64, p: usize) -> f64 {
         let (l2, e2) = (self.lengthscale.powi(2), self.sd.powi(2));
         let (on, off_diagonal) = (2.0 / l2 + 1.0 / e2, -1.0 / l2);
@@ -66,7 +67,7 @@ impl<'k> KernelIntegrals<'k> {
             weighted.data_mut().iter_mut().for_each(|v| *v *= share);
             return Ok(Self::Rows { kernel, places, weighted });
         };
-        crate::fit::positive("mass", mass)?;
+        crate::checks::positive("mass", mass)?;
         let gaussian = only(&kernel.terms).and_then(|term| {
             let factor =
                 only(&term.factors).filter(|factor| factor.declaration().names.contains(&"gaussian"))?;
@@ -74,7 +75,7 @@ impl<'k> KernelIntegrals<'k> {
             Some((term.scale, factor.columns(), lengthscale))
         });
         let Some((scale, columns, lengthscale)) = gaussian else {
-            let belongs = "Gaussian kernels of numbers: take the measure of rows".into();
+            let belongs = "Gaussian kernels of numeric columns: use the measure of rows".into();
             return Err(Error::Unused { setting: "a normal measure".into(), belongs });
         };
         let units = ColumnScaling::standardised(&places);
@@ -86,7 +87,7 @@ impl<'k> KernelIntegrals<'k> {
         Ok(Self::Normal { scale, mass, columns: normals.collect() })
     }
 
-    /// `∫ .. ∫ k(a, u₁) k(u₁, u₂) .. k(u_p, b) dν(u₁) .. dν(u_p)` of rows, p from 1 to 3.
+    /// Returns `∫ .. ∫ k(a, u₁) k(u₁, u₂) .. k(u_p, b) dν(u₁) .. dν(u_p)` for rows a and b, p from 1 to 3.
     pub fn chain(&self, a: &Table, b: &Table, p: usize) -> Matrix {
         match self {
             Self::Rows { kernel, places, weighted } => {
@@ -112,7 +113,7 @@ impl<'k> KernelIntegrals<'k> {
         }
     }
 
-    /// `∬ k² dν dν`.
+    /// Returns `∬ k² dν dν`.
     pub fn square(&self) -> f64 {
         match self {
             Self::Rows { weighted, .. } => dot(weighted.data(), weighted.data()),
@@ -125,7 +126,7 @@ impl<'k> KernelIntegrals<'k> {
     }
 }
 
-/// The only element of a slice, if it has exactly one.
+/// Returns the element of a slice that has exactly one.
 fn only<T>(items: &[T]) -> Option<&T> {
     if let [item] = items { Some(item) } else { None }
 }
@@ -134,7 +135,7 @@ fn only<T>(items: &[T]) -> Option<&T> {
 mod tests {
     use super::*;
 
-    /// Against sums over a fine grid.
+    /// Compares with sums over a fine grid.
     #[test]
     fn normal_chains_are_integrals() {
         let places = Table::from_rows(&[[-1.3], [0.4], [2.0], [0.1]]).unwrap();

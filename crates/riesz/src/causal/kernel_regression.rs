@@ -1,16 +1,17 @@
-//! Kernel regression on rows: through all of them, or, where they are many, through landmarks.
+//! Kernel regression on all rows, or through landmarks where there are many rows.
 //!
-//! Let P be the points (all rows, or landmarks), `K̂ = k(P, P)`, `K = k(P, rows)` and `φ = k(P, query)` of a
-//! query. Rows have the weights `E = φᵀW`, and they explain `φᵀQφ` of the query's variance:
+//! Let P be the points (all rows, or landmarks), `K̂ = k(P, P)` (points × points), `K = k(P, rows)` (points ×
+//! rows) and `φ = k(P, queries)` (points × queries). The rows have the weights `E = φᵀW` (queries × rows) in
+//! predictions, and they explain the part `φᵀQφ` of the queries' covariance:
 //!
 //! ```text
 //! all rows     W = Q = (K + λ)⁻¹
 //! landmarks    D = λ + diag(k - KᵀK̂⁻¹K)     W = (K̂ + K D⁻¹Kᵀ)⁻¹ K D⁻¹     Q = K̂⁻¹ - (K̂ + K D⁻¹Kᵀ)⁻¹
 //! ```
 //!
-//! The variance of a row that landmarks leave unexplained is additional noise of this row (FITC, Snelson and
-//! Ghahramani 2006): far from landmarks rows explain nothing, and where landmarks are the rows both forms
-//! agree.
+//! λ is the ridge. The variance of a row that landmarks leave unexplained is additional noise of this row
+//! (FITC, Snelson and Ghahramani 2006). Rows far from landmarks therefore explain nothing. Where the
+//! landmarks are the rows, both forms agree.
 
 use super::fitc_kernel::FitcKernel;
 use crate::error::Result;
@@ -18,37 +19,38 @@ use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix};
 use crate::table::Table;
 
-/// A regression that has seen its rows.
+/// A fitted kernel regression.
 #[derive(Debug, Clone)]
 pub(super) enum KernelRegression {
-    /// `K + λ`.
+    /// Regression on all rows: the Cholesky factor of `K + λ`.
     Rows(Cholesky),
-    /// Fewer places than rows.
+    /// Regression through landmarks.
     FitcFactors(Box<FitcFactors>),
 }
 
-/// L of `K̂ = LLᵀ`, C of `I + L⁻¹K D⁻¹KᵀL⁻ᵀ = CCᵀ`, and W.
+/// The factors of a regression through landmarks: L of `K̂ = LLᵀ`, C of `I + L⁻¹K D⁻¹KᵀL⁻ᵀ = CCᵀ`, and W
+/// (landmarks × rows).
 #[derive(Debug, Clone)]
 pub(super) struct FitcFactors {
     landmark_factor: Cholesky,
     explained_covariance: Cholesky,
     weights: Matrix,
-    /// The mean share of the noise of rows that comes from what landmarks leave unexplained.
+    /// The mean share of the rows' noise that is variance unexplained by landmarks.
     unexplained: f64,
 }
 
-/// Whitened columns of queries: with the factor of the points, and, for landmarks, with the factor of the
-/// posterior.
+/// Columns of queries whitened with the Cholesky factor of the points, and, for landmarks, also with the
+/// factor of their posterior precision.
 type WhitenedColumns = (Matrix, Option<Matrix>);
 
 impl KernelRegression {
-    /// Regression through all rows, given their kernel plus the ridge. Cost n³/3.
+    /// Fits the regression on all rows, given their gram matrix plus the ridge (n × n). Cost n³/3.
     pub fn rows(gram: Matrix, matrix_name: &'static str) -> Result<Self> {
         Ok(Self::Rows(Cholesky::new(gram, matrix_name)?))
     }
 
-    /// Regression through landmarks, given their kernel with each other and with rows, and the kernel of each
-    /// row with itself. Cost n m² for n rows and m landmarks.
+    /// Fits the regression through landmarks, given their gram matrix (m × m), their kernel with rows (m ×
+    /// n), and the kernel of each row with itself. Cost n m² for n rows and m landmarks.
     pub fn landmarks(gram: Matrix, with_rows: Matrix, diagonal: &[f64], ridge: f64) -> Result<Self> {
         let (low, mut whitened) = FitcKernel::new(gram, with_rows, diagonal)?;
         let unexplained = low.unexplained_share(ridge);
@@ -59,7 +61,7 @@ impl KernelRegression {
         scale(&mut whitened);
         let mut known = whitened.matmul(&whitened.transpose());
         known.add_diagonal(|_| 1.0);
-        let known = Cholesky::new(known, "what rows tell of the landmarks")?;
+        let known = Cholesky::new(known, "posterior precision of the landmarks")?;
         known.solve_lower_in_place(&mut whitened);
         known.solve_upper_in_place(&mut whitened);
         low.factor.solve_upper_in_place(&mut whitened);
@@ -72,7 +74,7 @@ impl KernelRegression {
         })))
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn row_count(&self) -> usize {
         match self {
             Self::Rows(factor) => factor.size(),
@@ -80,7 +82,7 @@ impl KernelRegression {
         }
     }
 
-    /// The number of points: rows, or landmarks.
+    /// Returns the number of points: rows or landmarks.
     pub fn point_count(&self) -> usize {
         match self {
             Self::Rows(factor) => factor.size(),
@@ -88,7 +90,7 @@ impl KernelRegression {
         }
     }
 
-    /// The mean share of the noise of rows that comes from what landmarks leave unexplained, if there are
+    /// Returns the mean share of the rows' noise that is variance unexplained by landmarks; `None` without
     /// landmarks.
     pub fn unexplained(&self) -> Option<f64> {
         match self {
@@ -97,7 +99,7 @@ impl KernelRegression {
         }
     }
 
-    /// Coefficients over points for numbers given at rows, `W h`.
+    /// Returns the coefficients `W h` over points, for responses h of the rows.
     pub fn solve(&self, h: &[f64]) -> Vec<f64> {
         match self {
             Self::Rows(factor) => factor.solve_vector(h),
@@ -105,7 +107,7 @@ impl KernelRegression {
         }
     }
 
-    /// Coefficients for several numbers of each row: `W h`, points × columns of h.
+    /// Returns the coefficients `W h` (points × columns of h) for several responses of each row.
     pub fn solve_matrix(&self, h: Matrix) -> Matrix {
         match self {
             Self::Rows(factor) => factor.solve(h),
@@ -113,11 +115,12 @@ impl KernelRegression {
         }
     }
 
-    /// `W K Wᵀ` for a kernel between rows, from `W Kᵀ` with points: exact where these are all rows, and
-    /// otherwise of low rank.
+    /// Returns `W G Wᵀ` (points × points) for the gram matrix G (rows × rows) of `kernel`, given
+    /// `solved = W k(rows, points)`. The result is exact where the points are all rows. For landmarks, G has
+    /// the approximation of [`FitcKernel`].
     ///
     /// # Errors
-    /// As [`LowRank::new`].
+    /// As [`FitcKernel::new`].
     pub fn weighted_kernel(
         &self,
         solved: &Matrix,
@@ -130,7 +133,7 @@ impl KernelRegression {
         Ok(low.weighted_quadratic_form(&factors.weights, &solved.transpose()))
     }
 
-    /// E and `φᵀQφ`: queries × rows, and queries × queries.
+    /// Returns E (queries × rows) and `φᵀQφ` (queries × queries).
     pub fn weights_and_explained(&self, mut phi: Matrix) -> (Matrix, Matrix) {
         match self {
             Self::Rows(factor) => {
@@ -145,7 +148,7 @@ impl KernelRegression {
         }
     }
 
-    /// E.
+    /// Returns the weights E (queries × rows).
     pub fn weights(&self, phi: &Matrix) -> Matrix {
         match self {
             Self::Rows(factor) => factor.solve(phi.clone()).transpose(),
@@ -153,7 +156,8 @@ impl KernelRegression {
         }
     }
 
-    /// The whitened columns of queries, whose inner products are the explained covariance, as a difference.
+    /// Returns the whitened columns of queries. The explained covariance is the difference of the inner
+    /// products of the first and of the second columns.
     fn whitened_pair(&self, phi: &Matrix) -> WhitenedColumns {
         let mut whitened = phi.clone();
         match self {
@@ -170,13 +174,13 @@ impl KernelRegression {
         }
     }
 
-    /// `φᵀQφ`.
+    /// Returns `φᵀQφ` (queries × queries).
     pub fn explained_covariance(&self, phi: &Matrix) -> Matrix {
         let columns = self.whitened_pair(phi);
         explained_cross(&columns, &columns)
     }
 
-    /// The diagonal of [`known`](Self::known).
+    /// Returns the diagonal of [`explained_covariance`](Self::explained_covariance).
     pub fn explained_variances(&self, phi: &Matrix) -> Vec<f64> {
         let (whitened, left) = self.whitened_pair(phi);
         let mut explained = squares(&whitened);
@@ -186,9 +190,9 @@ impl KernelRegression {
         explained
     }
 
-    /// The posterior of new rows, represented by the same points: their covariance with queries (rows ×
-    /// queries), and their variances without noise. The arguments are the kernels of points with queries and
-    /// with rows, of rows with queries, and of rows with themselves.
+    /// Returns the posterior of new rows, represented by the same points: their covariance with queries (rows
+    /// × queries) and their variances without noise. The arguments are the kernels of points with queries, of
+    /// points with the new rows, of the new rows with queries, and of each new row with itself.
     pub fn posterior_of_rows(
         &self,
         phi: &Matrix,
@@ -204,7 +208,7 @@ impl KernelRegression {
             .map(|(prior, explained_variance)| (prior - explained_variance).max(0.0))
             .collect();
         if let (Some(left), Some(of_queries)) = (&of_rows.1, &of_queries.1) {
-            // The landmarks' posterior, through which alone rows are informative about queries.
+            // New rows are informative about queries only through the landmarks' posterior.
             variances.iter_mut().zip(squares(left)).for_each(|(v, open)| *v += open);
             return (left.transpose_matmul(of_queries), variances);
         }
@@ -217,7 +221,7 @@ impl KernelRegression {
         (open, variances)
     }
 
-    /// Q. Cost of places, cubed.
+    /// Returns Q (points × points). Cost O(points³).
     pub fn inverse(&self) -> Matrix {
         match self {
             Self::Rows(factor) => factor.inverse(),
@@ -228,7 +232,7 @@ impl KernelRegression {
     }
 }
 
-/// `φᵀQψ` for two sets of queries.
+/// Returns `φᵀQψ` for two sets of queries with the whitened columns of φ and ψ.
 fn explained_cross((half, left): &WhitenedColumns, (other, other_left): &WhitenedColumns) -> Matrix {
     let mut explained = half.transpose_matmul(other);
     if let (Some(left), Some(other)) = (left, other_left) {
@@ -238,7 +242,7 @@ fn explained_cross((half, left): &WhitenedColumns, (other, other_left): &Whitene
     explained
 }
 
-/// Squared lengths of the columns.
+/// Returns the squared Euclidean norms of the columns.
 fn squares(columns: &Matrix) -> Vec<f64> {
     let mut sums = vec![0.0; columns.cols()];
     for i in 0..columns.rows() {
@@ -252,8 +256,7 @@ mod tests {
     use super::*;
     use crate::linalg::{dot, lu_solve};
 
-    /// Regression through landmarks agrees with Gaussian conditioning on all rows, whose covariances pass
-    /// through the landmarks except for their own gaps.
+    /// Regression through landmarks agrees with Gaussian conditioning on all rows under the FITC covariance.
     #[test]
     fn landmarks_condition_on_all_rows() {
         let kernel = 1.3 * Kernel::gaussian(&[0.9]);
@@ -296,8 +299,8 @@ mod tests {
         assert_eq!(q.rows(), m);
     }
 
-    /// The reduction by a further row agrees with a refit that includes it, for all rows and for fixed
-    /// landmarks.
+    /// The variance reduction by a further row agrees with a refit that includes this row, for a regression
+    /// on all rows and for fixed landmarks.
     #[test]
     fn new_rows_tell_what_refits_say() {
         let kernel = 1.3 * Kernel::gaussian(&[0.9]);

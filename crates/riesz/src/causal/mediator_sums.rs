@@ -1,5 +1,5 @@
-//! Effects as sums over mediators: the outcome is a function of the mediators, and an effect a weighted sum
-//! of this function over the rows of the first study.
+//! Effects as sums over mediators: the outcome is a function of the mediators, and an effect is a weighted
+//! sum of this function over the rows of the first study.
 
 use super::effect::{Effect, Model};
 use super::study_chain::{ChainedOutcome, StudyLink};
@@ -11,32 +11,33 @@ use crate::table::Table;
 /// An effect as a sum over rows of the first study: `g(x) = β₀ + Σ_i weights_xi (f(y_i) - β₀)`.
 #[derive(Debug, Clone)]
 pub struct MediatorSum {
-    /// Queries × rows.
+    /// Weights, queries × rows.
     pub weights: Matrix,
     /// The posterior mean of the outcome at mediators, f, whose intercept is β₀.
     pub outcome: KernelExpansion,
-    /// The mediators of these rows, y.
+    /// Mediators y of the first study's rows.
     pub mediators: Table,
 }
 
 impl Effect {
-    /// The effect at treatments as sums over the mediators of the first study's rows, with the weights of the
-    /// mixture. Shapley values of f at these rows, summed with the same weights, are the parts of the effect
-    /// that each mediator carries; they are linear in f (Shapley's axiom). Cost n³ each.
+    /// Returns the effect at treatments as sums over the mediators of the first study's rows, with the
+    /// weights of the mixture. Shapley values of f at these rows, summed with the same weights, are the parts
+    /// of the effect that each mediator carries, because Shapley values are linear in f. Cost n³ each.
     ///
     /// # Errors
-    /// As [`Table::align_to`]; [`Error::Unused`] where the outcome depends on covariates that studies share.
+    /// Errors of [`Table::align_to`]; [`Error::Unused`] if the outcome depends on covariates that studies
+    /// share.
     pub fn as_mediator_sums(&self, treatments: &Table) -> Result<Vec<(f64, MediatorSum)>> {
         let sums = self.models().map(|(weight, model)| match model {
             Model::Link(link) => Ok((weight, link.as_mediator_sums(treatments)?)),
-            Model::Iterated(_) => Err(unused("through which mediators it goes", "effects across studies")),
+            Model::Iterated(_) => Err(unused("the decomposition by mediators", "effects across studies")),
         });
         sums.collect()
     }
 }
 
 impl ChainedOutcome {
-    /// The posterior mean.
+    /// Returns the posterior mean of the outcome at mediators.
     fn mean(&self) -> Result<KernelExpansion> {
         match self {
             Self::Process(process) => {
@@ -58,7 +59,7 @@ impl StudyLink {
         if self.shares() {
             let belongs = "effects whose studies share no covariates that the outcome depends on";
             return Err(Error::Unused {
-                setting: "through which mediators it goes".into(),
+                setting: "the decomposition by mediators".into(),
                 belongs: belongs.into(),
             });
         }

@@ -1,8 +1,8 @@
 //! Causal data fusion: effects across studies of which none measured both the treatment and the outcome.
 //!
 //! A [`Graph`] holds the causal structure; it is never learnt from data. [`identify`] decides whether, how
-//! and under which assumptions an effect follows from the graph and the columns of the studies, or refuses
-//! with the open path and what would help ([`IdentificationError`]). [`gather`] prepares [`Studies`] from
+//! and under which assumptions an effect follows from the graph and the columns of the studies. It refuses
+//! with the open path and helpful variables ([`IdentificationError`]). [`gather`] prepares [`Studies`] from
 //! tables, [`CausalFusion`] learns the effect from these, and an [`Effect`] holds its joint posterior, with
 //! the uncertainty by cause, for the study's population or another one ([`TargetPopulation`]); an
 //! [`Estimand`] is the quantity that is estimated. [`AcquisitionSearch`] suggests treatments to try next, and
@@ -35,7 +35,6 @@ mod iterated;
 mod kernel_integrals;
 mod kernel_regression;
 mod mediator_sums;
-mod normal_draws;
 mod outcome_at_mediators;
 mod outcome_gp;
 mod parse;
@@ -56,7 +55,6 @@ mod studies;
 mod study_chain;
 mod study_landmarks;
 mod study_tables;
-mod support;
 mod target_population;
 mod transport_bridges;
 mod treatment_variation;
@@ -90,6 +88,5 @@ pub use sequential_update::{DiscrepancyParameters, EffectPosterior, Trials, Upda
 pub use stages::{SingleTable, Stage, StageParameters};
 pub use studies::{IdentificationRoute, Parameters, Studies, Study, StudyParameters};
 pub use study_tables::{MeasuredColumns, PreparedStudies, gather};
-pub use support::DataSupport;
 pub use target_population::TargetPopulation;
-pub use uncertainty_parts::UncertaintyCause;
+pub use uncertainty_parts::{DataSupport, UncertaintyCause};

@@ -7,23 +7,24 @@ use crate::linalg::Matrix;
 use crate::posterior::Functionals;
 use crate::table::Table;
 
-/// Its kernel with the outcome's points, and what rows have with each other.
+/// Kernel matrices of the outcome at the mediators of rows: between the outcome's points and rows, and
+/// between rows.
 #[derive(Debug, Clone)]
 pub(super) struct OutcomeAtMediators {
     cross_covariance: Matrix,
     between: MediatorKernel,
 }
 
-/// The kernel of mediators with each other.
+/// The kernel between mediators of rows.
 #[derive(Debug, Clone)]
 enum MediatorKernel {
     All(Matrix),
-    /// Through the outcome's points, where there are too many rows for all pairs.
+    /// Approximated through the outcome's points, if there are too many rows for all pairs.
     Points(FitcKernel),
 }
 
 impl OutcomeAtMediators {
-    /// All pairs of rows, or through the outcome's points.
+    /// Computes the kernels of all pairs of rows, or approximates them through the outcome's points.
     pub fn new((points, kernel): (&Table, &Kernel), y: &Table, all_pairs: bool) -> Result<Self> {
         let with_points = kernel.cross_gram(points, y);
         if all_pairs {
@@ -33,13 +34,13 @@ impl OutcomeAtMediators {
         Ok(Self { cross_covariance: with_points, between: MediatorKernel::Points(low) })
     }
 
-    /// Points × rows.
+    /// Returns the kernel matrix, points × rows.
     pub fn cross_covariance(&self) -> &Matrix {
         &self.cross_covariance
     }
 
-    /// The mean share of the outcome's noise at rows that its points leave unexplained, where the noise is
-    /// `noise` besides; 0 for all pairs.
+    /// Returns the mean share of the outcome's noise at rows that its points leave unexplained, in addition
+    /// to the noise `noise`; 0 for all pairs.
     pub fn unexplained(&self, noise: f64) -> f64 {
         match &self.between {
             MediatorKernel::All(_) => 0.0,
@@ -47,8 +48,8 @@ impl OutcomeAtMediators {
         }
     }
 
-    /// Functionals of the outcome that count it at rows by weights (functionals × rows), and its constant so
-    /// often.
+    /// Returns functionals of the outcome: weighted sums over rows, with `weights` (functionals × rows), plus
+    /// `constants` times the outcome's constant.
     pub fn weighted(&self, weights: &Matrix, constants: &[f64]) -> Functionals {
         let transposed = weights.transpose();
         let columns = self.cross_covariance.matmul(&transposed);
@@ -60,11 +61,11 @@ impl OutcomeAtMediators {
     }
 }
 
-/// S and g such that `f₀(P)ᵀ S f₀(P) + g` is the mean of f₀² over rows, where P are the outcome's points,
+/// Returns S and g such that `f₀(P)ᵀ S f₀(P) + g` is the mean of f₀² over rows. P are the outcome's points,
 /// which determine f₀ up to residual variances.
 ///
 /// # Errors
-/// As [`LowRank::new`].
+/// Errors of [`FitcKernel::new`].
 pub(super) fn mean_square_form((points, kernel): (&Table, &Kernel), places: &Table) -> Result<(Matrix, f64)> {
     let with_places = kernel.cross_gram(points, places);
     let (low, mut whitened) = FitcKernel::new(kernel.gram(points), with_places, &kernel.diagonal(places))?;

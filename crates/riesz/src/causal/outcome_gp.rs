@@ -1,35 +1,37 @@
-//! The process of the outcome in the last study: Gaussian process regression around an unknown constant.
+//! Gaussian process of the outcome in the last study, around an unknown constant.
 //!
-//! `t_i = β₀ + f₀(ỹ_i) + ε_i` with `f₀ ~ GP(0, k)`, `β₀ ~ N(mean of t, intercept_variance)` and ε of variance
-//! `noise`. The constant is kept apart from f₀, because an effect averages f₀ with weights that need not add
-//! up to 1, and returns to β₀ without data.
+//! The outcome of row i with mediators ỹ_i is `t_i = β₀ + f₀(ỹ_i) + ε_i`, with `f₀ ~ GP(0, k)`,
+//! `β₀ ~ N(mean of t, intercept_variance)` and ε of variance `noise`. The constant is separate from f₀,
+//! because an effect averages f₀ with weights that need not add up to 1. Far from data, the effect returns to
+//! β₀.
 
 use super::kernel_regression::KernelRegression;
-use super::normal_draws::{mean_diagonal, normal_draws};
+use super::posterior_draws::{mean_diagonal, normal_draws};
 use crate::error::{Error, Result, sized};
+use crate::gp::exact::NormalEvidence;
 use crate::kernel::Kernel;
-use crate::linalg::{Cholesky, Matrix, dot};
+use crate::linalg::Matrix;
 use crate::posterior::Functionals;
 use crate::random::Random;
 use crate::table::Table;
 
-/// Its numbers.
+/// Hyper-parameters of the Gaussian process of the outcome.
 #[derive(Debug, Clone)]
 pub struct OutcomeGpParameters {
     /// The prior covariance of f₀, in squared units of the outcome.
     pub kernel: Kernel,
-    /// Variance of the noise, > 0.
+    /// The variance > 0 of the noise.
     pub noise: f64,
-    /// Variance ≥ 0 of the constant; 0 where it is taken for known.
+    /// The prior variance ≥ 0 of the constant β₀; 0 for a fixed constant.
     pub intercept_variance: f64,
 }
 
-/// A process that has seen its study.
+/// Fitted Gaussian process of the outcome.
 #[derive(Debug, Clone)]
 pub(super) struct OutcomeGp {
-    /// The number of its study.
+    /// The index of the study of the outcome.
     pub study: usize,
-    /// Its rows, or landmarks.
+    /// The mediators of the rows, or landmarks.
     points: Table,
     parameters: OutcomeGpParameters,
     solver: KernelRegression,
@@ -46,36 +48,28 @@ impl OutcomeGpParameters {
         out
     }
 
-    /// `log p(t)`, with the factor and the coefficients that the gradient needs.
-    fn likelihood(&self, x: &Table, t: &[f64]) -> Result<(f64, Cholesky, Vec<f64>)> {
-        let factor = Cholesky::new(self.covariance(x), "covariance of the outcome")?;
-        let centred_targets = centred(t).1;
-        let coef = factor.solve_vector(&centred_targets);
-        let value = -0.5
-            * (dot(&coef, &centred_targets) + factor.log_det() + t.len() as f64 * std::f64::consts::TAU.ln());
-        Ok((value, factor, coef))
+    fn likelihood(&self, x: &Table, t: &[f64]) -> Result<NormalEvidence> {
+        let centred_targets = Matrix::column_vector(centred(t).1);
+        NormalEvidence::new(self.covariance(x), "covariance of the outcome", &centred_targets)
     }
 
-    /// `log p(t)`. Cost n³/3.
+    /// Returns `log p(t)`. Cost n³/3.
     pub(super) fn log_evidence(&self, x: &Table, t: &[f64]) -> Result<f64> {
-        Ok(self.likelihood(x, t)?.0)
+        Ok(self.likelihood(x, t)?.value)
     }
 
-    /// `log p(t)` and its derivatives in the logarithms of the kernel's parameters and the noise; the
+    /// Returns `log p(t)` and its gradient in the logarithms of the kernel's parameters and the noise. The
     /// variance of the constant is fixed. Cost n³.
     pub(super) fn log_evidence_and_gradient(&self, x: &Table, t: &[f64]) -> Result<(f64, Vec<f64>)> {
-        let (value, factor, coef) = self.likelihood(x, t)?;
-        let mut weights = factor.inverse();
-        for i in 0..t.len() {
-            weights.row_mut(i).iter_mut().zip(&coef).for_each(|(v, a)| *v = 0.5 * (coef[i] * a - *v));
-        }
-        let mut slopes = self.kernel.gradient(x, &weights);
-        slopes.push(self.noise * (0..t.len()).map(|i| weights[(i, i)]).sum::<f64>());
-        Ok((value, slopes))
+        let evidence = self.likelihood(x, t)?;
+        let weights = evidence.covariance_gradient();
+        let mut gradient = self.kernel.gradient(x, &weights);
+        gradient.push(self.noise * (0..t.len()).map(|i| weights[(i, i)]).sum::<f64>());
+        Ok((evidence.value, gradient))
     }
 }
 
-/// The mean, and what is left of each.
+/// Returns the mean of `t` and the deviations from it.
 fn centred(t: &[f64]) -> (f64, Vec<f64>) {
     let mean = t.iter().sum::<f64>() / t.len() as f64;
     (mean, t.iter().map(|v| v - mean).collect())
@@ -89,9 +83,9 @@ impl OutcomeGp {
         parameters: OutcomeGpParameters,
         landmarks: Option<&Table>,
     ) -> Result<Self> {
-        crate::fit::check(x, t.len(), 2)?;
+        crate::checks::check_rows(x, t.len(), 2)?;
         parameters.kernel.validate(x.width())?;
-        crate::fit::positive("noise", parameters.noise)?;
+        crate::checks::positive("noise", parameters.noise)?;
         if !(parameters.intercept_variance.is_finite() && parameters.intercept_variance >= 0.0) {
             return Err(Error::parameter(
                 "level",
@@ -99,7 +93,7 @@ impl OutcomeGp {
                 "variances are not negative",
             ));
         }
-        sized("the outcome", "numbers", x.rows(), t.len(), "one a row of the table")?;
+        sized("the outcome", "numbers", x.rows(), t.len(), "one per row of the table")?;
         let (kernel, level) = (&parameters.kernel, parameters.intercept_variance);
         let solver = match landmarks {
             None => KernelRegression::rows(parameters.covariance(x), "covariance of the outcome")?,
@@ -132,55 +126,56 @@ impl OutcomeGp {
         &self.parameters.kernel
     }
 
-    /// Whether it sees all rows, and not landmarks alone.
+    /// Returns whether the regression uses all rows and no landmarks.
     pub fn uses_all_rows(&self) -> bool {
         matches!(self.solver, KernelRegression::Rows(_))
     }
 
-    /// The mean share of the noise of rows that comes from what landmarks leave unexplained, if there are
+    /// Returns the mean share of the rows' noise that is variance unexplained by landmarks; `None` without
     /// landmarks.
     pub fn unexplained_share(&self) -> Option<f64> {
         self.solver.unexplained()
     }
 
-    /// Over points: `V⁻¹(t - mean)` where these are the rows, V the covariance of the outcome.
+    /// Returns the coefficients over the points. Where the points are all rows, these are `V⁻¹(t - mean)`
+    /// with the covariance V (n × n) of the outcome.
     pub fn coef(&self) -> &[f64] {
         &self.coef
     }
 
-    /// The prior variance of β₀.
+    /// Returns the prior variance of β₀.
     pub fn intercept_variance(&self) -> f64 {
         self.parameters.intercept_variance
     }
 
-    /// The variance of the outcome around it.
+    /// Returns the variance of the noise.
     pub fn noise(&self) -> f64 {
         self.parameters.noise
     }
 
-    /// Whether its noise has less than this share of the variance.
+    /// Returns whether the noise is less than `share` times the prior variance of f₀.
     pub fn has_no_noise(&self, share: f64) -> bool {
         let scale = self.kernel().diagonal(&self.points().select_rows(&[0]))[0];
         self.noise() < share * scale
     }
 
-    /// The outcome less its mean, where all rows are seen.
+    /// Returns the outcome minus its mean. Valid where the points are all rows.
     pub fn targets(&self) -> Vec<f64> {
         self.parameters.covariance(&self.points).matvec(&self.coef)
     }
 
-    /// The outcome's mean in the study.
+    /// Returns the outcome's mean in the study.
     pub fn mean_of_targets(&self) -> f64 {
         self.constant - self.parameters.intercept_variance * self.coef.iter().sum::<f64>()
     }
 
-    /// `V⁻¹`, or Q of its landmarks.
+    /// Returns `V⁻¹` (n × n), or Q of the landmarks (see [`KernelRegression`]).
     pub fn inverse(&self) -> Matrix {
         self.solver.inverse()
     }
 
-    /// The mean squared leave-one-out error of the outcome, where all rows are used: residuals are `(V⁻¹t)_i
-    /// / (V⁻¹)_ii`.
+    /// Returns the mean squared leave-one-out error of the outcome. Valid where the points are all rows; the
+    /// residuals are `(V⁻¹(t - mean))_i / (V⁻¹)_ii`.
     pub fn loo_mse(&self) -> f64 {
         let inverse = self.solver.inverse();
         let squared_errors =
@@ -188,12 +183,13 @@ impl OutcomeGp {
         squared_errors.sum::<f64>() / self.coef.len() as f64
     }
 
-    /// The means of f₀ by columns over its points.
+    /// Returns the posterior means of functionals of f₀. A column of `columns` holds a functional's
+    /// covariances with f₀ at the points.
     pub fn centred_means(&self, columns: &Matrix) -> Vec<f64> {
         columns.transpose().matvec(&self.coef)
     }
 
-    /// The covariance of functionals with the outcome at points.
+    /// Returns the prior covariance of functionals with the outcome at the points (points × functionals).
     pub fn with_points(&self, columns: &Matrix, constants: &[f64]) -> Matrix {
         let mut out = columns.clone();
         if self.parameters.intercept_variance > 0.0 {
@@ -209,7 +205,7 @@ impl OutcomeGp {
         &self.solver
     }
 
-    /// The posterior covariance of functionals.
+    /// Returns the posterior covariance of functionals.
     pub fn covariance(&self, functionals: &Functionals) -> Matrix {
         let with_points = self.with_points(&functionals.columns, &functionals.constants);
         let mut out = self.solver.explained_covariance(&with_points);
@@ -221,13 +217,14 @@ impl OutcomeGp {
         out
     }
 
-    /// The posterior variances of f₀, by columns over its points and prior variances.
+    /// Returns the posterior variances of functionals of f₀, given their covariances with f₀ at the points
+    /// (points × functionals) and their prior variances.
     pub fn variances(&self, columns: &Matrix, prior: &[f64]) -> Vec<f64> {
         let known = self.solver.explained_variances(columns);
         prior.iter().zip(known).map(|(prior, known)| (prior - known).max(0.0)).collect()
     }
 
-    /// Joint draws of functionals, one a column.
+    /// Returns joint draws of functionals from the posterior (functionals × draws).
     pub fn sample(&self, functionals: &Functionals, draws: usize, random: &mut Random) -> Result<Matrix> {
         let scale = mean_diagonal(&functionals.prior_scale) + self.parameters.intercept_variance;
         let mut drawn =

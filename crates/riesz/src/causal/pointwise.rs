@@ -1,48 +1,47 @@
-//! An effect, a contrast or a slope at single treatments: for tables and curves, which need no joint
+//! An effect, a contrast or a slope at single treatments, for tables and curves: they need no joint
 //! covariance.
 
 use std::fmt;
 
 use super::effect::{Effect, EffectEstimate};
 use super::estimand::Estimand;
-use super::support::DataSupport;
-use super::uncertainty_parts::UncertaintyCause;
+use super::uncertainty_parts::{DataSupport, UncertaintyCause};
 use crate::error::{Error, Result};
 use crate::explanation::normal;
 use crate::table::{ColumnKind, Table};
 
-/// Treatments at once: their joint covariance has the square of these.
+/// Number of treatments in a chunk; the joint covariance has the square of this number of entries.
 const AT_ONCE: usize = 256;
 
-/// The share of the first study's doses outside a [usual grid](usual_doses), on each side.
+/// Share of the first study's doses outside the [default grid](default_doses), on each side.
 const GRID_MARGIN: f64 = 0.025;
 
-/// Doses that are no more than these are shown as they are.
+/// Maximum number of different doses that are shown as they are.
 const FEW_DOSES: usize = 10;
 
-/// Largest number of treatments whose values are combined with each other.
+/// Maximum number of treatments whose values are combined.
 const MOST_COMBINED: usize = 4;
 
-/// Doses of a curve that is asked for at no others.
+/// Default number of doses of a curve.
 pub const DEFAULT_DOSE_COUNT: usize = 50;
 
-/// An effect at some treatments, one by one.
+/// An effect at some treatments, without their joint covariance.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Pointwise {
     /// Posterior means.
     pub mean: Vec<f64>,
-    /// Variances by cause, in their order; these add up to the variance.
+    /// Variances by cause, in the order of the causes; their sum is the variance.
     pub causes: Vec<(UncertaintyCause, Vec<f64>)>,
-    /// The support of each treatment by the studies; for contrasts and slopes the smaller one of both ends.
+    /// Support of each treatment by the studies; for contrasts and slopes the smaller support of both ends.
     pub support: Vec<DataSupport>,
 }
 
 impl Effect {
-    /// The estimand at each row of treatments, with its variance. Cost as [`evaluate`](Self::evaluate), some
-    /// rows at a time.
+    /// Returns the estimand at each row of treatments, with its variance. The cost is that of
+    /// [`evaluate`](Self::evaluate) for each chunk of 256 rows.
     ///
     /// # Errors
-    /// As [`Estimand::weights_at`].
+    /// Errors of [`Estimand::weights_at`].
     pub fn pointwise(&self, treatments: &Table, estimand: &Estimand) -> Result<Pointwise> {
         let mut pointwise = Pointwise::default();
         let rows: Vec<usize> = (0..treatments.rows()).collect();
@@ -70,14 +69,14 @@ impl Pointwise {
         self.support.extend(estimate.support);
     }
 
-    /// The standard deviation of each.
+    /// Returns the standard deviation at each treatment.
     pub fn sd(&self) -> Vec<f64> {
         let variance = |i: usize| self.causes.iter().map(|(_, variances)| variances[i]).sum::<f64>();
         (0..self.mean.len()).map(|i| variance(i).sqrt()).collect()
     }
 
-    /// The ends of the interval of each: its mean and as many standard deviations as of a normal
-    /// distribution.
+    /// Returns the interval at each treatment: the mean plus and minus a normal quantile times the standard
+    /// deviation.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a level that is not between 0 and 1.
@@ -90,7 +89,7 @@ impl Pointwise {
         Ok(moments.map(|(mean, sd)| [mean - reach * sd, mean + reach * sd]).collect())
     }
 
-    /// The share of each cause in the variance, over all treatments together; 0 without variance.
+    /// Returns the share of each cause in the variance, summed over all treatments; 0 without variance.
     pub fn variance_shares(&self) -> Vec<(UncertaintyCause, f64)> {
         let sums: Vec<f64> = self.causes.iter().map(|(_, variances)| variances.iter().sum()).collect();
         let total: f64 = sums.iter().sum();
@@ -98,7 +97,7 @@ impl Pointwise {
         self.causes.iter().zip(sums).map(|((cause, _), sum)| (*cause, share(sum))).collect()
     }
 
-    /// Whether the studies tell each, see [`DataSupport::is_supported`].
+    /// Whether the studies support each treatment, see [`DataSupport::is_supported`].
     pub fn supported(&self) -> Vec<bool> {
         self.support.iter().map(DataSupport::is_supported).collect()
     }
@@ -117,25 +116,24 @@ impl fmt::Display for UncertaintyCause {
     }
 }
 
-/// Treatments to show an effect of several treatments at: all combinations of three numbers each, the
-/// quartiles of those that the rows have, or of all numbers or levels where these are three or
-/// fewer.
+/// Returns combinations of treatments at which an effect of several treatments is shown. They combine three
+/// numbers per treatment, the quartiles of the rows' values. A treatment with at most three different
+/// numbers, or with levels, contributes all its values.
 ///
 /// # Errors
 /// [`Error::Shape`] for more than four treatments, which have too many combinations.
 pub fn usual_combinations(treatments: &Table) -> Result<Table> {
     let (width, max_width) = (treatments.width(), MOST_COMBINED);
     if width > max_width {
-        let why = format!(
-            "of more than {max_width} treatments combinations are too many: give a table of treatments"
-        );
-        return Err(Error::Shape {
-            subject: "the table of treatments".into(),
-            unit: "columns",
-            expected: max_width,
-            actual: width,
-            why,
-        });
+        return Err(Error::shape(
+            "the table of treatments",
+            "columns",
+            max_width,
+            width,
+            format!(
+                "more than {max_width} treatments have too many combinations: give a table of treatments"
+            ),
+        ));
     }
     let mut rows: Vec<Vec<f64>> = vec![Vec::new()];
     for j in 0..width {
@@ -153,12 +151,12 @@ pub fn usual_combinations(treatments: &Table) -> Result<Table> {
     Table::from_column_major(treatments.columns().to_vec(), rows.len(), values)
 }
 
-/// Treatments to show an effect at, of those that a study has: `count` doses (by habit
-/// [`DEFAULT_DOSE_COUNT`]) at equal distances over the middle 95 % of them; all different doses where they
-/// are few, and all levels that are seen.
+/// Returns treatments at which an effect is shown: `count` equidistant doses (usually [`DEFAULT_DOSE_COUNT`])
+/// over the middle 95 % of a study's doses. If there are few different doses, or if the treatment has levels,
+/// these are returned instead.
 ///
 /// # Errors
-/// [`Error::Shape`] for several treatments: these have no usual order.
+/// [`Error::Shape`] for several treatments, which have no natural order.
 pub fn default_doses(treatments: &Table, count: usize) -> Result<Table> {
     crate::error::sized("the table of treatments", "columns", 1, treatments.width(), "a curve is along one")?;
     let mut sorted_doses = treatments.column(0).to_vec();

@@ -1,4 +1,4 @@
-//! Effects on a target population: that of the first study, or another one.
+//! Effects averaged over a target population: that of the first study, or another one.
 
 use std::sync::atomic::AtomicBool;
 
@@ -8,21 +8,24 @@ use super::study_chain::StudyLink;
 use super::target_population::{PopulationWeights, TargetPopulation};
 use crate::control::RunControl;
 use crate::error::{Error, Result, sized};
+use crate::kernel::Kernel;
 use crate::linalg::Matrix;
 use crate::table::Table;
 
 impl Effect {
-    /// This effect on a target population. A population that is given by some covariates or treatments is
-    /// found by a regression of the study's covariates on these, whose kernel and ridge have the best
-    /// predictions of left-out rows. The variance that the regression leaves unexplained counts as
-    /// [`UncertaintyCause::Adjustment`](super::UncertaintyCause::Adjustment), with the mean effect on its
-    /// rows and not its uncertainty; a given population counts as known. Cost some tens of n³, and n³ per
-    /// draw.
+    /// Returns this effect averaged over a target population.
+    ///
+    /// If some covariates or treatments define the population, the study's covariates are regressed on these.
+    /// The kernel and the ridge of the regression have the smallest leave-one-out loss. The variance that it
+    /// leaves unexplained is reported as
+    /// [`UncertaintyCause::Adjustment`](super::UncertaintyCause::Adjustment). This part uses the mean effect
+    /// at the regression's rows, without its uncertainty. A population that is given as rows counts as known.
+    /// Cost some tens of n³, and n³ per draw.
     ///
     /// # Errors
-    /// [`Error::Unused`] where no covariates are averaged over; as [`Table::align_to`]; [`Error::Parameter`]
-    /// for weights that do not add up to 1, and more rows than one; [`Error::Interrupted`] once `stop` is
-    /// set.
+    /// [`Error::Unused`] if the effect is not averaged over covariates; errors of [`Table::align_to`];
+    /// [`Error::Parameter`] for weights that do not add up to 1, and for more than one row;
+    /// [`Error::Interrupted`] if `stop` is set.
     pub fn on_population(&self, target: &TargetPopulation, stop: &AtomicBool) -> Result<Self> {
         if let Some(single_table_effect) = self.of_table(target, stop) {
             return single_table_effect;
@@ -36,7 +39,7 @@ impl Effect {
             .collect();
         let blocks: Option<Vec<_>> = links.iter().map(|(_, link)| link.covariate_block.as_ref()).collect();
         let unused = |belongs: &str| Error::Unused {
-            setting: "whom the effect is on".into(),
+            setting: "the target population".into(),
             belongs: belongs.into(),
         };
         let Some(blocks) = blocks.filter(|tables| !tables.is_empty()) else {
@@ -47,41 +50,28 @@ impl Effect {
         if links.iter().any(|(_, link)| link.shares()) {
             return Err(unused("effects whose studies share no covariates that the outcome depends on"));
         }
-        // The average kernel of the draws: one regression serves all.
-        let gram_of = |members: &Table| {
-            let mut mean_gram = Matrix::zeros(members.rows(), members.rows());
-            for ((weight, _), block) in links.iter().zip(&blocks) {
-                let gram = block.kernel.gram(members);
-                mean_gram
-                    .data_mut()
-                    .iter_mut()
-                    .zip(gram.data())
-                    .for_each(|(sum, entry)| *sum += weight * entry);
-            }
-            mean_gram
-        };
+        // One regression with the average kernel of the draws is used for all draws.
+        let kernels = || links.iter().zip(&blocks).map(|((weight, _), block)| (*weight, &block.kernel));
+        let gram_of = |members: &Table| mean_gram(members, kernels());
         let progress = crate::control::Progress::default();
         let first = links[0].1;
-        let people = PopulationWeights::new(
-            target,
-            (&first.treatments, first.people.as_ref().unwrap_or(&blocks[0].rows)),
-            &gram_of,
-            (!first.sees_rows()).then(|| first.points.rows()),
-            RunControl { stop, progress: &progress },
-        )?;
+        let about = (&first.treatments, first.people.as_ref().unwrap_or(&blocks[0].rows));
+        let landmarks = (!first.sees_rows()).then(|| first.points.rows());
+        let control = RunControl { stop, progress: &progress };
+        let people = PopulationWeights::new(target, about, &gram_of, landmarks, control)?;
         let mut parts = Vec::with_capacity(links.len());
         for ((weight, link), block) in links.iter().zip(&blocks) {
             crate::control::check_cancelled(stop)?;
             let with_rows = block.kernel.cross_gram(&block.rows, &people.covariates);
-            let reading =
+            let query_embedding =
                 QueryEmbedding::of_members(&with_rows, &block.kernel, &people.covariates, &people.weights);
             let root = people.unexplained_share.map(|open| residual_root(link, &with_rows, open));
-            parts.push((*weight, Model::Link(Box::new(link.with_query(reading, root)))));
+            parts.push((*weight, Model::Link(Box::new(link.with_query(query_embedding, root)))));
         }
         Ok(self.on_components(parts, people))
     }
 
-    /// The effect from one table on a target population; `None` for other effects.
+    /// Returns the effect from one table on a target population; `None` for other effects.
     fn of_table(&self, target: &TargetPopulation, stop: &AtomicBool) -> Option<Result<Self>> {
         let models = self.models().map(|(weight, model)| match model {
             Model::Iterated(iterated) => Some((weight, iterated, iterated.covariates()?)),
@@ -89,28 +79,13 @@ impl Effect {
         });
         let models: Vec<_> = models.collect::<Option<_>>()?;
         let (_, first, averaged) = models.first()?;
-        let gram_of = |members: &Table| {
-            let mut mean_gram = Matrix::zeros(members.rows(), members.rows());
-            for (weight, _, averaged) in &models {
-                let gram = averaged.kernel.gram(members);
-                mean_gram
-                    .data_mut()
-                    .iter_mut()
-                    .zip(gram.data())
-                    .for_each(|(sum, entry)| *sum += weight * entry);
-            }
-            mean_gram
-        };
+        let kernels = || models.iter().map(|(weight, _, averaged)| (*weight, &averaged.kernel));
+        let gram_of = |members: &Table| mean_gram(members, kernels());
         let progress = crate::control::Progress::default();
         let landmarks = (!first.process().uses_all_rows()).then(|| first.process().points().rows());
         let about = (&first.treatments, &averaged.rows);
-        let people = PopulationWeights::new(
-            target,
-            about,
-            &gram_of,
-            landmarks,
-            RunControl { stop, progress: &progress },
-        );
+        let control = RunControl { stop, progress: &progress };
+        let people = PopulationWeights::new(target, about, &gram_of, landmarks, control);
         Some(people.map(|people| {
             let parts = models
                 .iter()
@@ -124,13 +99,13 @@ impl Effect {
 }
 
 impl TargetPopulation {
-    /// A population whose members count by these numbers, of any sum.
+    /// Returns a population whose members have these weights, which need not add up to 1.
     ///
     /// # Errors
     /// [`Error::Shape`]; [`Error::Parameter`] for numbers that are negative or not finite, or all 0.
     pub fn members(covariates: Table, counts: &[f64]) -> Result<Self> {
-        sized("the list of weights", "numbers", covariates.rows(), counts.len(), "one a member")?;
-        let allowed = "they are numbers, none below 0, and not all 0";
+        sized("the list of weights", "numbers", covariates.rows(), counts.len(), "one per member")?;
+        let allowed = "they are finite, not negative, and not all 0";
         if let Some(bad) = counts.iter().find(|weight| !(weight.is_finite() && **weight >= 0.0)) {
             return Err(Error::parameter("weights of members", bad, allowed));
         }
@@ -142,13 +117,18 @@ impl TargetPopulation {
     }
 }
 
-/// A root of the residual covariance of the distribution of members: of a query with members, from the kernel
-/// of rows with members.
+/// Returns the mean of the gram matrices of members for kernels with weights.
+fn mean_gram<'k>(members: &Table, kernels: impl Iterator<Item = (f64, &'k Kernel)>) -> Matrix {
+    let mut mean = Matrix::zeros(members.rows(), members.rows());
+    kernels.for_each(|(weight, kernel)| mean.add_times(weight, &kernel.gram(members)));
+    mean
+}
+
+/// Returns a root of the residual covariance of the distribution of members. `with_rows` is the kernel matrix
+/// of rows and members.
 fn residual_root(link: &StudyLink, with_rows: &Matrix, open: f64) -> Matrix {
     let scale = (open / with_rows.cols() as f64).sqrt();
     let mut root = with_rows.clone();
-    for (i, h) in link.solved().iter().enumerate() {
-        root.row_mut(i).iter_mut().for_each(|v| *v *= scale * h);
-    }
+    root.scale_rows(link.solved().iter().map(|h| scale * h));
     root
 }

@@ -1,23 +1,23 @@
 //! Positivity: whether units similar to those of the target population received the queried treatments.
 //!
-//! An effect that is averaged over covariates needs the outcome of each unit under another treatment, and
-//! rows are informative about it only where units with such covariates received it. Where covariates nearly
-//! determine treatments, the effects of the two are separated by smoothness alone, which is an assumption and
-//! not a finding.
+//! An effect that is averaged over covariates needs the outcome of each unit under another treatment. Rows
+//! are informative about it only where units with similar covariates received that treatment. Where
+//! covariates nearly determine treatments, only smoothness separates the effects of the two, which is an
+//! assumption and not a finding.
 
 use super::defaults::{MAX_TUNING_ROWS, evenly_spaced, gp_hyperparameters, start_rows};
 use super::outcome_gp::OutcomeGp;
 use super::target_population::PopulationWeights;
 use crate::control::RunControl;
 use crate::error::Result;
-use crate::fit::hyperparameter_search::{self, add_log_priors};
+use crate::gp::search::maximise_posterior;
 use crate::kernel::mean_variance;
 use crate::table::{Column, ColumnKind, Table};
 
-/// Treatments that are at most so many standard deviations from what covariates lead one to expect are near.
+/// Number of standard deviations around its expectation within which a treatment is near.
 const NEAR: f64 = 2.0;
 
-/// Levels that have at least this probability given covariates count as near.
+/// Minimum probability given covariates of a level that is near.
 const LIKELY: f64 = 0.05;
 
 /// Models of the treatments given covariates.
@@ -26,25 +26,25 @@ pub(super) struct TreatmentOverlap {
     treatments: Vec<TreatmentModel>,
 }
 
-/// For whom treatments were near: of the population, or of rows whose covariates came about before the
-/// treatment.
+/// The share of a population, or of rows with covariates from before the treatment, for which treatments were
+/// near.
 #[derive(Debug, Clone)]
 pub(super) struct Positivity {
     pub overlap: TreatmentOverlap,
-    /// The places of its treatments among all of them.
+    /// Indices of the model's treatments among all treatments.
     pub columns: Vec<usize>,
-    /// Covariates of rows that stand for the population; `None` for the population's own.
+    /// Covariates of rows that represent the population; `None` for the covariates of the population itself.
     pub rows: Option<Table>,
-    /// Columns of mediators, of a front door: `overlap` is then that of these given the treatments, and a
-    /// query asks for the mediators that its treatments lead one to expect.
+    /// Columns of the mediators of a front door. `overlap` then models the mediators given the treatments,
+    /// and a query is for the mediators that are expected at its treatments.
     pub mediators: Option<Vec<Column>>,
 }
 
 impl Positivity {
-    /// [`TreatmentOverlap::supported_shares`] for all treatments of a query.
+    /// Computes [`TreatmentOverlap::supported_shares`] for all treatments of a query.
     ///
     /// # Errors
-    /// As [`Table::from_column_major`].
+    /// Errors of [`Table::from_column_major`].
     pub fn supported_shares(&self, people: Option<&PopulationWeights>, queried: &Table) -> Result<Vec<f64>> {
         let mut treatments = queried.select_columns(&self.columns);
         if let Some(mediators) = &self.mediators {
@@ -63,17 +63,17 @@ impl Positivity {
     }
 }
 
-/// A treatment as a regression on covariates.
+/// Regression of a treatment on covariates.
 #[derive(Debug, Clone)]
 enum TreatmentModel {
-    /// Its mean, and the standard deviation of rows around it, left out.
+    /// The process of a numeric treatment, and the standard deviation of its leave-one-out residuals.
     Number(OutcomeGp, f64),
-    /// The probability of each of its levels; of those that no row has there is none.
+    /// A process for the probability of each level; `None` for levels without rows.
     Levels(Vec<Option<OutcomeGp>>),
 }
 
-/// The best Gaussian process of a variable given covariates; `None` where all values are equal, or those of
-/// some rows (for a level that is rare).
+/// Fits a Gaussian process of a variable given covariates. Returns `None` if all values are equal, or the
+/// values of the tuning rows (for a rare level).
 fn regression(covariates: &Table, t: &[f64], control: RunControl<'_>) -> Result<Option<OutcomeGp>> {
     let (_, variance) = mean_variance(t);
     if variance == 0.0 {
@@ -81,21 +81,21 @@ fn regression(covariates: &Table, t: &[f64], control: RunControl<'_>) -> Result<
     }
     let (coordinates, process_at) = gp_hyperparameters(covariates, variance, variance);
     let from: Vec<f64> = coordinates.iter().map(|c| c.parameter.log_value).collect();
-    // The hyper-parameters of some rows are accurate enough to decide what is near.
+    // The hyper-parameters of some rows are accurate enough for this decision.
     let start_subset = start_rows(t.len());
     let (rows, targets) =
         (covariates.select_rows(&start_subset), start_subset.iter().map(|i| t[*i]).collect::<Vec<_>>());
     if mean_variance(&targets).1 == 0.0 {
         return Ok(None);
     }
-    let optimum = hyperparameter_search::maximise_within_priors(&coordinates, &from, control, |theta| {
-        Ok(add_log_priors(&coordinates, theta, process_at(theta).log_evidence_and_gradient(&rows, &targets)?))
+    let optimum = maximise_posterior(&coordinates, &from, control, |theta| {
+        process_at(theta).log_evidence_and_gradient(&rows, &targets)
     })?;
     OutcomeGp::new(0, (covariates, t), process_at(&optimum.theta), None).map(Some)
 }
 
 impl TreatmentOverlap {
-    /// Fits the models to the rows of a study. Cost of each treatment, or level, some tens of n³.
+    /// Fits the models to the rows of a study. The cost of each treatment, or level, is some tens of n³.
     pub fn new(treatments: &Table, covariates: &Table, control: RunControl<'_>) -> Result<Self> {
         let tuning_rows = evenly_spaced(MAX_TUNING_ROWS, treatments.rows());
         let (treatments, covariates) =
@@ -122,7 +122,7 @@ impl TreatmentOverlap {
         Ok(Self { treatments: models.collect::<Result<_>>()? })
     }
 
-    /// The expected treatments given covariates: numbers, and the most probable levels.
+    /// Returns the expected treatments given covariates: the means of numbers, and the most probable levels.
     fn most_expected(&self, columns: &[Column], covariates: &Table) -> Result<Table> {
         let values = self.treatments.iter().flat_map(|model| {
             let expected = model.expected(covariates);
@@ -139,8 +139,8 @@ impl TreatmentOverlap {
         Table::from_column_major(columns.to_vec(), covariates.rows(), values.collect())
     }
 
-    /// For each row of treatments the weighted share of units, with these covariates, for which all of its
-    /// columns are near their expectation.
+    /// Returns for each row of treatments the weighted share of units, with these covariates, for which all
+    /// its columns are near their expectation.
     pub fn supported_shares(&self, people: &Table, weights: &[f64], queried: &Table) -> Vec<f64> {
         // Negative weights of a regression are set to 0.
         let weights: Vec<f64> = weights.iter().map(|member_weight| member_weight.max(0.0)).collect();
@@ -161,7 +161,7 @@ impl TreatmentOverlap {
 }
 
 impl TreatmentModel {
-    /// Outputs × people.
+    /// Returns the expectations, outputs × people.
     fn expected(&self, people: &Table) -> Vec<Vec<f64>> {
         let expectation = |process: &OutcomeGp| {
             let columns = process.kernel().cross_gram(process.points(), people);
@@ -179,7 +179,7 @@ impl TreatmentModel {
     fn is_near(&self, expected: &[Vec<f64>], person: usize, treatment: f64) -> bool {
         match self {
             Self::Number(_, sd) => (treatment - expected[0][person]).abs() <= NEAR * sd,
-            // Levels are codes.
+            // The treatment is the code of a level.
             Self::Levels(_) => {
                 expected.get(treatment as usize).is_some_and(|probabilities| probabilities[person] >= LIKELY)
             }

@@ -1,16 +1,15 @@
 //! Joint draws of outcomes and effects, study by study.
 
-use super::normal_draws::{mean_diagonal, normal_draws};
 use super::outcome_at_mediators::mean_square_form;
 use super::study_chain::{ChainedOutcome, StudyLink};
 use super::uncertainty_parts::{add_matrix, sum_parts};
 use crate::error::Result;
-use crate::linalg::Matrix;
+use crate::linalg::{Cholesky, Matrix};
 use crate::posterior::Functionals;
-use crate::random::Random;
+use crate::random::{Random, RngExt, StandardNormal};
 
 impl ChainedOutcome {
-    /// Joint draws of β₀ (one a draw) and of functionals of f₀ (functionals × draws).
+    /// Draws jointly β₀ (one number per draw) and functionals of f₀ (functionals × draws).
     fn sample(
         &self,
         functionals: &Functionals,
@@ -37,13 +36,13 @@ impl ChainedOutcome {
 }
 
 impl StudyLink {
-    /// Joint draws of single queries, queries × draws: of the outcome at the possible mediators, and of the
-    /// mediators' distribution given that, `N(β₀ + E f₀(y), R ∫ f₀² dν)`. Products of normal numbers have
-    /// heavier tails than a normal distribution with the same covariance. Where studies share covariates,
-    /// draws are normal with this mean and covariance.
+    /// Draws jointly the values of single queries, queries × draws. Drawn are the outcome at the possible
+    /// mediators, and, given the outcome, the effect `N(β₀ + E f₀(y), R ∫ f₀² dν)` under the random
+    /// distribution of the mediators. Products of normal numbers have heavier tails than a normal
+    /// distribution with the same covariance. If studies share covariates, draws are normal with this mean
+    /// and covariance.
     pub fn sample(&self, functionals: &Functionals, draws: usize, random: &mut Random) -> Result<Matrix> {
         if self.shares() {
-            // Normal draws with this mean and covariance.
             let (means, parts, _) = self.estimate(functionals);
             let total = sum_parts(&parts, means.len());
             let scale = mean_diagonal(&total);
@@ -54,25 +53,27 @@ impl StudyLink {
         let (weights, open) = self.weights(functionals);
         let q = weights.rows();
         let (constants, mut out, squares) = self.sample_outcome(&weights, draws, random)?;
-        let scale =
-            mean_diagonal(&self.reading.query_covariance(&functionals.columns, &functionals.prior_scale));
-        let mut link_part = normal_draws(open, scale, draws, "where a study leads", random)?;
+        let scale = mean_diagonal(
+            &self.query_embedding.query_covariance(&functionals.columns, &functionals.prior_scale),
+        );
+        let mut link_part =
+            normal_draws(open, scale, draws, "residual covariance of the mediators' distribution", random)?;
         for (j, square) in squares.iter().enumerate() {
             (0..q).for_each(|i| link_part[(i, j)] *= square.sqrt());
         }
         add_matrix(&mut out, &link_part);
         if let Some(part) = self.of_adjustment(functionals) {
             let scale = mean_diagonal(&part);
-            add_matrix(&mut out, &normal_draws(part, scale, draws, "who is in a study", random)?);
+            add_matrix(
+                &mut out,
+                &normal_draws(part, scale, draws, "covariance from the units of a study", random)?,
+            );
         }
-        for i in 0..q {
-            let level = functionals.constants[i];
-            out.row_mut(i).iter_mut().zip(&constants).for_each(|(v, c)| *v += level * c);
-        }
+        out.add_outer(functionals.constants.iter().copied(), &constants);
         Ok(out)
     }
 
-    /// Joint draws of β₀, of `E f₀(y)` (queries × draws) and of `∫ f₀² dν`.
+    /// Draws jointly β₀, `E f₀(y)` (queries × draws) and `∫ f₀² dν`.
     fn sample_outcome(
         &self,
         weights: &Matrix,
@@ -92,8 +93,8 @@ impl StudyLink {
                 |j: usize| (n..n + count).map(|i| centred[(i, j)].powi(2)).sum::<f64>() / count as f64;
             return Ok((constants, weights.matmul(&part(&centred, 0, n)), (0..draws).map(square).collect()));
         }
-        // The outcome summed over rows, and at its points, which determine it elsewhere up to
-        // residual variances of single rows.
+        // The outcome summed over rows, and at its points, which determine it elsewhere up to residual
+        // variances of single rows.
         let handed = self.outcome_at_mediators().weighted(weights, &vec![0.0; q]);
         let (points, kernel) = (self.outcome.points(), self.outcome.kernel());
         let points_gram = kernel.gram(points);
@@ -117,4 +118,24 @@ impl StudyLink {
         let square = |j: usize| gap + (0..m).map(|a| at_points[(a, j)] * transformed[(a, j)]).sum::<f64>();
         Ok((constants, part(&centred, 0, q), (0..draws).map(|j| square(j).max(0.0)).collect()))
     }
+}
+
+/// Returns independent normal draws with a covariance, one per column. The covariance may be a difference of
+/// matrices whose diagonals are of size `scale`, so that only rounding errors may remain.
+pub(super) fn normal_draws(
+    covariance: Matrix,
+    scale: f64,
+    draws: usize,
+    matrix_name: &'static str,
+    random: &mut Random,
+) -> Result<Matrix> {
+    let n = covariance.rows();
+    let factor = Cholesky::with_jitter_scale(covariance, scale.max(1e-200), matrix_name)?;
+    let normals = (0..n * draws).map(|_| random.sample(StandardNormal)).collect();
+    Ok(factor.lower_times(&Matrix::from_row_major(n, draws, normals)))
+}
+
+/// Returns the mean of the diagonal.
+pub(super) fn mean_diagonal(m: &Matrix) -> f64 {
+    (0..m.rows()).map(|i| m[(i, i)]).sum::<f64>() / m.rows().max(1) as f64
 }

@@ -1,23 +1,25 @@
-//! Kernels of a study as products over blocks of columns.
+//! Kernels of a study that are products of kernels over blocks of columns.
 
 use crate::error::Result;
+use crate::gp::exact::NormalEvidence;
+use crate::gp::hyperparameters::ThetaReader;
 use crate::kernel::{Kernel, Parameter};
 use crate::linalg::{Cholesky, Matrix, dot};
 use crate::table::Table;
 
-/// Columns that stand together, and their kernel.
+/// A block of columns of a study, and its kernel.
 #[derive(Debug, Clone)]
 pub struct ColumnBlock {
-    /// A row each of the study.
+    /// The columns of the block, one row per row of the study.
     pub rows: Table,
-    /// Its kernel, over these columns.
+    /// The kernel over these columns.
     pub kernel: Kernel,
 }
 
-/// The product of kernels, entry by entry.
+/// Returns the elementwise product of gram matrices.
 ///
 /// # Panics
-/// If there is none.
+/// If `grams` is empty.
 pub(super) fn product_gram(grams: &[Matrix]) -> Matrix {
     let mut gram = grams[0].clone();
     for factor in &grams[1..] {
@@ -30,7 +32,8 @@ fn times(target: &mut Matrix, factor: &Matrix) {
     target.data_mut().iter_mut().zip(factor.data()).for_each(|(a, b)| *a *= b);
 }
 
-/// Derivatives in the kernels' parameters and in the ridge, given those in the entries of `K + λ`.
+/// Returns the derivatives of a function in the kernels' parameters and the logarithm of the ridge, given its
+/// derivatives `weights` in the entries of `K + λ` (n × n).
 fn slopes(blocks: &[ColumnBlock], grams: &[Matrix], ridge: f64, weights: &Matrix) -> Vec<f64> {
     let mut slopes = Vec::new();
     for (k, block) in blocks.iter().enumerate() {
@@ -46,71 +49,64 @@ fn slopes(blocks: &[ColumnBlock], grams: &[Matrix], ridge: f64, weights: &Matrix
     slopes
 }
 
-/// Parameters of blocks, and the logarithm of a ridge.
+/// Returns the parameters of the blocks' kernels, and the logarithm of the ridge.
 pub(super) fn parameters(blocks: &[ColumnBlock], ridge: f64) -> Vec<Parameter> {
-    let ridge = Parameter { name: "ridge".into(), log_value: ridge.ln() };
-    blocks.iter().flat_map(|block| block.kernel.parameters()).chain([ridge]).collect()
+    let kernels = blocks.iter().flat_map(|block| block.kernel.parameters());
+    kernels.chain([Parameter::logarithm("ridge", ridge)]).collect()
 }
 
-/// Blocks and ridge with other parameters.
+/// Returns the blocks and the ridge with the values `theta` of their [`parameters`].
 pub(super) fn with_parameters(blocks: &[ColumnBlock], theta: &[f64]) -> (Vec<ColumnBlock>, f64) {
-    let mut remaining = theta;
-    let with = |block: &ColumnBlock| {
-        let (mine, following) = remaining.split_at(block.kernel.parameters().len());
-        remaining = following;
-        ColumnBlock { kernel: block.kernel.with_parameters(mine), rows: block.rows.clone() }
-    };
+    let mut reader = ThetaReader::new(theta);
+    let with =
+        |block: &ColumnBlock| ColumnBlock { kernel: reader.kernel(&block.kernel), rows: block.rows.clone() };
     let blocks = blocks.iter().map(with).collect();
-    (blocks, remaining[0].exp())
+    (blocks, reader.exp())
 }
 
-/// `log N(h; 0, scale (K + λ))` of all columns of h together, each of which adds a square, with what its
-/// slopes are made of.
-fn likelihood(
-    blocks: &[ColumnBlock],
-    ridge: f64,
-    h: &Matrix,
-    scale: f64,
-) -> Result<(f64, Vec<Matrix>, Cholesky, Matrix)> {
-    let n = h.rows() as f64;
-    let grams: Vec<Matrix> = blocks.iter().map(|block| block.kernel.gram(&block.rows)).collect();
-    let mut gram = product_gram(&grams);
+/// Returns the gram matrix of each block.
+fn block_grams(blocks: &[ColumnBlock]) -> Vec<Matrix> {
+    blocks.iter().map(|block| block.kernel.gram(&block.rows)).collect()
+}
+
+/// Returns `E log N(h; 0, scale (K + λ))` given the gram matrices of the blocks.
+fn expected_likelihood(grams: &[Matrix], ridge: f64, h: &Matrix, scale: f64) -> Result<NormalEvidence> {
+    let mut gram = product_gram(grams);
     gram.add_diagonal(|_| ridge);
-    let factor = Cholesky::new(gram, "kernel matrix of the study plus ridge")?;
-    let solved = factor.solve(h.clone());
-    let square = dot(solved.data(), h.data()) / scale;
-    let value = -0.5 * (square + n * scale.ln() + factor.log_det() + n * std::f64::consts::TAU.ln());
-    Ok((value, grams, factor, solved))
+    NormalEvidence::expected(gram, "kernel matrix of the study plus ridge", h, scale)
 }
 
-/// The first of [`evidence`]. Cost n³/3, and n² for each column of h.
+/// Returns the value of [`evidence`] without its gradient. Cost n³/3, and n² for each column of h.
 pub(super) fn log_evidence(blocks: &[ColumnBlock], ridge: f64, h: &Matrix, scale: f64) -> Result<f64> {
-    Ok(likelihood(blocks, ridge, h, scale)?.0)
+    Ok(expected_likelihood(&block_grams(blocks), ridge, h, scale)?.value)
 }
 
-/// `E log N(h; 0, scale (K + λ))` and its derivatives in the [`parameters`]: how well the rows' columns
-/// predict h, the outcome at their mediators, whose columns are the mean and a root of the covariance. The
-/// outcome's uncertainty thus counts as variation, not as a flat function. The scale is the mean square of
-/// the outcome over all possible mediators, the unit of the bands. Cost n³.
+/// Returns `E log N(h; 0, scale (K + λ))` and its gradient in the [`parameters`].
+///
+/// h is the outcome at the mediators of the n rows, and K (n × n) the gram matrix of the blocks. The outcome
+/// is uncertain: the columns of `h` are its mean and a root of its covariance. Its uncertainty therefore
+/// counts as variation and not as a flat function. `scale` is the mean square of the outcome over all
+/// possible mediators, which is the unit of the intervals. Cost n³.
 pub(super) fn evidence(
     blocks: &[ColumnBlock],
     ridge: f64,
     h: &Matrix,
     scale: f64,
 ) -> Result<(f64, Vec<f64>)> {
-    let (value, grams, factor, solved) = likelihood(blocks, ridge, h, scale)?;
-    let mut weights = solved.matmul(&solved.transpose());
-    let inverse = factor.inverse();
-    weights.data_mut().iter_mut().zip(inverse.data()).for_each(|(v, entry)| *v = 0.5 * (*v / scale - entry));
-    Ok((value, slopes(blocks, &grams, ridge, &weights)))
+    let grams = block_grams(blocks);
+    let evidence = expected_likelihood(&grams, ridge, h, scale)?;
+    Ok((evidence.value, slopes(blocks, &grams, ridge, &evidence.covariance_gradient())))
 }
 
-/// Leave-one-out loss of regressions of y's embeddings, `Σ_i ‖k_y(y_i, ·) - Σ_j≠i ..‖²/n`, in the closed form
-/// `[(I - H) K_yy (I - H)ᵀ]_ii/(1 - H_ii)²` with `I - H = λ (K + λ)⁻¹`, and its derivatives in the parameters
-/// of the blocks and the ridge. Cost n³.
+/// Returns the leave-one-out loss of the regression of the embeddings of y, and its gradient in the
+/// [`parameters`].
+///
+/// The loss is `Σ_i ‖k_y(y_i, ·) - Σ_j≠i ..‖²/n`. Its closed form has the terms
+/// `[(I - H) K_yy (I - H)ᵀ]_ii/(1 - H_ii)²` with `I - H = λ (K + λ)⁻¹`. `of_y` is the gram matrix K_yy (n ×
+/// n). Cost n³.
 pub(super) fn loo_loss(blocks: &[ColumnBlock], ridge: f64, of_y: &Matrix) -> Result<(f64, Vec<f64>)> {
     let n = of_y.rows();
-    let grams: Vec<Matrix> = blocks.iter().map(|block| block.kernel.gram(&block.rows)).collect();
+    let grams = block_grams(blocks);
     let mut gram = product_gram(&grams);
     gram.add_diagonal(|_| ridge);
     let inverse = Cholesky::new(gram, "kernel matrix of the study plus ridge")?.inverse();
@@ -180,7 +176,7 @@ mod tests {
         differences(|blocks, ridge| loo_loss(blocks, ridge, &of_y).unwrap());
     }
 
-    /// The loss agrees with regressions without each row.
+    /// The leave-one-out loss agrees with regressions that are fitted without each row.
     #[test]
     fn rows_are_left_out() {
         let (blocks, ridge) = (blocks(), 0.3);

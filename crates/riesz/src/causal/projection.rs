@@ -1,13 +1,13 @@
 //! Latent projection: a mixed graph over the measured variables alone, with arrows and bidirected edges.
 //!
-//! `a -> b` remains if a directed path from a to b has no measured variable between them, and `a <-> b` if
-//! two such paths lead to a and b from an unmeasured variable. Every distribution over the measured
-//! variables, after any intervention on these, is the same in both graphs' models. Source: Verma and Pearl
+//! The projection has `a -> b` if a directed path from a to b has no measured variable between them. It has
+//! `a <-> b` if two such paths lead to a and b from an unmeasured variable. Both graphs allow the same
+//! distributions of the measured variables, also after any intervention on them. Source: Verma and Pearl
 //! 1990; Tian and Pearl 2002.
 
 use super::graph::{Graph, Nodes};
 
-/// A graph of arrows and bidirected edges between measured variables, which keep their numbers in the whole
+/// A graph of arrows and bidirected edges between measured variables, which keep their indices in the whole
 /// graph.
 #[derive(Debug, Clone)]
 pub(crate) struct MixedGraph {
@@ -17,7 +17,7 @@ pub(crate) struct MixedGraph {
 }
 
 impl MixedGraph {
-    /// The latent projection of a graph on what is measured.
+    /// Returns the latent projection of a graph on the measured variables.
     pub fn project(graph: &Graph, measured: &Nodes) -> Self {
         let n = graph.nodes();
         let mut parents = vec![Nodes::new(); n];
@@ -37,7 +37,7 @@ impl MixedGraph {
         Self { nodes: measured.clone(), parents, siblings }
     }
 
-    /// The parents of some variables within a set, these variables among them.
+    /// Returns some variables and their parents within a set.
     pub fn with_parents(&self, nodes: &Nodes, subset: &Nodes) -> Nodes {
         let mut with_parents = nodes.clone();
         for &v in nodes {
@@ -46,18 +46,18 @@ impl MixedGraph {
         with_parents
     }
 
-    /// Some variables and all their causes in the subgraph of a set.
+    /// Returns some variables and all their causes in the subgraph of a set.
     pub fn ancestors(&self, nodes: &Nodes, subset: &Nodes) -> Nodes {
         reachable(&self.parents, nodes, subset)
     }
 
-    /// The district (c-component) of a variable in the subgraph of a set: all that bidirected edges connect
-    /// with it.
+    /// Returns the district (c-component) of a variable in the subgraph of a set: all variables that
+    /// bidirected edges connect with it.
     pub fn district(&self, node: usize, subset: &Nodes) -> Nodes {
         reachable(&self.siblings, &[node].into(), subset)
     }
 
-    /// The districts of the subgraph of a set, in the order of their first members in `order`.
+    /// Returns the districts of the subgraph of a set, in the order of their first members in `order`.
     pub fn districts(&self, order: &[usize], subset: &Nodes) -> Vec<Nodes> {
         let mut left = subset.clone();
         let mut districts = Vec::new();
@@ -71,7 +71,7 @@ impl MixedGraph {
         districts
     }
 
-    /// All variables, causes before their effects; of several that could be next, the first in the graph.
+    /// Returns all variables, causes before their effects; ties go to the first variable in the graph.
     pub fn causal_order(&self) -> Vec<usize> {
         let (mut left, mut order) = (self.nodes.clone(), Vec::new());
         while let Some(next) = left.iter().copied().find(|&v| self.parents[v].is_disjoint(&left)) {
@@ -81,7 +81,7 @@ impl MixedGraph {
         order
     }
 
-    /// Bidirected edges between members of a set, each once.
+    /// Returns the bidirected edges between members of a set, each once.
     pub fn bidirected(&self, subset: &Nodes) -> Vec<(usize, usize)> {
         let mut edges = Vec::new();
         for &a in subset {
@@ -91,7 +91,7 @@ impl MixedGraph {
     }
 }
 
-/// The measured variables that directed paths reach from `from` without passing another measured one.
+/// Returns the measured variables that directed paths reach from `from` without passing another measured one.
 fn measured_after(graph: &Graph, from: usize, measured: &Nodes) -> Nodes {
     let (mut seen, mut open) = (Nodes::new(), vec![from]);
     while let Some(v) = open.pop() {

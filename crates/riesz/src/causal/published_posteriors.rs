@@ -1,16 +1,16 @@
-//! The posteriors of an effect as they were published, for comparison with ours (Chau 2023, chapter 4 and
-//! appendix B; with the corrections of docs/errata.md).
+//! Published posteriors of an effect, for comparison with this crate's (Chau 2023, chapter 4 and appendix B;
+//! with the corrections of docs/errata.md).
 //!
-//! There f has the prior `GP(0, r)` with `r(y, y') = ∫ k(y, u) k(u, y') dν(u)`, so that it is an element of
-//! the space of k, and the embedding μ of the mediators' distribution has the prior `k_Ω ⊗ r`. It is observed
-//! at the study's own mediators, with noise of covariance `λ r`. The effect is `⟨f, μ⟩`, whose mean and
-//! covariance have closed forms: over landmarks, the mediators of both studies (the source), or without any,
-//! by longer integrals (ours; the source calls them cumbersome). IMP is the part of the second study alone,
-//! BayesIME that of the first.
+//! In the source f has the prior `GP(0, r)` with `r(y, y') = ∫ k(y, u) k(u, y') dν(u)`, so that f is an
+//! element of the space of k. The embedding μ of the mediators' distribution has the prior `k_Ω ⊗ r`, and is
+//! observed at the study's mediators with noise of covariance `λ r`. The effect is `⟨f, μ⟩`, whose mean and
+//! covariance have closed forms. The source computes them through landmarks, the mediators of both studies.
+//! This crate also computes them without landmarks by longer integrals, which the source calls cumbersome.
+//! IMP is the second study's part of the covariance alone, BayesIME the first study's.
 //!
-//! The model has three faults: f is a priori 0 away from ν, so that bands narrow where there are no data; the
-//! mass of ν scales bands; and `r` between mediators is nearly singular, so that the jitter matters. The
-//! posteriors are here for comparison, not to be relied on.
+//! The model has three faults. f is a priori 0 away from ν, so that bands narrow where there are no data. The
+//! mass of ν scales bands. `r` between mediators is nearly singular, so that the jitter matters. The
+//! posteriors are for comparison only.
 
 use super::effect::{Effect, EffectEstimate, Model};
 use super::kernel_integrals::{KernelIntegrals, MediatorMeasure};
@@ -27,16 +27,16 @@ use crate::table::Table;
 pub enum IntegralForm {
     /// Landmarks at the mediators of both studies (proposition 4.3.4).
     Landmarks,
-    /// Integrals against ν.
+    /// Integrals over ν.
     Integrals,
 }
 
-/// A published posterior.
+/// A published posterior and its options.
 #[derive(Debug, Clone, Copy)]
 pub struct PublishedPosterior {
-    /// Its form.
+    /// Form of the computation.
     pub form: IntegralForm,
-    /// ν.
+    /// The measure ν of mediators.
     pub measure: MediatorMeasure,
     /// Jitter of the kernel matrices of mediators, in units of the means of their diagonals.
     pub jitter: f64,
@@ -49,13 +49,12 @@ impl Default for PublishedPosterior {
 }
 
 impl Effect {
-    /// The effect of each row of treatments by a published posterior, with the hyper-parameters of this one.
-    /// The outcome's constant counts as known, and so does who is in the studies. Cost (n + m)³ a draw.
+    /// Returns the effect at each row of treatments by a published posterior, with the hyper-parameters of
+    /// this one. The outcome's constant and the units of the studies count as known. Cost (n + m)³ per draw.
     ///
     /// # Errors
-    /// As [`Table::align_to`]; [`Error::Unused`] for three studies or more, for shared covariates, and for a
-    /// normal measure of other kernels than Gaussian ones;
-    /// [`Error::NotPositiveDefinite`].
+    /// Errors of [`Table::align_to`]; [`Error::Unused`] for three studies or more, for shared covariates, and
+    /// for a normal measure with kernels that are not Gaussian; [`Error::NotPositiveDefinite`].
     pub fn published(&self, form: &PublishedPosterior, treatments: &Table) -> Result<EffectEstimate> {
         self.mixture_moments(treatments, |model, treatments| {
             let Model::Link(link) = model else {
@@ -68,7 +67,7 @@ impl Effect {
     }
 }
 
-/// Terms of the first study that both forms need: E, F of queries, and the residual R of F.
+/// Terms of the first study that both forms need: the weights E, F of the queries, and the residual R of F.
 struct FirstStudyTerms {
     weights: Matrix,
     query_covariance: Matrix,
@@ -100,7 +99,9 @@ impl PublishedPosterior {
         let (weights, open) = link.weights(functionals);
         let led = FirstStudyTerms {
             weights,
-            query_covariance: link.reading.query_covariance(&functionals.columns, &functionals.prior_scale),
+            query_covariance: link
+                .query_embedding
+                .query_covariance(&functionals.columns, &functionals.prior_scale),
             open,
         };
         let (means, outcome, scales) = match self.form {
@@ -112,7 +113,7 @@ impl PublishedPosterior {
         let causes = [UncertaintyCause::Study(link.study), UncertaintyCause::Interaction];
         let mut parts: CovarianceParts = vec![(UncertaintyCause::Study(process.study), outcome)];
         for (cause, (prior_factor, known)) in causes.into_iter().zip(scales) {
-            // all F - known G, without taking G from F.
+            // `prior_factor F - known G`, without computing G as a difference from F.
             let mut part = led.query_covariance.clone();
             let entries = part.data_mut().iter_mut().zip(led.open.data());
             entries.for_each(|(v, open)| *v = (prior_factor - known) * *v + known * open);
@@ -128,8 +129,8 @@ impl PublishedPosterior {
         Cholesky::new(gram, matrix_name)
     }
 
-    /// Means, the outcome's part of the covariance, and the factors of F and of G for the first study's part
-    /// and for the interaction.
+    /// Returns the means, the outcome's part of the covariance, and the factors of F and of G for the first
+    /// study's part and for the interaction.
     fn landmarks(
         &self,
         led: &FirstStudyTerms,
@@ -193,7 +194,8 @@ impl PublishedPosterior {
 
 type PosteriorTerms = (Vec<f64>, Matrix, [(f64, f64); 2]);
 
-/// Terms of the second study: the factor of `(r + λ_f)` at its points, and the coefficients of its outcome.
+/// Terms of the second study: the Cholesky factor of `r + λ_f` at its points, and the coefficients of its
+/// outcome.
 struct OutcomeStudyTerms {
     factor: Cholesky,
     coef: Vec<f64>,

@@ -1,44 +1,44 @@
 //! The embedding of a query, in terms of the kernel vector `k(X, x)` between the query and points.
 //!
-//! A study's rows Ω_i consist of several blocks of columns, and their kernel is the product of the blocks'. A
-//! query takes some blocks at a point and the mean of the others under a distribution: covariates as in the
-//! study (back-door), in another population, conditional on some of them, or conditional on the received
-//! treatment; treatments as in the study, with the mediators that the query implies (front-door). All of
-//! these have the form
+//! A study's rows Ω_i consist of several blocks of columns, and their kernel is the product of the kernels of
+//! the blocks. A query fixes some blocks at a point x and averages the others over a distribution. For a back
+//! door these are covariates as in the study, in another population, or conditional on some of them or on the
+//! received treatment. For a front door they are treatments as in the study, with the mediators that the
+//! query implies. Let X be the points. All of these queries have the form
 //!
 //! ```text
 //! Φ = T k(X, x)        F(x, x') = a k(x, x') + k(x, X) G k(X, x')
 //! ```
 //!
-//! where Φ is the kernel of the query with the study's rows, and F that of queries with each other, so that
-//! an effect is an expansion over X.
+//! where Φ is the kernel of the query with the study's rows, and F the kernel between queries. An effect is
+//! therefore an expansion over X.
 
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
 use crate::table::Table;
 
-/// Members whose kernel with all is made at once.
+/// Number of members in a chunk of the kernel matrix of members.
 const AT_ONCE: usize = 512;
 
-/// T.
+/// The matrix T (rows × points).
 #[derive(Debug, Clone)]
 pub(super) enum QueryMap {
-    /// One point a row: by what its kernel is multiplied.
+    /// Diagonal of T, if each row has a single point.
     Diagonal(Vec<f64>),
-    /// Rows × points.
+    /// All entries, rows × points.
     Dense(Matrix),
 }
 
-/// T, a and G.
+/// The terms T, a and G of a query's embedding.
 #[derive(Debug, Clone)]
 pub(super) struct QueryEmbedding {
-    pub turn: QueryMap,
+    pub row_map: QueryMap,
     pub kernel_scale: f64,
     pub low_rank_part: Option<Matrix>,
 }
 
 impl QueryMap {
-    /// `T C`.
+    /// Returns `T C`.
     pub fn times(&self, columns: &Matrix) -> Matrix {
         match self {
             Self::Diagonal(factors) => {
@@ -50,7 +50,7 @@ impl QueryMap {
         }
     }
 
-    /// `Tᵀ v`.
+    /// Returns `Tᵀ v`.
     pub fn transpose_times(&self, v: &[f64]) -> Vec<f64> {
         match self {
             Self::Diagonal(factors) => factors.iter().zip(v).map(|(b, v)| b * v).collect(),
@@ -60,23 +60,24 @@ impl QueryMap {
 }
 
 impl QueryEmbedding {
-    /// The query is a point of the one block.
+    /// The query is a point of the only block.
     pub fn direct(rows: usize) -> Self {
-        Self { turn: QueryMap::Diagonal(vec![1.0; rows]), kernel_scale: 1.0, low_rank_part: None }
+        Self { row_map: QueryMap::Diagonal(vec![1.0; rows]), kernel_scale: 1.0, low_rank_part: None }
     }
 
-    /// The query is a point of one block, and the other block is as in the study, given its kernel between
-    /// rows.
+    /// The query is a point of one block, and the other block is averaged over the study's rows;
+    /// `covariate_gram` is its kernel between rows.
     pub fn of_rows(covariate_gram: &Matrix) -> Self {
         let share = 1.0 / covariate_gram.rows() as f64;
         let row_means: Vec<f64> =
             (0..covariate_gram.rows()).map(|i| share * covariate_gram.row(i).iter().sum::<f64>()).collect();
         let mean_kernel = share * row_means.iter().sum::<f64>();
-        Self { turn: QueryMap::Diagonal(row_means), kernel_scale: mean_kernel, low_rank_part: None }
+        Self { row_map: QueryMap::Diagonal(row_means), kernel_scale: mean_kernel, low_rank_part: None }
     }
 
-    /// The query is a point of one block, and the other is as in a population whose members have `weights`,
-    /// given the kernel between rows and members; the kernel between members is computed here. Cost members².
+    /// The query is a point of one block, and the other block is averaged over a population whose members
+    /// have `weights`. `with_rows` is the kernel between rows and members; the kernel between members is
+    /// computed here. Cost members².
     pub fn of_members(with_rows: &Matrix, kernel: &Kernel, members: &Table, weights: &[f64]) -> Self {
         let rows: Vec<usize> = (0..members.rows()).collect();
         let chunk_sum = |chunk: &[usize]| {
@@ -85,27 +86,27 @@ impl QueryEmbedding {
         };
         let mean_kernel = rows.chunks(AT_ONCE).map(chunk_sum).sum();
         Self {
-            turn: QueryMap::Diagonal(with_rows.matvec(weights)),
+            row_map: QueryMap::Diagonal(with_rows.matvec(weights)),
             kernel_scale: mean_kernel,
             low_rank_part: None,
         }
     }
 
     /// The query changes the mediators M, whose distribution given the treatment is a ridge regression on
-    /// treatments, and treatments are as in the study, with the embedding `treatments`. The matrices are `W
-    /// K_MM` (treatments of the regression × points) and `W K_MM Wᵀ`.
+    /// treatments. The treatments are averaged as in the study, with the embedding `treatments`. The matrices
+    /// are `W K_MM` (treatments of the regression × points) and `W K_MM Wᵀ`.
     pub fn front_door(treatments: &Self, weighted_mediators: &Matrix, mut quadratic_form: Matrix) -> Self {
         quadratic_form.data_mut().iter_mut().for_each(|v| *v *= treatments.kernel_scale);
-        let turn = treatments.turn.times(&weighted_mediators.transpose());
-        Self { turn: QueryMap::Dense(turn), kernel_scale: 0.0, low_rank_part: Some(quadratic_form) }
+        let row_map = treatments.row_map.times(&weighted_mediators.transpose());
+        Self { row_map: QueryMap::Dense(row_map), kernel_scale: 0.0, low_rank_part: Some(quadratic_form) }
     }
 
-    /// The kernel of queries with the rows Φ, by their columns over points.
+    /// Returns Φ, the kernel of rows with queries, from the queries' columns over points.
     pub fn row_cross_covariance(&self, columns: &Matrix) -> Matrix {
-        self.turn.times(columns)
+        self.row_map.times(columns)
     }
 
-    /// F of queries, by their columns over points and their kernel with each other.
+    /// Returns F of queries, from their columns over points and the kernel between them.
     pub fn query_covariance(&self, columns: &Matrix, prior: &Matrix) -> Matrix {
         let mut out = prior.clone();
         out.data_mut().iter_mut().for_each(|v| *v *= self.kernel_scale);

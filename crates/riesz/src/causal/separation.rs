@@ -6,8 +6,9 @@ use super::graph::{Graph, Nodes};
 use crate::error::Result;
 
 impl Graph {
-    /// Whether the graph implies that `a` and `b` are independent given `conditioning` (d-separation, by the
-    /// Bayes ball in O(variables + arrows): Shachter 1998). Conditioning variables count on neither side.
+    /// Whether the graph implies that `a` and `b` are independent given `conditioning` (d-separation by the
+    /// Bayes ball in O(variables + arrows): Shachter 1998). Conditioning variables are ignored in `a` and
+    /// `b`.
     ///
     /// # Errors
     /// [`IdentificationError::UnknownVariable`](crate::causal::IdentificationError::UnknownVariable).
@@ -15,8 +16,8 @@ impl Graph {
         Ok(self.separated(&self.node_indices(a)?, &self.node_indices(b)?, &self.node_indices(conditioning)?))
     }
 
-    /// A shortest path that leaves `a` and `b` dependent given `conditioning`, as in `statin <- bmi ->
-    /// volume`; `None` if they are d-separated.
+    /// Returns a shortest path that leaves `a` and `b` dependent given `conditioning`, such as `statin <- bmi
+    /// -> volume`; `None` if they are d-separated.
     ///
     /// # Errors
     /// [`IdentificationError::UnknownVariable`](crate::causal::IdentificationError::UnknownVariable).
@@ -33,13 +34,13 @@ impl Graph {
     }
 }
 
-/// A shortest path that is open given `conditioning`, from a node of `from` to one of `to`; `None` where the
-/// two are d-separated. Conditioning nodes count on neither side.
+/// Returns a shortest path that is open given `conditioning`, from a node of `from` to a node of `to`; `None`
+/// if the two are d-separated. Conditioning nodes are ignored in `from` and `to`.
 ///
-/// The ball moves along arrows in either direction. At a node without conditioning it goes on, unless it came
-/// and would leave against the arrows (a collider); at a collider it goes on where an effect of it is
-/// conditioned on. Each node is visited at most once from above and once from below: O(nodes + arrows). A
-/// shortest such walk visits no node twice.
+/// The ball moves along arrows in either direction. At an unconditioned node it goes on, unless it arrives
+/// and would leave along arrows that both point to the node (a collider). At a collider it goes on if the
+/// node or an effect of it is conditioned on. Each node is visited at most once from above and once from
+/// below: O(nodes + arrows). A shortest such walk visits no node twice.
 fn path(graph: &Graph, from: &Nodes, to: &Nodes, conditioning: &Nodes) -> Option<Vec<usize>> {
     let n = graph.nodes();
     let mask = |nodes: &Nodes| {
@@ -48,7 +49,7 @@ fn path(graph: &Graph, from: &Nodes, to: &Nodes, conditioning: &Nodes) -> Option
         is_in
     };
     let (is_given, opens, is_goal) = (mask(conditioning), mask(&graph.causes(conditioning)), mask(to));
-    // A state is a node and whether the ball came from a child of it (0) or from a parent (1).
+    // A state is a node and whether the ball came from one of its children (0) or parents (1).
     let mut came: Vec<Option<usize>> = vec![None; 2 * n];
     let mut open: VecDeque<usize> = VecDeque::new();
     for v in from.iter().copied().filter(|&v| !is_given[v]) {
@@ -83,7 +84,7 @@ fn way(came: &[Option<usize>], end: usize) -> Vec<usize> {
     way
 }
 
-/// A path in words: `statin <- bmi -> volume`, hidden common causes as `<->`.
+/// Writes a path as `statin <- bmi -> volume`, with hidden common causes as `<->`.
 fn words(graph: &Graph, path: &[usize]) -> String {
     let mut text = String::new();
     for (i, &v) in path.iter().enumerate() {

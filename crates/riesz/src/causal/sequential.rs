@@ -1,10 +1,10 @@
 //! Sequential back-door adjustment: the joint effect of several treatments, some of which may affect the
 //! confounders of later ones (time-varying confounding).
 //!
-//! Treatments X_1, …, X_n in causal order have an admissible sequence of covariate sets Z_1, …, Z_n if, for
-//! each k, Z_k holds no effect of X_k, …, X_n, and Y is independent of X_k given X_1, …, X_{k-1} and Z_1, …,
-//! Z_k in the graph without arrows out of X_k and without arrows into X_{k+1}, …, X_n. The effect is then the
-//! g-formula
+//! Treatments X_1, …, X_n in causal order have an admissible sequence of covariate sets Z_1, …, Z_n if two
+//! conditions hold for each k. Z_k contains no effect of X_k, …, X_n. Y is independent of X_k given X_1, …,
+//! X_{k-1} and Z_1, …, Z_k in the graph without arrows out of X_k and without arrows into X_{k+1}, …, X_n.
+//! The effect is then the g-formula
 //!
 //! ```text
 //! P(y | do(x_1, …, x_n))
@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 use super::graph::{Graph, Nodes};
 use crate::error::Result;
 
-/// Causal orders of the treatments that are tried: all orders of six treatments none of which causes another.
+/// Maximum number of causal orders that are tried: all orders of six treatments of which none causes another.
 const ORDERS: usize = 720;
 
 /// One step of a sequential adjustment: a treatment, and the covariates that are measured before it and added
-/// to those of earlier steps.
+/// to the covariates of earlier steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SequentialStep {
     /// The treatment X_k of this step.
@@ -31,21 +31,20 @@ pub struct SequentialStep {
     pub adjust: Vec<String>,
 }
 
-/// A sequence of covariate sets that identifies the joint effect of `treatments` on `outcome` by the
-/// g-formula, in the causal order of the treatments; `None` if no sequence does.
+/// Returns a sequence of covariate sets that identifies the joint effect of `treatments` on `outcome` by the
+/// g-formula, in the causal order of the treatments; `None` if there is no such sequence.
 ///
-/// `measured` are the columns of the study; names that the graph does not have, and variables that it
-/// declares latent, are left out. The steps hold the treatments that affect the outcome when all treatments
-/// are set; the others change nothing, and the g-formula leaves them out. There are no steps if no treatment
-/// affects the outcome, which then has its observed distribution. Each set has no member that its step could
-/// do without.
+/// `measured` are the columns of the study; names that are not in the graph, and variables that it declares
+/// latent, are ignored. The steps contain the treatments that affect the outcome when all treatments are set;
+/// the g-formula omits the others. There are no steps if no treatment affects the outcome, which then has its
+/// observed distribution. All members of each set are necessary for its step.
 ///
 /// The conditioning sets accumulate. For steps (A0, {L0}) and (A1, {L1}) the effect is `E[Y | do(a0, a1)] =
 /// Σ_l0 P(l0) Σ_l1 P(l1 | a0, l0) E[Y | a0, a1, l0, l1]`. A step with an empty set adds no sum. If all sets
 /// after the first are empty, the first is an ordinary back-door set.
 ///
-/// All causal orders are tried for up to six treatments none of which causes another, and 720 orders for
-/// more. Cost: O(variables · (variables + arrows)) a treatment and order.
+/// All causal orders are tried for up to six treatments of which none causes another, and 720 orders for
+/// more. Cost: O(variables · (variables + arrows)) per treatment and order.
 ///
 /// ```
 /// use riesz::causal::{Graph, sequential_adjustment};
@@ -81,7 +80,8 @@ pub fn sequential_adjustment<S: AsRef<str>>(
     Ok(steps.map(|steps| steps.into_iter().map(named).collect()))
 }
 
-/// Treatments in causal order, each with its covariates; `None` if no order has an admissible sequence.
+/// Returns the treatments in causal order, each with its covariates; `None` if no order has an admissible
+/// sequence.
 pub(crate) fn admissible_sequence(
     graph: &Graph,
     treatments: &Nodes,
@@ -93,7 +93,7 @@ pub(crate) fn admissible_sequence(
         .find_map(|order| admissible_in_order(graph, &order, outcome, measured))
 }
 
-/// Orders of the treatments in which none comes after one that it causes.
+/// Returns the orders of the treatments in which every treatment comes after its causes.
 fn causal_orders(graph: &Graph, treatments: &Nodes) -> Vec<Vec<usize>> {
     let mut complete = Vec::new();
     let mut open: Vec<Vec<usize>> = vec![Vec::new()];
@@ -108,7 +108,7 @@ fn causal_orders(graph: &Graph, treatments: &Nodes) -> Vec<Vec<usize>> {
         let waiting: Nodes = treatments.iter().copied().filter(|v| !order.contains(v)).collect();
         let is_next = |v: usize| graph.causes(&[v].into()).intersection(&waiting).count() == 1;
         let next: Vec<usize> = waiting.iter().copied().filter(|&v| is_next(v)).collect();
-        // The stack gives back what is pushed last: orders come by the graph's order of variables.
+        // The stack returns the last element first: orders come in the graph's order of variables.
         for v in next.into_iter().rev() {
             open.push(order.iter().copied().chain([v]).collect());
         }
@@ -116,10 +116,10 @@ fn causal_orders(graph: &Graph, treatments: &Nodes) -> Vec<Vec<usize>> {
     complete
 }
 
-/// The covariates of each treatment in a given order.
+/// Returns the covariates of each treatment in a given order.
 ///
-/// Minimal sets for the first treatments never take away that later treatments have admissible sets (theorem
-/// 2 of Pearl and Robins), so that there is nothing to search.
+/// Minimal sets for the first treatments never remove admissible sets of later treatments (theorem 2 of Pearl
+/// and Robins), so that no search is needed.
 fn admissible_in_order(
     graph: &Graph,
     order: &[usize],
@@ -132,8 +132,7 @@ fn admissible_in_order(
         let later: Nodes = order[k + 1..].iter().copied().collect();
         let treatment_set = Nodes::from([treatment]);
         let behind = graph.without_edges(&later, &treatment_set);
-        // Among all allowed sets, the causes of what is separated and of what is held separate if any set
-        // does.
+        // If any allowed set separates, the allowed causes of the separated and the conditioned variables do.
         let relevant = behind.causes(&(&(&treatment_set | &outcomes) | &conditioned));
         let allowed = &(measured - &graph.effects(&(&treatment_set | &later))) - &(&conditioned | &outcomes);
         let mut adjust: Nodes = &allowed & &relevant;
@@ -143,7 +142,8 @@ fn admissible_in_order(
             return None;
         }
         let without_node = |set: &Nodes, v: usize| set.iter().copied().filter(|&w| w != v).collect::<Nodes>();
-        // What does not touch the outcome goes first, so that the sets stay near the outcome.
+        // Variables that are separated from the outcome are removed first, so that the sets stay near the
+        // outcome.
         let touches =
             |v: usize| !behind.separated(&outcomes, &[v].into(), &(&without_node(&adjust, v) | &conditioned));
         let (near, far): (Vec<usize>, Vec<usize>) = adjust.iter().copied().partition(|&v| touches(v));

@@ -1,49 +1,55 @@
-//! The posterior of an effect after some treatments were tried: the posterior given the studies is the prior,
+//! The posterior of an effect after trials of some treatments. The posterior given the studies is the prior,
 //! which is conditioned on the trials.
 //!
-//! With mean m and covariance κ of the effect, a discrepancy of the causal model, and noise of trials, `y =
-//! g(x) + e`,
+//! Let m and κ be the mean and the covariance function of the effect given the studies. The outcome of a
+//! trial with treatments x is `y = g(x) + e`, where g is the effect plus a discrepancy of the causal model,
+//! and e is noise:
 //!
 //! ```text
 //! g ~ GP(m, κ + δ² exp(-r²/2ℓ²))        e ~ N(0, σ²)
 //! ```
 //!
-//! which is conditioned exactly. For a mixture over hyper-parameters, m and κ are its moments, so that trials
-//! change the means as a linear predictor does. Each draw could instead be weighted by the likelihood of the
-//! trials; but with few draws one soon has all the weight, and the variance is that of known
-//! hyper-parameters. Distances r are in ranges of the first study's treatments, with 1 between two levels. δ²
-//! is 5 % of the variance of the effect there; from the fourth trial on ℓ, a larger δ² and σ², where it is
-//! not given, maximise the evidence of all trials with weakly informative log-normal priors, over a grid.
+//! The conditioning on trials is exact. For a mixture over hyper-parameters, m and κ are the moments of the
+//! mixture, and trials change the means linearly. Draws could be weighted by the likelihood of the trials
+//! instead. With few draws, however, one draw soon has all the weight, and the variance ignores the
+//! uncertainty of hyper-parameters.
+//!
+//! Distances r are in ranges of the first study's treatments, with 1 between two levels. δ² is 5 % of the
+//! variance of the effect over these treatments. From the fourth trial on, ℓ, δ² and σ² maximise the evidence
+//! of all trials times weakly informative log-normal priors, over a grid. δ² can only grow, and a given σ² is
+//! fixed.
+//!
 //! Source: Chau 2023 (thesis), section 4.4; the discrepancy (Kennedy and O'Hagan 2001) is ours. Published
 //! priors are available for comparison.
 
 use super::effect::{Effect, EffectEstimate};
 use super::effect_prior::EffectPrior;
-use super::support::DataSupport;
+use super::uncertainty_parts::DataSupport;
 use crate::error::{Error, Result, sized};
+use crate::gp::exact::LeastSquaresMean;
 use crate::linalg::{Cholesky, Matrix, dot};
 use crate::table::{Column, ColumnKind, Table};
 
-/// Treatments that were tried.
+/// Trials: treatments and their measured outcomes.
 #[derive(Debug, Clone)]
 pub struct Trials {
-    /// A row each, of the columns of the effect's treatments.
+    /// The columns of the effect's treatments, one row per trial.
     pub treatments: Table,
     /// The measured outcomes, one number per trial.
     pub outcomes: Vec<f64>,
-    /// The variance of each outcome about the effect, 0 for exact ones; `None` for a common variance that is
+    /// The noise variance of each outcome, 0 for exact outcomes; `None` for a common variance that is
     /// estimated.
     pub noise: Option<Vec<f64>>,
 }
 
-/// The numbers of the process beside the effect.
+/// Hyper-parameters of the discrepancy and the noise of trials.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DiscrepancyParameters {
-    /// δ² or s².
+    /// The variance of the stationary part: δ² of the discrepancy, or s² of a flat prior.
     pub variance: f64,
-    /// ℓ, in ranges of the first study's treatments.
+    /// The length scale ℓ, in ranges of the first study's treatments.
     pub lengthscale: f64,
-    /// σ² where it is estimated.
+    /// The noise variance σ², used where the trials do not give variances.
     pub noise: f64,
 }
 
@@ -53,17 +59,17 @@ pub struct UpdatedEffect<'a> {
     effect: &'a Effect,
     prior: EffectPrior,
     trials: Trials,
-    /// Ranges of treatments, infinite for categorical ones.
+    /// The ranges of the treatments, infinite for categorical treatments.
     ranges: Vec<f64>,
     parameters: DiscrepancyParameters,
     known: Option<TrialFit>,
 }
 
-/// The posterior given the trials.
+/// The factorisation and the evidence of the trials at one set of parameters.
 #[derive(Debug, Clone)]
 struct TrialFit {
     factor: Cholesky,
-    /// Constant of the mean that is estimated.
+    /// The estimated constant of a flat prior's mean, 0 for other priors.
     constant: f64,
     solved: Vec<f64>,
     evidence: f64,
@@ -72,45 +78,46 @@ struct TrialFit {
 /// The posterior of the effect of some treatments.
 #[derive(Debug, Clone)]
 pub struct EffectPosterior {
-    /// Its mean.
+    /// The posterior mean, one number per row of treatments.
     pub mean: Vec<f64>,
-    /// The covariance of that, jointly.
+    /// The joint posterior covariance (rows × rows).
     pub covariance: Matrix,
-    /// The support of each by the studies.
+    /// The support of each row by the studies.
     pub support: Vec<DataSupport>,
 }
 
-/// δ² of the variance of the effect.
+/// δ² as a share of the variance of the effect.
 const DISCREPANCY: f64 = 0.05;
-/// Hyper-parameters before there are enough trials to estimate them: a quarter of the range, and 1 % of the
-/// variance of the effect.
+/// Length scale and noise until there are enough trials to estimate them: a quarter of the range, and 1 % of
+/// the variance of the effect.
 const LENGTHSCALE: f64 = 0.25;
 const START_NOISE: f64 = 0.01;
-/// Trials from which on numbers are estimated.
+/// The number of trials from which hyper-parameters are estimated.
 const ENOUGH: usize = 4;
-/// The grid of the estimation: factors of the variances, which depend on whether the stationary part is a
-/// discrepancy; length scales; noises.
+/// The grid of the estimation: factors of the variance (`LARGER` where the stationary part is a discrepancy,
+/// and `VARIANCES` otherwise), length scales and noises.
 const LARGER: [f64; 3] = [1.0, 4.0, 16.0];
 const VARIANCES: [f64; 5] = [1.0, 0.25, 4.0, 0.0625, 16.0];
 const LENGTHSCALES: [f64; 9] = [0.25, 0.05, 0.075, 0.11, 0.17, 0.37, 0.55, 0.8, 1.2];
 const NOISES: [f64; 6] = [0.01, 1e-4, 1e-3, 0.05, 0.2, 0.8];
-/// Standard deviations of the logarithms of these by their priors.
+/// The prior standard deviations of the logarithms of factor, length scale and noise.
 const SPREADS: [f64; 3] = [2.0, 1.0, 2.0];
-/// Rows of the first study by which the effect's variance is taken, and rows that are told at a time.
+/// The number of rows of the first study that determine the effect's variance, and of rows evaluated at a
+/// time.
 const ROWS: usize = 64;
 
 impl<'a> UpdatedEffect<'a> {
-    /// Conditions the prior on trials. Cost for n of these and each number of the grid n³ besides that of the
-    /// effect.
+    /// Conditions the prior on trials. Cost: n³ for n trials and each point of the grid, in addition to the
+    /// cost of evaluating the effect.
     ///
     /// # Errors
     /// As [`Table::align_to`]; [`Error::Shape`]; [`Error::Parameter`] for outcomes that are not finite
-    /// numbers and noises that are no variances.
+    /// numbers, noises that are not variances, and exact outcomes of one treatment that differ.
     pub fn new(effect: &'a Effect, trials: &Trials, prior: EffectPrior) -> Result<Self> {
         let points = effect.treatments();
         let treatments = trials.treatments.align_to(points.columns())?;
         let n = treatments.rows();
-        sized("outcomes", "numbers", n, trials.outcomes.len(), "one a trial")?;
+        sized("outcomes", "numbers", n, trials.outcomes.len(), "one per trial")?;
         if let Some(bad) = trials.outcomes.iter().find(|v| !v.is_finite()) {
             return Err(Error::parameter(
                 "outcome of a trial",
@@ -119,7 +126,7 @@ impl<'a> UpdatedEffect<'a> {
             ));
         }
         if let Some(noise) = &trials.noise {
-            sized("noises", "numbers", n, noise.len(), "one a trial")?;
+            sized("noises", "numbers", n, noise.len(), "one per trial")?;
             if let Some(bad) = noise.iter().find(|v| !(v.is_finite() && **v >= 0.0)) {
                 return Err(Error::parameter("noise of a trial", bad, "it is a variance, 0 or more"));
             }
@@ -131,7 +138,7 @@ impl<'a> UpdatedEffect<'a> {
                 exact[..k].iter().find(|&&j| differs(i, j)).map(|&j| (trials.outcomes[j], trials.outcomes[i]))
             });
             if let Some((first_outcome, other)) = pair {
-                let allowed = "they are given as exact, and differ: say how far outcomes are from the effect";
+                let allowed = "they are given as exact, and differ: give them a noise variance above 0";
                 let both_outcomes = format!("{first_outcome} and {other}");
                 return Err(Error::parameter("outcomes of trials of one treatment", both_outcomes, allowed));
             }
@@ -160,23 +167,23 @@ impl<'a> UpdatedEffect<'a> {
         Ok(updated)
     }
 
-    /// The numbers of the process.
+    /// Returns the hyper-parameters.
     pub fn parameters(&self) -> DiscrepancyParameters {
         self.parameters
     }
 
-    /// The treatments that were tried.
+    /// Returns the treatments of the trials.
     pub fn trials(&self) -> &Table {
         &self.trials.treatments
     }
 
-    /// The columns of treatments.
+    /// Returns the columns of the treatments.
     pub(super) fn columns(&self) -> &[Column] {
         self.trials.treatments.columns()
     }
 
-    /// The posterior of the effect of these treatments. Cost for n trials and q rows O(n q (n + q)) besides
-    /// that of the effect.
+    /// Returns the posterior of the effect of these treatments. Cost for n trials and q rows: O(n q (n + q)),
+    /// in addition to the cost of evaluating the effect.
     ///
     /// # Errors
     /// As [`Effect::evaluate`].
@@ -206,7 +213,8 @@ impl<'a> UpdatedEffect<'a> {
         Ok(EffectPosterior { mean, covariance: left, support: estimate.support[n..].to_vec() })
     }
 
-    /// Means, standard deviations and support of each of these treatments, of which there may be many.
+    /// Returns the posterior mean, standard deviation and support of each of these treatments. Suited to many
+    /// treatments, because it computes no joint covariance of all rows.
     ///
     /// # Errors
     /// As [`evaluate`](Self::evaluate).
@@ -222,7 +230,7 @@ impl<'a> UpdatedEffect<'a> {
         Ok((mean, sd, support))
     }
 
-    /// The means at the trials; none if there are none.
+    /// Returns the posterior means at the trials; empty without trials.
     pub(super) fn means_at_trials(&self) -> Vec<f64> {
         let Some(known) = &self.known else { return Vec::new() };
         let noises = self.noises(self.parameters);
@@ -234,7 +242,8 @@ impl<'a> UpdatedEffect<'a> {
             .collect()
     }
 
-    /// After a trial that turns out as it is expected to.
+    /// Returns the posterior after a further trial of `row` with the fantasised `outcome`. Its noise variance
+    /// is the mean of the given variances.
     pub(super) fn fantasy_update(&self, row: &Table, outcome: f64) -> Result<Self> {
         let mut next = self.clone();
         next.trials.treatments = self.trials.treatments.stack(row)?;
@@ -248,12 +257,12 @@ impl<'a> UpdatedEffect<'a> {
         Ok(next)
     }
 
-    /// Mean and covariance of the trials by the effect.
+    /// Returns the prior mean and covariance of the effect at the trials.
     fn tried_prior(&self) -> Result<(Vec<f64>, Matrix)> {
         Ok(self.prior.moments(&self.effect.evaluate(&self.trials.treatments)?, self.effect.constant()))
     }
 
-    /// Estimates the hyper-parameters that are not given, and conditions on the trials.
+    /// Estimates the hyper-parameters if there are enough trials, and conditions on the trials.
     fn estimate_parameters(&mut self) -> Result<()> {
         let prior = self.tried_prior()?;
         let start = self.parameters;
@@ -299,8 +308,8 @@ impl<'a> UpdatedEffect<'a> {
         let mut constant = 0.0;
         if self.prior == EffectPrior::Flat {
             // Generalised least squares.
-            let solved_ones = factor.solve_vector(&vec![1.0; residual.len()]);
-            constant = dot(&solved_ones, &residual) / solved_ones.iter().sum::<f64>();
+            let constant_response = vec![1.0; residual.len()];
+            constant = LeastSquaresMean::new(|v| factor.solve_vector(v), &constant_response, &residual).mean;
             residual.iter_mut().for_each(|entry| *entry -= constant);
         }
         let solved = factor.solve_vector(&residual);
@@ -313,7 +322,7 @@ impl<'a> UpdatedEffect<'a> {
         self.trials.noise.clone().unwrap_or_else(|| vec![numbers.noise; n])
     }
 
-    /// The covariance of rows with the stationary part.
+    /// Returns `covariance` of these rows plus the covariance of the stationary part.
     fn with_stationary(&self, rows: &Table, covariance: &Matrix, numbers: DiscrepancyParameters) -> Matrix {
         let mut gram = covariance.clone();
         for i in 0..rows.rows() {
@@ -336,12 +345,12 @@ impl<'a> UpdatedEffect<'a> {
     }
 }
 
-/// The least and the largest.
+/// Returns the smallest and the largest value.
 pub(super) fn min_max(values: &[f64]) -> (f64, f64) {
     values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(*v), high.max(*v)))
 }
 
-/// The variance of an effect over rows: that of its mean, plus the mean posterior variance.
+/// Returns the variance of an effect over rows: the variance of its mean plus its mean posterior variance.
 fn effect_variance(estimate: &EffectEstimate) -> f64 {
     let n = estimate.mean.len() as f64;
     let middle = estimate.mean.iter().sum::<f64>() / n;

@@ -1,10 +1,10 @@
 //! Covariates that two studies share: the outcome depends on the mediators y and on covariates w, which
-//! treatments do not change, and both studies measured w.
+//! treatments do not change and which both studies measured.
 //!
-//! An effect then averages `f(y, w_j)` over the units j of the first study, with the treatment's effect on a
-//! unit with j's covariates z_j (which include w). With k_y and k_w the factors of the outcome's kernel, ỹ,
-//! w̃ the last study's rows, `S = K_x ∘ K_z + λ` and C the columns of functionals over treatments, all terms
-//! are linear or quadratic in C:
+//! An effect then averages `f(y, w_j)` over the n units j of the first study, with the treatment's effect on
+//! a unit with covariates z_j (which include w_j). Let k_y and k_w be the factors of the outcome's kernel, ỹ
+//! and w̃ the last study's rows, x the treatments, `S = K_x ∘ K_z + λ` (n × n), and C (n × functionals) the
+//! columns of functionals over treatments. All terms are then linear or quadratic in C:
 //!
 //! ```text
 //! columns over ỹ, w̃:            Bᵀ C,   B = (S⁻¹ K_yỹ) ∘ (K_z K_ww̃)/n
@@ -12,8 +12,8 @@
 //! residual part of the study:    a k(x, x') - Cᵀ G C,   a = Σ (K_z ∘ V)/n²,  G = S⁻¹ ∘ (K_z V K_z)/n²
 //! ```
 //!
-//! with `V_jk = ∫ E[f₀(u, w_j) f₀(u, w_k)] dν(u)`, in two parts: from the means, and from the posterior
-//! covariance of f. Cost n³. This is ours.
+//! with `V_jk = ∫ E[f₀(u, w_j) f₀(u, w_k)] dν(u)` (n × n), in two parts: from the means, and from the
+//! posterior covariance of f. Cost n³. Source: this crate.
 
 use super::outcome_gp::OutcomeGp;
 use crate::error::{Error, Result};
@@ -21,25 +21,25 @@ use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, dot};
 use crate::table::Table;
 
-/// The columns that a study shares with the last one: mediators, and covariates.
+/// The columns that a study shares with the last one: mediators y and covariates w.
 pub(super) struct SharedColumns<'a> {
     pub y: &'a Table,
     pub w: &'a Table,
-    /// Places of both among the columns of the last study.
+    /// Indices of both among the columns of the last study.
     pub places: (&'a [usize], &'a [usize]),
 }
 
-/// B, P, and a and G of both parts.
+/// The terms B and P, and a and G of both parts of V.
 #[derive(Debug, Clone)]
 pub(super) struct SharedCovariateTerms {
-    /// Bᵀ.
+    /// Transpose of B; `prior` is P, and `of_means` and `of_open` are a and G of the two parts of V.
     pub to: Matrix,
     pub prior: Matrix,
     pub of_means: (f64, Matrix),
     pub of_open: (f64, Matrix),
-    /// Coefficients over treatments.
+    /// Coefficients of the effect's mean over treatments.
     pub coef: Vec<f64>,
-    /// For every unit the values of f that multiply the treatment's columns, points × units.
+    /// Values of f that multiply the treatment's columns, points × units.
     pub of_people: Matrix,
 }
 
@@ -48,10 +48,10 @@ fn times(mut a: Matrix, b: &Matrix, factor: f64) -> Matrix {
     a
 }
 
-/// Two kernels over the columns at these places whose product is `kernel`, as it is over rows.
+/// Returns two kernels, over the columns `y` and `w`, whose product is `kernel`; this is checked at rows.
 fn kernel_factors(kernel: &Kernel, rows: &Table, y: &[usize], w: &[usize]) -> Result<(Kernel, Kernel)> {
     let allowed = "it is a product of one over mediators and one over the covariates that studies share";
-    // The scale stays with the covariates.
+    // The factor of the covariates has the scale.
     let mut factors = split(kernel, rows, &[w.to_vec(), y.to_vec()], allowed)?.into_iter();
     match (factors.next(), factors.next()) {
         (Some(of_w), Some(of_y)) => Ok((of_y, of_w)),
@@ -59,11 +59,11 @@ fn kernel_factors(kernel: &Kernel, rows: &Table, y: &[usize], w: &[usize]) -> Re
     }
 }
 
-/// Kernels over groups of columns, each numbered by its own columns, whose product is `kernel` at rows. The
-/// first group that has columns has the scale; an empty group has the constant 1.
+/// Splits `kernel` into a product of kernels over groups of columns, each numbered within its group; this is
+/// checked at rows. The first nonempty group has the scale; an empty group has the constant 1.
 ///
 /// # Errors
-/// [`Error::Parameter`] with the words `allowed` for kernels that are no such product.
+/// [`Error::Parameter`] with the text `allowed` for kernels that are not such a product.
 pub(super) fn split(
     kernel: &Kernel,
     rows: &Table,
@@ -102,12 +102,12 @@ pub(super) fn split(
     Ok(kernels)
 }
 
-/// Rows that tell whether a kernel is a product.
+/// Number of rows at which a kernel is checked to be a product.
 const CHECK_ROWS: usize = 30;
 
 impl SharedCovariateTerms {
-    /// The terms, from the covariates' kernel between rows, `S`, the outcome with the factors of its kernel,
-    /// and rows of ν.
+    /// Computes the terms from the covariates' kernel between rows, the Cholesky factor of `S`, the outcome's
+    /// process with the factors of its kernel, and the rows of ν.
     pub fn new(
         of_covariates: &Matrix,
         factor: &Cholesky,
@@ -130,11 +130,10 @@ impl SharedCovariateTerms {
         let solved = factor.solve(of_y.gram(common.y));
         let sandwich = |m: &Matrix| of_covariates.matmul(&m.matmul(of_covariates));
         let prior = times(factor.solve(solved.transpose()), &sandwich(&w_each), share * share);
-        // f̄₀(u, w_j) and f̄₀(y_i, w_j).
+        // The means f̄₀(u, w_j) and f̄₀(y_i, w_j).
         let last_weighted = |m: &Matrix| {
             let mut weighted = m.clone();
-            (0..weighted.rows())
-                .for_each(|i| weighted.row_mut(i).iter_mut().zip(process.coef()).for_each(|(v, a)| *v *= a));
+            weighted.scale_columns(process.coef().iter().copied());
             weighted
         };
         let people = w_last.transpose();

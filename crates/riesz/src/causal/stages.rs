@@ -4,10 +4,10 @@
 //! |---|---|
 //! | randomised | `E[Y given a]` |
 //! | back door | `E[Y given a, z]`, averaged over z |
-//! | front door | the mediators m given a; then `E[Y given m, x']`, averaged over the treatments x' that the rows have |
-//! | sequential back door | for each time t the later covariates given the history and `a_t`; last `E[Y given history, a_T]` |
+//! | front door | the mediators m given a; then `E[Y given m, x']`, averaged over the rows' treatments x' |
+//! | sequential back door | at time t later covariates given history and `a_t`; last `E[Y given history, a_T]` |
 //!
-//! The last stage regresses the outcome. Every other stage regresses what the stage after it expects at the
+//! The last stage regresses the outcome. Every other stage regresses the expectation of the next stage at the
 //! rows' histories (the g-formula by iterated conditional expectations: Robins 1986; Bang and Robins 2005).
 
 use super::effect::{Effect, Model};
@@ -19,14 +19,14 @@ use super::sequential::SequentialStep;
 use super::shared_covariates::split;
 use super::studies::Studies;
 use crate::error::{Error, Result, sized};
-use crate::fit::inducing_points;
+use crate::gp::inducing_points::inducing_points;
 use crate::kernel::Kernel;
 use crate::table::Table;
 
-/// One regression, by the names of the columns that it takes.
+/// One regression, given by the names of its columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stage {
-    /// Columns that keep the values which the rows have; the stage before says how much each row counts.
+    /// Columns whose values are those of the rows; the previous stage weights the rows.
     pub history: Vec<String>,
     /// Treatments, which the query sets.
     pub treatments: Vec<String>,
@@ -34,12 +34,12 @@ pub struct Stage {
     pub averaged: Vec<String>,
 }
 
-/// A table with both the treatments and the outcome, and the stages by which it gives the effect.
+/// A table with both the treatments and the outcome, and the stages that identify the effect.
 #[derive(Debug, Clone)]
 pub struct SingleTable {
-    /// In the order in which a query goes through them; the last regresses the outcome.
+    /// Stages in the order in which a query passes them; the last regresses the outcome.
     pub stages: Vec<Stage>,
-    /// All treatments, in the order that queries have.
+    /// All treatments, in the order of queries.
     pub treatments: Vec<String>,
     /// Columns of all stages.
     pub rows: Table,
@@ -50,33 +50,33 @@ pub struct SingleTable {
 /// The parameters of all stages.
 #[derive(Debug, Clone)]
 pub struct StageParameters {
-    /// For each stage but the last its kernel, over its history, treatments and averaged columns in this
-    /// order, and its ridge λ > 0. The kernel is a product over these three groups.
+    /// Kernel and ridge λ > 0 of each stage but the last. The kernel is over its history, treatments and
+    /// averaged columns in this order, and is a product over these three groups.
     pub regressions: Vec<(Kernel, f64)>,
     /// Parameters of the last stage, over columns in the same order.
     pub outcome: OutcomeGpParameters,
-    /// Whether the uncertainty of who is in the table counts.
+    /// Whether the uncertainty includes the sampling of the people in the table.
     pub adjustment: bool,
     /// The number of landmarks, as in [`CausalFusion`](super::CausalFusion).
     pub landmarks: Option<usize>,
 }
 
-/// Tables of more rows are known through landmarks where nobody says.
+/// Number of rows above which landmarks are used by default.
 const ALL_ROWS: usize = 3000;
 
-/// The number of these landmarks.
+/// Default number of landmarks.
 const USUAL_LANDMARKS: usize = 500;
 
 /// The requirement on a kernel that is split, for messages.
 const PRODUCT: &str = "it is a product of kernels over history, treatments and averaged covariates";
 
 impl Stage {
-    /// Its columns: history, treatments, averaged.
+    /// Returns the columns of the stage: history, treatments, averaged.
     pub fn columns(&self) -> Vec<String> {
         [&self.history[..], &self.treatments, &self.averaged].concat()
     }
 
-    /// The places of the three groups among its columns.
+    /// Returns the indices of the three groups among the columns of the stage.
     fn places(&self) -> [Vec<usize>; 3] {
         let (h, t, a) = (self.history.len(), self.treatments.len(), self.averaged.len());
         [(0..h).collect(), (h..h + t).collect(), (h + t..h + t + a).collect()]
@@ -89,7 +89,7 @@ impl Identification {
         self.bridges.is_empty() && !self.is_constant() && !self.treatments.is_empty()
     }
 
-    /// The regressions that give the effect from a single table.
+    /// Returns the regressions that identify the effect from a single table.
     pub fn stages(&self) -> Vec<Stage> {
         let sorted = |names: &[String]| {
             let mut names = names.to_vec();
@@ -108,7 +108,7 @@ impl Identification {
     }
 }
 
-/// One stage for each step that adds covariates; treatments of the others are set together with the one
+/// Returns one stage for each step that adds covariates. A treatment whose step adds none is set in the stage
 /// before.
 fn sequential(steps: &[SequentialStep]) -> Vec<Stage> {
     let mut stages: Vec<Stage> = Vec::new();
@@ -118,7 +118,7 @@ fn sequential(steps: &[SequentialStep]) -> Vec<Stage> {
         match stages.last_mut() {
             None => stages.push(Stage { averaged: adjust, ..Stage::default() }),
             Some(before) if !adjust.is_empty() => {
-                // The history grows by the covariates and treatments of the stage before.
+                // The history grows by the covariates and treatments of the previous stage.
                 let history = [before.columns(), adjust].concat();
                 stages.push(Stage { history, ..Stage::default() });
             }
@@ -132,7 +132,7 @@ fn sequential(steps: &[SequentialStep]) -> Vec<Stage> {
 }
 
 impl SingleTable {
-    /// The table that `identification` needs, as it was [gathered](super::gather()).
+    /// Returns the table for `identification`, from [gathered](super::gather()) studies.
     pub fn new(identification: &Identification, gathered: &Studies) -> Self {
         Self {
             stages: identification.stages(),
@@ -142,13 +142,13 @@ impl SingleTable {
         }
     }
 
-    /// The values of these columns.
+    /// Returns the values of these columns.
     pub(super) fn select(&self, names: &[String]) -> Result<Table> {
         let places = names.iter().map(|name| self.rows.index_of(name)).collect::<Result<Vec<_>>>()?;
         Ok(self.rows.select_columns(&places))
     }
 
-    /// The treatments that the rows have.
+    /// Returns the treatments of the rows.
     ///
     /// # Errors
     /// [`Error::UnknownColumn`].
@@ -156,7 +156,8 @@ impl SingleTable {
         self.select(&self.treatments)
     }
 
-    /// The covariates that the effect is averaged over, if there are any and a population could have others.
+    /// Returns the covariates over which the effect is averaged and whose distribution may differ in another
+    /// population; `None` if there are none.
     ///
     /// # Errors
     /// [`Error::UnknownColumn`].
@@ -167,13 +168,13 @@ impl SingleTable {
 
     pub(super) fn check(&self) -> Result<()> {
         if self.stages.is_empty() {
-            return Err(Error::TooFew { subject: "the list of stages".into(), needed: 1, unit: "stage is" });
+            return Err(Error::too_few("the list of stages", 1, "stage is"));
         }
-        let why = "one a row of the table";
+        let why = "one per row of the table";
         sized("the outcome", "numbers", self.rows.rows(), self.outcome.len(), why)?;
-        crate::fit::check(&self.rows, self.outcome.len(), 2)?;
+        crate::checks::check_rows(&self.rows, self.outcome.len(), 2)?;
         if let Some(row) = self.outcome.iter().position(|v| !v.is_finite()) {
-            return Err(Error::NotFinite { row, column: "outcome".into(), value: self.outcome[row] });
+            return Err(Error::not_finite(row, "outcome", self.outcome[row]));
         }
         for (t, stage) in self.stages.iter().enumerate() {
             if (t > 0) == stage.history.is_empty() {
@@ -188,7 +189,7 @@ impl SingleTable {
         Ok(())
     }
 
-    /// For each stage its landmarks, or `None` if all rows are used.
+    /// Returns the landmarks of each stage, or `None` if all rows are used.
     pub(super) fn landmarks(&self, count: Option<usize>) -> Result<Vec<Option<Table>>> {
         let n = self.rows.rows();
         if n <= count.unwrap_or(ALL_ROWS) {
@@ -200,7 +201,7 @@ impl SingleTable {
         self.stages.iter().map(landmarks_of).collect()
     }
 
-    /// A stage with the kernel over its columns, known through `places`.
+    /// Returns stage t with a kernel over its columns, represented at the points `places`.
     pub(super) fn stage(
         &self,
         t: usize,
@@ -237,11 +238,12 @@ impl SingleTable {
             let (points, members) = (places.select_columns(&averaged), rows.select_columns(&averaged));
             Averaged::new(of_averaged.clone(), points, members)
         });
-        // Terms that none of the groups reads are constants, which belong to the first group that is present.
+        // Terms of the kernel that read none of the groups are constants, which belong to the first nonempty
+        // group.
         Ok(FittedStage { history: history.transpose()?, set, averaged, fit })
     }
 
-    /// The last stage.
+    /// Fits the last stage.
     pub(super) fn fit_outcome(
         &self,
         parameters: &OutcomeGpParameters,
@@ -254,7 +256,7 @@ impl SingleTable {
         self.stage(t, &kernel, &places, StageFit::Outcome(Box::new(process)))
     }
 
-    /// A stage before the last.
+    /// Fits a stage before the last.
     pub(super) fn regression(
         &self,
         t: usize,
@@ -263,7 +265,7 @@ impl SingleTable {
     ) -> Result<FittedStage> {
         let rows = self.select(&self.stages[t].columns())?;
         kernel.validate(rows.width())?;
-        crate::fit::positive("ridge", *ridge)?;
+        crate::checks::positive("ridge", *ridge)?;
         let solver = match landmarks {
             None => {
                 let mut gram = kernel.gram(&rows);
@@ -279,15 +281,15 @@ impl SingleTable {
         self.stage(t, kernel, landmarks.unwrap_or(&rows), fit)
     }
 
-    /// The effect by these parameters. Cost n³ for n rows and each stage, or n m² through m landmarks.
+    /// Returns the effect with these parameters. Cost n³ for n rows and each stage, or n m² with m landmarks.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`], [`Error::Parameter`];
-    /// [`Error::UnknownColumn`] for stages that name columns which the table has not;
+    /// [`Error::UnknownColumn`] for a column of a stage that the table does not have;
     /// [`Error::NotPositiveDefinite`].
     pub fn effect(&self, parameters: &StageParameters) -> Result<Effect> {
         self.check()?;
-        let (count, why) = (self.stages.len() - 1, "one a stage but the last");
+        let (count, why) = (self.stages.len() - 1, "one per stage except the last");
         sized("the list of regressions", "entries", count, parameters.regressions.len(), why)?;
         let landmarks = self.landmarks(parameters.landmarks)?;
         let indexed = parameters.regressions.iter().enumerate();

@@ -1,5 +1,5 @@
-//! The data of effects across studies: study 1 has the treatment and the mediator, study 2 the mediator and
-//! the outcome.
+//! Data of effects across studies: each study measured treatments and mediators, and the last one mediators
+//! and the outcome.
 
 use super::outcome_gp::OutcomeGpParameters;
 use super::product_kernel::ColumnBlock;
@@ -10,67 +10,69 @@ use crate::table::{Column, Table};
 /// The way in which a study identifies the effect of its treatment on its mediators.
 #[derive(Debug, Clone)]
 pub enum IdentificationRoute {
-    /// The conditional distribution as it is: the treatment is randomised, or nothing confounds it.
+    /// No adjustment: the treatment is randomised, or nothing confounds it.
     Direct,
-    /// Averaged over these covariates, a row each of the study (back-door).
+    /// Average over these covariates, one row per row of the study (back-door).
     BackDoor(Table),
-    /// Through these columns, which intercept the effect (front-door).
+    /// Adjustment through these columns, which intercept the effect (front-door).
     FrontDoor(Table),
 }
 
-/// A study that leads from its treatments to the mediators that the next one knows.
+/// A study that links its treatments to mediators, which the next study measured too.
 #[derive(Debug, Clone)]
 pub struct Study {
     /// The treatments: those of the query in the first study, mediators of the previous study in others.
     pub treatments: Table,
-    /// The identification of their effect.
+    /// The strategy that identifies the effect of the treatments.
     pub route: IdentificationRoute,
-    /// The mediators that carry the effect of treatments to the next study: columns that both have.
+    /// The mediators that carry the effect of the treatments to the next study: columns of both studies.
     pub mediators: Table,
-    /// Covariates that treatments do not move and on which the outcome depends, too: columns of the last
-    /// study, and of the covariates of this one, which leads there and is read through these (back-door).
+    /// Covariates that the treatments do not affect and on which the outcome depends: columns of the last
+    /// study and of this study's covariates. Only the study before the last may have them, with a back-door
+    /// adjustment.
     pub shared: Option<Table>,
 }
 
 /// The data of several studies.
 #[derive(Debug, Clone)]
 pub struct Studies {
-    /// One or more that lead to the last.
+    /// The studies before the last, at least one.
     pub studies: Vec<Study>,
     /// Mediators of the last study.
     pub points: Table,
-    /// Its outcome.
+    /// Outcome of the last study.
     pub outcome: Vec<f64>,
 }
 
-/// The numbers of a study that leads to the next.
+/// Parameters of a study before the last.
 #[derive(Debug, Clone)]
 pub struct StudyParameters {
     /// Kernel of the treatments.
     pub treatments: Kernel,
-    /// Kernel of covariates, or of mediators of a front door; it is multiplied by that of `treatments`.
+    /// Kernel of covariates, or of mediators of a front door; the kernel of a row is its product with
+    /// `treatments`.
     pub covariates: Option<Kernel>,
-    /// λ > 0, which is not multiplied by the number of rows.
+    /// Ridge λ > 0, which is not multiplied by the number of rows.
     pub ridge: f64,
-    /// Kernel and ridge of the regression of what intercepts the effect on treatments (front-door).
+    /// Kernel and ridge of the regression of the front-door mediators on treatments.
     pub intercepting: Option<(Kernel, f64)>,
 }
 
-/// All numbers of an effect.
+/// All parameters of an effect.
 #[derive(Debug, Clone)]
 pub struct Parameters {
-    /// One a study.
+    /// Parameters of each study before the last.
     pub studies: Vec<StudyParameters>,
     /// Parameters of the last study.
     pub outcome: OutcomeGpParameters,
-    /// Whether it counts who happens to be in the studies whose rows are averaged over.
+    /// Whether the uncertainty includes the sampling of the units of studies whose rows are averaged over.
     pub adjustment: bool,
     /// The number of landmarks, as in [`CausalFusion`](super::CausalFusion).
     pub landmarks: Option<usize>,
 }
 
 impl Study {
-    /// Treatments, and covariates or what intercepts the effect.
+    /// Returns the treatments, and the covariates or front-door mediators.
     fn tables(&self) -> (&Table, Option<&Table>) {
         let other_table = match &self.route {
             IdentificationRoute::Direct => None,
@@ -79,26 +81,21 @@ impl Study {
         (&self.treatments, other_table)
     }
 
-    /// Where its rows arrive, as the next study knows it.
+    /// Returns the columns that the next study shares: mediators and shared covariates, in the order of
+    /// `wanted`.
     pub(super) fn mediator_table(&self, wanted: &[Column]) -> Result<Table> {
         let Some(shared) = &self.shared else { return self.mediators.align_to(wanted) };
-        sized(
-            "the shared covariates",
-            "rows",
-            self.mediators.rows(),
-            shared.rows(),
-            "as many as of mediators",
-        )?;
+        sized("the shared covariates", "rows", self.mediators.rows(), shared.rows(), "as many as mediators")?;
         let columns = [self.mediators.columns(), shared.columns()].concat();
         let values = [self.mediators.column_major(), shared.column_major()].concat();
         Table::from_column_major(columns, shared.rows(), values)?.align_to(wanted)
     }
 
-    /// Its blocks with these kernels.
+    /// Returns the blocks of columns with their kernels.
     pub(super) fn column_blocks(&self, parameters: &StudyParameters) -> Result<Vec<ColumnBlock>> {
         let (treatments, other_table) = self.tables();
         if other_table.is_some() != parameters.covariates.is_some() {
-            let allowed = "there is one where there are covariates, or columns that intercept the effect";
+            let allowed = "it is needed if and only if there are covariates or front-door mediators";
             return Err(Error::parameter("kernel of covariates", other_table.is_none(), allowed));
         }
         let kernels = [Some(&parameters.treatments), parameters.covariates.as_ref()];
@@ -116,34 +113,30 @@ impl Study {
 impl Studies {
     pub(super) fn check(&self) -> Result<()> {
         if self.studies.is_empty() {
-            return Err(Error::TooFew {
-                subject: "the list of studies".into(),
-                needed: 2,
-                unit: "studies are",
-            });
+            return Err(Error::too_few("the list of studies", 2, "studies are"));
         }
         sized(
             "the outcome",
             "numbers",
             self.points.rows(),
             self.outcome.len(),
-            "one a row of the last study",
+            "one per row of the last study",
         )?;
-        crate::fit::check(&self.points, self.outcome.len(), 2)?;
+        crate::checks::check_rows(&self.points, self.outcome.len(), 2)?;
         for (s, study) in self.studies.iter().enumerate() {
             let n = study.treatments.rows();
-            crate::fit::check(&study.treatments, n, 2)?;
+            crate::checks::check_rows(&study.treatments, n, 2)?;
             let name = |quantity: &str| format!("the {quantity} of study {}", s + 1);
-            sized(&name("mediators"), "rows", n, study.mediators.rows(), "as many as of treatments")?;
+            sized(&name("mediators"), "rows", n, study.mediators.rows(), "as many as treatments")?;
             if let IdentificationRoute::BackDoor(other) | IdentificationRoute::FrontDoor(other) = &study.route
             {
-                sized(&name("covariates"), "rows", n, other.rows(), "as many as of treatments")?;
+                sized(&name("covariates"), "rows", n, other.rows(), "as many as treatments")?;
             }
             let next = self.studies.get(s + 1).map_or(&self.points, |next| &next.treatments);
             study.mediator_table(next.columns())?;
         }
         if let Some(row) = self.outcome.iter().position(|v| !v.is_finite()) {
-            return Err(Error::NotFinite { row, column: "outcome".into(), value: self.outcome[row] });
+            return Err(Error::not_finite(row, "outcome", self.outcome[row]));
         }
         Ok(())
     }

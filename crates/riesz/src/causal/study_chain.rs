@@ -1,21 +1,22 @@
 //! A study between a query and an outcome that later studies determine: one step of the recursion that
 //! computes all posteriors.
 //!
-//! A study with rows (Ω_i, y_i) determines the distribution of mediators y given Ω. As an element of a
-//! function space this distribution is also a Gaussian process, of which every row is an observation with the
-//! ridge λ as noise. Its posterior is therefore that of a regression, with weights `E = Φᵀ(K_Ω + λ)⁻¹` and
-//! residual covariance `R = F - Φᵀ(K_Ω + λ)⁻¹Φ`. For an outcome f with mean `β₀ + f̄₀` and covariance K̄ at
-//! the rows,
+//! A study with rows (Ω_i, y_i), i = 1 … n, is informative about the distribution of mediators y given Ω. As
+//! an element of a function space this distribution is also a Gaussian process, of which every row is an
+//! observation with the ridge λ as noise. Its posterior is therefore that of a regression, with weights `E =
+//! Φᵀ(K_Ω + λ)⁻¹` (queries × n) and residual covariance `R = F - Φᵀ(K_Ω + λ)⁻¹Φ`. Here `K_Ω` (n × n) is the
+//! gram matrix, and Φ and F are the kernels of [queries](super::query_embedding). For an outcome f with mean
+//! `β₀ + f̄₀` and covariance K̄ at the rows,
 //!
 //! ```text
 //! E[g(x)] = β₀ + E_x f̄₀        cov(g(x), g(x')) = E_x K̄ E_x'ᵀ + R_xx' V,     V = ∫ E[f₀²] dν
 //! ```
 //!
-//! where ν is the distribution of the mediators of all studies. The parts of the covariance are that of the
-//! outcome's studies, that of this study (`R ∫ f̄₀²`), and their interaction (`R ∫ k̄`). Such a g is again an
-//! outcome, so that studies can be chained. Source: Chau 2023 (thesis), chapter 4 (IMP is the first part
-//! alone, BayesIME the second), and the moments of Dance and Bloem-Reddy 2024 (IMPspec); the recursion is
-//! ours.
+//! where ν is the distribution of the mediators of all studies and k̄ the posterior covariance of f₀. The
+//! covariance has three parts: the part of the outcome's studies, the part of this study (`R ∫ f̄₀²`), and
+//! their interaction (`R ∫ k̄`). Such a g is again an outcome, so that studies can be chained. Source: Chau
+//! 2023 (thesis), chapter 4 (IMP is the first part alone, BayesIME the second), and the moments of Dance and
+//! Bloem-Reddy 2024 (IMPspec); the recursion is new.
 
 use super::defaults::evenly_spaced;
 use super::kernel_regression::KernelRegression;
@@ -24,8 +25,7 @@ use super::outcome_gp::OutcomeGp;
 use super::product_kernel::ColumnBlock;
 use super::query_embedding::QueryEmbedding;
 use super::shared_covariates::SharedCovariateTerms;
-use super::support::DataSupport;
-use super::uncertainty_parts::{CovarianceParts, UncertaintyCause, add_part, sum_parts};
+use super::uncertainty_parts::{CovarianceParts, DataSupport, UncertaintyCause, add_part, sum_parts};
 use crate::error::{Result, sized};
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
@@ -33,62 +33,63 @@ use crate::linalg::{Matrix, dot, low_rank_factor};
 use crate::posterior::{Functionals, PosteriorCovariance, VarianceReduction};
 use crate::table::Table;
 
-/// An outcome as a function of some columns, as far as it is known.
+/// The posterior of an outcome as a function of some columns: the last study's process, or a chained study.
 #[derive(Debug, Clone)]
 pub(super) enum ChainedOutcome {
     Process(Box<OutcomeGp>),
     Link(Box<StudyLink>),
 }
 
-/// A study, with what it leads to.
+/// A fitted study, with the model of the later studies.
 #[derive(Debug, Clone)]
 pub(super) struct StudyLink {
-    /// Its number.
+    /// Index of the study.
     pub study: usize,
-    /// Treatments of all rows, and their covariates where these are averaged over.
+    /// Treatments of all rows; `people` are their covariates if these are averaged over.
     pub treatments: Table,
     pub people: Option<Table>,
-    /// Points and kernel of queries: these treatments, or those of landmarks.
+    /// Points and kernel of queries: the treatments of all rows, or of landmarks.
     pub points: Table,
     pub kernel: Kernel,
-    /// Covariates at points where these are averaged over, with their kernel.
+    /// Covariates at points if these are averaged over, with their kernel.
     pub covariate_block: Option<ColumnBlock>,
-    pub reading: QueryEmbedding,
-    /// λ.
+    pub query_embedding: QueryEmbedding,
+    /// Ridge λ of the regression.
     pub ridge: f64,
-    /// The regression on its rows.
+    /// Regression on the study's rows.
     pub solver: KernelRegression,
     pub outcome: ChainedOutcome,
     at_mediators: OutcomeAtMediators,
-    /// `W f̄₀(y)`, over points, which by all rows is `(K_Ω + λ)⁻¹ f̄₀(y)`.
+    /// Coefficients `W f̄₀(y)` over points; with all rows they are `(K_Ω + λ)⁻¹ f̄₀(y)`.
     solved: Vec<f64>,
-    /// Its mediators, and those of ν.
+    /// Mediators of the study, and those of ν.
     y: Table,
     measure: Table,
-    /// `∫ f̄₀² dν` and `∫ k̄ dν`.
+    /// The integrals `∫ f̄₀² dν` and `∫ k̄ dν`.
     square: f64,
     variance: f64,
     adjustment: Option<AdjustmentUncertainty>,
-    /// Where it shares covariates with the last study.
+    /// Terms of the covariates that the study shares with the last one.
     shared: Option<SharedCovariateTerms>,
 }
 
-/// A front door: treatments are as they were, and what intercepts the effect is as a regression on queried
-/// ones says.
+/// Inputs of a front door: treatments are distributed as in the study, and mediators given the queried
+/// treatments by a regression.
 pub(super) struct FrontDoorInputs<'a> {
-    /// Kernels of places with rows: of treatments, and of what intercepts the effect.
+    /// Kernel matrices (points × rows) of treatments, and of mediators.
     pub treatments: &'a Matrix,
     pub intercepting: &'a Matrix,
-    /// The kernel of the mediators of each row with itself.
+    /// Kernel of each row's mediators with themselves.
     pub diagonal: Vec<f64>,
-    /// Treatments averaged over.
-    pub as_they_were: QueryEmbedding,
-    /// The regression of mediators on treatments, and `W K_MM` with points.
+    /// Embedding of the study's distribution of treatments.
+    pub observed_embedding: QueryEmbedding,
+    /// Regression of mediators on treatments, and `W K_MM` with points.
     pub regression: KernelRegression,
     pub weighted_mediators: Matrix,
 }
 
-/// The uncertainty about the units of a study: `scale k(x, x') - k(x, X) Q k(X, x') + k(x, X) B Bᵀ k(X, x')`.
+/// The uncertainty from the sampling of a study's units: `scale k(x, x') - k(x, X) Q k(X, x') + k(x, X) B Bᵀ
+/// k(X, x')`, where `known` is Q and `root` is B.
 #[derive(Debug, Clone)]
 struct AdjustmentUncertainty {
     scale: f64,
@@ -96,16 +97,16 @@ struct AdjustmentUncertainty {
     root: Matrix,
 }
 
-/// Rows whose joint covariance is made for their variances.
+/// Number of rows in a chunk whose joint covariance is computed for their variances.
 const AT_ONCE: usize = 1024;
 
-/// Share of the trace of an outcome's covariance at rows that may be left out.
+/// Share of the trace of an outcome's covariance at rows that a low-rank factor may omit.
 const LEFT: f64 = 1e-3;
 
-/// Number of rows over which the uncertainty of a front door's treatments is averaged, where there are more.
+/// Maximum number of rows over which the uncertainty of a front door's treatments is averaged with landmarks.
 const AVERAGED: usize = 200;
 
-/// Parts of a covariance that are rounding.
+/// Share of the trace of a covariance that counts as rounding errors.
 const ROUNDING: f64 = 1e-13;
 
 impl ChainedOutcome {
@@ -123,7 +124,7 @@ impl ChainedOutcome {
         }
     }
 
-    /// Whether all rows are used, and not landmarks alone.
+    /// Whether all rows are used, rather than landmarks.
     pub fn uses_all_rows(&self) -> bool {
         match self {
             Self::Process(process) => process.uses_all_rows(),
@@ -131,7 +132,7 @@ impl ChainedOutcome {
         }
     }
 
-    /// β₀.
+    /// Returns β₀, the constant of the outcome.
     pub fn constant(&self) -> f64 {
         match self {
             Self::Process(process) => process.constant,
@@ -139,7 +140,7 @@ impl ChainedOutcome {
         }
     }
 
-    /// The means of f₀, by columns over points.
+    /// Returns the means of f₀, from columns over points.
     pub fn centred_means(&self, columns: &Matrix) -> Vec<f64> {
         match self {
             Self::Process(process) => process.centred_means(columns),
@@ -147,8 +148,8 @@ impl ChainedOutcome {
         }
     }
 
-    /// The prior variances of functionals, given the scale of the outcome: for a chained study, the prior of
-    /// its mediators' distribution times the outcome's second moment.
+    /// Returns the prior variances of functionals, given the scale of the outcome. For a chained study it is
+    /// the prior variance of its mediators' distribution times the outcome's second moment.
     fn prior_variances(&self, functionals: &Functionals) -> Vec<f64> {
         let variance_of = |q: usize| match self {
             Self::Process(process) => {
@@ -158,14 +159,14 @@ impl ChainedOutcome {
             Self::Link(link) => {
                 let column = Matrix::column_vector(functionals.columns.column(q));
                 let prior = Matrix::column_vector(vec![functionals.prior_scale[(q, q)]]);
-                let leads = link.reading.query_covariance(&column, &prior)[(0, 0)] * link.scale();
+                let leads = link.query_embedding.query_covariance(&column, &prior)[(0, 0)] * link.scale();
                 leads + link.outcome.level() * functionals.constants[q].powi(2)
             }
         };
         (0..functionals.constants.len()).map(variance_of).collect()
     }
 
-    /// The prior variance of β₀.
+    /// Returns the prior variance of β₀.
     fn level(&self) -> f64 {
         match self {
             Self::Process(process) => process.intercept_variance(),
@@ -173,15 +174,15 @@ impl ChainedOutcome {
         }
     }
 
-    /// `∫ f̄₀² dν` and `∫ k̄ dν`, each row of ν counting the same: V in two parts.
+    /// Returns `∫ f̄₀² dν` and `∫ k̄ dν`, the two parts of V; all rows of ν have equal weights.
     pub fn second_moment(&self, measure: &Table) -> (f64, f64) {
         let means = self.centred_means(&self.kernel().cross_gram(self.points(), measure));
         let count = means.len() as f64;
         (dot(&means, &means) / count, self.variances(measure).iter().sum::<f64>() / count)
     }
 
-    /// f₀ at rows: its means, and columns whose outer product is the covariance, up to a thousandth of its
-    /// trace.
+    /// Returns the posterior of f₀ at rows: the first column is the mean. The outer product of the other
+    /// columns is the covariance, up to a thousandth of its trace.
     pub fn mean_and_root(&self, rows: &Table) -> Matrix {
         let functionals = self.values_at(rows);
         let means = self.centred_means(&functionals.columns);
@@ -191,7 +192,8 @@ impl ChainedOutcome {
         Matrix::from_row_major(rows.rows(), 1 + open.cols(), values.collect())
     }
 
-    /// The covariance of functionals by cause. Cost of m of them with n points O(n² m + n m²) for each study.
+    /// Returns the covariance of functionals by cause. For m functionals and n points the cost is O(n² m + n
+    /// m²) for each study.
     pub fn covariance(&self, functionals: &Functionals) -> CovarianceParts {
         match self {
             Self::Process(process) => {
@@ -201,13 +203,13 @@ impl ChainedOutcome {
         }
     }
 
-    /// The functionals that are the values at rows, minus the constant.
+    /// Returns the functionals that evaluate f₀ at rows.
     pub fn values_at(&self, rows: &Table) -> Functionals {
         let columns = self.kernel().cross_gram(self.points(), rows);
         Functionals { columns, prior_scale: self.kernel().gram(rows), constants: vec![0.0; rows.rows()] }
     }
 
-    /// The variances of f₀ at rows.
+    /// Returns the variances of f₀ at rows.
     fn variances(&self, x: &Table) -> Vec<f64> {
         match self {
             Self::Process(process) => {
@@ -229,17 +231,17 @@ impl ChainedOutcome {
 }
 
 impl StudyLink {
-    /// A study with mediators `y` of its rows; ν is `measure`, each of whose rows counts the same.
+    /// Fits a study whose rows have the mediators `y`; ν has equal weights on the rows of `measure`.
     pub fn new(
         study: usize,
         (treatments, points, kernel): (Table, Table, Kernel),
-        reading: QueryEmbedding,
+        query_embedding: QueryEmbedding,
         (solver, ridge): (KernelRegression, f64),
         y: Table,
         measure: Table,
         outcome: ChainedOutcome,
     ) -> Result<Self> {
-        sized("the mediators", "rows", solver.row_count(), y.rows(), "one a row of the study")?;
+        sized("the mediators", "rows", solver.row_count(), y.rows(), "one per row of the study")?;
         let at_mediators = OutcomeAtMediators::new(
             (outcome.points(), outcome.kernel()),
             &y,
@@ -254,7 +256,7 @@ impl StudyLink {
             points,
             kernel,
             covariate_block: None,
-            reading,
+            query_embedding,
             ridge,
             solver,
             outcome,
@@ -269,13 +271,13 @@ impl StudyLink {
         })
     }
 
-    /// The link where the outcome depends on covariates that are in this study, too.
+    /// Returns the link with an outcome that depends on covariates of this study, too.
     pub fn sharing(mut self, shared: SharedCovariateTerms) -> Self {
         self.shared = Some(shared);
         self
     }
 
-    /// At how many places of the outcome draws are made.
+    /// Returns the number of points at which the outcome is drawn.
     pub fn places(&self) -> usize {
         if self.outcome.uses_all_rows() {
             self.y.rows() + self.measure.rows()
@@ -284,27 +286,27 @@ impl StudyLink {
         }
     }
 
-    /// The mediators of its rows.
+    /// Returns the mediators of the study's rows.
     pub fn mediators(&self) -> &Table {
         &self.y
     }
 
-    /// ν.
+    /// Returns the rows of ν.
     pub fn measure(&self) -> &Table {
         &self.measure
     }
 
-    /// The outcome at its mediators.
+    /// Returns the prior of the outcome at the study's mediators.
     pub fn outcome_at_mediators(&self) -> &OutcomeAtMediators {
         &self.at_mediators
     }
 
-    /// Whether it sees all rows, and not landmarks alone.
+    /// Whether all rows are used, rather than landmarks.
     pub fn sees_rows(&self) -> bool {
         matches!(self.solver, KernelRegression::Rows(_))
     }
 
-    /// [`Effect::unexplained`](super::Effect::unexplained) for this study and those after it.
+    /// Computes [`Effect::unexplained`](super::Effect::unexplained) for this study and the later ones.
     pub fn unexplained(&self) -> Vec<(usize, f64)> {
         let share = self.solver.unexplained().map(|solver_share| {
             (self.study, solver_share.max(self.at_mediators.unexplained(self.ridge * self.scale())))
@@ -320,37 +322,37 @@ impl StudyLink {
         share.into_iter().chain(after).collect()
     }
 
-    /// Whether treatments are read as they are seen.
+    /// Whether the study needs no adjustment.
     pub fn is_direct(&self) -> bool {
-        self.covariate_block.is_none() && self.reading.low_rank_part.is_none()
+        self.covariate_block.is_none() && self.query_embedding.low_rank_part.is_none()
     }
 
-    /// Whether it does.
+    /// Whether the study shares covariates with the last one.
     pub fn shares(&self) -> bool {
         self.shared.is_some()
     }
 
-    /// V.
+    /// Returns V.
     pub fn scale(&self) -> f64 {
         self.square + self.variance
     }
 
-    /// Coefficients over the points.
+    /// Returns the coefficients over the points.
     pub fn coef(&self) -> Vec<f64> {
         match &self.shared {
             Some(shared) => shared.coef.clone(),
-            None => self.reading.turn.transpose_times(&self.solved),
+            None => self.query_embedding.row_map.transpose_times(&self.solved),
         }
     }
 
-    /// `β₀ + Σ coef_i k(x_i, ·)`.
+    /// Returns the posterior mean, `β₀ + Σ coef_i k(x_i, ·)`.
     pub fn mean(&self) -> Result<KernelExpansion> {
         let coef = Matrix::column_vector(self.coef());
         KernelExpansion::new(self.kernel.clone(), self.points.clone(), coef, vec![self.outcome.constant()])
     }
 
-    /// The posterior mean, and the variance reduction for all functionals that do not depend on a constant,
-    /// such as Shapley values; the variance of β₀ is left out.
+    /// Returns the posterior mean, and the covariance of all functionals that do not depend on a constant,
+    /// such as Shapley values; it omits the variance of β₀.
     pub fn posterior(&self) -> Result<(KernelExpansion, PosteriorCovariance)> {
         let (n, model) = (self.points.rows(), self.mean()?);
         let identity = Functionals {
@@ -359,26 +361,22 @@ impl StudyLink {
             constants: vec![0.0; n],
         };
         let mut known = Matrix::zeros(n, n);
-        for (_, part) in self.covariance(&identity) {
-            known.data_mut().iter_mut().zip(part.data()).for_each(|(entry, part_entry)| *entry -= part_entry);
-        }
+        self.covariance(&identity).iter().for_each(|(_, part)| known.add_times(-1.0, part));
         let kernel_scale = match &self.shared {
             Some(shared) => shared.of_means.0 + shared.of_open.0,
-            None => self.reading.kernel_scale * self.scale(),
+            None => self.query_embedding.kernel_scale * self.scale(),
         };
         let prior = kernel_scale + self.adjustment.as_ref().map_or(0.0, |uncertainty| uncertainty.scale);
-        let known = vec![VarianceReduction::Dense(known)];
-        Ok((
-            model,
-            PosteriorCovariance { prior_scale: prior, skew_swap: None, reduction: known, scale: vec![1.0] },
-        ))
+        let covariance = PosteriorCovariance::new(vec![VarianceReduction::Dense(known)], vec![1.0]);
+        Ok((model, PosteriorCovariance { prior_scale: prior, ..covariance }))
     }
 
-    /// E, queries × rows, and R.
+    /// Returns E, queries × rows, and R.
     pub fn weights(&self, functionals: &Functionals) -> (Matrix, Matrix) {
-        let (weights, mut open) =
-            self.solver.weights_and_explained(self.reading.row_cross_covariance(&functionals.columns));
-        let prior = self.reading.query_covariance(&functionals.columns, &functionals.prior_scale);
+        let (weights, mut open) = self
+            .solver
+            .weights_and_explained(self.query_embedding.row_cross_covariance(&functionals.columns));
+        let prior = self.query_embedding.query_covariance(&functionals.columns, &functionals.prior_scale);
         open.data_mut()
             .iter_mut()
             .zip(prior.data())
@@ -386,7 +384,7 @@ impl StudyLink {
         (weights, open)
     }
 
-    /// The functionals of the outcome that these functionals become.
+    /// Returns the functionals of the outcome into which this study turns the given functionals.
     fn push_forward(&self, weights: &Matrix, functionals: &Functionals) -> Functionals {
         match &self.shared {
             None => self.at_mediators.weighted(weights, &functionals.constants),
@@ -444,14 +442,14 @@ impl StudyLink {
         parts
     }
 
-    /// Means of single queries, their joint covariance by cause, and their support.
+    /// Returns the means of single queries, their joint covariance by cause, and their support.
     pub fn estimate(&self, functionals: &Functionals) -> (Vec<f64>, CovarianceParts, Vec<DataSupport>) {
         let (weights, open) = self.weights(functionals);
         let handed = self.push_forward(&weights, functionals);
         let mean = self.outcome.constant();
         let means = functionals.columns.transpose().matvec(&self.coef());
         let means = means.iter().zip(&functionals.constants).map(|(v, c)| v + c * mean).collect();
-        let prior = self.reading.query_covariance(&functionals.columns, &functionals.prior_scale);
+        let prior = self.query_embedding.query_covariance(&functionals.columns, &functionals.prior_scale);
         let left = self.outcome.covariance(&handed);
         let before = self.outcome.prior_variances(&handed);
         let support_of = |q: usize| {
@@ -474,22 +472,23 @@ impl StudyLink {
         (means, self.add_study_parts(left, &open, functionals), support)
     }
 
-    /// This study for a query with another embedding; `root` is the uncertainty about the population, as in
-    /// [`AdjustmentUncertainty`].
-    pub fn with_query(&self, reading: QueryEmbedding, root: Option<Matrix>) -> Self {
+    /// Returns this study for queries with another embedding; `root` is the root of the uncertainty about the
+    /// population, as in [`AdjustmentUncertainty`].
+    pub fn with_query(&self, query_embedding: QueryEmbedding, root: Option<Matrix>) -> Self {
         let adjustment = root.map(|root| AdjustmentUncertainty { scale: 0.0, known: None, root });
-        Self { reading, adjustment, ..self.clone() }
+        Self { query_embedding, adjustment, ..self.clone() }
     }
 
-    /// The outcome at the rows' mediators as a regression: coefficients over points and covariates.
+    /// Returns the coefficients `W f̄₀(y)` over points of the regression of the outcome at the rows'
+    /// mediators.
     pub fn solved(&self) -> &[f64] {
         &self.solved
     }
 
-    /// Adds the uncertainty about the units of the study whose covariates are averaged over, given their
-    /// kernel between points and rows.
+    /// Adds the uncertainty from the sampling of the units over whose covariates the effect is averaged;
+    /// `with_people` is the covariates' kernel (points × rows).
     pub fn add_covariate_uncertainty(&mut self, with_people: &Matrix) {
-        // For each row the effect among units with its covariates.
+        // The root: for each row, the effect among units with its covariates.
         let mut root = match &self.shared {
             Some(shared) => shared.of_people.clone(),
             None => self.times_solved(with_people),
@@ -501,7 +500,7 @@ impl StudyLink {
         self.adjustment = Some(AdjustmentUncertainty { scale: 0.0, known: None, root });
     }
 
-    /// Adds the uncertainty about the units of a front door.
+    /// Adds the uncertainty from the sampling of the units of a front door.
     pub fn add_treatment_uncertainty(&mut self, door: &FrontDoorInputs<'_>) {
         let n = self.solver.row_count();
         let mut root = door.weighted_mediators.matmul(&self.times_solved(door.treatments));
@@ -509,16 +508,17 @@ impl StudyLink {
         if !self.sees_rows() {
             root = low_rank_factor(&root.matmul(&root.transpose()), ROUNDING);
         }
-        // The averaged outcome at the mediators, over evenly spaced rows where there are many.
+        // The averaged outcome at the mediators, over evenly spaced rows if there are many.
         let sampled_rows = evenly_spaced(if self.sees_rows() { n } else { AVERAGED }, n);
         let columns = door.intercepting.transpose().select_rows(&sampled_rows).transpose();
-        let of_rows = door.as_they_were.row_cross_covariance(&columns);
+        let of_rows = door.observed_embedding.row_cross_covariance(&columns);
         let means = of_rows.transpose().matvec(&self.solved);
         let known = self.solver.explained_variances(&of_rows);
         let handed =
             self.at_mediators.weighted(&self.solver.weights(&of_rows), &vec![0.0; sampled_rows.len()]);
         let parts = self.outcome.covariance(&handed);
-        let left = |q: usize| door.as_they_were.kernel_scale * door.diagonal[sampled_rows[q]] - known[q];
+        let left =
+            |q: usize| door.observed_embedding.kernel_scale * door.diagonal[sampled_rows[q]] - known[q];
         let variance =
             |q: usize| parts.iter().map(|(_, part)| part[(q, q)]).sum::<f64>() + left(q) * self.scale();
         let square = |q: usize| means[q] * means[q] + variance(q).max(0.0);
@@ -528,17 +528,16 @@ impl StudyLink {
         self.adjustment = Some(AdjustmentUncertainty { scale: mean_square, known: Some(known), root });
     }
 
-    /// A kernel with points, times the coefficients of the outcome over these.
+    /// Multiplies the rows of a kernel matrix (points × columns) by the outcome's coefficients over the
+    /// points.
     fn times_solved(&self, with_points: &Matrix) -> Matrix {
         let mut scaled = with_points.clone();
-        for (i, h) in self.solved.iter().enumerate() {
-            scaled.row_mut(i).iter_mut().for_each(|v| *v *= h);
-        }
+        scaled.scale_rows(self.solved.iter().copied());
         scaled
     }
 }
 
-/// Takes from each row its mean over n people, divided by `√(n (n + 1))` (the Bayesian bootstrap).
+/// Subtracts from each row its mean over n people, and divides by `√(n (n + 1))` (the Bayesian bootstrap).
 fn centre(m: &mut Matrix) {
     let n = m.cols() as f64;
     let scale = 1.0 / (n * (n + 1.0)).sqrt();

@@ -1,14 +1,15 @@
 //! Landmarks that represent the rows of studies with many rows.
 //!
-//! The next study is queried at the mediators of this one, so that landmarks represent the mediators of both:
-//! where the next study has no rows, the landmarks show that it has none.
+//! The next study is evaluated at the mediators of this study. The landmarks of the next study therefore
+//! represent the mediators of both studies. Where the next study has no rows, its landmarks then show the
+//! lack of data.
 
 use super::studies::{IdentificationRoute, Studies, Study};
 use crate::error::Result;
-use crate::fit::inducing_points;
+use crate::gp::inducing_points::inducing_points;
 use crate::table::{Column, Table};
 
-/// Studies of more rows are known through landmarks where nobody says.
+/// The number of rows above which a study has landmarks, unless a number of landmarks is requested.
 const MAX_EXACT_ROWS: usize = 3000;
 
 /// Default number of landmarks.
@@ -18,7 +19,7 @@ const DEFAULT_LANDMARKS: usize = 500;
 #[derive(Debug, Clone)]
 pub(super) struct StudyLandmarks {
     pub studies: Vec<Option<LandmarkTables>>,
-    /// Points of the last.
+    /// Landmarks of the last study; `None` where all rows are used.
     pub outcome_points: Option<Table>,
 }
 
@@ -26,15 +27,16 @@ pub(super) struct StudyLandmarks {
 #[derive(Debug, Clone)]
 pub(super) struct LandmarkTables {
     pub treatments: Table,
-    /// Covariates that are averaged over, or what intercepts the effect.
+    /// Covariates of a back-door adjustment, or front-door mediators.
     pub covariates: Option<Table>,
-    /// Treatments by themselves, on which what intercepts the effect is regressed.
+    /// Landmarks of the treatments alone, for the regression of front-door mediators on treatments.
     pub queried: Option<Table>,
 }
 
 impl StudyLandmarks {
-    /// Landmarks for studies with more rows than `requested`, or than the default. Studies whose covariates
-    /// the outcome depends on have none.
+    /// Chooses landmarks for studies with more rows than `requested`, or by default with more than 3,000
+    /// rows. A study also has landmarks if the previous study has more mediators than that. Studies with
+    /// covariates on which the outcome depends have no landmarks.
     ///
     /// # Errors
     /// As [`inducing_points`].
@@ -60,7 +62,7 @@ impl StudyLandmarks {
         Ok(Self { studies: tables.collect::<Result<_>>()?, outcome_points: outcome_points.transpose()? })
     }
 
-    /// The number of numbers that an effect with these landmarks holds.
+    /// Returns the count of floating-point numbers that an effect with these landmarks stores.
     pub fn memory_numbers(&self, studies: &Studies) -> usize {
         let n_points = self.outcome_points.as_ref().map_or(studies.points.rows(), Table::rows);
         let indexed = studies.studies.iter().zip(&self.studies).enumerate();

@@ -1,5 +1,5 @@
-//! From tables to [`Studies`]: selects the columns that an effect needs and the rows that have all of them,
-//! in a canonical order.
+//! Preparation of [`Studies`] from tables: selects the columns that an effect needs and the rows without
+//! missing values, in a canonical order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,34 +11,34 @@ use super::treatment_variation;
 use crate::error::{Error, IdentificationError, Result, sized};
 use crate::table::{Column, ColumnKind, Table};
 
-/// Fewer complete rows than these tell nothing.
+/// Minimum number of complete rows.
 const MIN_ROWS: usize = 5;
 
-/// Shares of rows that are repeated, or without match in the next study, up to which no caveat is reported.
+/// Share of rows that are repeated, or unmatched in the next study, up to which no caveat is reported.
 const NEGLIGIBLE_SHARE: f64 = 0.05;
 
-/// Columns of a study as they were measured, `n` numbers each. A cell that has no value is not a number.
+/// Columns of a study as measured, with `n` numbers each. A missing value is NaN.
 #[derive(Debug, Clone, Default)]
 pub struct MeasuredColumns {
-    /// Names and kinds, with the numbers or codes of levels.
+    /// Names and kinds of the columns, with numbers or codes of levels.
     pub columns: Vec<(Column, Vec<f64>)>,
 }
 
-/// Studies to learn from, and what they leave in doubt.
+/// Studies from which an effect is learnt, and their caveats.
 #[derive(Debug, Clone)]
 pub struct PreparedStudies {
     /// Complete rows, with the same levels of a column in each study.
     pub studies: Studies,
-    /// For each mediator the share of rows whose values the next study does not have; the largest share where
+    /// For each mediator the share of rows whose values do not occur in the next study; the largest share if
     /// several studies share the mediator.
     pub unmatched: BTreeMap<String, f64>,
-    /// Caveats for the reader.
+    /// Warnings for the user.
     pub caveats: Vec<Caveat>,
 }
 
 impl Identification {
-    /// The columns of the first study that are averaged over, or that intercept the effect (front-door), in
-    /// alphabetical order.
+    /// Returns the columns of the first study that are averaged over, or that intercept the effect
+    /// (front-door), in alphabetical order.
     fn averaged_columns(&self) -> Vec<String> {
         let mut names = match &self.strategy {
             EffectStrategy::FrontDoor { mediators, .. } => mediators.clone(),
@@ -48,7 +48,7 @@ impl Identification {
         names
     }
 
-    /// For each bridge the mediators in alphabetical order.
+    /// Returns the mediators of each bridge in alphabetical order.
     fn mediators(&self) -> Vec<Vec<String>> {
         let sorted = |names: &Vec<String>| {
             let mut names = names.clone();
@@ -58,19 +58,18 @@ impl Identification {
         self.bridges.iter().map(|bridge| sorted(&bridge.mediators)).collect()
     }
 
-    /// The columns besides mediators that both of the last two studies have.
+    /// Returns the columns other than mediators that the last two studies share.
     fn shared_passive_columns(&self) -> Vec<String> {
         let mut names = self.bridges.last().map_or(vec![], |bridge| bridge.passive.clone());
         names.sort_unstable();
         names
     }
 
-    /// The columns that the effect needs of each study.
+    /// Returns the columns that the effect needs from each study.
     ///
     /// # Errors
-    /// [`IdentificationError::NoEffect`], [`IdentificationError::NotComputed`] for what follows from the
-    /// studies but is not learnt; as
-    /// [`Identification::estimable`].
+    /// [`IdentificationError::NoEffect`]; [`IdentificationError::NotComputed`] for an effect that is
+    /// identified but not estimated; errors of [`Identification::estimable`].
     pub fn needed(&self) -> Result<Vec<Vec<String>>> {
         self.estimable()?;
         if self.treatments.is_empty() || self.is_constant() {
@@ -118,17 +117,17 @@ impl Identification {
     }
 }
 
-/// The studies that `identification` needs from these tables, one per study. Rows that lack a needed value
-/// are left out; rows are sorted, so that rounding does not depend on their original order. Cost besides
-/// sorting O(n p⁴) for n rows and p covariates.
+/// Prepares the studies that `identification` needs from these tables, one per study. Rows without a needed
+/// value are omitted. Rows are sorted, so that rounding does not depend on their original order. The cost in
+/// addition to sorting is O(n p⁴) for n rows and p covariates.
 ///
 /// # Errors
-/// As [`Identification::needed`]; [`Error::UnknownColumn`]; [`Error::NotFinite`] for infinite numbers;
+/// Errors of [`Identification::needed`]; [`Error::UnknownColumn`]; [`Error::NotFinite`] for infinite numbers;
 /// [`IdentificationError::FewRows`], [`IdentificationError::Constant`], [`IdentificationError::TextOutcome`];
 /// [`IdentificationError::NoCommonSupport`] for mediators of which two studies have no value in common.
 pub fn gather(identification: &Identification, tables: &[MeasuredColumns]) -> Result<PreparedStudies> {
     let needed = identification.needed()?;
-    sized("the list of tables", "entries", needed.len(), tables.len(), "one a study")?;
+    sized("the list of tables", "entries", needed.len(), tables.len(), "one per study")?;
     let mut doubts = Vec::new();
     let indexed = needed.iter().zip(tables).enumerate();
     let mut complete_tables = indexed
@@ -138,19 +137,7 @@ pub fn gather(identification: &Identification, tables: &[MeasuredColumns]) -> Re
         share_levels(&mut complete_tables, name);
     }
     for (k, table) in complete_tables.iter_mut().enumerate() {
-        let is_last = k + 1 == needed.len();
-        for (column, values) in &table.columns {
-            let classes = if identification.is_single_table() { two_classes(column, values) } else { None };
-            let is_text = column.kind != ColumnKind::Numeric && classes.is_none();
-            if is_last && column.name == identification.outcome && is_text {
-                let name = column.name.clone();
-                return Err(Error::causal(IdentificationError::TextOutcome { name, study: k }));
-            }
-            if values.iter().all(|v| v == &values[0]) {
-                let (name, rows) = (column.name.clone(), values.len());
-                return Err(Error::causal(IdentificationError::Constant { name, rows, study: k }));
-            }
-        }
+        check_columns(identification, k, k + 1 == needed.len(), table)?;
         table.sort();
     }
     if identification.is_single_table() {
@@ -161,29 +148,10 @@ pub fn gather(identification: &Identification, tables: &[MeasuredColumns]) -> Re
         identification.shared_passive_columns(),
         identification.averaged_columns(),
     );
-    let mut unmatched: BTreeMap<String, f64> = BTreeMap::new();
-    for (k, names) in bridges.iter().enumerate() {
-        let shared = if k + 1 == bridges.len() { &passive[..] } else { &[] };
-        for name in names.iter().chain(shared) {
-            let (share, doubt) =
-                mediator_overlap(k, complete_tables[k].column(name)?, complete_tables[k + 1].column(name)?)?;
-            let largest = unmatched.entry(name.clone()).or_default();
-            *largest = largest.max(share);
-            doubts.extend(doubt);
-        }
-    }
+    let unmatched = unmatched_shares(&bridges, &passive, &complete_tables, &mut doubts)?;
     let front = matches!(identification.strategy, EffectStrategy::FrontDoor { .. });
     if !front && !averaged.is_empty() {
-        let covariates = complete_tables[0].table(&averaged)?;
-        for name in &identification.treatments {
-            let left = treatment_variation::residual_treatment_variance(
-                &complete_tables[0].table(std::slice::from_ref(name))?,
-                &covariates,
-            )?;
-            if left < treatment_variation::NEARLY_DETERMINED {
-                doubts.push(Caveat::Decided { treatment: name.clone(), covariates: averaged.clone(), left });
-            }
-        }
+        doubts.extend(nearly_determined(&complete_tables[0], &identification.treatments, &averaged)?);
     }
     let mut studies = Vec::with_capacity(bridges.len());
     for (k, after) in bridges.iter().enumerate() {
@@ -212,8 +180,73 @@ pub fn gather(identification: &Identification, tables: &[MeasuredColumns]) -> Re
     Ok(PreparedStudies { studies, unmatched, caveats: doubts })
 }
 
-/// For an outcome of two levels, or of the numbers 0 and 1, the one that counts as 1, and the outcome in
-/// these numbers.
+/// Checks that no column of study `k` is constant, and that the outcome, in the last study, is numeric or has
+/// two classes.
+fn check_columns(
+    identification: &Identification,
+    k: usize,
+    is_last: bool,
+    table: &MeasuredColumns,
+) -> Result<()> {
+    for (column, values) in &table.columns {
+        let classes = if identification.is_single_table() { two_classes(column, values) } else { None };
+        let is_text = column.kind != ColumnKind::Numeric && classes.is_none();
+        if is_last && column.name == identification.outcome && is_text {
+            let name = column.name.clone();
+            return Err(Error::causal(IdentificationError::TextOutcome { name, study: k }));
+        }
+        if values.iter().all(|v| v == &values[0]) {
+            let (name, rows) = (column.name.clone(), values.len());
+            return Err(Error::causal(IdentificationError::Constant { name, rows, study: k }));
+        }
+    }
+    Ok(())
+}
+
+/// Returns [`PreparedStudies::unmatched`] for the mediators of each bridge and the passive columns of the
+/// last one; adds a caveat for each column with little overlap.
+fn unmatched_shares(
+    bridges: &[Vec<String>],
+    passive: &[String],
+    tables: &[MeasuredColumns],
+    doubts: &mut Vec<Caveat>,
+) -> Result<BTreeMap<String, f64>> {
+    let mut unmatched: BTreeMap<String, f64> = BTreeMap::new();
+    for (k, names) in bridges.iter().enumerate() {
+        let shared = if k + 1 == bridges.len() { passive } else { &[] };
+        for name in names.iter().chain(shared) {
+            let (share, doubt) = mediator_overlap(k, tables[k].column(name)?, tables[k + 1].column(name)?)?;
+            let largest = unmatched.entry(name.clone()).or_default();
+            *largest = largest.max(share);
+            doubts.extend(doubt);
+        }
+    }
+    Ok(unmatched)
+}
+
+/// Returns a caveat for each treatment that the covariates nearly determine.
+fn nearly_determined(
+    table: &MeasuredColumns,
+    treatments: &[String],
+    covariates: &[String],
+) -> Result<Vec<Caveat>> {
+    let covariate_table = table.table(covariates)?;
+    let mut caveats = Vec::new();
+    for name in treatments {
+        let left = treatment_variation::residual_treatment_variance(
+            &table.table(std::slice::from_ref(name))?,
+            &covariate_table,
+        )?;
+        if left < treatment_variation::NEARLY_DETERMINED {
+            let (treatment, covariates) = (name.clone(), covariates.to_vec());
+            caveats.push(Caveat::Decided { treatment, covariates, left });
+        }
+    }
+    Ok(caveats)
+}
+
+/// Returns the class that counts as 1, and the outcome as numbers, for an outcome with two levels or the
+/// numbers 0 and 1.
 fn two_classes(column: &Column, values: &[f64]) -> Option<(String, Vec<f64>)> {
     let is_binary = match &column.kind {
         ColumnKind::Numeric => values.iter().all(|v| *v == 0.0 || *v == 1.0),
@@ -222,8 +255,8 @@ fn two_classes(column: &Column, values: &[f64]) -> Option<(String, Vec<f64>)> {
     is_binary.then(|| (column.format(1.0), values.to_vec()))
 }
 
-/// The one table of an effect that needs no other: all columns but the outcome as points, and no study that
-/// leads there.
+/// Prepares an effect from a single table: all columns but the outcome are points, and there are no earlier
+/// studies.
 fn single(
     identification: &Identification,
     table: &MeasuredColumns,
@@ -233,18 +266,8 @@ fn single(
     let points: Vec<String> = needed.into_iter().filter(|name| *name != identification.outcome).collect();
     for stage in identification.stages() {
         let before = [&stage.history[..], &stage.averaged].concat();
-        if before.is_empty() {
-            continue;
-        }
-        let covariates = table.table(&before)?;
-        for name in &stage.treatments {
-            let left = treatment_variation::residual_treatment_variance(
-                &table.table(std::slice::from_ref(name))?,
-                &covariates,
-            )?;
-            if left < treatment_variation::NEARLY_DETERMINED {
-                doubts.push(Caveat::Decided { treatment: name.clone(), covariates: before.clone(), left });
-            }
+        if !before.is_empty() {
+            doubts.extend(nearly_determined(table, &stage.treatments, &before)?);
         }
     }
     let (column, values) = table.column(&identification.outcome)?;
@@ -278,7 +301,7 @@ impl MeasuredColumns {
         Table::from_column_major(columns, rows, values)
     }
 
-    /// Sorts rows by the columns, of which the last in the alphabet counts first.
+    /// Sorts rows by the columns, in reverse alphabetical order of their names.
     fn sort(&mut self) {
         let mut keys: Vec<usize> = (0..self.columns.len()).collect();
         keys.sort_by(|&a, &b| self.columns[b].0.name.cmp(&self.columns[a].0.name));
@@ -291,13 +314,13 @@ impl MeasuredColumns {
                 .unwrap_or(std::cmp::Ordering::Equal)
         });
         for (_, values) in &mut self.columns {
-            // −0 is 0.
+            // −0 becomes 0.
             *values = order.iter().map(|&i| values[i] + 0.0).collect();
         }
     }
 }
 
-/// The rows that have a value in each of these columns.
+/// Returns the rows that have a value in each of these columns.
 fn complete(
     study: usize,
     names: &[String],
@@ -309,7 +332,7 @@ fn complete(
     for (column, values) in &needed_columns {
         sized(&format!("column '{}'", column.name), "rows", count, values.len(), "as many as the others")?;
         if let Some(row) = values.iter().position(|v| v.is_infinite()) {
-            return Err(Error::NotFinite { row, column: column.name.clone(), value: values[row] });
+            return Err(Error::not_finite(row, column.name.clone(), values[row]));
         }
     }
     let kept: Vec<usize> =
@@ -339,8 +362,8 @@ fn complete(
     Ok(complete)
 }
 
-/// The number of rows that repeat an earlier one; 0 where all columns are whole numbers, in which units agree
-/// by chance.
+/// Returns the number of rows that repeat an earlier one; 0 if all columns are whole numbers, because units
+/// then agree by chance.
 fn repeated(table: &MeasuredColumns) -> usize {
     let fine = |(column, values): &(Column, Vec<f64>)| {
         column.kind == ColumnKind::Numeric && values.iter().any(|v| v.fract() != 0.0)
@@ -354,8 +377,8 @@ fn repeated(table: &MeasuredColumns) -> usize {
     rows - (0..rows).map(row).collect::<BTreeSet<_>>().len()
 }
 
-/// Gives a column that is categorical in a study the same levels in all of them: those that rows have,
-/// sorted.
+/// Gives a column that is categorical in some study the same levels in all studies: the sorted levels of all
+/// rows.
 fn share_levels(tables: &mut [MeasuredColumns], name: &str) {
     let columns_with_name =
         || tables.iter().flat_map(|measured| &measured.columns).filter(|(column, _)| column.name == name);
@@ -373,7 +396,8 @@ fn share_levels(tables: &mut [MeasuredColumns], name: &str) {
     }
 }
 
-/// The share of rows whose mediator the next study does not know, and a doubt if it is large.
+/// Returns the share of rows whose mediator value does not occur in the next study, and a caveat if it is
+/// large.
 fn mediator_overlap(
     study: usize,
     (column, values): &(Column, Vec<f64>),
@@ -393,7 +417,7 @@ fn mediator_overlap(
             let places: Vec<String> = named.map(|k| format!("'{}'", levels[k])).collect();
             if share == 1.0 {
                 let description = format!(
-                    "it is {} in study {}, which study {} has not",
+                    "it is {} in study {}, which does not occur in study {}",
                     places.join(" or "),
                     study + 1,
                     study + 2
@@ -435,7 +459,7 @@ fn column_range(values: &[f64]) -> [f64; 2] {
     values.iter().fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], &v| [low.min(v), high.max(v)])
 }
 
-/// Four significant digits.
+/// Formats a number with four significant digits.
 fn format_short(x: f64) -> String {
     let Ok(rounded) = format!("{x:.3e}").parse::<f64>() else { return x.to_string() };
     let plain = rounded == 0.0 || (1e-4..1e6).contains(&rounded.abs());

@@ -7,7 +7,7 @@ use crate::error::{Error, Result, sized};
 use crate::linalg::Matrix;
 use crate::table::Table;
 
-/// People, by the covariates of the first study that its effect is averaged over.
+/// A target population, given by covariates of the first study over which the effect is averaged.
 #[derive(Debug, Clone)]
 pub enum TargetPopulation {
     /// Another population: rows of these covariates, and weights that add up to 1.
@@ -18,22 +18,22 @@ pub enum TargetPopulation {
     ConditionalOn(Table),
 }
 
-/// The kernel of covariates between rows of these.
+/// A function that returns the gram matrix of the covariates between rows.
 type Gram<'a> = &'a dyn Fn(&Table) -> Matrix;
 
 /// Covariates and weights of the population over which an effect is averaged.
 #[derive(Debug, Clone)]
 pub(super) struct PopulationWeights {
     pub covariates: Table,
-    /// They add up to about 1.
+    /// Weights of the members, whose sum is about 1.
     pub weights: Vec<f64>,
-    /// From 0 to 1: the share of the prior variance of who they are that is left open; `None` where they are
-    /// as they are.
+    /// Share of the prior variance of the population's covariates that is unexplained, from 0 to 1; `None`
+    /// for a population that is given as rows.
     pub unexplained_share: Option<f64>,
 }
 
 impl PopulationWeights {
-    /// The population of a study.
+    /// Returns the population of a study.
     pub fn of_study(covariates: &Table) -> Self {
         let count = covariates.rows();
         Self {
@@ -43,8 +43,8 @@ impl PopulationWeights {
         }
     }
 
-    /// The weights of a target population. `gram_of` is the kernel between rows of covariates, on which
-    /// weights are regressed, through all rows or through landmarks.
+    /// Computes the weights of a target population. `gram_of` returns the gram matrix of covariates, which
+    /// are regressed on the conditions with all rows or with landmarks.
     pub fn new(
         target: &TargetPopulation,
         (treatments, others): (&Table, &Table),
@@ -55,7 +55,7 @@ impl PopulationWeights {
         match target {
             TargetPopulation::Population(members, weights) => {
                 let covariates = members.align_to(others.columns())?;
-                sized("the list of weights", "numbers", covariates.rows(), weights.len(), "one a member")?;
+                sized("the list of weights", "numbers", covariates.rows(), weights.len(), "one per member")?;
                 let sum: f64 = weights.iter().sum();
                 if sum.is_nan() || (sum - 1.0).abs() > 1e-6 || weights.iter().any(|w| *w < 0.0) {
                     let allowed = "they are not negative and add up to 1";
@@ -72,7 +72,7 @@ impl PopulationWeights {
                 let places = places.collect::<Result<Vec<_>>>()?;
                 let rows = others.select_columns(&places);
                 let covariate_values = single_row(condition.align_to(rows.columns())?)?;
-                // Units of the study with the given values in place of theirs.
+                // Units of the study, with the given values instead of their own.
                 let mut columns: Vec<Vec<f64>> =
                     (0..others.width()).map(|j| others.column(j).to_vec()).collect();
                 places.iter().enumerate().for_each(|(k, j)| columns[*j].fill(covariate_values.get(0, k)));
@@ -87,7 +87,7 @@ impl PopulationWeights {
         }
     }
 
-    /// The population conditional on `condition`, by a regression of the covariates on `rows`.
+    /// Returns the population conditional on `condition`, by a regression of the covariates on `rows`.
     fn conditional_on(
         rows: &Table,
         condition: &Table,
@@ -113,6 +113,6 @@ impl PopulationWeights {
 fn single_row(table: Table) -> Result<Table> {
     match table.rows() {
         1 => Ok(table),
-        rows => Err(Error::parameter("whom the effect is on", format!("{rows} rows"), "it is one row")),
+        rows => Err(Error::parameter("the target population", format!("{rows} rows"), "it is one row")),
     }
 }

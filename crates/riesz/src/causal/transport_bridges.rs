@@ -1,5 +1,5 @@
-//! Bridges between studies: the shared columns through which an effect passes, and the check that they carry
-//! all of it.
+//! Bridges between studies: the shared columns through which an effect passes, with the check that they carry
+//! the whole effect.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use super::graph::{Graph, Nodes};
 use super::identification::Bridge;
 use crate::error::{Error, IdentificationError, Result};
 
-/// Studies in a row, as the graph knows them.
+/// A sequence of studies, with their columns as nodes of the graph.
 pub(crate) struct StudySequence<'a> {
     pub graph: &'a Graph,
-    /// The treatments that affect the outcome; empty where none does.
+    /// The treatments that affect the outcome; empty if none does.
     pub treatments: &'a Nodes,
-    /// All that are set.
+    /// All treatments that are set.
     pub set: &'a Nodes,
     pub outcome: usize,
     /// The columns of each study.
@@ -21,23 +21,22 @@ pub(crate) struct StudySequence<'a> {
     pub differs: &'a BTreeMap<usize, Nodes>,
 }
 
-/// For each pair of studies the columns that link them.
+/// The columns that link each study to the next.
 pub(crate) type BridgeSets = Vec<Nodes>;
 
 impl StudySequence<'_> {
-    /// The columns that studies `k` and `k + 1` share and that can be conditioned on.
+    /// Returns the columns that studies `k` and `k + 1` share and that can be conditioned on.
     pub fn shared(&self, k: usize) -> Nodes {
         let excluded = &Nodes::from([self.outcome]) | self.treatments;
         &(&self.studies[k] & &self.studies[k + 1]) - &excluded
     }
 
-    /// The bridges that carry the effect, computed backwards from the outcome: shared causes of the outcome,
-    /// without those that are uninformative about the later variables.
+    /// Returns the bridges that carry the effect, computed backwards from the outcome: shared causes of the
+    /// outcome, except those that are uninformative about the later variables.
     ///
-    /// That causes of the outcome are enough, and that leaving out what says nothing costs nothing, is shown
-    /// in `tests/all/causal_worlds.rs` by trying all sets: a separating set exists among the shared columns
-    /// if and only if those that are causes separate, and what the outcome does not depend on given the
-    /// others can go (contraction).
+    /// Causes of the outcome are enough: a separating set exists among the shared columns if and only if
+    /// those that are causes separate. Columns on which the outcome does not depend given the others can be
+    /// removed (contraction). `tests/all/causal_simulations.rs` shows both by trying all sets.
     pub fn effect_bridges(&self) -> Result<BridgeSets> {
         let n_bridges = self.studies.len() - 1;
         let outcome = Nodes::from([self.outcome]);
@@ -52,8 +51,8 @@ impl StudySequence<'_> {
             bridges[k] = markov_boundary_subset(self.graph, &goal, &(&shared & &causes));
             goal = bridges[k].clone();
         }
-        // do-calculus, rule 3: all treatments here affect the bridge if it carries their effect, so arrows
-        // into them stay.
+        // Rule 3 of do-calculus: if the bridge carries the effect, all treatments affect it, so that arrows
+        // into them remain.
         for (k, bridge) in bridges.iter().enumerate() {
             let before = if k == 0 { self.treatments } else { &bridges[k - 1] };
             self.screens_off(k, before, &outcome, bridge)?;
@@ -62,8 +61,9 @@ impl StudySequence<'_> {
         Ok(bridges)
     }
 
-    /// The bridges where no effect is carried: empty ones, unless populations differ in something that the
-    /// outcome depends on and for which shared columns, that no treatment changes, can account.
+    /// Returns the bridges if there is no effect. They are empty, unless populations differ in something on
+    /// which the outcome depends. The bridges then contain shared columns that account for the difference and
+    /// that no treatment changes.
     pub fn no_effect_bridges(&self) -> Result<BridgeSets> {
         let n_bridges = self.studies.len() - 1;
         let empty = vec![Nodes::new(); n_bridges];
@@ -93,7 +93,7 @@ impl StudySequence<'_> {
         })
     }
 
-    /// Whether `outcome` depends on `on` through a bridge alone.
+    /// Checks that `outcome` depends on `on` only through a bridge.
     fn screens_off(&self, k: usize, on: &Nodes, outcome: &Nodes, bridge: &Nodes) -> Result<()> {
         let Some(open_path) = self.graph.path(on, outcome, bridge) else { return Ok(()) };
         let excluded = &(&(bridge | on) | outcome) | self.treatments;
@@ -112,7 +112,7 @@ impl StudySequence<'_> {
         }))
     }
 
-    /// Whether the conditional distribution that a study gives for its bridge holds in the first study's
+    /// Checks that the conditional distribution of a study given its bridge is valid in the first study's
     /// population: no difference between the two affects it.
     fn is_transportable(&self, bridges: &[Nodes]) -> Result<()> {
         let none = Nodes::new();
@@ -139,7 +139,7 @@ impl StudySequence<'_> {
         Ok(())
     }
 
-    /// The bridges by name, split into what the treatments affect and the rest.
+    /// Returns the bridges by name, split into mediators, which the treatments affect, and passive columns.
     pub fn named_bridges(&self, bridges: &[Nodes]) -> Vec<Bridge> {
         let effects = self.graph.effects(self.treatments);
         let named = |(k, bridge): (usize, &Nodes)| Bridge {
@@ -151,8 +151,8 @@ impl StudySequence<'_> {
     }
 }
 
-/// The smallest subset of candidates given which the others are independent of `goal` (its Markov boundary);
-/// candidates in the goal stay.
+/// Returns the smallest subset of candidates given which the others are independent of `goal` (its Markov
+/// boundary); candidates in the goal stay.
 fn markov_boundary_subset(graph: &Graph, goal: &Nodes, candidates: &Nodes) -> Nodes {
     let mut kept = candidates.clone();
     for &v in candidates.iter().filter(|v| !goal.contains(v)) {
@@ -165,15 +165,19 @@ fn markov_boundary_subset(graph: &Graph, goal: &Nodes, candidates: &Nodes) -> No
     kept
 }
 
-/// Which further variables would make `serves` true: each that does by itself; else one list that does
-/// together, hidden causes among them where named ones are not enough.
+/// Returns further variables that would make `serves` true: each variable that does so alone, otherwise one
+/// list of variables that do so together. The list contains hidden causes if named variables are not enough.
 pub(crate) fn helpful_variables(
     graph: &Graph,
     candidates: &Nodes,
     serves: impl Fn(&Nodes) -> bool,
 ) -> Vec<Vec<String>> {
     let words = |v: usize| {
-        if graph.is_hidden(v) { format!("what is behind {}", graph.name(v)) } else { graph.name(v).into() }
+        if graph.is_hidden(v) {
+            format!("the hidden common cause {}", graph.name(v))
+        } else {
+            graph.name(v).into()
+        }
     };
     let single_candidates = |hidden: bool| -> Vec<Vec<String>> {
         let matching = candidates.iter().copied().filter(|&v| graph.is_hidden(v) == hidden);

@@ -1,27 +1,28 @@
-//! Residual variation of treatments given covariates, from least squares on these, their squares and
+//! Residual variation of treatments given covariates, by least squares on the covariates, their squares and
 //! products.
 
 use crate::error::Result;
 use crate::linalg::{Matrix, symmetric_eigen};
 use crate::table::{ColumnKind, Table};
 
-/// Treatments of whose variance covariates leave less are hardly told apart from these.
+/// Share of a treatment's variance below which its effect is hard to separate from that of the covariates.
 pub(super) const NEARLY_DETERMINED: f64 = 0.1;
 
-/// Directions of features whose variance is a smaller share of the largest are rounding.
+/// Share of the largest eigenvalue below which a direction of the features is rounding error.
 const ROUNDING: f64 = 1e-12;
 
-/// The share of a treatment's variance that covariates leave unexplained, corrected for degrees of freedom;
-/// for a categorical treatment that of the indicators of its levels together. Cost O(n p⁴) for p covariates.
+/// Returns the share of a treatment's variance that covariates leave unexplained, corrected for degrees of
+/// freedom. For a categorical treatment it is the share for the indicators of its levels together. Cost O(n
+/// p⁴) for p covariates.
 ///
 /// # Errors
-/// As [`symmetric_eigen`].
+/// Errors of [`symmetric_eigen`].
 pub(super) fn residual_treatment_variance(treatment: &Table, covariates: &Table) -> Result<f64> {
     let n = treatment.rows();
     let linear: Vec<Vec<f64>> = (0..covariates.width()).flat_map(|j| indicators(covariates, j, 1)).collect();
     let pairs = linear.len() * (linear.len() + 1) / 2;
     let mut features = linear.clone();
-    // With fewer rows than three a feature, products would fit anything.
+    // With fewer than three rows per feature, products would overfit.
     if 3 * (pairs + linear.len() + 1) <= n {
         for (i, a) in linear.iter().enumerate() {
             features.extend(
@@ -56,7 +57,7 @@ pub(super) fn residual_treatment_variance(treatment: &Table, covariates: &Table)
     Ok(open / total_variance * n as f64 / n.saturating_sub(kept.len() + 1).max(1) as f64)
 }
 
-/// A column as numbers: standardised, or as indicators of its levels but the first `skipped`.
+/// Returns a column as numbers: standardised, or as indicators of its levels except the first `skipped`.
 fn indicators(table: &Table, j: usize, skipped: usize) -> Vec<Vec<f64>> {
     let values = table.column(j);
     match &table.columns()[j].kind {
@@ -67,7 +68,7 @@ fn indicators(table: &Table, j: usize, skipped: usize) -> Vec<Vec<f64>> {
     }
 }
 
-/// Scaled to mean 0 and variance 1; `None` for a constant.
+/// Scales values to mean 0 and variance 1; `None` for a constant.
 fn standard(values: &[f64]) -> Option<Vec<f64>> {
     let (mean, variance) = crate::kernel::mean_variance(values);
     (variance > 0.0).then(|| values.iter().map(|v| (v - mean) / variance.sqrt()).collect())

@@ -1,5 +1,5 @@
-//! Choice of the parameters of an effect from one table: first those of the regression of the outcome, then
-//! stage by stage backwards, by how well its rows predict the expectation of the next stage.
+//! Tuning of the parameters of an effect from one table. The regression of the outcome is tuned first. The
+//! stages follow in reverse order: the rows of a stage have to predict the expectation of the next stage.
 
 use super::defaults::{MAX_TUNING_ROWS, default_kernel, evenly_spaced};
 use super::effect::{Effect, Model};
@@ -15,12 +15,11 @@ use crate::kernel::Kernel;
 use crate::linalg::Matrix;
 use crate::random::hash;
 
-/// Choices of later treatments at which a stage is to predict what the next one expects.
+/// The number of choices of later treatments for which a stage predicts the expectation of the next stage.
 const LATER_TREATMENTS: usize = 3;
 
 impl CausalFusion {
-    /// Learns the identified effect from what was [gathered](super::gather()): from one table, or across
-    /// studies.
+    /// Fits the identified effect to [gathered](super::gather()) data of one table or of several studies.
     ///
     /// # Errors
     /// As [`fit`](Self::fit) and [`fit_table`](Self::fit_table).
@@ -32,10 +31,10 @@ impl CausalFusion {
         }
     }
 
-    /// Learns the effect from one table. Cost as [`fit`](Self::fit), of each stage.
+    /// Fits the effect to one table. Cost of each stage as of [`fit`](Self::fit).
     ///
     /// # Errors
-    /// As [`SingleTable::effect`]; [`Error::Target`](crate::Error::Target) for an outcome that is constant;
+    /// As [`SingleTable::effect`]; [`Error::Target`](crate::Error::Target) for a constant outcome;
     /// [`Error::Parameter`](crate::Error::Parameter) for more draws than memory holds;
     /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub fn fit_table(&self, table: &SingleTable) -> Result<Effect> {
@@ -59,7 +58,8 @@ impl CausalFusion {
             .map(|parameters| of_last(parameters).map(|stage| vec![stage]))
             .collect::<Result<_>>()?;
         for t in (0..last_stage).rev() {
-            // By the first draw of what comes after; draws of both go together by chance.
+            // The first draw of the following stages is the target of the tuning. Draws of this stage and of
+            // the following stages are independent, so they are combined in order.
             let (chosen, effective_draws) = self.of_stage(table, t, &chains[0])?;
             effective = effective.min(effective_draws);
             for (chain, stage_parameters) in chains.iter_mut().zip(chosen.iter().cycle()) {
@@ -77,7 +77,8 @@ impl CausalFusion {
         Ok(effect.with_diagnostics(self.positivity(table)?, effective))
     }
 
-    /// Kernels and ridges of stage t: the best, or draws. `after` are the stages that follow.
+    /// Returns kernels and ridges of stage t, either the best ones or draws, and the effective number of
+    /// draws. `after` are the following stages.
     fn of_stage(
         &self,
         table: &SingleTable,
@@ -89,7 +90,7 @@ impl CausalFusion {
         let tuning_rows = evenly_spaced(MAX_TUNING_ROWS, n);
         let later = table.stages[t + 1..].iter().any(|stage| !stage.treatments.is_empty());
         let choices = evenly_spaced(if later { LATER_TREATMENTS } else { 1 }, n);
-        // The following stages form a chain of their own that begins with this stage's history.
+        // The following stages form a chain that begins with this stage's history.
         let chain = Iterated::new(treatments.clone(), after.to_vec(), false);
         let mut columns: Vec<Vec<f64>> = Vec::new();
         for row in &choices {
@@ -113,8 +114,8 @@ impl CausalFusion {
         Ok((draws.iter().map(parameters_of).collect(), effective))
     }
 
-    /// Models of the treatments given the covariates before them, stage by stage; and models of the mediators
-    /// of a front door given the treatments.
+    /// Fits models of the treatments given the covariates that precede them, stage by stage, and models of
+    /// front-door mediators given the treatments.
     fn positivity(&self, table: &SingleTable) -> Result<Vec<Positivity>> {
         let mut positivity = Vec::new();
         for stage in table.stages.iter().filter(|stage| !stage.treatments.is_empty()) {
@@ -132,7 +133,7 @@ impl CausalFusion {
                 mediators: None,
             });
         }
-        // A front door asks for mediators of one treatment at the other treatments that rows have.
+        // A front-door adjustment combines the mediators of one treatment with the treatments of all rows.
         for stage in &table.stages[1..] {
             if stage.averaged.is_empty() {
                 continue;

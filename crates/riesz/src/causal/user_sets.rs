@@ -1,4 +1,5 @@
-//! Sets that the user gives: checked against the graph where there is one, otherwise assumed.
+//! Adjustment sets and front doors that the user gives: checked against the graph if there is one, otherwise
+//! assumed.
 
 use super::adjustment::EffectGraph;
 use super::assumptions::assumptions;
@@ -13,7 +14,7 @@ fn invalid_set_error(name: &str, role: &'static str, why: impl Into<String>) -> 
     Error::causal(IdentificationError::UnfitVariable { name: name.into(), role, why: why.into() })
 }
 
-/// The numbers of the columns of study 1 that are given.
+/// Returns the indices of the given columns of study 1.
 fn columns(graph: &Graph, query: &CausalQuery, set: &[String], role: &'static str) -> Result<Nodes> {
     let places = graph.node_indices(set)?;
     for &v in &places {
@@ -47,7 +48,7 @@ pub(super) fn check_adjustment_set(
             return Err(invalid_set_error(
                 name,
                 ADJUSTED,
-                "it is an effect of the treatment, and would take part of that away or add to it",
+                "it is an effect of the treatment, so that adjusting for it would change that effect",
             ));
         }
     }
@@ -86,7 +87,7 @@ pub(super) fn check_front_door(
             return Err(invalid_set_error(
                 name,
                 FRONT,
-                "it is part of what the studies share, or the outcome",
+                "it is the outcome, or a column that the studies share",
             ));
         }
     }
@@ -108,12 +109,12 @@ pub(super) fn check_front_door(
     }))
 }
 
-/// A path that keeps a set from being a front door: one that avoids it, or one that confounds it.
+/// Returns a path that prevents a set from being a front door: one that avoids it, or one that confounds it.
 fn front_door_violation(effect: &EffectGraph<'_>, set: &Nodes) -> String {
     let (graph, none) = (effect.graph, Nodes::new());
     let conditioned = effect.treatments | effect.passive;
-    // Among causes of the outcomes, where treatments have no causes, what is open from a treatment given
-    // nothing is a directed path.
+    // Without arrows into treatments, and among causes of the outcomes, a path that is open from a treatment
+    // given nothing is a directed path.
     let past = graph.without_edges(effect.treatments, set);
     let past =
         past.without_edges(&(&(0..graph.nodes()).collect::<Nodes>() - &past.causes(effect.outcomes)), &none);
@@ -124,13 +125,13 @@ fn front_door_violation(effect: &EffectGraph<'_>, set: &Nodes) -> String {
         .unwrap_or_default()
 }
 
-/// Identification without a graph: what is given is assumed, and the answer says so.
+/// Identifies an effect without a graph: the given strategy is assumed, and the result reports this.
 pub(super) fn assume_without_graph(query: &CausalQuery) -> Result<Identification> {
     if let Some(names) = query.differs.values().next() {
         return Err(Error::parameter(
             "differs",
             listed(names),
-            "only a graph can tell whether a difference matters",
+            "only a graph can decide whether a difference matters",
         ));
     }
     let (set, role) = match &query.strategy {

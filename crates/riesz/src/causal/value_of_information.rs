@@ -8,7 +8,8 @@ use crate::error::{Error, Result, sized};
 use crate::linalg::Matrix;
 use crate::table::Table;
 
-/// Sums of what an outcome is at rows, times weights (sums × rows), and of its constant, so many times.
+/// Weighted sums of an outcome at rows (`weights`, sums × rows), plus multiples of its constant
+/// (`constants`).
 struct WeightedSums {
     rows: Table,
     weights: Matrix,
@@ -16,21 +17,22 @@ struct WeightedSums {
 }
 
 impl Effect {
-    /// The reduction of the variance of sums `Σ_q weights_sq g(x_q)`, effects or contrasts of effects at
-    /// treatments (sums × treatments), by one more row: sums × rows, for each of `rows`, which has the
-    /// columns from which study number `study`, from 0, predicts (treatments and covariates of the first
-    /// study, mediators of others), but not those that it predicts, which make no difference.
+    /// Returns the reduction of the variance of sums `Σ_q weights_sq g(x_q)` by one more row, for each of
+    /// `rows`: sums × rows. The sums are effects, or contrasts of effects at treatments, with weights `sums`
+    /// (sums × treatments). A row has the columns from which study number `study`, from 0, predicts:
+    /// treatments and covariates of the first study, mediators of others. It does not have the predicted
+    /// columns, which make no difference.
     ///
     /// Hyper-parameters stay fixed, and so do the covariates that are averaged over. For study s, the part
-    /// [`UncertaintyCause::Study(s)`](super::UncertaintyCause::Study) and, for the first, the interaction
-    /// decrease: a Gaussian observation lowers a variance by the squared covariance with it over its own
-    /// variance, `(E K̄(y, ỹ))² / (k̄(ỹ, ỹ) + σ²)` in the last study and `V r(x, ω)² / (r(ω, ω) + λ)` in
-    /// others. Both equal refits, with the same landmarks if there are any. Cost n² (rows + treatments) per
-    /// draw of n rows, or landmarks.
+    /// [`UncertaintyCause::Study(s)`](super::UncertaintyCause::Study) decreases, and for the first study the
+    /// interaction as well. A Gaussian observation reduces a variance by the squared covariance with it,
+    /// divided by its own variance. This is `(E K̄(y, ỹ))² / (k̄(ỹ, ỹ) + σ²)` in the last study and `V r(x,
+    /// ω)² / (r(ω, ω) + λ)` in others. Both are equal to refits, with the same landmarks if there are any.
+    /// Cost n² (rows + treatments) per draw for n rows, or landmarks.
     ///
     /// # Errors
-    /// As [`Table::align_to`]; [`Error::Shape`]; [`Error::Parameter`] for a study that is not there;
-    /// [`Error::Unused`] for front doors and where the outcome depends on covariates that studies share.
+    /// Errors of [`Table::align_to`]; [`Error::Shape`]; [`Error::Parameter`] for a study that does not exist;
+    /// [`Error::Unused`] for front doors, and if the outcome depends on covariates that studies share.
     pub fn variance_reduction_per_row(
         &self,
         treatments: &Table,
@@ -38,7 +40,7 @@ impl Effect {
         study: usize,
         rows: &Table,
     ) -> Result<Matrix> {
-        let why = "one a row of treatments";
+        let why = "one per row of treatments";
         sized("the weights of treatments", "columns", treatments.rows(), sums.cols(), why)?;
         let mut reduction = Matrix::zeros(sums.rows(), rows.rows());
         for (weight, model) in self.models() {
@@ -52,20 +54,21 @@ impl Effect {
                     rows,
                 )?,
                 Model::Iterated(_) => {
-                    return Err(Error::parameter("study", study, "the effect is from one table, number 0"));
+                    return Err(Error::parameter(
+                        "study",
+                        study,
+                        "the effect is from one table, which is study 0",
+                    ));
                 }
             };
-            reduction
-                .data_mut()
-                .iter_mut()
-                .zip(model_reduction.data())
-                .for_each(|(total, entry)| *total += weight * entry);
+            reduction.add_times(weight, &model_reduction);
         }
         Ok(reduction)
     }
 }
 
-/// The squares of covariances (rows × sums) over variances of rows, times a scale: sums × rows.
+/// Returns scale times squared covariances (`crossed`, rows × sums) divided by the variances of the rows:
+/// sums × rows.
 fn variance_reduction(crossed: &Matrix, variances: &[f64], scale: f64) -> Matrix {
     let mut out = crossed.transpose();
     for s in 0..out.rows() {
@@ -83,7 +86,7 @@ impl StudyLink {
         rows: &Table,
     ) -> Result<Matrix> {
         let unused = |belongs: &str| {
-            let setting = "what one more row is worth".into();
+            let setting = "the value of another row".into();
             Error::Unused { setting, belongs: belongs.into() }
         };
         if self.shares() {
@@ -92,15 +95,15 @@ impl StudyLink {
         let queried = treatments.align_to(self.points.columns())?;
         let weights_by_query = by.transpose();
         let columns = self.kernel.cross_gram(&self.points, &queried).matmul(&weights_by_query);
-        let phi = self.reading.row_cross_covariance(&columns);
+        let phi = self.query_embedding.row_cross_covariance(&columns);
         if study > self.study {
             let constants = (0..by.rows()).map(|s| by.row(s).iter().sum()).collect();
             let rows_of = self.mediators().clone();
             let sums = WeightedSums { rows: rows_of, weights: self.solver.weights(&phi), constants };
             return self.outcome.variance_reduction_per_row(sums, study, rows);
         }
-        // Rows of the first study, from their kernel with the query, with its points and with
-        // themselves.
+        // Rows of the first study, from their kernel with the query, with the study's points and between the
+        // rows themselves.
         let x = rows.align_to(self.points.columns())?;
         let mut with_points = self.kernel.cross_gram(&self.points, &x);
         let mut row_kernel = self.kernel.diagonal(&x);
@@ -112,18 +115,16 @@ impl StudyLink {
                 let between = block.kernel.cross_gram(&block.rows, &z);
                 with_points.data_mut().iter_mut().zip(between.data()).for_each(|(v, k)| *v *= k);
                 row_kernel.iter_mut().zip(block.kernel.diagonal(&z)).for_each(|(x, z)| *x *= z);
-                for (p, of_people) in of_people.iter().enumerate() {
-                    with_query.row_mut(p).iter_mut().for_each(|v| *v *= of_people);
-                }
+                with_query.scale_rows(of_people);
             }
             _ if self.is_direct() => {}
-            _ => return Err(unused("effects that are averaged over covariates, or are as they are seen")),
+            _ => return Err(unused("effects that are averaged over covariates, or need no adjustment")),
         }
         Ok(self.row_variance_reduction(&phi, with_query, &with_points, &row_kernel))
     }
 
-    /// The variance reduction, from the embedding of queries at points, and the kernels of new rows with
-    /// queries, of points with new rows, and of new rows with themselves.
+    /// Returns the variance reduction. `phi` is the embedding of queries at points. The kernels are those of
+    /// new rows with queries, of points with new rows, and of new rows with themselves.
     fn row_variance_reduction(
         &self,
         phi: &Matrix,
@@ -149,18 +150,18 @@ impl ChainedOutcome {
         let columns = kernel.cross_gram(points, &sums.rows).matmul(&weights_by_query);
         match self {
             Self::Link(link) if study > number => {
-                let weights = link.solver.weights(&link.reading.row_cross_covariance(&columns));
+                let weights = link.solver.weights(&link.query_embedding.row_cross_covariance(&columns));
                 let next =
                     WeightedSums { rows: link.mediators().clone(), weights, constants: sums.constants };
                 link.outcome.variance_reduction_per_row(next, study, rows)
             }
             _ if study > number => {
-                let allowed = format!("there are studies 0 to {number}");
+                let allowed = format!("it is a number from 0 to {number}");
                 Err(Error::parameter("study", study, allowed))
             }
             Self::Link(link) => {
                 let x = rows.align_to(points.columns())?;
-                let phi = link.reading.row_cross_covariance(&columns);
+                let phi = link.query_embedding.row_cross_covariance(&columns);
                 let with_query = kernel.cross_gram(&x, &sums.rows).matmul(&weights_by_query);
                 Ok(link.row_variance_reduction(
                     &phi,
@@ -179,7 +180,7 @@ impl ChainedOutcome {
 }
 
 impl super::outcome_gp::OutcomeGp {
-    /// The variance reduction, from functionals, their kernel with new rows, and the new rows.
+    /// Returns the variance reduction for functionals, their kernel with new rows, and the new rows.
     pub(super) fn row_variance_reduction(
         &self,
         (columns, constants): (&Matrix, &[f64]),
@@ -187,9 +188,7 @@ impl super::outcome_gp::OutcomeGp {
         y: &Table,
     ) -> Matrix {
         let level = self.intercept_variance();
-        for p in 0..with_query.rows() {
-            with_query.row_mut(p).iter_mut().zip(constants).for_each(|(v, c)| *v += level * c);
-        }
+        with_query.add_outer(std::iter::repeat(level), constants);
         let phi = self.with_points(columns, constants);
         let of_rows = self.with_points(&self.kernel().cross_gram(self.points(), y), &vec![1.0; y.rows()]);
         let prior_variances: Vec<f64> = self.kernel().diagonal(y).iter().map(|v| v + level).collect();

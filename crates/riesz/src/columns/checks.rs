@@ -1,23 +1,24 @@
-//! Numbers that are probably no measurements: labels of rows, and marks for "no data".
+//! Checks for numbers that are probably not measurements: labels of rows, and marks for missing values.
 
 use super::problem::FrontEnd;
 
-/// Below so many rows nothing is suspected, since a few numbers can look like anything.
+/// Minimum number of rows for suspicions; fewer numbers can look like anything by chance.
 pub const FEW_ROWS: usize = 10;
 
-/// Distance from the median, in interquartile ranges, from which any number is suspected.
+/// Distance from the median, in interquartile ranges, beyond which every number is suspected.
 const FAR: f64 = 1000.0;
 
-/// The number of different suspected marks that are named.
+/// Maximum number of different suspected marks in the warnings.
 const NAMED_MARKS: usize = 3;
 
-/// The number of rows from which whole numbers that rise from row to row are suspected to number them.
+/// Minimum number of rows for suspecting that increasing whole numbers are row numbers.
 const RISING_ROWS: usize = 20;
 
-/// The distance from which a number is suspected that programs write where there is no value.
+/// Distance from the median, in interquartile ranges, beyond which a usual mark of a missing value is
+/// suspected.
 const FAR_FOR_MARKS: f64 = 5.0;
 
-/// Numbers that programs write where there is no value, in rasters, surveys and instruments.
+/// Numbers that programs write for missing values, in rasters, surveys and instruments.
 const USUAL_MARKS: [f64; 27] = [
     -9.0,
     -99.0,
@@ -48,40 +49,40 @@ const USUAL_MARKS: [f64; 27] = [
     2_147_483_647.0,
 ];
 
-/// Numbers of rows from which whole numbers without repetition are suspected to number the rows, the more so
-/// the denser they lie: a pair is the number of rows and the largest ratio of the range to this number.
-/// Numbers that are drawn at random repeat themselves with a probability of more than 0.99 there.
+/// Pairs of a minimum number of rows and a maximum ratio of the range to the number of rows. Distinct whole
+/// numbers within these limits are suspected to be row numbers. Random numbers would contain repetitions with
+/// a probability of more than 0.99.
 const DENSE_LABELS: [(usize, f64); 2] = [(FEW_ROWS, 1.0), (50, 5.0)];
 
-/// Why the numbers of a column are probably no measurements.
+/// The reason why the numbers of a column are probably not measurements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Suspicion {
-    /// They are different whole numbers, one for each row, as row numbers and identifiers are.
+    /// Distinct whole numbers, one for each row, such as row numbers and identifiers.
     CountsRows {
-        /// The smallest of them.
+        /// The smallest number.
         first: f64,
-        /// The second smallest.
+        /// The second smallest number.
         second: f64,
     },
-    /// They are dates written as whole numbers: `20260131`, or `202601` for a month.
+    /// Dates written as whole numbers: `20260131`, or `202601` for a month.
     Dates {
-        /// The first of them.
+        /// The first date.
         first: f64,
     },
-    /// One of them is far away from all others, and may mark a missing value.
+    /// A number that is far away from all others and may mark a missing value.
     FarAway {
         /// Its row, from 0.
         row: usize,
         /// The number.
         value: f64,
-        /// The number of rows that have it.
+        /// The number of rows with this number.
         cells: usize,
         /// Its distance from the median, in interquartile ranges.
         distance: f64,
     },
 }
 
-/// Suspicions about the finite numbers of a column. Costs O(n log n).
+/// Suspicions about the finite numbers of a column. Cost O(n log n).
 pub fn suspicions(values: &[f64]) -> Vec<Suspicion> {
     let n = values.len();
     if n < FEW_ROWS {
@@ -95,7 +96,7 @@ pub fn suspicions(values: &[f64]) -> Vec<Suspicion> {
     if number_rows(values, &sorted) {
         return vec![Suspicion::CountsRows { first: sorted[0], second: sorted[1] }];
     }
-    // Marks are left out where the spread of the measurements is found, since they can be many.
+    // Usual marks are excluded from the estimate of the spread, since there can be many.
     let is_mark = |value: &f64| USUAL_MARKS.contains(value) || value.abs() > 1e30;
     let measurements: Vec<f64> = sorted.iter().copied().filter(|value| !is_mark(value)).collect();
     let m = measurements.len();
@@ -126,8 +127,8 @@ pub fn suspicions(values: &[f64]) -> Vec<Suspicion> {
     marks.into_iter().take(NAMED_MARKS).map(about).collect()
 }
 
-/// Whether numbers are probably labels of rows: different whole numbers that are dense, that rise from row to
-/// row, or that have one and the same difference.
+/// Whether numbers are probably labels of rows: distinct whole numbers that are dense, that increase from row
+/// to row, or that have a constant difference.
 fn number_rows(values: &[f64], sorted: &[f64]) -> bool {
     let n = sorted.len();
     let different = sorted.windows(2).all(|pair| pair[0] < pair[1]);
@@ -142,7 +143,7 @@ fn number_rows(values: &[f64], sorted: &[f64]) -> bool {
     steady || rising || dense
 }
 
-/// Whether a number is `YYYYMMDD` or `YYYYMM` of the years 1900 to 2099.
+/// Whether a number is a date `YYYYMMDD` or `YYYYMM` in the years 1900 to 2099.
 fn is_written_date(value: f64) -> bool {
     if value.fract() != 0.0 || !(190_000.0..21_000_000.0).contains(&value) {
         return false;
@@ -180,7 +181,7 @@ impl Suspicion {
                 };
                 format!(
                     "column '{column}': {} is {value}{other_cells}, {distance} interquartile ranges away \
-                     from the median: if it stands for a missing value, give {}",
+                     from the median: if it marks a missing value, give {}",
                     place(*row),
                     front.missing_mark(&value)
                 )
@@ -215,7 +216,7 @@ mod tests {
         assert_eq!(suspicions(&days), [Suspicion::Dates { first: 20_260_101.0 }]);
         let months: Vec<f64> = (0..60).map(|i| f64::from(202_001 + i % 12 + 100 * (i / 12))).collect();
         assert_eq!(suspicions(&months), [Suspicion::Dates { first: 202_001.0 }]);
-        // Prices of houses are no months.
+        // House prices are not months.
         let prices: Vec<f64> = (0..60).map(|i| f64::from(195_000 + i * i * 37 % 9973)).collect();
         assert_eq!(suspicions(&prices), []);
         // Identifiers of a sample of rows, and row numbers with gaps or another step.
@@ -231,7 +232,7 @@ mod tests {
         assert_eq!(suspicions(&incomes), []);
         let counts = labels(|i| 1000 + i * i * 37 % 977);
         assert_eq!(suspicions(&counts), []);
-        // Marks can be a third of the cells, more than one, and stand beside a column that is mostly 0.
+        // Marks can be a third of the cells, there can be several, and most other numbers can be 0.
         let with_marks = |value: fn(i32) -> f64| -> Vec<f64> { (0..60).map(value).collect() };
         let sea = with_marks(|i| if i % 3 == 0 { -9999.0 } else { f64::from(i % 17) });
         let rain = with_marks(|i| if i % 20 == 1 { -9999.0 } else { f64::from(i % 10 / 9) });
@@ -249,7 +250,7 @@ mod tests {
         }
         let ages = labels(|i| 20 + i * 7 % 80);
         assert_eq!(suspicions(&[ages, vec![99.0; 5]].concat()), []);
-        // Too few rows, and columns of two values, say nothing.
+        // Few rows, and columns of two values, raise no suspicion.
         assert_eq!(suspicions(&count[..5]), []);
         assert_eq!(suspicions(&[vec![0.0; 30], vec![1.0; 3]].concat()), []);
     }

@@ -2,19 +2,19 @@
 
 use super::number::{DecimalMark, parse_number, trimmed};
 
-/// Texts that stand for a missing value in every table, in any case.
+/// Texts that mark a missing value in every table, in upper or lower case.
 const MARKS: [&str; 15] = [
     "na", "n/a", "nan", "-nan", "null", "#n/a", "<na>", "nat", "\\n", "#null!", "#div/0!", "#value!",
     "#ref!", "#num!", "#name?",
 ];
 
-/// Whether a text stands for a missing value: an empty cell, `NA`, `N/A`, `NaN`, `null`, or an error of a
+/// Whether a text marks a missing value: an empty cell, `NA`, `N/A`, `NaN`, `null`, or an error of a
 /// spreadsheet.
 pub fn is_missing(text: &str) -> bool {
     text.is_empty() || text.len() <= 8 && MARKS.iter().any(|mark| text.eq_ignore_ascii_case(mark))
 }
 
-/// The user's marks of missing values, besides those that [`is_missing`] knows.
+/// The user's marks of missing values, in addition to the marks of [`is_missing`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MissingMarks {
     texts: Vec<String>,
@@ -22,8 +22,8 @@ pub struct MissingMarks {
 }
 
 impl MissingMarks {
-    /// Marks as they are written: `-9999`, `?`, `<5`. A number also matches other spellings of the same
-    /// number, and the same number in single precision, as rasters have it.
+    /// Marks as written: `-9999`, `?`, `<5`. A number also matches other spellings of the same number, and
+    /// its value rounded to single precision, as in rasters.
     pub fn new<S: AsRef<str>>(marks: &[S]) -> Self {
         let texts: Vec<String> = marks.iter().map(|mark| trimmed(mark.as_ref()).to_string()).collect();
         let numbers =
@@ -31,7 +31,7 @@ impl MissingMarks {
         Self { texts, numbers }
     }
 
-    /// Whether there are none.
+    /// Whether there are no marks.
     pub fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }

@@ -1,10 +1,10 @@
-//! Column types of a table: numbers or categories. This is the one place that decides it, for the command
-//! line, Python and every file format.
+//! Column types of a table: numbers or categories. The command line, Python and every file format decide them
+//! here.
 //!
-//! [`Profile`] counts what the cells of a column look like, [`Profile::decide`] says what the column is and
-//! why, and
-//! [`parse_number`] reads numbers as people write them. Whatever is not taken as it is written comes with a
-//! [`remark`](ColumnType::remark) for the user, and whatever is doubtful is refused as a [`Problem`].
+//! [`Profile`] counts the notations of a column's cells, [`Profile::decide`] determines the type of the
+//! column with the reason, and [`parse_number`] reads numbers in common notations. A cell that is not taken
+//! literally comes with a [`remark`](ColumnType::remark) for the user. A doubtful column is refused as a
+//! [`Problem`].
 
 mod checks;
 mod missing;

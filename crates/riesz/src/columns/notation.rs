@@ -27,7 +27,7 @@ pub(super) fn is_mark_like(text: &str) -> bool {
     !text.contains(char::is_alphanumeric) || WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
-/// Whether a text is a number with a sign of comparison: `<5`, `>= 100`, `≤ 0.1`.
+/// Whether a text is a number with a comparison sign: `<5`, `>= 100`, `≤ 0.1`.
 pub(super) fn is_bound(text: &str) -> bool {
     let number = text.trim_start_matches(['<', '>', '\u{2264}', '\u{2265}', '=', ' ']);
     number.len() < text.len()
@@ -35,8 +35,8 @@ pub(super) fn is_bound(text: &str) -> bool {
         && parse_number(number, DecimalMark::Point).is_some()
 }
 
-/// Whether a text is mostly digits. Ranges such as `18-24` and bounds such as `<18` and `65+`, which usually
-/// name groups, are not counted.
+/// Whether a text consists mostly of digits. Ranges such as `18-24` and bounds such as `<18` and `65+` are
+/// excluded, since they usually name groups.
 pub(super) fn is_number_like(text: &str) -> bool {
     let is_range = |c: char| "-\u{2010}\u{2011}\u{2012}\u{2013}".contains(c);
     let bound = text.starts_with(['<', '>', '\u{2264}', '\u{2265}']) || text.ends_with('+');
@@ -50,7 +50,7 @@ pub(super) fn is_number_like(text: &str) -> bool {
     !bound && !range && first.is_some_and(char::is_numeric) && digits > letters
 }
 
-/// Whether a whole number is written with digits that its double does not have.
+/// Whether a whole number has digits that its double does not represent.
 pub(super) fn loses_digits(text: &str, value: f64, mark: DecimalMark) -> bool {
     let point = match mark {
         DecimalMark::Point => '.',

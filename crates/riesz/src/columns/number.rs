@@ -1,6 +1,6 @@
-//! Numbers as people write them in tables: `1,234.50`, `1 234,5`, `−5`, `(5)`, `12 %`, `$3`, `62 kg`.
+//! Numbers in the notations of tables: `1,234.50`, `1 234,5`, `−5`, `(5)`, `12 %`, `$3`, `62 kg`.
 
-/// The character between whole units and fractions.
+/// The character between the integer and the fractional part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DecimalMark {
     /// 0.5
@@ -26,59 +26,60 @@ impl DecimalMark {
     }
 }
 
-/// A number read from text, and how it was written.
+/// A number that was read from text, with details of its notation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WrittenNumber<'t> {
-    /// The number. It is infinite where the text names a number that doubles do not hold.
+    /// The number; infinite if it exceeds the range of doubles.
     pub value: f64,
-    /// The currency or unit beside the digits, `$` or `kg`. A percentage has the unit `%` and is not divided
+    /// The currency or unit next to the digits, `$` or `kg`. A percentage has the unit `%` and is not divided
     /// by 100.
     pub unit: Option<&'t str>,
-    /// Whether separators of thousands were left out.
+    /// Whether thousands separators were removed.
     pub grouped: bool,
-    /// Whether a single mark before three digits, as in `83,425`, could be a separator of thousands and a
-    /// decimal mark.
+    /// Whether a single mark before three digits, as in `83,425`, could be a thousands separator or a decimal
+    /// mark.
     pub ambiguous: bool,
-    /// Whether zeros stand in front of a whole number, as in the code `02139`.
+    /// Whether a whole number has leading zeros, as in the code `02139`.
     pub padded: bool,
-    /// Whether programming languages write numbers in this way, too.
+    /// Whether programming languages use the same notation.
     pub plain: bool,
 }
 
 impl WrittenNumber<'_> {
-    /// A number that is none of text.
+    /// A number that does not come from text.
     pub fn plain(value: f64) -> Self {
         Self { value, unit: None, grouped: false, ambiguous: false, padded: false, plain: true }
     }
 }
 
-/// Spaces that separate thousands, and apostrophes, as in Switzerland.
+/// Spaces and apostrophes (used in Switzerland) that separate thousands.
 const SPACES: [char; 5] = [' ', '\u{a0}', '\u{2007}', '\u{2009}', '\u{202f}'];
 const APOSTROPHES: [char; 2] = ['\'', '\u{2019}'];
 
-/// Code points that are printed as a minus sign.
+/// Characters that are printed as a minus sign.
 const MINUS: [char; 8] =
     ['-', '\u{2212}', '\u{2010}', '\u{2011}', '\u{2012}', '\u{2013}', '\u{fe63}', '\u{ff0d}'];
 
-/// Currencies that stand before the number without being a single symbol.
+/// Currencies before the number that are not a single symbol.
 const CURRENCY_CODES: [&str; 17] = [
     "US$", "A$", "C$", "R$", "NZ$", "HK$", "USD", "EUR", "GBP", "JPY", "CHF", "AUD", "CAD", "CNY", "INR",
     "Rs.", "kr",
 ];
 
-/// Longest unit behind a number, in characters.
+/// Maximum length of a unit after a number, in characters.
 const LONGEST_UNIT: usize = 12;
 
-/// A cell without white space, zero bytes and byte order marks around it, which some programs leave behind.
+/// The text of a cell without surrounding white space, zero bytes and byte order marks, which some programs
+/// write.
 pub fn trimmed(text: &str) -> &str {
     text.trim_matches(|c: char| c.is_whitespace() || c == '\0' || c == '\u{feff}')
 }
 
-/// Reads a number; `None` where the text is none. Words such as `inf` and `nan` are no numbers.
+/// Reads a number; `None` if the text is not a number. Words such as `inf` and `nan` are not numbers.
 ///
-/// Accepted are signs of several code points, parentheses for negative amounts, one currency before the
-/// digits or one unit behind them, and separators of thousands: the other mark, spaces or apostrophes before
-/// groups of three digits (or of two before a last group of three, as in India).
+/// Accepted are several minus signs, parentheses for negative amounts, one currency before the digits or one
+/// unit after them, and thousands separators. These are the other mark, spaces or apostrophes before groups
+/// of three digits (or of two digits before a last group of three, as in India).
 pub fn parse_number(text: &str, mark: DecimalMark) -> Option<WrittenNumber<'_>> {
     let text = trimmed(text);
     let starts_like_number = |c: char| c.is_ascii_digit() || "+-.".contains(c);
@@ -92,7 +93,7 @@ pub fn parse_number(text: &str, mark: DecimalMark) -> Option<WrittenNumber<'_>> 
     }
     let (mut remaining, mut negative, mut signed, mut unit) = (text, false, false, None);
     let mut closing = 0;
-    // A sign, a currency and a parenthesis can come in any order, each once.
+    // A sign, a currency and a parenthesis may occur in any order, each once.
     loop {
         if let Some(behind) = remaining.strip_prefix('(').filter(|_| closing == 0 && !signed) {
             (remaining, closing, negative) = (behind.trim_start(), 1, true);
@@ -115,7 +116,7 @@ pub fn parse_number(text: &str, mark: DecimalMark) -> Option<WrittenNumber<'_>> 
     let mut behind = behind.trim_start_matches(|c: char| c.is_whitespace());
     let is_minus = |text: &str| text.strip_prefix(MINUS).is_some_and(str::is_empty);
     if is_minus(behind) || behind.starts_with('\u{2014}') && number.ends_with(mark.character()) {
-        // `20.-` is an amount without cents; `20-` is negative, as accounting programs write it.
+        // `20.-` is an amount without cents; `20-` is negative, as in accounting programs.
         if !number.ends_with(mark.character()) {
             if signed || closing > 0 {
                 return None;
@@ -142,7 +143,7 @@ pub fn parse_number(text: &str, mark: DecimalMark) -> Option<WrittenNumber<'_>> 
     })
 }
 
-/// Whether a text is a number if its one comma is a decimal mark.
+/// Whether a text is a number if its comma is a decimal mark.
 pub fn has_decimal_comma(text: &str) -> bool {
     text.contains(',') && !text.contains('.') && trimmed(text).replacen(',', ".", 1).parse::<f64>().is_ok()
 }
@@ -151,11 +152,11 @@ fn is_padded(digits: &str) -> bool {
     digits.len() > 1 && digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// The text behind a currency that it begins with; `None` if it begins with none.
+/// The text after a leading currency; `None` if there is no currency.
 fn after_currency(text: &str) -> Option<&str> {
     let code = CURRENCY_CODES.iter().find_map(|code| text.strip_prefix(code));
     let behind = code.or_else(|| text.strip_prefix(is_currency_symbol))?.trim_start();
-    // Letters that begin a word are no currency.
+    // Letters that begin a word are not a currency.
     behind
         .starts_with(|c: char| c.is_ascii_digit() || c == '(' || c == '.' || MINUS.contains(&c))
         .then_some(behind)
@@ -165,8 +166,8 @@ fn is_currency_symbol(c: char) -> bool {
     matches!(c, '$' | '\u{a2}'..='\u{a5}' | '\u{20a0}'..='\u{20cf}' | '\u{e3f}' | '\u{fdfc}')
 }
 
-/// Whether two currencies or units are one: in the plural (`year`, `years`), in capital letters (`KG`, `kg`),
-/// or a currency by its symbol and its code (`$`, `USD`).
+/// Whether two currencies or units are the same: in the plural (`year`, `years`), in capital letters (`KG`,
+/// `kg`), or as symbol and code of a currency (`$`, `USD`).
 pub fn same_unit(a: &str, b: &str) -> bool {
     const CODES: [(&str, &str); 6] = [
         ("US$", "$"),
@@ -185,7 +186,7 @@ pub fn same_unit(a: &str, b: &str) -> bool {
 
 fn is_unit(text: &str) -> bool {
     let starts = |c: char| c.is_alphabetic() || is_currency_symbol(c) || "%\u{2030}\u{b0}".contains(c);
-    // `m2` and `tCO2e` are units, the `h30` of `1h30` is not.
+    // `m2` and `tCO2e` are units; the `h30` of `1h30` is not.
     let belongs = |c: char| {
         c.is_alphabetic() || is_currency_symbol(c) || "23%\u{2030}\u{b0}\u{b2}\u{b3}/.\u{b7}^*'\"".contains(c)
     };
@@ -199,7 +200,7 @@ fn is_unit(text: &str) -> bool {
 /// The digits at the start of a text.
 struct Digits {
     value: f64,
-    /// Bytes of the text that belong to the number.
+    /// Number of bytes of the text that belong to the number.
     length: usize,
     grouped: bool,
     ambiguous: bool,
@@ -248,7 +249,7 @@ impl Digits {
         let exponent = exponent_length(&text[end..]);
         plain.push_str(&text[end..end + exponent].replace(['d', 'D'], "e"));
         end += exponent;
-        // More digits, or another mark, are no number's.
+        // A number is not followed by more digits or another mark.
         let marks = [mark.character(), mark.other()];
         if character(end).is_some_and(|c| c.is_ascii_digit() || marks.contains(&c)) {
             return None;
@@ -270,7 +271,7 @@ impl Digits {
 }
 
 /// The number of bytes of an exponent at the start of the text: `e3`, `E-12`, and Fortran's `D+03`, whose
-/// sign tells it from a unit.
+/// sign distinguishes it from a unit.
 fn exponent_length(text: &str) -> usize {
     let Some(behind) = text.strip_prefix(['e', 'E', 'd', 'D']) else { return 0 };
     let sign = usize::from(behind.starts_with(['+', '-']));
@@ -412,7 +413,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any double in any notation of this page is read back with the same bits.
+        /// Every double in every notation of this module is read back with the same bits.
         #[test]
         fn written_numbers_are_read_back(
             whole in 0u64..1_000_000_000_000,

@@ -1,6 +1,6 @@
-//! Why a column can be neither numbers nor categories as it stands, in one sentence with the remedy.
+//! Reasons why a column is neither clearly numeric nor categorical, each as one sentence with the remedy.
 
-/// Where options are given, so that a remedy is spelled as the user can type it.
+/// The front end, which determines how options are spelled in remedies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrontEnd {
     /// `--column zip=text`
@@ -10,7 +10,7 @@ pub enum FrontEnd {
 }
 
 impl FrontEnd {
-    /// The option by which the user says what the column is: `text` or `number`.
+    /// The option that sets the type of a column: `text` or `number`.
     pub fn choice(self, column: &str, kind: &str) -> String {
         match self {
             Self::CommandLine => format!("--column '{column}={kind}'"),
@@ -18,7 +18,7 @@ impl FrontEnd {
         }
     }
 
-    /// The option by which columns are left out.
+    /// The option that leaves columns out.
     pub fn left_out(self, columns: &[&str]) -> String {
         match self {
             Self::CommandLine => format!("--ignore '{}'", columns.join(",")),
@@ -26,7 +26,7 @@ impl FrontEnd {
         }
     }
 
-    /// The option by which marks of missing values are named.
+    /// The option that names a mark of missing values.
     pub fn missing_mark(self, mark: &str) -> String {
         match self {
             Self::CommandLine => format!("--na-values '{mark}'"),
@@ -42,55 +42,57 @@ impl FrontEnd {
     }
 }
 
-/// A cell by which a column is doubtful.
+/// A cell that makes the type of its column doubtful.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
     /// The row of the cell, from 0.
     pub row: u64,
-    /// The cell.
+    /// The text of the cell.
     pub cell: String,
     /// The kind of problem.
     pub kind: ProblemKind,
 }
 
-/// A reason for which a column is doubtful.
+/// A reason why the type of a column is doubtful.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProblemKind {
     /// Numbers with decimal commas where points are expected.
     DecimalComma,
-    /// Commas that separate thousands, or decimal points, where commas are said to be decimal marks.
+    /// Thousands separated by commas, or decimal points, although the decimal mark is set to a comma.
     NoDecimalComma,
-    /// Every mark could be a decimal mark and a separator of thousands; the two readings of the cell.
+    /// A mark that could be a decimal mark or a thousands separator everywhere in the column; the two
+    /// readings of the cell.
     AmbiguousMark {
-        /// The number that it is if the mark is a decimal mark.
+        /// The value if the mark is a decimal mark.
         fraction: f64,
-        /// The number that it is if the mark separates thousands.
+        /// The value if the mark separates thousands.
         thousands: f64,
     },
     /// Dates or times.
     Dates,
-    /// A bound in place of a number: `<5`.
+    /// A bound instead of a number: `<5`.
     Bound,
-    /// Numbers, but for some cells.
+    /// Mostly numbers, with a few other cells.
     MostlyNumbers,
-    /// Numbers of which some have a unit and some none, or another one.
+    /// Numbers with different units, or some with and some without a unit.
     MixedUnits {
-        /// Another cell of the column, whose unit is another one.
+        /// Another cell of the column, with another unit.
         other: String,
     },
-    /// A cell that is no number, in a column that must have numbers.
+    /// A cell that is not a number, in a column that must be numeric.
     NotANumber,
 }
 
 impl Problem {
-    /// Whether the doubt is how numbers are written, so that even a column that must have numbers is refused.
+    /// Whether the doubt concerns the notation of numbers; such a column is refused even if it must be
+    /// numeric.
     pub fn is_about_notation(&self) -> bool {
         use ProblemKind::{AmbiguousMark, DecimalComma, MixedUnits, NoDecimalComma};
         matches!(self.kind, DecimalComma | NoDecimalComma | AmbiguousMark { .. } | MixedUnits { .. })
     }
 
-    /// One sentence about the column called `column`; `place` says where the cell is. `can_ignore` says
-    /// whether leaving the column out is a remedy.
+    /// One sentence about the column called `column`; `place` describes the position of the cell.
+    /// `can_ignore` tells whether leaving the column out is a remedy.
     pub fn sentence(&self, column: &str, place: &str, front: FrontEnd, can_ignore: bool) -> String {
         let cell = &self.cell;
         let as_text = front.choice(column, "text");
@@ -118,18 +120,18 @@ impl Problem {
                 front.choice(column, "number"),
             ),
             ProblemKind::Dates => format!(
-                "column '{column}' holds dates or times ({place} is '{cell}'): write it as numbers, days \
+                "column '{column}' holds dates or times ({place} is '{cell}'): write them as numbers, days \
                  since some date for example{ignored} (or {as_text} if they are names)"
             ),
             ProblemKind::Bound => format!(
-                "column '{column}' holds bounds beside numbers ({place} is '{cell}'): write a number in \
-                 place of each (the middle of what it can be), give {} to take them for missing values, \
-                 which leaves out rows of one kind, or {as_text}{ignored}",
+                "column '{column}' holds bounds beside numbers ({place} is '{cell}'): replace each by a \
+                 number (the middle of its range), give {} to treat them as missing values, which leaves out \
+                 rows of one kind, or {as_text}{ignored}",
                 front.missing_mark(cell)
             ),
             ProblemKind::MostlyNumbers => format!(
                 "column '{column}' holds numbers, but its {place} is '{cell}': correct it, give {} if it \
-                 stands for a missing value, or {as_text}{ignored}",
+                 marks a missing value, or {as_text}{ignored}",
                 front.missing_mark(cell)
             ),
             ProblemKind::MixedUnits { other } => format!(

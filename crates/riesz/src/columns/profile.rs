@@ -10,30 +10,30 @@ use super::problem::{Problem, ProblemKind};
 pub struct NumberFormat {
     /// The decimal mark.
     pub mark: DecimalMark,
-    /// Whether a comma could be a decimal mark although `mark` is a point, as in files that separate columns
-    /// by semicolons and say nothing else.
+    /// Whether a comma could be a decimal mark although `mark` is a point, as in files whose columns are
+    /// separated by semicolons.
     pub comma_is_doubtful: bool,
 }
 
-/// The user's statement of a column's type.
+/// The user's choice of a column's type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// Numbers; cells that are none are an error.
+    /// Numeric; a cell that is not a number is an error.
     Number,
-    /// Categories, whatever their names look like.
+    /// Categorical, even if the levels look like numbers.
     Text,
 }
 
 /// The type of a column, with the reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnType {
-    /// Whether its cells are categories; else they are numbers.
+    /// Whether the column is categorical; otherwise it is numeric.
     pub categorical: bool,
-    /// Why, in a few words, for `riesz inspect`.
+    /// The reason, in a few words, for `riesz inspect`.
     pub reason: String,
-    /// A note for the user, where cells are not taken as they are written.
+    /// A note for the user if cells are not taken literally.
     pub remark: Option<String>,
-    /// The currency or unit of all its numbers, `$` or `kg`.
+    /// The common currency or unit of all numbers, `$` or `kg`.
     pub unit: Option<String>,
 }
 
@@ -55,7 +55,7 @@ struct Example {
     value: f64,
 }
 
-/// Cells of one kind: how many, and the first.
+/// The number of cells of one kind, and the first such cell.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Count {
     cells: u64,
@@ -67,7 +67,7 @@ impl Example {
         Problem { row: self.row, cell: self.shown(), kind }
     }
 
-    /// The cell as text; one that is a number by its type has none.
+    /// The cell as text; the formatted number if the column stores numbers.
     fn shown(&self) -> String {
         if self.cell.is_empty() { self.value.to_string() } else { self.cell.clone() }
     }
@@ -84,10 +84,10 @@ impl Count {
     }
 }
 
-/// Different units that are kept apart.
+/// Maximum number of different units that are counted separately.
 const UNITS: usize = 4;
 
-/// The largest whole number up to which doubles hold all.
+/// The whole numbers up to this one are doubles.
 const LARGEST_WHOLE: f64 = 9_007_199_254_740_992.0;
 
 /// Counts of a column's cells by their notation.
@@ -98,27 +98,27 @@ pub struct Profile {
     rows: u64,
     missing: u64,
     numbers: Count,
-    /// Cells with a unit, by unit, and the numbers without one.
+    /// Counts of cells by unit, and of numbers without a unit.
     units: Vec<(String, Count)>,
     unitless: Count,
-    /// Separators of thousands, a minus sign of another code point, or parentheses.
+    /// Cells with thousands separators, another minus sign, or parentheses.
     rewritten: Count,
-    /// Cells whose marks can be read in two ways, and how many cells of the column say which way is right.
+    /// Cells whose marks have two readings; `settling` counts cells that decide between them.
     ambiguous: Count,
     settling: u64,
     grouped: u64,
     padded: Count,
-    /// Whole numbers that doubles do not hold.
+    /// Whole numbers that are not doubles.
     large: Count,
     fractions: u64,
     trimmed: Count,
-    /// Cells that are no numbers, and among them those with a decimal comma, those that are numbers
-    /// with a decimal point, dates, and truth values.
+    /// Cells that are not numbers. Separate counts below are for decimal commas, numbers with a decimal
+    /// point, dates, and truth values.
     texts: Count,
-    /// Texts that usually mark missing values, `?` or `unknown`, and bounds, `<5`.
+    /// Texts that usually mark missing values (`?`, `unknown`), and bounds (`<5`).
     mark_like: Count,
     bounds: Count,
-    /// The first text that is no such mark.
+    /// The first text that is not such a mark.
     first_word: Option<Example>,
     /// Texts that are mostly digits, but are neither numbers nor ranges of numbers: `120/80`, `'12`.
     number_like: Count,
@@ -131,13 +131,13 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Nothing has been seen yet.
+    /// An empty profile.
     pub fn new(format: NumberFormat, marks: &MissingMarks) -> Self {
         let (lowest, highest) = (f64::INFINITY, f64::NEG_INFINITY);
         Self { format, marks: marks.clone(), lowest, highest, ..Self::default() }
     }
 
-    /// Number of cells that hold no value.
+    /// Number of missing cells.
     pub fn missing(&self) -> u64 {
         self.missing
     }
@@ -147,7 +147,7 @@ impl Profile {
         (self.lowest <= self.highest).then_some((self.lowest, self.highest))
     }
 
-    /// Counts a cell that is a number by its type.
+    /// Counts a cell that is stored as a number.
     pub fn add_number(&mut self, value: f64) {
         let row = self.rows;
         self.rows += 1;
@@ -178,7 +178,7 @@ impl Profile {
             self.trimmed.add(row, cell, 0.0);
         }
         let Some(number) = parse_number(text, self.format.mark) else {
-            // `inf` is a number, but no value.
+            // `inf` is a number, but not a valid value.
             match text.parse::<f64>() {
                 Ok(value) if value.is_infinite() => self.numbers.add(row, text, value),
                 _ => self.add_word(row, text),
@@ -245,10 +245,10 @@ impl Profile {
         }
     }
 
-    /// Decides the column's type, unless it is doubtful; `choice` is the user's statement.
+    /// Decides the column's type, unless it is doubtful; `choice` is the user's choice.
     ///
     /// # Errors
-    /// A [`Problem`] with the first cell that makes it doubtful.
+    /// A [`Problem`] with the first cell that makes the type doubtful.
     pub fn decide(&self, choice: Option<Choice>) -> Result<ColumnType, Problem> {
         match choice {
             Some(Choice::Text) => return Ok(ColumnType::categories("as the user says")),
@@ -277,7 +277,7 @@ impl Profile {
     fn decide_text(&self) -> Result<ColumnType, Problem> {
         let count = self.texts.cells;
         let problem = |kind| self.texts.problem(kind);
-        // What usually marks a missing value says nothing of the others.
+        // Marks of missing values do not count as evidence for the other texts.
         let words = count - self.mark_like.cells;
         let doubt = if words > 0 && self.decimal_commas == words {
             self.first_word.as_ref().map(|example| example.problem(ProblemKind::DecimalComma))
@@ -377,7 +377,7 @@ impl Profile {
         })
     }
 
-    /// The unit of all numbers, if they have one and the same.
+    /// The common unit of all numbers, if there is one.
     pub fn unit(&self) -> Option<&str> {
         match &self.units[..] {
             [(unit, _)] if self.unitless.cells == 0 => Some(unit),
@@ -393,12 +393,12 @@ impl Profile {
         }
     }
 
-    /// Whether zeros stand in front of some whole number.
+    /// Whether some whole number has leading zeros.
     pub fn has_padded_numbers(&self) -> bool {
         self.padded.cells > 0
     }
 
-    /// Marks before three digits that nothing else in the column explains.
+    /// The problem of a mark before three digits whose meaning no other cell decides.
     fn ambiguity(&self) -> Option<Problem> {
         let example = self.ambiguous.first.as_ref()?;
         let doubtful = self.format.mark == DecimalMark::Comma || self.format.comma_is_doubtful;
@@ -415,7 +415,7 @@ impl Profile {
         self.ambiguous.problem(ProblemKind::AmbiguousMark { fraction, thousands })
     }
 
-    /// A note on cells that are numbers in another notation than programs use.
+    /// A note on numbers that are not in the notation of programming languages.
     fn rewriting(&self) -> Option<String> {
         if let Some((unit, count)) = self.units.first() {
             let example = count.first.as_ref()?;
@@ -520,7 +520,7 @@ mod tests {
         assert!(categories(&["9007199254740993", "1"]).unwrap().contains("2^53"));
         assert!(categories(&["12345678901234563.0", "1.0"]).unwrap().contains("2^53"));
         assert!(categories(&["1st", "2nd", "3rd"]).unwrap().contains("different words"));
-        // A fraction says that the column measures something.
+        // A fraction shows that the column is a measurement.
         assert_eq!(numbers(&["007", "1.5"]), None);
     }
 
@@ -536,7 +536,7 @@ mod tests {
         assert_eq!(refused(&["$1,234.50", "$0.25"], Comma), ProblemKind::NoDecimalComma);
         assert_eq!(refused(&["2024-01-05", "2024-02-05"], Point), ProblemKind::Dates);
         assert_eq!(refused(&["1", "2", "?"], Point), ProblemKind::MostlyNumbers);
-        // However many marks of missing values there are.
+        // The number of missing cells does not matter.
         assert_eq!(refused(&["?", "?", "?", "2"], Point), ProblemKind::MostlyNumbers);
         assert_eq!(refused(&["unknown", "-", "5"], Point), ProblemKind::MostlyNumbers);
         assert_eq!(refused(&["<5", "<5", "<10", "7"], Point), ProblemKind::Bound);
@@ -548,7 +548,7 @@ mod tests {
         assert_eq!(refused(&["83.425", "83.675"], Comma), ambiguous);
         assert_eq!(refused(&["1,234,567", "2,345,678"], Comma), ProblemKind::NoDecimalComma);
         assert_eq!(refused(&["0.5", "1.25"], Comma), ProblemKind::NoDecimalComma);
-        // One cell can settle what the others mean.
+        // One unambiguous cell decides the meaning of the others.
         assert!(decide(&["83,425", "0,5"], Comma, None).is_ok());
         assert!(decide(&["83.425", "1.234,5"], Comma, None).is_ok());
         let doubtful = NumberFormat { mark: Point, comma_is_doubtful: true };

@@ -1,4 +1,4 @@
-//! Residuals of columns given others, for tests of conditional independence.
+//! Residuals of columns given other columns, for tests of conditional independence.
 
 use super::{default_kernel, same_rows};
 use crate::error::{Error, Result};
@@ -8,25 +8,24 @@ use crate::kernel::{ColumnScaling, Kernel};
 use crate::linalg::Matrix;
 use crate::table::{ColumnKind, Table};
 
-/// The leave-one-out residuals of each column of `x` in a kernel ridge regression on `conditions`, with the
-/// kernel [`default_kernel`] and the ridge with the smallest leave-one-out error over all standardised
+/// Returns the leave-one-out residuals of each column of `x` in a kernel ridge regression on `conditions`.
+/// The kernel is [`default_kernel`], and the ridge has the smallest leave-one-out error over all standardised
 /// columns. Cost O(n³).
 ///
 /// An [`IndependenceTest`](super::IndependenceTest) of the residuals of X and of Y given Z tests whether X
-/// and Y are dependent given Z, if Z affects only their means. Its level is only as good as the two
-/// regressions: dependence on Z that they leave counts against the null (Zhang, Peters, Janzing and Schölkopf
-/// 2011, §3; Shah and Peters 2020 show that no test works without such an assumption).
+/// and Y are dependent given Z, if Z affects only their means. Its level depends on the fit of the two
+/// regressions: dependence on Z that remains in the residuals counts against the null hypothesis (Zhang,
+/// Peters, Janzing and Schölkopf 2011, §3; Shah and Peters 2020 show that no test works without such an
+/// assumption).
 ///
 /// # Errors
-/// [`Error::Parameter`] for a categorical column of `x`; [`Error::Shape`] for tables of unequal length; those
-/// of
-/// [`KernelRidge::fit`].
+/// [`Error::Parameter`] for a categorical column of `x`; [`Error::Shape`] for tables of unequal length; and
+/// as [`KernelRidge::fit`].
 pub fn residuals(x: &Table, conditions: &Table) -> Result<Table> {
     same_rows(conditions, x)?;
     for column in x.columns() {
         if column.kind != ColumnKind::Numeric {
-            let allowed =
-                "what is given can be taken away from numbers only; leave the categorical column out";
+            let allowed = "residuals exist for numeric columns only: leave the categorical column out";
             return Err(Error::parameter("column", &column.name, allowed));
         }
     }

@@ -1,5 +1,5 @@
-//! Ranking of features by their dependence with a target: by their exact Shapley values of HSIC, and by two
-//! well-known methods for comparison.
+//! Ranking of features by their dependence with a target: by exact Shapley values of HSIC, and by two
+//! established methods for comparison.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,52 +21,52 @@ use crate::linalg::{dot, small_dense};
 use crate::simd::Isa;
 use crate::table::{Players, Table};
 
-/// The method of ranking.
+/// The method by which features are ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Method {
     /// Shapley values of HSIC (Mohammadi, Chau and Muandet 2025, §6.2, who use [`FactorKind::Product`]).
     #[default]
     Shapley,
-    /// Backward elimination with HSIC (BAHSIC: Song, Smola, Gretton, Bedo and Borgwardt 2012, algorithm 1):
-    /// the tenth of the features whose absence leaves the largest HSIC is removed, repeatedly, with the
-    /// length scale of the remaining ones.
+    /// Backward elimination with HSIC (BAHSIC: Song, Smola, Gretton, Bedo and Borgwardt 2012, algorithm 1).
+    /// Each step removes the tenth of the features without which HSIC is largest, with the length scale of
+    /// the remaining features.
     Backward,
     /// HSIC-Lasso (Yamada, Jitkrittum, Sigal, Xing and Sugiyama 2014, equation 5): a sparse non-negative
-    /// combination of one centred, normalised gram matrix for each feature is fitted to that of the target;
-    /// features rank in the order in which they enter as the penalty decreases.
+    /// combination of centred, normalised gram matrices, one per feature, is fitted to that of the target.
+    /// Features rank in the order in which they enter as the penalty decreases.
     Lasso,
 }
 
 impl Method {
-    /// The names of all methods, as commands spell them.
+    /// The names of all methods on the command line.
     pub const NAMES: [&'static str; 3] = ["shapley", "backward", "lasso"];
 
-    /// The method with this name.
+    /// Returns the method with this name.
     pub fn named(name: &str) -> Option<Self> {
         let methods = [Self::Shapley, Self::Backward, Self::Lasso];
         methods.into_iter().zip(Self::NAMES).find(|(_, n)| *n == name).map(|(method, _)| method)
     }
 }
 
-/// Features from the most to the least relevant.
+/// The features from the most to the least relevant.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranking {
-    /// The columns' numbers, best first.
+    /// The indices of the columns, the most relevant first.
     pub order: Vec<usize>,
-    /// For each column: the Shapley value; the step at which it was removed, from 1 (backward); the
+    /// For each column: the Shapley value; the step at which it was removed, from 1 (backward); or its
     /// coefficient when the last requested feature enters (lasso).
     pub scores: Vec<f64>,
 }
 
-/// Ranks the columns of `x` by how much `y` depends on them, with default kernels unless others are given
-/// (only the Shapley method takes one for X, and looks at factors). The lasso's path ends once `wanted`
-/// features have entered; the rest rank by their own HSIC.
+/// Ranks the columns of `x` by the dependence of `y` on them, with default kernels unless others are given.
+/// Only the Shapley method uses `kernel` and `factors`. The lasso's path ends once `wanted` features have
+/// entered; the others rank by their own HSIC.
 ///
-/// Cost O(n² d) for Shapley values; for the backward method as much times the number of steps, about 7 ln d;
+/// Cost O(n² d) for Shapley values; for the backward method O(n² d) times the number of steps, about 7 ln d;
 /// O(n² d²) for the lasso.
 ///
 /// # Errors
-/// As [`IndependenceTest::run`]; [`Error::Parameter`] for a kernel with a method that takes none.
+/// As [`IndependenceTest::run`]; [`Error::Parameter`] for a kernel with a method that does not use it.
 pub fn rank(
     x: &Table,
     y: &Table,
@@ -79,10 +79,10 @@ pub fn rank(
     rank_until(x, y, method, factors, kernel, target_kernel, wanted, &Arc::default())
 }
 
-/// [`rank`], unless another thread sets `stop` to give up.
+/// Ranks columns as [`rank`], until another thread sets `stop`.
 ///
 /// # Errors
-/// Those of [`rank`], and [`Error::Interrupted`].
+/// As [`rank`]; [`Error::Interrupted`].
 #[allow(clippy::too_many_arguments, reason = "what is ranked, how, and until when")]
 pub fn rank_until(
     x: &Table,
@@ -97,7 +97,7 @@ pub fn rank_until(
     same_rows(x, y)?;
     is_nonconstant(y, false)?;
     if x.rows() < 4 {
-        return Err(Error::TooFew { subject: "the sample".into(), needed: 4, unit: "rows are" });
+        return Err(Error::too_few("the sample", 4, "rows are"));
     }
     if let (Some(kernel), Method::Backward | Method::Lasso) = (kernel, method) {
         let allowed =
@@ -161,7 +161,7 @@ fn backward(x: &Table, target: &CentredKernel<'_>, stop: &AtomicBool) -> Result<
             target.mask(),
         )?;
         let sums = pairs.sum(target, None, 1, RunControl { stop, progress: &Progress::default() })?;
-        // Those first without which the least is lost.
+        // The first features are those whose absence reduces HSIC least.
         let mut order = descending(&sums.observed[1..].iter().map(|lost| -lost).collect::<Vec<_>>());
         order.truncate((left.len() / 10).max(1));
         step += 1.0;
@@ -179,20 +179,20 @@ fn backward(x: &Table, target: &CentredKernel<'_>, stop: &AtomicBool) -> Result<
     Ok(Ranking { order: gone, scores })
 }
 
-/// Parts in which rows are summed up.
+/// The number of parts into which the sum over rows is divided.
 const PARTS: usize = 16;
 
 fn lasso(x: &Table, y: &Table, target: &Kernel, wanted: usize, stop: &AtomicBool) -> Result<Ranking> {
     let (n, d) = (x.rows(), x.width());
     let (points, targets, isa) = (Points::new(x), Points::new(y), Isa::detect());
-    // One kernel a column.
+    // One table and one kernel per column.
     let singles: Vec<Table> =
         x.columns().iter().map(|column| x.align_to(std::slice::from_ref(column))).collect::<Result<_>>()?;
     let kernels = singles.iter().map(default_kernel).collect::<Result<Vec<_>>>()?;
     let columns: Vec<Points> = singles.iter().map(Points::new).collect();
     let stride = points.stride();
     let columns_range = 0..stride;
-    // Row i of each column's gram matrix, and of the target's.
+    // Computes row i of the gram matrix of each column, then of the target.
     let fill = |i: usize, out: &mut [f64]| {
         let buffer = &mut Vec::new();
         for (k, out) in out.chunks_exact_mut(stride).enumerate() {
@@ -255,10 +255,11 @@ fn lasso(x: &Table, y: &Table, target: &Kernel, wanted: usize, stop: &AtomicBool
     Ok(regularisation_path(&matrix, &target, wanted.min(d)))
 }
 
-/// Penalties of the path, relative to the largest: from 1 down to 10⁻⁵.
+/// The number of penalties on the path, which decrease from the largest by a factor of 10⁵.
 const PENALTIES: usize = 400;
 
-/// Minimises `½ αᵀ M α - cᵀ α + λ Σ α` over α ≥ 0 for decreasing λ by coordinate descent.
+/// Minimises `½ αᵀ M α - cᵀ α + λ Σ α` over coefficients α ≥ 0 (length d) for decreasing λ by coordinate
+/// descent, where M is `matrix` (d × d) and c is `target` (length d).
 fn regularisation_path(matrix: &[Vec<f64>], target: &[f64], wanted: usize) -> Ranking {
     let d = target.len();
     let (mut coef, mut order) = (vec![0.0; d], Vec::new());

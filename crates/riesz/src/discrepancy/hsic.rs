@@ -1,10 +1,12 @@
-//! HSIC as a sum over pairs of rows of X, weighted by the centred kernel between rows of Y, and its null
-//! distribution by permuting the rows of Y or by a wild bootstrap.
+//! HSIC as a sum over pairs of rows of X with weights from the centred kernel between rows of Y, and its null
+//! distribution by permutation of the rows of Y or by a wild bootstrap.
 //!
-//! Both estimators give a pair the weight `s (l(y_i, y_j) - a_i - a_j + m)`. Biased: a are the row means of
-//! the gram matrix L, m its mean, and s = 1/(n-1)², which is `tr(K H L H)/(n-1)²`. Unbiased: the diagonal of
-//! L is 0, a its row sums over n - 2, m its sum over (n-1)(n-2), and s = 1/(n(n-3)) (Song, Smola, Gretton,
-//! Bedo and Borgwardt 2012, equation 5, sorted by the entries of K).
+//! `K` and `L` (n × n) are the gram matrices of X and Y, with the kernel l of Y, and `H` (n × n) is the
+//! centring matrix. Both estimators give the pair (i, j) the weight `s (l(y_i, y_j) - a_i - a_j + m)`, with a
+//! vector a (length n) and scalars m and s. Biased: a are the row means of L, m is its mean, and s =
+//! 1/(n-1)², which gives `tr(K H L H)/(n-1)²`. Unbiased: the diagonal of L is set to 0, a are its row sums
+//! over n - 2, m is its sum over (n-1)(n-2), and s = 1/(n(n-3)) (Song, Smola, Gretton, Bedo and Borgwardt
+//! 2012, equation 5, ordered by the entries of K).
 
 use std::ops::Range;
 
@@ -18,34 +20,35 @@ use crate::random::{Random, RngExt, SeedableRng, SliceRandom, StandardNormal};
 use crate::simd::{Isa, LANES};
 use crate::table::Table;
 
-/// Rows up to which the weights of all pairs are kept (8 n² bytes); beyond they are made anew for every draw.
+/// The largest number of rows for which the weights of all pairs are stored (8 n² bytes); for more rows, each
+/// draw computes them again.
 const KEPT: usize = 4096;
 
-/// Numbers that are summed up before sums are.
+/// The number of terms that are summed before their sums are added to each other.
 const SUMMED: usize = 64;
 
 /// The number of draws whose weights are gathered together.
 const BATCH_DRAWS: usize = 32;
 
-/// The centred kernel between the rows of Y.
+/// The centred kernel between the rows of Y, as weights of pairs.
 pub(super) struct CentredKernel<'k> {
     points: Points,
     kernel: &'k Kernel,
     unbiased: bool,
-    /// a and m of the module's head.
+    /// The vector a of the module's documentation; `mean` and `scale` are m and s.
     means: Vec<f64>,
     mean: f64,
     scale: f64,
-    /// A bound on the error of a weight: of the kernel, and of means over the rows.
+    /// A bound on the error of a weight, from the kernel and from means over the rows.
     error: f64,
-    /// The weights row by row, if they are kept. Rows are as long as a power of two, so that gathering from
-    /// them needs no checks.
+    /// The weights row by row, if they are stored. The length of a row is a power of two, so that gathering
+    /// needs no bounds checks.
     cached_rows: Option<Vec<f64>>,
     isa: Isa,
 }
 
 impl<'k> CentredKernel<'k> {
-    /// Cost O(n² d).
+    /// Creates the centred kernel. Cost O(n² d).
     pub(super) fn new(y: &Table, kernel: &'k Kernel, unbiased: bool, keep: bool) -> Self {
         let (points, isa) = (Points::new(y), Isa::detect());
         let n = y.rows();
@@ -92,7 +95,7 @@ impl<'k> CentredKernel<'k> {
         if self.unbiased { PairMask::OffDiagonal } else { PairMask::Everything }
     }
 
-    /// Length of a row that is kept.
+    /// The length of a stored row.
     fn length(&self) -> usize {
         self.points.stride().next_power_of_two()
     }
@@ -104,7 +107,7 @@ impl<'k> CentredKernel<'k> {
         }
     }
 
-    /// The rows of Y in random orders.
+    /// Draws permutations of the rows of Y, one after the other from one generator.
     pub(super) fn permuted(&self, draws: usize, seed: u64) -> PermutationNull<'_, 'k> {
         let mut random = Random::seed_from_u64(seed);
         let (n, stride) = (self.points.rows(), self.points.stride());
@@ -135,10 +138,10 @@ impl PairWeights for CentredKernel<'_> {
     }
 }
 
-/// Permutations of the rows of Y.
+/// Permutations of the rows of Y as a null distribution.
 pub(super) struct PermutationNull<'c, 'k> {
     centred: &'c CentredKernel<'k>,
-    /// For each draw: the row at each position, padding included.
+    /// For each draw, the row of Y at each position, padding included.
     orders: Vec<u32>,
     draws: usize,
 }
@@ -150,8 +153,8 @@ impl PermutationNull<'_, '_> {
     }
 }
 
-/// `out[t] = row[places[t]]`, where the row's length is a power of two. Single loads, because gather
-/// instructions are slower.
+/// Computes `out[t] = row[places[t]]`, where the row's length is a power of two. Single loads are faster here
+/// than gather instructions.
 fn gather(row: &[f64], places: &[u32], out: &mut [f64]) {
     let mask = row.len() - 1;
     for (out, &j) in out.iter_mut().zip(places) {
@@ -159,7 +162,7 @@ fn gather(row: &[f64], places: &[u32], out: &mut [f64]) {
     }
 }
 
-/// `Σ_t values[t] row[places[t]]`, in the same way.
+/// Returns `Σ_t values[t] row[places[t]]`, with single loads as in [`gather`].
 fn gather_dot(values: &[f64], row: &[f64], places: &[u32]) -> f64 {
     let mask = row.len() - 1;
     let mut sum = [0.0; LANES];
@@ -176,12 +179,12 @@ impl NullDraws for PermutationNull<'_, '_> {
         self.draws
     }
 
-    /// Gathering from a row of weights, which comes from afar, is quicker the more is gathered from it.
+    /// A long tile makes more use of each row of weights that is loaded from memory.
     fn columns(&self, channels: usize) -> Option<usize> {
         (channels == 1 && self.centred.cached_rows.is_some()).then_some(1024)
     }
 
-    /// Where weights are not kept: for each draw the rows of Y that stand at the columns, and their means.
+    /// If weights are not stored: for each draw, the rows of Y at the columns' positions, and their means.
     fn prepare(&self, columns: &Range<usize>) -> Vec<f64> {
         let mut out = Vec::new();
         if self.centred.cached_rows.is_none() {
@@ -202,7 +205,7 @@ impl NullDraws for PermutationNull<'_, '_> {
                 let order = self.order(draw);
                 let rows = tile.rows.clone().zip(tile.values.chunks_exact(length));
                 for (i, values) in rows {
-                    // What lies before the diagonal counts on the other side of it.
+                    // Columns before the diagonal are counted in the pair's other order.
                     let from = i.saturating_sub(tile.columns.start) / LANES * LANES;
                     let places = &order[tile.columns.start + from..tile.columns.end];
                     let row = order[i] as usize * centred.length();
@@ -246,20 +249,20 @@ impl NullDraws for PermutationNull<'_, '_> {
     }
 }
 
-/// A wild bootstrap of rows that depend on each other in time: weights `e_i e_j W_ij`, centred again, with a
-/// process e that forgets over some rows (Chwialkowski, Sejdinovic and Gretton 2014, the second of their two
-/// processes and their V-statistic of a centred kernel).
+/// A wild bootstrap for rows that depend on each other in time, with weights `e_i e_j W_ij`, centred again.
+/// The process e has a correlation that decays over some rows (Chwialkowski, Sejdinovic and Gretton 2014, the
+/// second of their two processes and their V-statistic of a centred kernel).
 pub(super) struct WildBootstrapNull<'c, 'k> {
     centred: &'c CentredKernel<'k>,
-    /// For each draw, rows with padding.
+    /// For each draw, the process e by row, padding included.
     process: Vec<f64>,
-    /// `Σ_j e_i e_j W_ij / n`, laid out alike, and its mean by draw.
+    /// For each draw and row i, `Σ_j e_i e_j W_ij / n`, laid out like `process`; `mean` is its mean by draw.
     means: Vec<f64>,
     mean: Vec<f64>,
 }
 
 impl<'c, 'k> WildBootstrapNull<'c, 'k> {
-    /// `decay_rows` is the number of rows over which the process's correlation decreases to 1/e.
+    /// Draws the process; `forgets` is the number of rows over which its correlation decreases to 1/e.
     pub(super) fn new(centred: &'c CentredKernel<'k>, draws: usize, forgets: f64, seed: u64) -> Self {
         let (n, stride) = (centred.points.rows(), centred.points.stride());
         let mut random = Random::seed_from_u64(seed);
@@ -273,7 +276,7 @@ impl<'c, 'k> WildBootstrapNull<'c, 'k> {
             }
             process.resize(process.len().next_multiple_of(LANES), 0.0);
         }
-        // Row by row of W, all draws at once.
+        // The matrix W is processed row by row, for all draws at once.
         let columns = 0..stride;
         let mut by_row = vec![0.0; n * draws];
         const ROWS: usize = 64;
@@ -283,7 +286,7 @@ impl<'c, 'k> WildBootstrapNull<'c, 'k> {
             for (r, row) in rows.chunks_exact_mut(stride).enumerate() {
                 centred.row(index * ROWS + r, &columns, row);
             }
-            // draws × rows
+            // The product is over columns; `out` is rows × draws.
             small_dense::add_transposed_product(out, &process, &rows, stride);
         });
         let mut means = vec![0.0; draws * stride];

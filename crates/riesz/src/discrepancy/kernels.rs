@@ -1,5 +1,5 @@
-//! The kernels of the tests: the choice of factors, the default kernel, and the terms that do not affect the
-//! sums.
+//! The kernels of the tests: the choice of factors, the default kernel, and the removal of terms that do not
+//! affect the statistic.
 
 use crate::error::Result;
 use crate::kernel::{
@@ -7,27 +7,27 @@ use crate::kernel::{
 };
 use crate::table::{Column, ColumnKind, Players, Table};
 
-/// The factors, one a player, of the kernel that a test sums up.
+/// The kernel factors, one per player, from which a test's statistic is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FactorKind {
-    /// The kernel's factors, centred under the sample and scaled, of which single players and pairs are used:
-    /// `Σ_j k̃_j + Σ_{j<l} k̃_j k̃_l` in place of `Π_j k_j`. The contributions of players and pairs add up
-    /// and are not negative (except by chance, where the estimator is unbiased), so no feature hides another,
-    /// and a feature with equal distributions has value 0. A kernel without product form has no factors and
-    /// is used unchanged, if nothing is attributed.
+    /// The kernel's factors `k_j`, centred under the sample and scaled to `k̃_j`, of which single players and
+    /// pairs are used: `Σ_j k̃_j + Σ_{j<l} k̃_j k̃_l` in place of `Π_j k_j`. The contributions of players and
+    /// pairs add up and are not negative (except by chance, if the estimator is unbiased), so no feature
+    /// hides another, and a feature with equal distributions has value 0. A kernel without product form has
+    /// no factors and is used unchanged, if nothing is attributed.
     #[default]
     Orthogonal,
     /// The kernel's factors unchanged (Mohammadi, Chau and Muandet 2025). A feature that differs strongly
-    /// hides all others, which then have values around 0 or below and p-values up to 1, whatever they show
-    /// alone.
+    /// hides all others. These then have values around 0 or below and p-values up to 1, even if they differ
+    /// strongly alone.
     Product,
 }
 
 impl FactorKind {
-    /// Their names in front ends.
+    /// The names of the kinds in front ends.
     pub const NAMES: [&'static str; 2] = ["orthogonal", "product"];
 
-    /// The kind with this name.
+    /// Returns the kind with this name.
     pub fn named(name: &str) -> Option<Self> {
         [Self::Orthogonal, Self::Product]
             .into_iter()
@@ -36,10 +36,10 @@ impl FactorKind {
             .map(|(f, _)| f)
     }
 
-    /// The default kernel between rows: with product factors [`default_kernel`]. With orthogonal ones a
-    /// Gaussian over each numeric column whose length scale is one and a half times the median distance
-    /// between two values, and a factor of ½ where categories differ; in a group of q numeric columns length
-    /// scales are √q times as long.
+    /// Returns the default kernel between rows. With product factors it is [`default_kernel`]. With
+    /// orthogonal factors it is a product of a Gaussian over each numeric column, whose length scale is 1.5
+    /// times the median distance between two values, and of a factor for each categorical column, which is ½
+    /// where categories differ. In a group of q numeric columns, length scales are √q times as long.
     ///
     /// # Errors
     /// As [`default_kernel`].
@@ -67,18 +67,18 @@ impl FactorKind {
     }
 }
 
-/// Length scales of orthogonal factors in median distances: shorter ones see differences of scale better,
+/// Length scales of orthogonal factors in median distances: shorter ones detect differences of scale better,
 /// longer ones linear dependence.
 const LENGTHSCALE_MULTIPLE: f64 = 1.5;
 
-/// The kernel between rows where none is given: a Gaussian over the standardised numeric columns whose one
-/// length scale is the median distance between two rows (up to 1000 of them), times a factor of ½ for every
-/// categorical column in which two rows differ.
+/// Returns the kernel between rows that is used if none is given. It is a Gaussian over the standardised
+/// numeric columns, whose single length scale is the median distance between two rows (of up to 1000), times
+/// a factor of ½ for every categorical column in which two rows differ.
 ///
-/// If more than half of the pairs are alike the length scale is that of scikit-learn's `gamma="scale"`.
+/// If more than half of the pairs are equal, the length scale is that of scikit-learn's `gamma="scale"`.
 ///
 /// # Errors
-/// [`Error::Parameter`](crate::Error::Parameter) for columns of overflowing spread.
+/// [`Error::Parameter`](crate::Error::Parameter) for columns whose spread overflows.
 pub fn default_kernel(sample: &Table) -> Result<Kernel> {
     let of_kind = |numeric: bool| -> Vec<usize> {
         let kind = |c: &Column| (c.kind == ColumnKind::Numeric) == numeric;
@@ -88,7 +88,7 @@ pub fn default_kernel(sample: &Table) -> Result<Kernel> {
     let mut factors = Vec::new();
     if !numeric.is_empty() {
         let units = ColumnScaling::standardised(sample);
-        // The median is 0 where more than half of the pairs are alike.
+        // The median is 0 if more than half of the pairs are equal.
         let lengthscale = lengthscales(sample, &numeric, &units, Lengthscale::Median)
             .or_else(|_| lengthscales(sample, &numeric, &units, Lengthscale::Scale))?;
         let (profile, columns) = (Profile::Gaussian, numeric);
@@ -98,7 +98,7 @@ pub fn default_kernel(sample: &Table) -> Result<Kernel> {
     Ok(Kernel { terms: vec![Term { scale: 1.0, factors }] })
 }
 
-/// `kernel` with all length scales multiplied by each of `multiples`: the grid of an aggregated test.
+/// Returns `kernel` with all length scales multiplied by each of `multiples`: the grid of an aggregated test.
 pub fn lengthscale_grid(kernel: &Kernel, multiples: &[f64]) -> Vec<Kernel> {
     let times = |multiple: &f64| {
         let mut kernel = kernel.clone();
@@ -106,7 +106,7 @@ pub fn lengthscale_grid(kernel: &Kernel, multiples: &[f64]) -> Vec<Kernel> {
             let scaled: Vec<f64> = factor
                 .parameters()
                 .iter()
-                .map(|p| p.log_value + if p.name.starts_with("lengthscale") { multiple.ln() } else { 0.0 })
+                .map(|p| p.log_value + if p.is_lengthscale() { multiple.ln() } else { 0.0 })
                 .collect();
             factor.set_parameters(&scaled);
         }
@@ -115,9 +115,9 @@ pub fn lengthscale_grid(kernel: &Kernel, multiples: &[f64]) -> Vec<Kernel> {
     multiples.iter().map(times).collect()
 }
 
-/// The kernel but for functions of one argument, which weights that cancel row by row do not see: a linear
-/// factor that is a term by itself has its zero at the sample's means, and nothing is lost where these are
-/// far away.
+/// Returns the kernel without functions of one argument, which cancel in sums with centred weights. The zero
+/// of a linear factor that is a term alone moves to the sample's means, so that means far from 0 lose no
+/// accuracy.
 pub(super) fn without_constant_terms(kernel: &Kernel, sample: &Table) -> Kernel {
     let mut kernel = kernel.clone();
     for term in &mut kernel.terms {

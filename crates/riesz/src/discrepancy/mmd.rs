@@ -1,7 +1,8 @@
 //! MMD² as a sum over pairs of the pooled sample, and its null distribution by relabelling.
 //!
-//! With a label `l_i` for each row, every estimator gives a pair the weight `c₀ + c₁ (l_i + l_j) + c₂ l_i
-//! l_j`, so all relabellings of a tile of pairs are one matrix product with the labels.
+//! With a label `l_i` for each row i, every estimator gives a pair of rows the weight
+//! `c₀ + c₁ (l_i + l_j) + c₂ l_i l_j`, with three coefficients c. So all relabellings of a tile of pairs are
+//! one matrix product with the labels.
 
 use std::ops::Range;
 
@@ -10,31 +11,31 @@ use crate::linalg::small_dense;
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom};
 use crate::simd::LANES;
 
-/// The estimator of MMD² from n rows of one and m rows of the other sample.
+/// The estimator of MMD² from n rows of the first and m rows of the second sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MmdEstimator {
     /// Means over all pairs of different rows (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012, equation
-    /// 3): its expectation is MMD², and it can be negative.
+    /// 3). Its expectation is MMD², and it can be negative.
     #[default]
     Unbiased,
-    /// Means over all pairs, a row with itself included (their equation 5): never negative, too large on
-    /// average.
+    /// Means over all pairs, including a row with itself (their equation 5). It is never negative, and too
+    /// large on average.
     Biased,
     /// The mean over consecutive blocks of q ≥ 2 rows of each sample of `Σ_{i≠j} h(i, j) / (q (q - 1))`,
-    /// where `h(i, j) = k(x_i, x_j) + k(z_i, z_j) - k(x_i, z_j)
-    /// - k(z_i, x_j)` (Zaremba, Gretton and Blaschko 2013). Unbiased, in O(n q). Rows that fill no block are
-    ///   left out, and the order of rows matters.
+    /// where `h(i, j) = k(x_i, x_j) + k(z_i, z_j) - k(x_i, z_j) - k(z_i, x_j)` (Zaremba, Gretton and Blaschko
+    /// 2013). Unbiased, in O(n q). Rows beyond the last full block are left out, and the order of rows
+    /// matters.
     Block(usize),
 }
 
 impl MmdEstimator {
-    /// The linear-time estimator, blocks of two (Gretton and others 2012, lemma 14).
+    /// The linear-time estimator, with blocks of two rows (Gretton and others 2012, lemma 14).
     pub const LINEAR: Self = Self::Block(2);
 }
 
 /// The labelled rows of a pooled sample.
 pub(super) struct SampleLabels {
-    /// For each row, padding included.
+    /// The label of each row, padding included.
     labels: Vec<f64>,
     coefficients: [f64; 3],
     estimator: MmdEstimator,
@@ -43,11 +44,11 @@ pub(super) struct SampleLabels {
 /// Relabellings of a pooled sample.
 pub(super) struct RelabellingNull<'l> {
     sample_labels: &'l SampleLabels,
-    /// For each draw.
+    /// For each draw, the label of each row, padding included.
     labels: Vec<i8>,
 }
 
-/// The rows of two concatenated samples that are used, in order.
+/// Returns the indices of the rows of two concatenated samples that the estimator uses, in its order.
 pub(super) fn row_arrangement(estimator: MmdEstimator, n: usize, m: usize) -> Vec<usize> {
     match estimator {
         MmdEstimator::Unbiased | MmdEstimator::Biased => (0..n + m).collect(),
@@ -60,12 +61,13 @@ pub(super) fn row_arrangement(estimator: MmdEstimator, n: usize, m: usize) -> Ve
     }
 }
 
-/// Rows by which orthogonal factors are centred where pairs are few, or the square root of their number.
+/// The smallest number of rows by which the orthogonal factors of the block estimator are centred; for many
+/// rows it is the square root of their number.
 const CENTRING: usize = 1024;
 
-/// The numbers of the rows, in the order of [`row_arrangement`], that orthogonal factors are centred by: all
-/// rows; with blocks, for which that would take longer than the test, a subset, where each row comes with the
-/// row that labels are exchanged with.
+/// Returns the indices, in the order of [`row_arrangement`], of the rows by which orthogonal factors are
+/// centred. These are all rows, except for blocks, where all rows would take longer than the test: there it
+/// is a subset, which contains each row together with the row with which it may exchange its label.
 pub(super) fn reference(estimator: MmdEstimator, rows: usize) -> Vec<usize> {
     match estimator {
         MmdEstimator::Unbiased | MmdEstimator::Biased => (0..rows).collect(),
@@ -81,12 +83,13 @@ pub(super) fn reference(estimator: MmdEstimator, rows: usize) -> Vec<usize> {
 }
 
 impl SampleLabels {
-    /// For n rows of one sample and m of the other, in the order of [`row_arrangement`].
+    /// Creates the labels of n rows of one sample and m rows of the other, in the order of
+    /// [`row_arrangement`].
     pub(super) fn new(estimator: MmdEstimator, n: usize, m: usize) -> Self {
         let (labels, coefficients): (Vec<f64>, _) = match estimator {
             MmdEstimator::Unbiased | MmdEstimator::Biased => {
-                // The smaller sample has label 1: its pairs are few, and they alone have weights that are
-                // made of larger numbers.
+                // The smaller sample has label 1. It has few pairs, and only their weights are computed from
+                // larger numbers.
                 let biased = f64::from(u8::from(estimator == MmdEstimator::Biased));
                 let pairs = |n: usize| n as f64 * (n as f64 - 1.0 + biased);
                 let (within_smaller, other) = (1.0 / pairs(n.min(m)), 1.0 / pairs(n.max(m)));
@@ -113,8 +116,8 @@ impl SampleLabels {
         }
     }
 
-    /// Labels exchanged at random: among all rows, or, with blocks, between row i of one sample and row i of
-    /// the other.
+    /// Draws exchanges of labels: among all rows, or, with blocks, between row i of one sample and row i of
+    /// the other. The draws come one after the other from one generator.
     pub(super) fn permutations(&self, rows: usize, draws: usize, seed: u64) -> RelabellingNull<'_> {
         let mut random = Random::seed_from_u64(seed);
         let mut draws_of_labels = Vec::with_capacity(draws * self.labels.len());

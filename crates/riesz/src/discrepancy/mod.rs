@@ -1,11 +1,12 @@
-//! Discrepancy between two samples (MMD²) and dependence (HSIC), tested and attributed to features.
+//! Discrepancy between two samples (MMD²) and dependence of two tables (HSIC), with tests and attributions to
+//! features.
 //!
 //! [`TwoSampleTest`] compares the rows of two tables by their maximum mean discrepancy. [`IndependenceTest`]
-//! tests by the Hilbert–Schmidt independence criterion whether the rows of one table depend on those of
-//! another. Both statistics are sums of a kernel over pairs of rows, and with an absent feature's factor
+//! tests with the Hilbert–Schmidt independence criterion whether the rows of one table depend on those of
+//! another. Both statistics are sums of a kernel over pairs of rows. If an absent feature's factor is
 //! replaced by 1 they are games, whose Shapley values are the exact contributions of features (Mohammadi,
 //! Chau and Muandet 2025, §6). Permutations give p-values for the statistic and for every feature.
-//! [`FactorKind`] chooses the factors: by default orthogonal ones, with which no feature hides another.
+//! [`FactorKind`] selects the factors: by default orthogonal ones, with which no feature hides another.
 //!
 //! ```
 //! use riesz::{Table, TwoSampleTest};
@@ -49,7 +50,6 @@ use crate::attribution::sets::index_of;
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result};
 use crate::explanation::{Exactness, Explanation, Provenance};
-use crate::index::ValueIndex;
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
 use crate::model_card::CardEntry;
@@ -60,14 +60,14 @@ use mmd::{SampleLabels, reference, row_arrangement};
 use orthogonal::FeatureChannels;
 use pair_sums::{ChannelSums, NullDraws, PARTS, PairMask, PairWeights, SamplePairs};
 
-/// The attribution of a test's statistic to features.
+/// The scope of the attribution of a test's statistic to features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AttributionRequest {
-    /// Nothing: the statistic alone. The only choice for kernels that tie players together.
+    /// No attribution, only the statistic: the only choice for kernels that tie players together.
     Nothing,
-    /// Their Shapley values.
+    /// The Shapley values of features.
     Values,
-    /// Their Shapley values, and how these are distributed if there is nothing to find.
+    /// The Shapley values of features, and their distribution under the null hypothesis.
     #[default]
     Significance,
 }
@@ -75,7 +75,7 @@ pub enum AttributionRequest {
 /// Settings that both tests share.
 #[derive(Debug, Clone)]
 pub struct TestSettings {
-    /// The factors of the kernel that are summed up.
+    /// The kernel factors from which the statistic is computed.
     pub factors: FactorKind,
     /// The attribution to features.
     pub attribute: AttributionRequest,
@@ -83,14 +83,14 @@ pub struct TestSettings {
     pub groups: Option<Players>,
     /// Whether interactions of pairs of features are computed, in O(n² features²).
     pub interactions: bool,
-    /// Draws from the null distribution, up to 100,000; none gives no p-values. A p-value is at least
-    /// 1/(draws + 1), and the draws take memory in proportion to the rows.
+    /// The number of draws from the null distribution, up to 100,000; with 0 there are no p-values. A p-value
+    /// is at least 1/(draws + 1). The memory for the draws is proportional to the number of rows.
     pub permutations: usize,
-    /// Their seed.
+    /// The seed of the draws.
     pub seed: u64,
-    /// Set by another thread to give up.
+    /// A flag that another thread sets to cancel the test.
     pub stop: Arc<AtomicBool>,
-    /// Read by another thread to see how far the work is.
+    /// The progress of the test, for other threads to read.
     pub progress: Arc<Progress>,
 }
 
@@ -109,32 +109,32 @@ impl Default for TestSettings {
     }
 }
 
-/// Do two samples come from the same distribution?
+/// A test of whether two samples come from the same distribution, by MMD².
 #[derive(Debug, Clone, Default)]
 pub struct TwoSampleTest {
-    /// The kernels between rows: by default [`FactorKind::default_kernel`] of the pooled sample. Several make
-    /// an aggregated test: the largest of their studentised statistics counts, and its p-value allows for the
-    /// choice.
+    /// The kernels between rows, by default [`FactorKind::default_kernel`] of the pooled sample. Several
+    /// kernels make an aggregated test: its statistic is the largest studentised statistic, and its p-value
+    /// allows for this choice.
     pub kernels: Vec<Kernel>,
     /// The estimator of MMD².
     pub estimator: MmdEstimator,
-    /// The other settings.
+    /// Settings that both tests share.
     pub settings: TestSettings,
 }
 
-/// Where the null distribution of HSIC comes from.
+/// The method by which the null distribution of HSIC is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Null {
     /// Permutations of the rows of Y: exact if rows are independent of each other.
     #[default]
     Permutation,
-    /// A wild bootstrap for rows that are a stationary time series: its process forgets over so many rows.
-    /// Valid as the number of rows grows, for the biased estimator (Chwialkowski, Sejdinovic and Gretton
-    /// 2014).
+    /// A wild bootstrap for rows that are a stationary time series. The number is that of the rows over which
+    /// the correlation of its process decreases to 1/e. Valid as the number of rows grows, for the biased
+    /// estimator (Chwialkowski, Sejdinovic and Gretton 2014).
     WildBootstrap(f64),
 }
 
-/// Do the rows of two tables depend on each other?
+/// A test of whether the rows of two tables depend on each other, by HSIC.
 #[derive(Debug, Clone, Default)]
 pub struct IndependenceTest {
     /// The kernels between rows of X, as for [`TwoSampleTest`].
@@ -144,24 +144,24 @@ pub struct IndependenceTest {
     /// Whether the estimator is unbiased (Song and others 2012, equation 5) rather than `tr(KHLH)/(n-1)²`
     /// (Gretton, Bousquet, Smola and Schölkopf 2005).
     pub unbiased: bool,
-    /// Where the null distribution comes from.
+    /// The method by which the null distribution is drawn.
     pub null: Null,
-    /// The rest.
+    /// Settings that both tests share.
     pub settings: TestSettings,
 }
 
 /// The result of a test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TestResult {
-    /// MMD² or HSIC; with several kernels that of the one whose studentised statistic is largest.
+    /// MMD² or HSIC; with several kernels, that of the kernel with the largest studentised statistic.
     pub statistic: f64,
-    /// Its p-value, from at least one draw.
+    /// The p-value of the statistic, if there are draws.
     pub pvalue: Option<f64>,
     /// The statistic in every draw from the null distribution.
     pub null: Vec<f64>,
-    /// Statistic and p-value, adjusted for their number, of each kernel.
+    /// For each kernel, its statistic and its p-value, which is adjusted for the number of kernels.
     pub by_kernel: Vec<PerKernelResult>,
-    /// The kernel, as a number in `by_kernel`, that statistic and attributions belong to.
+    /// The index in `by_kernel` of the kernel of the statistic and the attributions.
     pub chosen: usize,
     /// The contributions of features.
     pub attributions: Option<FeatureAttributions>,
@@ -174,15 +174,15 @@ pub struct PerKernelResult {
     pub kernel: Kernel,
     /// The statistic.
     pub statistic: f64,
-    /// Its p-value, adjusted for the number of kernels.
+    /// The p-value, adjusted for the number of kernels.
     pub pvalue: Option<f64>,
 }
 
 /// The contributions of features to a statistic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FeatureAttributions {
-    /// Shapley values that add up to the statistic: one row, whose data are the sample's means and most
-    /// frequent levels.
+    /// Shapley values, which sum to the statistic, as an explanation of one row, whose data are the sample's
+    /// means and most frequent levels.
     pub explanation: Explanation,
     /// The comparison of the contributions with the null distribution.
     pub significance: Option<Significance>,
@@ -191,34 +191,34 @@ pub struct FeatureAttributions {
     /// The statistic of each feature alone, with orthogonal factors.
     #[serde(rename = "alone")]
     pub marginal: Option<MarginalStatistic>,
-    /// The part that only three or more features show together, in which no single feature has a share; with
-    /// orthogonal factors of three features or more.
+    /// The part of the statistic that only three or more features show together, in which no single feature
+    /// has a share; for orthogonal factors of three features or more.
     #[serde(rename = "beyond")]
     pub higher_order: Option<HigherOrderInteraction>,
 }
 
-/// The statistic of each feature alone, whatever the others do: MMD² or HSIC of its own kernel factor, scaled
-/// to a mean of 1 on the diagonal.
+/// The statistic of each feature alone, independent of the other features: MMD² or HSIC of its own kernel
+/// factor, scaled to a mean of 1 on the diagonal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MarginalStatistic {
-    /// For each player.
+    /// The statistic of each player.
     pub values: Vec<f64>,
-    /// Their p-values, from draws.
+    /// The p-value of each statistic, if there are draws.
     pub pvalues: Option<Vec<f64>>,
 }
 
-/// The statistic that only three or more features show together: that of all orthogonal factors multiplied,
-/// less that of single features and of pairs.
+/// The statistic that only three or more features show together: that of the product of all orthogonal
+/// factors, minus those of single features and of pairs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HigherOrderInteraction {
     /// The statistic.
     pub statistic: f64,
-    /// Its p-value, from draws.
+    /// The p-value of the statistic, if there are draws.
     pub pvalue: Option<f64>,
 }
 
 impl FeatureAttributions {
-    /// The players, from the largest to the smallest value.
+    /// Returns the indices of the players, from the largest to the smallest value.
     pub fn order(&self) -> Vec<usize> {
         let values = &self.explanation.values;
         let mut order: Vec<usize> = (0..values.len()).collect();
@@ -227,40 +227,39 @@ impl FeatureAttributions {
     }
 }
 
-/// Shapley interaction values (players × players): off the diagonal half of the Shapley interaction index of
-/// the pair (Grabisch and Roubens 1999), on it what is left of the player's Shapley value. Rows add up to
-/// Shapley values, and all entries to the statistic.
+/// Shapley interaction values, players × players. An entry off the diagonal is half of the Shapley
+/// interaction index of the pair (Grabisch and Roubens 1999); the diagonal has the rest of each player's
+/// Shapley value. Rows sum to Shapley values, and all entries to the statistic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Interactions {
     /// The values.
     pub values: Matrix,
-    /// A bound on the error of each, quadrature and rounding.
+    /// A bound on the quadrature and rounding error of each value.
     pub bound: f64,
 }
 
-/// Shapley values beside their distribution under the test's null hypothesis.
+/// The comparison of Shapley values with their distribution under the test's null hypothesis.
 ///
 /// The null hypothesis is that of the whole test: the samples come from one distribution, or X and Y are
-/// independent. `adjusted` controls the chance of naming any feature if it holds. Where it does not, a
-/// feature that is itself distributed alike can have a value other than 0, because Shapley values share out
-/// what features do together.
+/// independent. `adjusted` controls the probability of selecting any feature if it holds. If it does not
+/// hold, a feature with equal distributions can have a value other than 0, because Shapley values divide the
+/// joint effects of features among them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Significance {
-    /// For each feature, the probability of a value at least as large. One-sided: with product factors a
-    /// value below those of the null distribution is no evidence about the feature, because the others hide
-    /// it.
+    /// For each feature, the probability of a value at least as large. One-sided: with product factors, a
+    /// value below the null distribution is no evidence about the feature, because other features hide it.
     pub pvalues: Vec<f64>,
     /// These p-values, adjusted for the number of features by the step-down maximum of studentised values
     /// (Westfall and Young 1993).
     pub adjusted: Vec<f64>,
-    /// For each feature, the central 95 % of its values.
+    /// For each feature, the interval of the central 95 % of its null distribution.
     pub bands: Vec<[f64; 2]>,
 }
 
 impl TwoSampleTest {
     /// Compares the rows of `x` and of `z`, whose columns are matched by name. Cost O((n + m)² d), and for
-    /// each draw O((n + m)²) for each feature; with blocks of q rows O((n + m) q) in place of the squares.
-    /// Memory does not grow with the number of pairs.
+    /// each draw O((n + m)²) per feature; with blocks of q rows, O((n + m) q) replaces the squares. Memory
+    /// does not depend on the number of pairs.
     ///
     /// Exact level: under the null hypothesis the p-value is at most α with probability at most α.
     ///
@@ -273,14 +272,14 @@ impl TwoSampleTest {
         let (n, m) = (x.rows(), z.rows());
         let needed = match self.estimator {
             MmdEstimator::Block(q) if q < 2 => {
-                return Err(Error::parameter("block size", q, "at least 2 rows"));
+                return Err(Error::parameter("block size", q, "blocks need at least 2 rows"));
             }
             MmdEstimator::Block(q) => q,
             MmdEstimator::Unbiased | MmdEstimator::Biased => 2,
         };
         for (sample_name, rows) in [("the first sample", n), ("the second sample", m)] {
             if rows < needed {
-                return Err(Error::TooFew { subject: sample_name.into(), needed, unit: "rows are" });
+                return Err(Error::too_few(sample_name, needed, "rows are"));
             }
         }
         let kernels = self.settings.kernels(&self.kernels, &pooled)?;
@@ -314,21 +313,20 @@ impl TwoSampleTest {
 }
 
 impl IndependenceTest {
-    /// Asks whether row i of `x` depends on row i of `y`. Cost O(n² d), and for each draw O(n²) per feature.
-    /// Memory does not grow with the number of pairs, but for 8 n² bytes up to n = 4096 rows.
+    /// Tests whether row i of `x` depends on row i of `y`. Cost O(n² d), and for each draw O(n²) per feature.
+    /// Memory does not depend on the number of pairs, except for 8 n² bytes up to n = 4096 rows.
     ///
     /// # Errors
     /// [`Error::Shape`] for tables of unequal length, [`Error::TooFew`], [`Error::Target`] for a `y` that
-    /// does not vary; [`Error::Parameter`];
-    /// [`Error::NotProduct`] for kernels that tie features together, unless nothing is attributed;
-    /// [`Error::Interrupted`].
+    /// does not vary; [`Error::Parameter`]; [`Error::NotProduct`] for kernels that tie features together,
+    /// unless nothing is attributed; [`Error::Interrupted`].
     pub fn run(&self, x: &Table, y: &Table) -> Result<TestResult> {
         self.settings.check()?;
         let n = x.rows();
         same_rows(x, y)?;
         let needed = if self.unbiased { 4 } else { 2 };
         if n < needed {
-            return Err(Error::TooFew { subject: "the sample".into(), needed, unit: "rows are" });
+            return Err(Error::too_few("the sample", needed, "rows are"));
         }
         is_nonconstant(y, self.unbiased)?;
         let kernels = self.settings.kernels(&self.kernels, x)?;
@@ -344,11 +342,11 @@ impl IndependenceTest {
         let centred = CentredKernel::new(y, &summed, self.unbiased, permutations > 0);
         let draws: Option<Box<dyn NullDraws + '_>> = match self.null {
             Null::WildBootstrap(forgets) if !(forgets.is_finite() && forgets > 0.0) => {
-                let allowed = "a positive number of rows over which dependence fades";
+                let allowed = "take a positive number of rows, over which dependence decays";
                 return Err(Error::parameter("wild bootstrap", forgets, allowed));
             }
             Null::WildBootstrap(_) if self.unbiased => {
-                let allowed = "with the wild bootstrap the estimator is the biased one";
+                let allowed = "the wild bootstrap needs the biased estimator";
                 return Err(Error::parameter("estimator", "unbiased", allowed));
             }
             _ if permutations == 0 => None,
@@ -381,7 +379,7 @@ impl IndependenceTest {
     }
 }
 
-/// More draws than anybody needs are a slip, and could exhaust memory.
+/// The largest number of draws; more are probably a mistake, and could exhaust memory.
 const MOST_DRAWS: usize = 100_000;
 
 impl TestSettings {
@@ -404,40 +402,41 @@ impl TestSettings {
         self.groups.clone().unwrap_or_else(|| Players::singletons(sample.columns()))
     }
 
-    fn run_test(&self, question: TestSpec<'_>) -> Result<TestResult> {
-        let TestSpec {
-            sample,
-            mask,
-            weights,
-            draws,
-            game,
-            statistic: name,
-            meaning_of_absence: without,
-            mut facts,
-            ..
-        } = question;
+    /// Returns the pairs of the sample's rows under a kernel, with its own factors or with orthogonal ones.
+    fn sample_pairs<'k>(
+        &self,
+        question: &TestSpec<'_>,
+        kernel: &'k Kernel,
+        groups: &Players,
+        control: RunControl<'_>,
+    ) -> Result<SamplePairs<'k>> {
+        let attributed = self.attribute != AttributionRequest::Nothing;
+        let players = (attributed || self.factors == FactorKind::Orthogonal).then_some(groups);
+        let new = |players| {
+            let measure = InclusionMeasure::default();
+            SamplePairs::new(question.sample, kernel, players, measure, question.mask)
+        };
+        match (new(players), self.factors) {
+            (Ok(pairs), FactorKind::Orthogonal) => pairs.orthogonal(question.reference, control),
+            // A kernel that ties players together is one factor.
+            (Err(Error::NotProduct { .. }), _) if !attributed => new(None),
+            (pairs, _) => pairs,
+        }
+    }
+
+    fn run_test(&self, mut question: TestSpec<'_>) -> Result<TestResult> {
+        let TestSpec { sample, weights, draws, .. } = question;
         let groups = self.players(sample);
         let attributed = self.attribute != AttributionRequest::Nothing;
         let control = RunControl { stop: &self.stop, progress: &self.progress };
-        let pairs = |kernel| -> Result<SamplePairs<'_>> {
-            let players = (attributed || self.factors == FactorKind::Orthogonal).then_some(&groups);
-            match (SamplePairs::new(sample, kernel, players, InclusionMeasure::default(), mask), self.factors)
-            {
-                (Ok(pairs), FactorKind::Orthogonal) => pairs.orthogonal(question.reference, control),
-                // A kernel that ties players together is one factor.
-                (Err(Error::NotProduct { .. }), _) if !attributed => {
-                    SamplePairs::new(sample, kernel, None, InclusionMeasure::default(), mask)
-                }
-                (pairs, _) => pairs,
-            }
-        };
         let kernels: Vec<Kernel> =
             question.kernels.iter().map(|k| without_constant_terms(k, sample)).collect();
+        let pairs = |kernel| self.sample_pairs(&question, kernel, &groups, control);
         let pairs_by_kernel = kernels.iter().map(pairs).collect::<Result<Vec<_>>>()?;
         let interactions = self.interactions && attributed;
         self.progress.start((pairs_by_kernel.len() + usize::from(interactions)) * PARTS);
         let sum = |pairs: &SamplePairs<'_>| {
-            // Draws of the statistic alone where nothing more is asked of them.
+            // Only the statistic is drawn if the significance of features is not requested.
             let drawn = if self.attribute == AttributionRequest::Significance { pairs.channels() } else { 1 };
             pairs.sum(weights, draws, drawn, control)
         };
@@ -445,8 +444,8 @@ impl TestSettings {
         let scores: Vec<Vec<f64>> = sums.iter().map(|s| s.studentised(0)).collect();
         let silent = |scores: &Vec<f64>| scores.len() > MIN_DRAWS && scores.iter().all(|s| *s == 0.0);
         if scores.iter().all(silent) && sample.rows() > 3 && outlier_rows(sample) > 1 {
-            let allowed = "one whose values differ by more than rounding between these rows; choose shorter \
-                           length scales, or standardise the columns";
+            let allowed = "its values differ only by rounding between these rows: choose shorter length \
+                           scales, or standardise the columns";
             return Err(Error::parameter("kernel", question.kernels[0].formula(), allowed));
         }
         let adjusted = null::step_down_p_values(&scores);
@@ -468,50 +467,27 @@ impl TestSettings {
             .collect();
         let chosen_sums = &sums[chosen];
         let null = chosen_sums.draws(0);
-        // One kernel needs no studentising, and several are as significant as the most significant.
+        // One kernel needs no studentised scores; several are as significant as the most significant one.
         let pvalue = if sums.len() == 1 {
             null::pvalue(chosen_sums.observed[0], &null, chosen_sums.tie_tolerance(0))
         } else {
             adjusted[chosen]
         };
-        facts.push(CardEntry::new("kernel", by_kernel[chosen].kernel.formula()));
-        facts.push(CardEntry::new(
+        let channels = pairs_by_kernel[chosen].extra_channels();
+        question.facts.push(CardEntry::new("kernel", by_kernel[chosen].kernel.formula()));
+        question.facts.push(CardEntry::new(
             "factors",
-            match (self.factors, pairs_by_kernel[chosen].extra_channels()) {
+            match (self.factors, channels) {
                 (FactorKind::Orthogonal, Some(_)) => "orthogonal, of features and of pairs of features",
                 (FactorKind::Orthogonal, None) => "of the kernel, which has no product form",
                 (FactorKind::Product, _) => "of the kernel",
             },
         ));
-        facts.push(CardEntry::new("permutations", self.permutations));
-        facts.push(CardEntry::new("seed", self.seed));
+        question.facts.push(CardEntry::new("permutations", self.permutations));
+        question.facts.push(CardEntry::new("seed", self.seed));
         let attributions = attributed.then(|| {
-            let absent = format!(
-                "an absent feature's {} is replaced by 1: {without}",
-                match self.factors {
-                    FactorKind::Orthogonal => "orthogonal kernel factor",
-                    FactorKind::Product => "kernel factor",
-                }
-            );
-            let run = vec![CardEntry::new("riesz", env!("CARGO_PKG_VERSION"))];
-            let provenance = Provenance { game: game.into(), absent, model: facts, run };
-            let channels = pairs_by_kernel[chosen].extra_channels();
             let has_significance = tested && self.attribute == AttributionRequest::Significance;
-            let explanation = Explanation {
-                index: ValueIndex::Shapley,
-                players: groups.players().to_vec(),
-                subsets: None,
-                output_names: vec![name.into()],
-                values: chosen_sums.observed[1..=groups.players().len()].to_vec(),
-                base_values: vec![0.0],
-                predictions: vec![chosen_sums.observed[0]],
-                data: sample.mean_row(),
-                row_numbers: vec![0],
-                exactness: Exactness::Exact { bound: vec![chosen_sums.bound] },
-                uncertainty: None,
-                duels: None,
-                provenance,
-            };
+            let explanation = question.explanation(self.factors, &groups, chosen_sums);
             attributions(explanation, (&sums, chosen), channels, has_significance, interactions)
         });
         let statistic = chosen_sums.observed[0];
@@ -520,10 +496,10 @@ impl TestSettings {
     }
 }
 
-/// The sums, weights and names of a test.
+/// The sample, kernels, weights and names of a test.
 struct TestSpec<'q> {
     sample: &'q Table,
-    /// The rows whose distribution orthogonal factors are centred by: no draw may change them.
+    /// The rows over which orthogonal factors are centred, which must be the same for all draws.
     reference: &'q [usize],
     kernels: Vec<Kernel>,
     mask: PairMask,
@@ -535,7 +511,30 @@ struct TestSpec<'q> {
     facts: Vec<CardEntry>,
 }
 
-/// Distributes each pair's index to its two players; see [`Interactions`].
+impl TestSpec<'_> {
+    /// Returns the values of the features as an explanation of the sample's mean row.
+    fn explanation(self, factors: FactorKind, groups: &Players, sums: &ChannelSums) -> Explanation {
+        let absent = format!(
+            "an absent feature's {} is replaced by 1: {}",
+            match factors {
+                FactorKind::Orthogonal => "orthogonal kernel factor",
+                FactorKind::Product => "kernel factor",
+            },
+            self.meaning_of_absence
+        );
+        let run = vec![CardEntry::new("riesz", env!("CARGO_PKG_VERSION"))];
+        Explanation {
+            values: sums.observed[1..=groups.players().len()].to_vec(),
+            base_values: vec![0.0],
+            predictions: vec![sums.observed[0]],
+            exactness: Exactness::Exact { bound: vec![sums.bound] },
+            provenance: Provenance { game: self.game.into(), absent, model: self.facts, run },
+            ..Explanation::of_rows(groups.players(), &[self.statistic.into()], self.sample.mean_row())
+        }
+    }
+}
+
+/// Divides each pair's interaction index between its two players; see [`Interactions`].
 fn split_pair_indices(values: &[f64], indices: &[f64]) -> Matrix {
     let p = values.len();
     let mut out = Matrix::zeros(p, p);
@@ -551,8 +550,8 @@ fn split_pair_indices(values: &[f64], indices: &[f64]) -> Matrix {
     out
 }
 
-/// A channel's p-value and its studentised scores. Where a kernel was chosen, the observed value is compared
-/// with the largest score that a draw has with any kernel.
+/// Returns a channel's p-value and its studentised scores. The observed value of the chosen kernel is
+/// compared with the largest score of each draw over all kernels.
 fn scores(sums: &[ChannelSums], chosen: usize, channel: usize) -> (f64, Vec<f64>) {
     let mut scores = sums[chosen].studentised(channel);
     for other in sums {
@@ -562,9 +561,9 @@ fn scores(sums: &[ChannelSums], chosen: usize, channel: usize) -> (f64, Vec<f64>
     (null::pvalue(scores[0], &scores[1..], 0.0), scores)
 }
 
-/// The statistics of features by the chosen kernel, around their explanation: significance where draws tell it,
-/// pair indices where they were computed with a bound on their errors, and with orthogonal factors, whose
-/// channels these are, the marginal and higher-order statistics.
+/// Returns the statistics of features under the chosen kernel. They include the significance if there are
+/// draws, and the interactions if pair indices were computed (with a bound on their errors). Orthogonal
+/// factors, whose channels are `channels`, also give the marginal and higher-order statistics.
 fn attributions(
     explanation: Explanation,
     (sums, chosen): (&[ChannelSums], usize),
@@ -591,18 +590,18 @@ fn attributions(
     FeatureAttributions { explanation, significance, interactions, marginal, higher_order }
 }
 
-/// Features against the null distribution.
+/// Returns the significance of the features' values.
 fn significance(sums: &[ChannelSums], chosen: usize, players: usize) -> Significance {
     let (pvalues, scores): (Vec<f64>, Vec<_>) = (1..=players).map(|j| scores(sums, chosen, j)).unzip();
     let bands = (1..=players).map(|j| null::central_interval(&sums[chosen].draws(j), 0.95)).collect();
     Significance { pvalues, adjusted: null::step_down_p_values(&scores), bands }
 }
 
-/// Draws that cannot all be the same by chance.
+/// The number of draws that cannot all be equal by chance.
 const MIN_DRAWS: usize = 19;
 
-/// The number of rows that differ from the others, which are equal; 2 stands for more. Where it is 1, kernels
-/// are sums of a function of either row, which unbiased estimators cancel.
+/// Returns the number of rows that differ from the others, which are all equal; 2 means 2 or more. If it is
+/// 1, kernels are sums of functions of one row each, which unbiased estimators cancel.
 fn outlier_rows(sample: &Table) -> usize {
     let unlike = |row: usize| {
         let differs = |&i: &usize| (0..sample.width()).any(|j| sample.column(j)[i] != sample.column(j)[row]);
@@ -611,8 +610,8 @@ fn outlier_rows(sample: &Table) -> usize {
     (0..sample.rows().min(2)).map(unlike).min().unwrap_or(0)
 }
 
-/// The rows of `x`, then those of `z` with columns matched by name. A level that only one of them has is a
-/// level of both.
+/// Returns the rows of `x`, then those of `z`, with columns matched by name. The levels of a column are those
+/// of both tables.
 ///
 /// # Errors
 /// As [`Table::align_to`].
@@ -634,21 +633,19 @@ fn same_rows(x: &Table, y: &Table) -> Result<()> {
         return Ok(());
     }
     let (expected, actual) = (x.rows(), y.rows());
-    let why = "one for each row of the features".into();
-    Err(Error::Shape { subject: "the target".into(), unit: "rows", expected, actual, why })
+    Err(Error::shape("the target", "rows", expected, actual, "one per row of the features"))
 }
 
 fn is_nonconstant(y: &Table, unbiased: bool) -> Result<()> {
     let problem = match outlier_rows(y) {
         0 => "is the same in all rows, so nothing can depend on it",
         1 if unbiased => {
-            "is the same in all rows but one, where unbiased estimates are always 0: take the biased \
-             estimator"
+            "is the same in all rows but one, so unbiased estimates are always 0: take the biased estimator"
         }
         _ => return Ok(()),
     };
     let name = y.columns().iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
-    Err(Error::Target { name, problem: problem.into() })
+    Err(Error::target(name, problem))
 }
 
 #[cfg(test)]

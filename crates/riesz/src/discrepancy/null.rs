@@ -1,16 +1,24 @@
 //! P-values from draws of a null distribution, for one statistic or for several at once.
+//!
+//! The draws do not depend on the number of threads. All permutations and processes are generated before the
+//! sums start, one after the other from one seeded generator. The sum of each draw over pairs is divided into
+//! a fixed number of parts ([`PARTS`](super::pair_sums::PARTS)); each part is summed in a fixed order by one
+//! thread, and the parts are then added in order.
 
-/// The share of draws that are no smaller than the observed value, which itself counts as one:
+/// Returns the share of values that are at least as large as the observed one, among the draws and the
+/// observed value itself.
 ///
-/// Sums of the same numbers in another order differ by rounding: numbers within `tie` of each other are ties.
+/// Sums of the same numbers in another order differ by rounding, so values within `tie` of each other count
+/// as equal.
 pub(super) fn pvalue(observed: f64, draws: &[f64], tie: f64) -> f64 {
     let larger = draws.iter().filter(|v| **v >= observed - tie).count();
     (1 + larger) as f64 / (1 + draws.len()) as f64
 }
 
-/// `(v - mean) / standard deviation` over the observed value and all draws, which keeps them exchangeable;
-/// zeros if they are all within `tie`. The observed one comes first. Draws within `tie` of it have the same
-/// score, so that scores need no tolerance.
+/// Returns `(v - mean) / standard deviation` for the observed value, then for each draw. The mean and
+/// standard deviation are over the observed value and all draws, which keeps them exchangeable. All scores
+/// are 0 if the standard deviation is at most `tie`. Draws within `tie` of the observed value have its score,
+/// so that scores need no tolerance.
 pub(super) fn studentised(observed: f64, draws: &[f64], tie: f64) -> Vec<f64> {
     let tied = |v: &f64| if (v - observed).abs() <= tie { observed } else { *v };
     let values: Vec<f64> = std::iter::once(observed).chain(draws.iter().map(tied)).collect();
@@ -23,14 +31,15 @@ pub(super) fn studentised(observed: f64, draws: &[f64], tie: f64) -> Vec<f64> {
     vec![0.0; values.len()]
 }
 
-/// p-values adjusted for being many, by the step-down maximum (Westfall and Young 1993, algorithm 4.1):
-/// `scores[h]` holds the score of hypothesis h as observed and then in each draw. Draws keep the dependence
-/// between hypotheses.
+/// Returns p-values adjusted for the number of hypotheses by the step-down maximum (Westfall and Young 1993,
+/// algorithm 4.1). `scores[h]` has the observed score of hypothesis h, then its score in each draw. Joint
+/// draws preserve the dependence between hypotheses.
 pub(super) fn step_down_p_values(scores: &[Vec<f64>]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|&a, &b| scores[b][0].total_cmp(&scores[a][0]));
     let draws = scores.first().map_or(0, |s| s.len() - 1);
-    // From the least significant up: the largest score of those that are no more significant.
+    // From the least significant hypothesis upwards: the largest score of the hypotheses that are at most as
+    // significant.
     let mut largest = vec![f64::NEG_INFINITY; draws];
     let mut adjusted = vec![1.0; scores.len()];
     for &h in order.iter().rev() {
@@ -43,7 +52,7 @@ pub(super) fn step_down_p_values(scores: &[Vec<f64>]) -> Vec<f64> {
     adjusted
 }
 
-/// The interval that holds the middle `share` of the draws.
+/// Returns the interval that contains the central `share` of the draws.
 pub(super) fn central_interval(draws: &[f64], share: f64) -> [f64; 2] {
     let mut sorted = draws.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -65,13 +74,14 @@ mod tests {
         assert_eq!(pvalue(4.0, &[1.0, 2.0, 3.0], 1e-12), 0.25);
     }
 
-    /// Against the definition: for the h-th most significant, the share of draws whose largest score among it
-    /// and the less significant ones reaches its own, made monotone.
+    /// The definition: for the h-th most significant hypothesis, the share of draws whose largest score among
+    /// it and the less significant ones is at least its own, made monotone.
     #[test]
     fn the_step_down_follows_its_definition() {
         let scores =
             vec![vec![2.0, 1.0, 2.5, 0.0, 0.3], vec![3.0, 0.5, 1.0, 2.9, 0.1], vec![0.5, 0.7, 0.1, 0.2, 0.9]];
-        // Order 1, 0, 2. Largest of all: 1, 2.5, 2.9, .9; of 0 and 2: 1, 2.5, .2, .9; of 2: .7, .1, .2, .9.
+        // Order 1, 0, 2. The largest of all: 1, 2.5, 2.9, .9; of 0 and 2: 1, 2.5, .2, .9; of 2: .7, .1, .2,
+        // .9.
         assert_eq!(step_down_p_values(&scores), [0.4, 0.2, 0.6]);
     }
 

@@ -1,21 +1,23 @@
-//! Orthogonal factors, with which no feature hides another.
+//! Orthogonal kernel factors, with which no feature hides another.
 //!
-//! With plain product kernels a feature that differs strongly makes all others look equal: its factor is
-//! small between the samples, and multiplies theirs. So each player's factor k is replaced by `1 + k̃`, with
+//! With plain product kernels, a feature that differs strongly makes all others look equal: its factor is
+//! small between the samples, and multiplies their factors. So each player's factor k is replaced by
+//! `1 + k̃`, with
 //!
 //! `k̃(u, v) = (k(u, v) - m(u) - m(v) + M) / s`, `m(u) = E k(u, ·)`, `M = E m`, `s = E k(u, u) - M`,
 //!
-//! where the expectation is over rows that relabelling leaves alone. Now `Π_j (1 + k̃_j) = Σ_T Π_{j∈T} k̃_j`,
-//! and an absent factor 1 is an orthogonal projection: what a set T of players adds to MMD² or HSIC is a
-//! squared norm. A test looks at single players and at pairs, for sets of three and more would give values to
-//! bystanders, who are alike in both samples but depend on each other:
+//! where expectations are over rows whose set is the same in all draws. Then
+//! `Π_j (1 + k̃_j) = Σ_T Π_{j∈T} k̃_j`, with sets T of players, and replacing an absent factor by 1 is an
+//! orthogonal projection. The contribution of a set T to MMD² or HSIC is a squared norm. A test uses single
+//! players and pairs only. Sets of three or more would give values to features that are equally distributed
+//! in both samples but depend on each other. With the weights W of pairs of rows, the value of player j is
 //!
-//! `φ_j = Σ W (k̃_j + ½ k̃_j Σ_{l≠j} k̃_l)`, which add up to the statistic
-//! `Σ W (Σ_j k̃_j + Σ_{j<l} k̃_j k̃_l)`,
+//! `φ_j = Σ W (k̃_j + ½ k̃_j Σ_{l≠j} k̃_l)`, and these values sum to the statistic
+//! `Σ W (Σ_j k̃_j + Σ_{j<l} k̃_j k̃_l)`.
 //!
-//! and what is left, `Σ W (Π_j (1 + k̃_j) - 1)` less the statistic, is one number. Sources: Durrande,
-//! Ginsbourger, Roustant and Carraro 2013 (§3, centred kernels as a functional ANOVA); that orders one and
-//! two alone are tested is our own.
+//! The rest, `Σ W (Π_j (1 + k̃_j) - 1)` minus the statistic, is reported as one number. Sources: Durrande,
+//! Ginsbourger, Roustant and Carraro 2013 (§3, centred kernels as a functional ANOVA); the restriction to
+//! orders one and two is riesz's own.
 
 use std::ops::Range;
 
@@ -31,31 +33,31 @@ use crate::kernel::player_products::PlayerProduct;
 use crate::kernel::rounding_bounds::RoundingBound;
 use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 
-/// The number of rows whose means are computed together, and the number of rows that are summed before sums
-/// are added to each other.
+/// The number of rows whose means are computed together, and the number of rows that are summed before their
+/// sums are added to each other.
 const TILE: usize = 512;
 const BATCH_ROWS: usize = 64;
 
 /// The centred, scaled factors of a kernel's products.
 pub(super) struct OrthogonalKernel {
-    /// Product by product, factor by factor.
+    /// For each product and factor.
     factors: Vec<Vec<Centred>>,
-    /// Each k̃ errs by at most this times `1 + |k̃|`.
+    /// The error of each k̃ is at most this times `1 + |k̃|`.
     pub(super) error: f64,
 }
 
 struct Centred {
-    /// m, by row with padding.
+    /// The means m of the module's documentation, by row, padding included; `mean` is M.
     means: Vec<f64>,
     mean: f64,
-    /// 1/s; 0 for a factor that is constant but for its rounding.
+    /// The scale 1/s; 0 for a factor that is constant up to rounding.
     scale: f64,
     error: f64,
 }
 
 impl OrthogonalKernel {
-    /// Expectations are over the rows with the numbers `reference`. Cost O(rows · references) for each
-    /// factor.
+    /// Creates the factors, with expectations over the rows with the indices `reference`. Cost O(rows ·
+    /// references) for each factor.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
@@ -88,7 +90,7 @@ impl OrthogonalKernel {
         Ok(Self { factors, error })
     }
 
-    /// Replaces factor k of a product between row i and the rows of `columns` by its k̃.
+    /// Replaces factor k of a product between row i and the rows of `columns` by its centred factor k̃.
     pub(super) fn centre(
         &self,
         (product, k): (usize, usize),
@@ -114,7 +116,7 @@ impl Centred {
         control: RunControl<'_>,
     ) -> Result<Self> {
         let stride = points.stride();
-        // By row its mean, and besides `k(u, u)` of the references and the largest |k|.
+        // For a tile: the mean of each row, `k(u, u)` for the reference rows in it, and the largest |k|.
         let tile = |from: usize| -> Result<(Vec<f64>, Vec<f64>, f64)> {
             let columns = from..(from + TILE).min(stride);
             let (mut sums, mut part) = (vec![0.0; columns.len()], vec![0.0; columns.len()]);
@@ -144,8 +146,8 @@ impl Centred {
         let mean = reference.iter().map(|&i| means[i]).sum::<f64>() / count;
         let mean_diagonal = tiles.iter().flat_map(|(_, diagonal, _)| diagonal).sum::<f64>() / count;
         let largest = tiles.iter().map(|(_, _, largest)| *largest).fold(0.0, f64::max);
-        // A factor errs by some roundings, of which those for each unit of `-ln` count `-f ln f ≤ 1/e` times,
-        // and a sum by as many as were added to each other.
+        // The error of a factor is some roundings, where those per unit of `-ln f` count `-f ln f ≤ 1/e`
+        // times. A sum has as many roundings as it has sequential additions.
         let units = precision.units + precision.per_log;
         let sums = BATCH_ROWS + reference.len() / BATCH_ROWS + reference.len() / 4;
         let error = f64::EPSILON * (units + sums as f64) * largest.max(precision.top) + precision.tiny;
@@ -155,8 +157,8 @@ impl Centred {
     }
 }
 
-/// Channels of players: their values, what each shows alone, and what only three or more show together; the
-/// sum of the values stands first.
+/// Channels of the sums with orthogonal factors: the sum of the players' values, then the value of each
+/// player, the marginal statistic of each player, and the higher-order statistic.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FeatureChannels {
     pub(super) players: usize,
@@ -181,70 +183,68 @@ impl FeatureChannels {
 }
 
 dispatch! {
-    /// Adds the terms' channels to `out`, and a bound on the error of a value and of the statistic.
-    pub(super) fn order_channels(
-        terms: &ProductTerms<'_>, channels: FeatureChannels, error: f64, out: &mut PlayerFunctionals
-    ) = add_orders::<V>
-}
-
-#[inline(always)]
-fn add_orders<V: Simd>(
-    terms: &ProductTerms<'_>,
-    channels: FeatureChannels,
-    error: f64,
-    out: &mut PlayerFunctionals,
-) {
-    let run = &terms.run;
-    let active = &run.active[..run.players];
-    let size = out.size();
-    for (block, weight) in run.weights.iter().enumerate() {
-        let from = out.place(terms.row, terms.point) + block * LANES;
-        let mut add = |channel: usize, value: Lanes| {
-            let out = &mut out.values[channel * size + from..][..LANES];
-            out.iter_mut().zip(value.mul::<V>(*weight).0).for_each(|(out, v)| *out += v);
-        };
-        // Elementary symmetric sums of order one, two, and three and more; and the first in absolute values.
-        let (mut first_order, mut two, mut higher_order, mut total) =
-            (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
-        for &k in active {
-            let (f, _) = run.side(k, block);
-            higher_order = higher_order.add::<V>(f.mul::<V>(two.add::<V>(higher_order)));
-            two = f.fma::<V>(first_order, two);
-            first_order = first_order.add::<V>(f);
-            total = total.add::<V>(V::abs(f));
+    /// Adds the terms' channels to `out`, with a bound on the error of a value and of the statistic.
+    pub(super) fn order_channels<V: Simd>(
+        terms: &ProductTerms<'_>,
+        channels: FeatureChannels,
+        error: f64,
+        out: &mut PlayerFunctionals,
+    ) {
+        let run = &terms.run;
+        let active = &run.active[..run.players];
+        let size = out.size();
+        for (block, weight) in run.weights.iter().enumerate() {
+            let from = out.place(terms.row, terms.point) + block * LANES;
+            let mut add = |channel: usize, value: Lanes| {
+                let out = &mut out.values[channel * size + from..][..LANES];
+                out.iter_mut().zip(value.mul::<V>(*weight).0).for_each(|(out, v)| *out += v);
+            };
+            // Elementary symmetric sums of orders one, two, and three or more; and the first-order sum of
+            // absolute values.
+            let (mut first_order, mut two, mut higher_order, mut total) =
+                (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
+            for &k in active {
+                let (f, _) = run.side(k, block);
+                higher_order = higher_order.add::<V>(f.mul::<V>(two.add::<V>(higher_order)));
+                two = f.fma::<V>(first_order, two);
+                first_order = first_order.add::<V>(f);
+                total = total.add::<V>(V::abs(f));
+            }
+            add(0, first_order.add::<V>(two));
+            add(channels.higher_order(), higher_order);
+            for &k in active {
+                let ((f, _), player) = (run.side(k, block), terms.players[k as usize]);
+                let half_rest = Lanes::splat(0.5).mul::<V>(first_order.sub::<V>(f));
+                add(channels.marginal(player), f);
+                add(channels.value(player), f.fma::<V>(half_rest, f));
+            }
+            // The error of each k̃ is at most δ (1 + |k̃|), and that of their products at most this times 1 +
+            // Σ|k̃|. Rounding is added.
+            let errors = Lanes::splat(error).mul::<V>(Lanes::splat(active.len() as f64).add::<V>(total));
+            let rounding =
+                Lanes::splat(f64::EPSILON * (active.len() + 8) as f64 + out.summing).mul::<V>(total);
+            let bound = Lanes::ONES.add::<V>(total).mul::<V>(errors.add::<V>(rounding)).mul::<V>(*weight);
+            let out = &mut out.error[from..from + LANES];
+            out.iter_mut().zip(bound.0).for_each(|(out, v)| *out += v);
         }
-        add(0, first_order.add::<V>(two));
-        add(channels.higher_order(), higher_order);
-        for &k in active {
-            let ((f, _), player) = (run.side(k, block), terms.players[k as usize]);
-            let half_rest = Lanes::splat(0.5).mul::<V>(first_order.sub::<V>(f));
-            add(channels.marginal(player), f);
-            add(channels.value(player), f.fma::<V>(half_rest, f));
-        }
-        // Each k̃ errs by δ (1 + |k̃|), what is made of them by that times 1 + Σ|k̃|, and then there is
-        // rounding.
-        let errors = Lanes::splat(error).mul::<V>(Lanes::splat(active.len() as f64).add::<V>(total));
-        let rounding = Lanes::splat(f64::EPSILON * (active.len() + 8) as f64 + out.summing).mul::<V>(total);
-        let bound = Lanes::ONES.add::<V>(total).mul::<V>(errors.add::<V>(rounding)).mul::<V>(*weight);
-        let out = &mut out.error[from..from + LANES];
-        out.iter_mut().zip(bound.0).for_each(|(out, v)| *out += v);
     }
 }
 
-/// Interactions of pairs of players, `Σ W k̃_j k̃_l`: with sets of up to two players, the Shapley interaction
-/// index.
+/// Accumulates the interactions of pairs of players, `Σ W k̃_j k̃_l`. With sets of at most two players these
+/// are Shapley interaction indices.
 pub(super) struct PairChannels {
     players: usize,
-    /// Relative error of a product of two k̃ and of sums of such products.
+    /// The relative error of a product of two factors k̃ and of sums of such products.
     relative: f64,
-    /// For each pair, see [`index_of`].
+    /// For each pair, its interaction, at the position [`index_of`].
     pub(super) indices: Vec<f64>,
-    /// A bound on the error of each.
+    /// A bound on the error of each interaction.
     pub(super) error: f64,
 }
 
 impl PairChannels {
-    /// `error` is that of [`Orthogonal`], `summing` what sums over all pairs of rows add to it.
+    /// Creates an accumulator. `error` is that of [`OrthogonalKernel`], and `summing` the relative rounding
+    /// error of sums over all pairs of rows.
     pub(super) fn new(players: usize, error: f64, summing: f64) -> Self {
         let relative = 2.0 * error + summing;
         let indices = vec![0.0; players * players.saturating_sub(1) / 2];
@@ -271,7 +271,7 @@ impl TermAccumulator for PairChannels {
                 }
                 largest = largest.max(first_factor.0.iter().fold(0.0, |m, f| m.max(f.abs())));
             }
-            // Of two factors, neither of which is larger.
+            // A bound for a product of two factors, both at most `largest`.
             let size = weight.0.iter().map(|w| w.abs()).sum::<f64>();
             self.error += self.relative * size * (1.0 + largest).powi(2);
         }

@@ -1,12 +1,12 @@
 //! Sums over all pairs of rows of a sample under a kernel: of the kernel's value, and of each player's
 //! contribution to it.
 //!
-//! MMD² and HSIC are sums `Σ_ij W_ij k(x_i, x_j)`, and with an absent factor replaced by 1 each pair is a
-//! term of a product game. So a pair has one *channel* for the kernel's value and one for the value of each
-//! player in that term (orthogonal factors have more: [`FeatureChannels`]), and every statistic is a weighted
-//! sum of channels over pairs: with the weights of the sample itself, and with those of every draw from a
-//! null distribution. Pairs are computed once, tile by tile, and serve all draws; memory does not grow with
-//! their number.
+//! MMD² and HSIC are sums `Σ_ij W_ij k(x_i, x_j)` with weights W (n × n). With an absent factor replaced by
+//! 1, each pair is a term of a product game. So a pair has one *channel* for the kernel's value and one for
+//! the value of each player in that term (orthogonal factors have more: [`FeatureChannels`]). Every statistic
+//! is a weighted sum of a channel over pairs, with the weights of the sample or of a draw from a null
+//! distribution. Each pair is computed once, tile by tile, for all draws; memory does not depend on the
+//! number of pairs.
 
 use std::ops::Range;
 
@@ -29,30 +29,33 @@ use crate::kernel::rounding_bounds::{ColumnRanges, RoundingBound};
 use crate::simd::{Isa, LANES, Lanes};
 use crate::table::{Players, Table};
 
-/// The number of rows of a tile of pairs, and the number of tiles below each other that threads process
-/// together.
+/// The number of rows in a tile of pairs, and the number of tiles with the same columns that one task
+/// processes.
 const TILE: usize = 32;
 const TILES_PER_TASK: usize = 8;
 
-/// Columns of a tile, unless draws wish for more.
+/// The number of columns in a tile, unless the draws need more.
 const COLUMNS: usize = 128;
 
-/// Parts in which tiles are summed up, whatever the number of threads.
+/// The number of parts into which the sum over tiles is divided, for any number of threads. One thread sums
+/// each part, tile by tile in a fixed order, and the parts are added in order. So the statistic and its draws
+/// are the same, bit for bit, for any number of threads.
 pub(super) const PARTS: usize = 32;
 
-/// Which pairs count. Pairs are unordered: one that counts does so twice, the pair of a row with itself once.
+/// The pairs that count. Pairs are unordered: a pair of different rows counts twice, the pair of a row with
+/// itself once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PairMask {
-    /// All.
+    /// All pairs.
     Everything,
-    /// All but those of a row with itself.
+    /// All pairs of different rows.
     OffDiagonal,
     /// Pairs within blocks of 2q rows, except a row with itself and with the row q before or after it.
     Blocks(usize),
 }
 
 impl PairMask {
-    /// The end of the rows that row i may have pairs with.
+    /// The end of the range of rows with which row i may form pairs.
     fn end(self, i: usize, n: usize) -> usize {
         match self {
             Self::Everything | Self::OffDiagonal => n,
@@ -60,7 +63,7 @@ impl PairMask {
         }
     }
 
-    /// The number of columns that a tile should have: few for small blocks, outside of which nothing counts.
+    /// The number of columns for a tile: few for small blocks, because pairs outside a block do not count.
     fn columns(self) -> usize {
         match self {
             Self::Everything | Self::OffDiagonal => COLUMNS,
@@ -79,77 +82,77 @@ impl PairMask {
     }
 }
 
-/// The pairs of a sample.
+/// The pairs of rows of a sample under a kernel.
 pub(super) struct SamplePairs<'k> {
     points: Points,
     kernel: &'k Kernel,
-    /// None where nothing is said of players.
+    /// The products of the kernel; empty if players have no channels.
     products: Vec<PlayerProduct<'k>>,
-    /// Rounding bounds of the factors of each product: each, and all together.
+    /// For each product, the rounding bound of each factor, and that of all factors together.
     precisions: Vec<(Vec<RoundingBound>, RoundingBound)>,
     players: usize,
-    /// None where factors are taken as they are.
+    /// The orthogonal factors; `None` if the kernel's own factors are used.
     orthogonal: Option<OrthogonalKernel>,
     measure: InclusionMeasure,
     mask: PairMask,
     isa: Isa,
 }
 
-/// Some pairs: rows of the sample by columns of its (padded) rows.
+/// A tile of pairs: rows of the sample × columns, which are rows of the padded sample.
 pub(super) struct PairTile<'a> {
     pub(super) rows: Range<usize>,
     pub(super) columns: Range<usize>,
-    /// For each channel, each row and each column: its value times the pair's multiplicity.
+    /// Channels × rows × columns: the pair's value times its multiplicity.
     pub(super) values: &'a [f64],
     pub(super) channels: usize,
 }
 
 impl PairTile<'_> {
-    /// Numbers of a channel.
+    /// The number of pairs in the tile.
     pub(super) fn size(&self) -> usize {
         self.rows.len() * self.columns.len()
     }
 
-    /// A channel, row after row.
+    /// Returns the values of a channel, rows × columns.
     pub(super) fn channel(&self, channel: usize) -> &[f64] {
         &self.values[channel * self.size()..(channel + 1) * self.size()]
     }
 }
 
-/// The weights of the sample as it is.
+/// The weights of pairs for the sample itself.
 pub(super) trait PairWeights: Sync {
-    /// `W_ij` for row i and the (padded) rows of a range; what it says of pairs that do not count does not
-    /// matter.
+    /// Computes `W_ij` for row i and a range of rows j of the padded sample. Entries for pairs that do not
+    /// count are arbitrary.
     fn row(&self, i: usize, columns: &Range<usize>, out: &mut [f64]);
-    /// A bound on the error of each, beside some units of rounding relative to it.
+    /// A bound on the absolute error of each weight, in addition to a few relative roundings.
     fn error(&self) -> f64;
 }
 
-/// The weights of many draws from a null distribution.
+/// The weights of pairs for the draws from a null distribution.
 pub(super) trait NullDraws: Sync {
-    /// Their number.
+    /// The number of draws.
     fn count(&self) -> usize;
-    /// The number of columns that tiles of so many channels should have.
+    /// The number of columns that tiles with `channels` channels should have; `None` if any number is fine.
     fn columns(&self, channels: usize) -> Option<usize>;
-    /// The numbers that all tiles with these columns share.
+    /// Computes the numbers that all tiles with these columns share.
     fn prepare(&self, columns: &Range<usize>) -> Vec<f64>;
     /// Adds `Σ_ij W_ij v_ij` over the tile for each draw and channel: `out[draw * channels + channel]`.
     fn add(&self, tile: &PairTile<'_>, prepared: &[f64], memory: &mut Vec<f64>, out: &mut [f64]);
 }
 
-/// Weighted sums over all pairs.
+/// Weighted sums of channels over all pairs.
 #[derive(Debug, Clone)]
 pub(super) struct ChannelSums {
-    /// For each channel, with the sample's weights: first the statistic, then the players' values.
+    /// For each channel, the sum with the sample's weights: first the statistic, then the players' values.
     pub(super) observed: Vec<f64>,
-    /// A bound on the error of each of them, and of the sum of the values.
+    /// A bound on the error of each player's value and the statistic, and of the sum of the values.
     pub(super) bound: f64,
-    /// `draw * drawn + channel`, for the first `drawn` channels.
+    /// The sums with the weights of each draw, at `draw * drawn + channel`, for the first `drawn` channels.
     null: Vec<f64>,
     drawn: usize,
     /// The value of the empty coalition.
     empty: f64,
-    /// For each channel, `Σ |W_ij v_ij|`, and where weights have errors of their own `Σ |v_ij|`.
+    /// For each channel, `Σ |W_ij v_ij|`; and `Σ |v_ij|` (`unweighted`) if weights have absolute errors.
     sizes: Vec<f64>,
     unweighted: Vec<f64>,
 }
@@ -167,17 +170,17 @@ impl ChannelSums {
         }
     }
 
-    /// Sums of a channel closer than this may differ by rounding alone.
+    /// The largest difference of a channel's sums that rounding alone may cause.
     pub(super) fn tie_tolerance(&self, channel: usize) -> f64 {
         1e-12 * self.sizes[channel]
     }
 
-    /// A channel as observed and in every draw, studentised.
+    /// Returns the studentised scores of a channel: observed, then in every draw.
     pub(super) fn studentised(&self, channel: usize) -> Vec<f64> {
         null::studentised(self.observed[channel], &self.draws(channel), self.tie_tolerance(channel))
     }
 
-    /// A channel in every draw; empty if it was not drawn.
+    /// Returns the sums of a channel in every draw; empty if the channel was not drawn.
     pub(super) fn draws(&self, channel: usize) -> Vec<f64> {
         if channel < self.drawn {
             return self.null.iter().skip(channel).step_by(self.drawn).copied().collect();
@@ -186,43 +189,44 @@ impl ChannelSums {
     }
 }
 
-/// The pairs as a product game. With weights it is that of the statistic, which is one row; without, that of
-/// each row of the sample, whose points are the rows it is paired with and whose terms are multiplied by the
-/// pair's multiplicity alone.
+/// The pairs as a product game. With weights it is the game of the statistic, which has one row. Without
+/// weights it is the game of each row of the sample: its points are the rows with which it forms pairs, and
+/// its terms are multiplied by the pair's multiplicity only.
 struct PairGame<'p> {
     pairs: &'p SamplePairs<'p>,
-    /// Columns of a tile.
+    /// The number of columns in a tile.
     width: usize,
     weights: Option<&'p dyn PairWeights>,
 }
 
-/// Scratch memory of a thread.
+/// Working memory of one thread.
 #[derive(Default)]
 struct Memory {
     factors: Vec<f64>,
-    /// Where factors are sums that cancel, their sizes and what is made of them.
+    /// The sizes of factors that are sums with cancellation, and the products of these sizes (`tops`).
     sizes: Vec<f64>,
     tops: Vec<Lanes>,
     active: Vec<u32>,
 }
 
-/// Sums up pairs tile by tile.
+/// Sums channels over pairs, tile by tile.
 struct TileSummation<'p> {
     pairs: &'p SamplePairs<'p>,
     weights: &'p dyn PairWeights,
     draws: Option<&'p dyn NullDraws>,
-    /// With room for the kernel's channel before those of the players.
+    /// The channels of a tile, the kernel's value before those of the players.
     functionals: PlayerFunctionals,
     rows: Range<usize>,
     columns: Range<usize>,
-    /// The numbers that the draws need of the columns.
+    /// The numbers of the current columns that the draws need.
     prepared: Vec<f64>,
     memory: Vec<f64>,
     sums: ChannelSums,
 }
 
 impl<'k> SamplePairs<'k> {
-    /// The pairs of the rows of `sample`, and what is said of players, if there are any.
+    /// Creates the pairs of the rows of `sample`, with channels for the players in `groups`, if there are
+    /// any.
     ///
     /// # Errors
     /// [`Error::NotProduct`] if the kernel ties columns of different players together.
@@ -242,7 +246,7 @@ impl<'k> SamplePairs<'k> {
         Ok(Self { points, kernel, products, precisions, players, orthogonal: None, measure, mask, isa })
     }
 
-    /// These sums with orthogonal factors, centred by the rows with the numbers `reference`.
+    /// Replaces the factors by orthogonal ones, centred over the rows with the indices `reference`.
     ///
     /// # Errors
     /// [`Error::Interrupted`].
@@ -257,7 +261,7 @@ impl<'k> SamplePairs<'k> {
         Ok(self)
     }
 
-    /// The channels besides the players' values, with orthogonal factors.
+    /// Returns the channels of orthogonal factors; `None` for the kernel's own factors.
     pub(super) fn extra_channels(&self) -> Option<FeatureChannels> {
         self.orthogonal.as_ref().map(|_| FeatureChannels { players: self.players })
     }
@@ -266,8 +270,8 @@ impl<'k> SamplePairs<'k> {
         self.extra_channels().map_or(1 + self.players, FeatureChannels::count)
     }
 
-    /// Sums over all pairs, in [`PARTS`] parts; draws are made of the first `drawn` channels. Cost O(n² d)
-    /// and that of the draws. Threads share columns; the sums do not depend on their number.
+    /// Returns the sums over all pairs, in [`PARTS`] parts, with draws of the first `drawn` channels. Cost
+    /// O(n² d) and that of the draws. The sums do not depend on the number of threads.
     ///
     /// # Errors
     /// [`Error::Interrupted`], [`Error::Overflow`].
@@ -305,16 +309,16 @@ impl<'k> SamplePairs<'k> {
         }
         total.bound += total.empty.abs();
         total.bound += weights.error() * total.unweighted[..=self.players].iter().fold(0.0, |m, v| v.max(m));
-        // What only three or more players show grows exponentially with them.
+        // The higher-order statistic may overflow, because it grows exponentially with the number of players.
         finite(
             &total.observed[..self.extra_channels().map_or(self.channels(), FeatureChannels::higher_order)],
         )?;
         Ok(total)
     }
 
-    /// Interaction indices of all pairs of players with the sample's weights (see
-    /// [`place`](crate::attribution::sets::place)), and a bound on the error of each. Cost O(n² players²), in
-    /// [`PARTS`] parts.
+    /// Returns the interaction indices of all pairs of players with the sample's weights, at the positions
+    /// [`index_of`](crate::attribution::sets::index_of), and a bound on the error of each. Cost O(n²
+    /// players²), in [`PARTS`] parts.
     ///
     /// # Errors
     /// [`Error::Interrupted`], [`Error::Overflow`].
@@ -350,8 +354,8 @@ impl<'k> SamplePairs<'k> {
         Ok((total, error))
     }
 
-    /// Whole blocks of lanes around the pairs of row i, among some columns, that count; and their
-    /// multiplicities.
+    /// Returns the whole blocks of lanes, among some columns, that contain the pairs of row i that count,
+    /// with multiplicities.
     fn counted_lanes(&self, i: usize, columns: &Range<usize>) -> (Range<usize>, Vec<f64>) {
         let n = self.points.rows();
         let from = i.max(columns.start) / LANES * LANES;
@@ -394,7 +398,7 @@ impl ProductGame for PairGame<'_> {
 }
 
 impl PairGame<'_> {
-    /// Passes the pairs of row i of the sample as terms of a row of the tile.
+    /// Passes the pairs of row i of the sample to `reader` as terms of a row of the tile.
     fn row(
         &self,
         row: usize,
@@ -422,7 +426,7 @@ impl PairGame<'_> {
             memory.active.clear();
             for (k, factor) in memory.factors.chunks_exact_mut(length).take(factors).enumerate() {
                 product.factor(*isa, k, u, &x, factor);
-                // A factor of 1, or centred of 0, gives its player nothing.
+                // A factor of 1, or of 0 if it is centred, contributes nothing to its player.
                 let nothing = match &self.pairs.orthogonal {
                     Some(orthogonal) => {
                         orthogonal.centre((index, k), i, &range, factor);
@@ -445,16 +449,6 @@ impl PairGame<'_> {
                 sizes.for_each(|(k, out)| product.size(*isa, k, u, &x, out));
                 max_products(&memory.sizes, None, &weights, &mut memory.tops);
             }
-            let RoundingBound { units, per_log, .. } = self.pairs.precisions[index].1;
-            let mut rounding = RoundingUnits::new(units, per_log, x.len());
-            if self.weights.is_some() {
-                // Rows and tiles are added to one sum.
-                let (rows, stride) = (points.rows(), points.stride());
-                let tiles = rows.div_ceil(TILE) * stride.div_ceil(columns.len());
-                let sums =
-                    4 * (products.len() * TILE * tiles.div_ceil(PARTS) + TILE * length / LANES + PARTS + 64);
-                (rounding.units, rounding.sums) = (rounding.units + sums as f64, sums as f64);
-            }
             reader.add_terms(&ProductTerms {
                 row,
                 point: range.start - columns.start,
@@ -469,13 +463,29 @@ impl PairGame<'_> {
                     weights: &weights,
                     sizes: by_size.then_some(&memory.tops),
                     tinies: &[],
-                    rounding,
+                    rounding: self.rounding(index, x.len(), columns.len(), length),
                 },
                 coef: &coef,
                 is_last: true,
             })?;
         }
         Ok(())
+    }
+
+    /// Returns the rounding of a product's factors between points of this width, and of the sums of terms in
+    /// tiles with so many columns, `length` of them in a row.
+    fn rounding(&self, product: usize, width: usize, columns: usize, length: usize) -> RoundingUnits {
+        let SamplePairs { points, products, precisions, .. } = self.pairs;
+        let RoundingBound { units, per_log, .. } = precisions[product].1;
+        let mut rounding = RoundingUnits::new(units, per_log, width);
+        if self.weights.is_some() {
+            // All rows and tiles are added to one sum.
+            let tiles = points.rows().div_ceil(TILE) * points.stride().div_ceil(columns);
+            let sums =
+                4 * (products.len() * TILE * tiles.div_ceil(PARTS) + TILE * length / LANES + PARTS + 64);
+            (rounding.units, rounding.sums) = (rounding.units + sums as f64, sums as f64);
+        }
+        rounding
     }
 }
 
@@ -485,7 +495,7 @@ impl TermAccumulator for TileSummation<'_> {
             self.prepared = draws.prepare(columns);
         }
         (self.rows, self.columns) = (rows.clone(), columns.clone());
-        // How many roundings a sum over all pairs can add up.
+        // The number of roundings in a sum over all pairs.
         let (n, stride) = (self.pairs.points.rows(), self.pairs.points.stride());
         let tiles = n.div_ceil(TILE) * stride.div_ceil(columns.len());
         let size = rows.len() * columns.len();
@@ -541,11 +551,11 @@ impl TermAccumulator for TileSummation<'_> {
             statistic_size.get_or_insert(size);
         }
         let statistic_size = statistic_size.unwrap_or(0.0);
-        // The players' values, whose error is known pair by pair, and the statistic, which can be much larger
-        // on its way.
+        // The error of the players' values is known pair by pair. That of the statistic depends on the sizes of
+        // its terms, which can be much larger than the statistic.
         sums.bound +=
             error.iter().zip(&weights).map(|(e, w)| e * w.abs()).sum::<f64>() + *summing * statistic_size;
-        // With everybody absent the weights' sum is left, which is 0 but for rounding.
+        // The value of the empty coalition is the sum of the weights, which is 0 up to rounding.
         let scale: f64 = pairs.kernel.terms.iter().map(|term| term.scale).sum();
         sums.empty +=
             if pairs.orthogonal.is_none() { scale * weighted_sums(&unit_weights, &weights)[0] } else { 0.0 };
@@ -561,13 +571,14 @@ fn finite(sums: &[f64]) -> Result<()> {
     if sums.iter().all(|v| v.is_finite()) {
         return Ok(());
     }
-    let remedy =
-        "the kernel is not bounded on these rows: standardise the columns or choose a bounded kernel";
-    Err(Error::Overflow { subject: "the sum of the kernel over all pairs of rows".into(), remedy })
+    Err(Error::overflow(
+        "the sum of the kernel over all pairs of rows",
+        "the kernel overflows on these rows: standardise the columns or choose a bounded kernel",
+    ))
 }
 
-/// A sum of products in a fixed order, pair by pair where a weight may be meaningless but the value is 0;
-/// that of their sizes, and that of the values' sizes.
+/// Returns the sum of products in a fixed order, the sum of the products' absolute values, and that of the
+/// values' absolute values. Entries whose weight is arbitrary have the value 0.
 fn weighted_sums(values: &[f64], weights: &[f64]) -> [f64; 3] {
     let mut lanes = [[0.0; LANES]; 3];
     let (v, w) = (values.as_chunks::<LANES>().0, weights.as_chunks::<LANES>().0);

@@ -1,4 +1,4 @@
-//! The rows of a sample, laid out for factors that process whole lanes of them.
+//! The rows of a sample, in a layout for kernel factors that process whole lanes.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use crate::kernel::Columns;
 use crate::simd::LANES;
 use crate::table::Table;
 
-/// Rows whose number is padded to a multiple of the lanes by repeating the last.
+/// Rows, column-major, padded to a multiple of the lanes by repeating the last row.
 pub(super) struct Points {
     data: Vec<f64>,
     stride: usize,
@@ -30,7 +30,7 @@ impl Points {
         self.rows
     }
 
-    /// Their number with the padding.
+    /// The number of rows with the padding.
     pub(super) fn stride(&self) -> usize {
         self.stride
     }
@@ -43,7 +43,7 @@ impl Points {
         Columns::new(&self.data, self.stride, range.start, range.len())
     }
 
-    /// The rows with the given numbers, column-major.
+    /// Appends the rows with the given indices to `out`, column-major.
     pub(super) fn gather(&self, numbers: &[u32], out: &mut Vec<f64>) {
         for j in 0..self.width {
             let column = &self.data[j * self.stride..(j + 1) * self.stride];

@@ -1,4 +1,4 @@
-//! Every draw of a null distribution against the same statistic computed directly from its weights, pair by
+//! Every draw of a null distribution equals the same statistic computed directly from its weights, pair by
 //! pair.
 
 use std::sync::atomic::AtomicBool;
@@ -20,8 +20,8 @@ fn sample(n: usize, seed: u64) -> Table {
     Table::from_rows(&rows).unwrap()
 }
 
-/// All channels of all draws against `Σ_ij W_ij v_ij`, where v is the sum of the players' values,
-/// `k(x_i, x_j) - 1`, and the statistic.
+/// Compares all draws of the statistic with `Σ_ij W_ij v_ij`, where v is the kernel, and the sum of the
+/// players' values with the same sum for `k(x_i, x_j) - 1`.
 fn compare(
     table: &Table,
     mask: PairMask,
@@ -92,7 +92,7 @@ fn relabelled_samples() {
     }
 }
 
-/// With cached weights and without.
+/// Weights are the same with and without a cache.
 #[test]
 fn permuted_rows() {
     let (kernel, n) = (Kernel::gaussian(&[1.0; D]), 150);
@@ -119,7 +119,7 @@ fn permuted_rows() {
     }
 }
 
-/// `(H (E ∘ W) H)_ij` in plain code.
+/// The reference is `(H (E ∘ W) H)_ij`, computed entry by entry.
 #[test]
 fn the_wild_bootstrap() {
     let (kernel, n) = (Kernel::gaussian(&[1.0; D]), 140);
@@ -149,7 +149,7 @@ fn the_wild_bootstrap() {
         })
         .collect();
     compare(&x, centred.mask(), &draws, &computed, |b, i, j| weighted[b][i][j]);
-    // The process: mean 0, variance 1, correlation exp(-1/3) from row to row.
+    // The process has mean 0, variance 1 and correlation exp(-1/3) between adjacent rows.
     let long = WildBootstrapNull::new(&centred, 200, 3.0, 6).process().concat();
     let product =
         |lag: usize| long.iter().zip(&long[lag..]).map(|(a, b)| a * b).sum::<f64>() / long.len() as f64;

@@ -1,4 +1,4 @@
-//! The witness function: where along a feature two samples differ.
+//! The witness function: the difference of two samples along a feature.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,37 +10,38 @@ use crate::kernel::Kernel;
 use crate::simd::Isa;
 use crate::table::{ColumnKind, Players, Table};
 
-/// Points of the line.
+/// The number of grid points of a numeric column.
 const POINTS: usize = 101;
 
 /// The difference of two samples along a column.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Witness {
-    /// The column.
+    /// The name of the column.
     pub column: String,
-    /// Grid points along it: 101 numbers from the smallest to the largest, or the codes of all levels.
+    /// Grid points along the column: 101 numbers from the smallest to the largest, or the codes of all
+    /// levels.
     #[serde(rename = "at")]
     pub grid: Vec<f64>,
-    /// The levels' names, for a categorical column.
+    /// The names of the levels, for a categorical column.
     pub levels: Option<Vec<String>>,
-    /// The witness function there: positive where the first sample has more mass.
+    /// The witness function at the grid points: positive where the first sample has more mass.
     pub values: Vec<f64>,
-    /// Its standard error, ± 1.96 of which hold the truth about 95 times in 100 or more, in small samples
-    /// too.
+    /// The standard error of each value: ± 1.96 standard errors cover the true value with a probability of
+    /// about 95 % or more, in small samples too.
     pub std_error: Vec<f64>,
 }
 
-/// The witness function of MMD along one column: the mean of `k_j(x, t)` over the first sample less that over
-/// the second (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012, §2.3), where all other factors of the
-/// kernel, by default [`default_kernel`], are 1. Cost O(n + m) for each grid point.
+/// Returns the witness function of MMD along one column: the mean of `k_j(x, t)` over the first sample minus
+/// that over the second (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012, §2.3). All other factors of the
+/// kernel (by default [`default_kernel`]) are 1. Cost O(n + m) for each grid point.
 ///
 /// # Errors
-/// [`Error::UnknownColumn`], [`Error::TooFew`] for a sample of one row, and what
-/// [`TwoSampleTest::run`](super::TwoSampleTest::run) says of tables and kernels.
+/// [`Error::UnknownColumn`], [`Error::TooFew`] for a sample of one row, and as
+/// [`TwoSampleTest::run`](super::TwoSampleTest::run) for tables and kernels.
 pub fn witness(x: &Table, z: &Table, kernel: Option<&Kernel>, column: &str) -> Result<Witness> {
     for (sample_name, rows) in [("the first sample", x.rows()), ("the second sample", z.rows())] {
         if rows < 2 {
-            return Err(Error::TooFew { subject: sample_name.into(), needed: 2, unit: "rows are" });
+            return Err(Error::too_few(sample_name, 2, "rows are"));
         }
     }
     let pooled = pooled(x, z)?;
@@ -86,8 +87,8 @@ pub fn witness(x: &Table, z: &Table, kernel: Option<&Kernel>, column: &str) -> R
     Ok(Witness { column: column.into(), grid, levels, values, std_error })
 }
 
-/// The mean of two numbers or more, whose variance is added to others. Those that were not drawn may lie as
-/// far apart as `range`.
+/// Returns the mean of two or more numbers, and adds its variance to `variance`. Further draws may differ by
+/// up to `range`.
 fn mean(values: &[f64], range: f64, variance: &mut Variance) -> f64 {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;

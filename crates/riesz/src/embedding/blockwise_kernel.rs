@@ -13,19 +13,19 @@ use crate::kernel::{Columns, Kernel};
 use crate::simd::{Isa, Simd, dispatch};
 use crate::table::{Column, Table};
 
-/// The similarity of rows in a subset of blocks of their columns.
+/// A kernel that can be restricted to any subset of blocks of columns.
 pub(crate) struct BlockKernel {
     kernel: Kernel,
-    /// For each column the block that it is in, if any.
+    /// The block of each column, if it belongs to one.
     owner: Vec<Option<usize>>,
-    /// One a block, 1 for blocks that it does not read, if the kernel is their product: given some blocks it
-    /// is the product of theirs. Else it ties blocks together, and given some of them it is taken to their
-    /// columns.
+    /// One factor per block if the kernel is a product over the blocks; 1 for blocks that it does not read.
+    /// Restricted to some blocks, the kernel is the product of their factors. `None` for other kernels, which
+    /// are restricted to the columns of the blocks.
     factors: Option<Vec<Kernel>>,
 }
 
 impl BlockKernel {
-    /// Takes a valid kernel apart, as far as it goes. Columns that are in no block are never given.
+    /// Splits a valid kernel into factors if possible. Columns outside all blocks are never conditioned on.
     pub(crate) fn new(kernel: &Kernel, columns: &[Column], blocks: &[Vec<usize>]) -> Self {
         let mut owner = vec![None; columns.len()];
         for (b, block) in blocks.iter().enumerate() {
@@ -45,17 +45,17 @@ impl BlockKernel {
         &self.kernel
     }
 
-    /// Its factors, one a block, if it is their product.
+    /// The factors, one per block, if the kernel is their product.
     pub(crate) fn factors(&self) -> Option<&[Kernel]> {
         self.factors.as_deref()
     }
 
-    /// The block of a column, if it is in any.
+    /// The block of a column, if it belongs to one.
     pub(super) fn block(&self, column: usize) -> Option<usize> {
         self.owner[column]
     }
 
-    /// The blocks that it reads, ascending.
+    /// The blocks that the kernel reads, ascending.
     pub(super) fn read(&self) -> Vec<usize> {
         let factors = self.kernel.terms.iter().flat_map(|term| &term.factors);
         let mut read: Vec<usize> = factors.flat_map(|f| f.columns()).filter_map(|&j| self.block(j)).collect();
@@ -74,8 +74,8 @@ impl BlockKernel {
         Products { kernels: sets.iter().map(restricted).map(Cow::Owned).collect(), chosen }
     }
 
-    /// For each block, its factor between the rows of `u` and each row of `x`, empty where it is 1; none if
-    /// the kernel is not a product of factors.
+    /// For each block, its factor between the rows of `u` and each row of `x`; empty if the factor is 1.
+    /// `None` if the kernel is not a product of factors.
     pub(crate) fn cached_factors(
         &self,
         u: &Table,
@@ -85,8 +85,8 @@ impl BlockKernel {
         self.factors.as_ref().map(|kernels| kept(kernels, u, x, stop)).transpose()
     }
 
-    /// The kernel restricted to the blocks in `set`, between the rows of `u` and each row of `x`, from its
-    /// [`cached_factors`](Self::cached_factors) if there are any.
+    /// Writes the kernel restricted to the blocks in `set`, between the rows of `u` and each row of `x`. It
+    /// uses the [`cached_factors`](Self::cached_factors) if there are any.
     pub(crate) fn between(
         &self,
         kept: Option<&[Vec<f64>]>,
@@ -101,14 +101,15 @@ impl BlockKernel {
         }
     }
 
-    /// Units of rounding of the kernel, whose factors read `pieces` columns and blocks in total.
+    /// The rounding error of the kernel in units of ε/2; its factors read `pieces` columns and blocks in
+    /// total.
     pub(crate) fn rounding_units(&self, pieces: usize) -> f64 {
         let kernel_roundings = if self.factors.is_none() { self.kernel.roundings() } else { 0.0 };
         kernel_roundings.max((12 * pieces + 8) as f64)
     }
 
-    /// Units of rounding that the kernel between a row of so many columns and the reference may be off
-    /// besides, relative to its length: where all of it is small, exponentials have large exponents.
+    /// Additional rounding units of the kernel between a row of `width` columns and the reference rows,
+    /// relative to its norm `length`: if all values are small, the exponentials have large exponents.
     pub(crate) fn far(&self, width: usize, length: f64) -> f64 {
         if self.factors.is_none() {
             0.0
@@ -117,9 +118,9 @@ impl BlockKernel {
         }
     }
 
-    /// `√(t k(x, x))` for each row of `x`, to which rounding of the kernel between rows is relative where it
-    /// sums terms that may cancel; t is the same number for the other rows (Cauchy and Schwarz). None for
-    /// products of factors, which are rounded relative to themselves.
+    /// `√(t k(x, x))` for each row of `x`, where t is the trace, or a bound, of the other rows' kernel matrix
+    /// (Cauchy-Schwarz). If the kernel sums terms that may cancel, its rounding errors are relative to this
+    /// number. `None` for products of factors, whose errors are relative to themselves.
     pub(crate) fn reach(&self, set: &[bool], t: f64, x: &Table) -> Option<Vec<f64>> {
         self.factors
             .is_none()
@@ -127,20 +128,20 @@ impl BlockKernel {
     }
 }
 
-/// Whether a kernel is anything but 1.
+/// Whether a kernel is not the constant 1.
 pub(crate) fn is_nonconstant(kernel: &Kernel) -> bool {
     !matches!(kernel.terms.as_slice(), [term] if term.factors.is_empty() && term.scale == 1.0)
 }
 
-/// Some kernels, of which several products are made.
+/// Several products of some kernels.
 pub(crate) struct Products<'k> {
     pub(super) kernels: Vec<Cow<'k, Kernel>>,
-    /// For each product, the numbers of those that it is made of.
+    /// For each product, the indices of its kernels.
     pub(super) chosen: Vec<Vec<usize>>,
 }
 
 impl<'k> Products<'k> {
-    /// For each set the product of the kernels in it (`on` true), or of those not in it.
+    /// For each set, the product of the kernels in it (`on` true) or of the kernels not in it (`on` false).
     pub(crate) fn new(kernels: &'k [Kernel], sets: &[&[bool]], on: bool) -> Self {
         let selected =
             |set: &&[bool]| (0..set.len()).filter(|&k| set[k] == on && is_nonconstant(&kernels[k])).collect();
@@ -150,7 +151,7 @@ impl<'k> Products<'k> {
         }
     }
 
-    /// A product between each row of `u` and the row `v`, with scratch memory.
+    /// Computes a product between each row of `u` and the row `v`, with scratch memory.
     pub(crate) fn row(
         &self,
         product: usize,
@@ -169,8 +170,8 @@ impl<'k> Products<'k> {
         }
     }
 
-    /// A product between all rows of `u` and some of `v`: all rows of `u` with the first of `v`, then with
-    /// the second, …
+    /// Computes a product between all rows of `u` and the given rows of `v`: the values of the first row of
+    /// `v` with all rows of `u`, then of the second, and so on.
     pub(crate) fn fill(&self, product: usize, u: &Table, v: &Table, rows: Range<usize>, out: &mut [f64]) {
         let mut memory = Default::default();
         for (i, out) in rows.zip(out.chunks_exact_mut(u.rows().max(1))) {
@@ -178,7 +179,7 @@ impl<'k> Products<'k> {
         }
     }
 
-    /// A product between each row and itself.
+    /// The value of a product between each row and itself.
     pub(crate) fn diagonal(&self, product: usize, x: &Table) -> impl Iterator<Item = f64> {
         let mut memory = Default::default();
         (0..x.rows()).map(move |i| {
@@ -189,7 +190,7 @@ impl<'k> Products<'k> {
     }
 }
 
-/// Each kernel between the rows of `u` and each row of `x`, one row after the other; empty where it is 1.
+/// Each kernel between the rows of `u` and each row of `x`, row by row of `x`; empty if the kernel is 1.
 pub(crate) fn kept(kernels: &[Kernel], u: &Table, x: &Table, stop: &AtomicBool) -> Result<Vec<Vec<f64>>> {
     let factor_values = |kernel: &Kernel| {
         let mut out = vec![0.0; if is_nonconstant(kernel) { u.rows() * x.rows() } else { 0 }];
@@ -202,7 +203,7 @@ pub(crate) fn kept(kernels: &[Kernel], u: &Table, x: &Table, stop: &AtomicBool) 
     kernels.iter().map(factor_values).collect()
 }
 
-/// The factors that are in a set (`on` true), or those that are not; empty ones are 1.
+/// The factors in a set (`on` true) or outside it (`on` false); empty factors are 1 and are left out.
 pub(crate) fn split<'f>(factors: &'f [Vec<f64>], set: &[bool], on: bool) -> Vec<&'f [f64]> {
     let selected = factors.iter().zip(set).filter(|(factor, is)| **is == on && !factor.is_empty());
     selected.map(|(factor, _)| factor.as_slice()).collect()
@@ -214,23 +215,20 @@ pub(crate) fn multiply(factors: &[&[f64]], range: Range<usize>, out: &mut [f64])
 }
 
 dispatch! {
-    fn multiply_in(factors: &[&[f64]], range: Range<usize>, out: &mut [f64]) = multiply_body::<V>
-}
-
-#[inline(always)]
-fn multiply_body<V: Simd>(factors: &[&[f64]], range: Range<usize>, out: &mut [f64]) {
-    // A piece of this length stays in the first-level cache while all factors pass over it.
-    const PIECE: usize = 1024;
-    for (index, out) in out.chunks_mut(PIECE).enumerate() {
-        let from = range.start + index * PIECE;
-        match factors {
-            [] => out.fill(1.0),
-            [one] => out.copy_from_slice(&one[from..from + out.len()]),
-            [one, two, further @ ..] => {
-                let pairs = one[from..].iter().zip(&two[from..]);
-                out.iter_mut().zip(pairs).for_each(|(o, (a, b))| *o = a * b);
-                for factor in further {
-                    out.iter_mut().zip(&factor[from..]).for_each(|(o, f)| *o *= f);
+    fn multiply_in<V: Simd>(factors: &[&[f64]], range: Range<usize>, out: &mut [f64]) {
+        // A piece of this length stays in the first-level cache while all factors pass over it.
+        const PIECE: usize = 1024;
+        for (index, out) in out.chunks_mut(PIECE).enumerate() {
+            let from = range.start + index * PIECE;
+            match factors {
+                [] => out.fill(1.0),
+                [one] => out.copy_from_slice(&one[from..from + out.len()]),
+                [one, two, further @ ..] => {
+                    let pairs = one[from..].iter().zip(&two[from..]);
+                    out.iter_mut().zip(pairs).for_each(|(o, (a, b))| *o = a * b);
+                    for factor in further {
+                        out.iter_mut().zip(&factor[from..]).for_each(|(o, f)| *o *= f);
+                    }
                 }
             }
         }

@@ -1,9 +1,9 @@
 //! Conditional mean embeddings by preconditioned conjugate gradients over all reference rows, without storing
 //! their kernel matrix.
 //!
-//! The system of a set S of blocks is `A = D^½ K_S D^½ + η I`, whose smallest eigenvalue is at least η, so a
-//! solution with residual r has an error of at most ‖r‖ / η. The residual is recomputed when the iteration
-//! reports that it is short enough.
+//! The system of a set S of blocks is `A = D^½ K_S D^½ + η I`. Its smallest eigenvalue is at least η, so a
+//! solution with residual r has an error of at most `‖r‖ / η`. The residual is recomputed when the iteration
+//! reports convergence.
 
 use std::sync::atomic::AtomicBool;
 
@@ -17,10 +17,10 @@ use crate::linalg::block_cg::{BlockConjugateGradients, lengths};
 use crate::linalg::small_dense;
 use crate::table::Table;
 
-/// The number of restarts from a recomputed residual that was too long: rounding cannot be iterated away.
+/// Maximum number of restarts when the recomputed residual is too long; more cannot remove rounding errors.
 const RESTARTS: usize = 3;
 
-/// Conditional mean embeddings that are solved for by iteration.
+/// Conditional mean embeddings by an iterative solver.
 pub(crate) struct IterativeEmbeddings {
     pub(crate) learnt: EmbeddingData,
     settings: ConjugateGradients,
@@ -34,18 +34,18 @@ pub(crate) struct IterativeEmbeddings {
 pub(crate) enum RightHandSides<'r> {
     /// `D^½ k_S(x)` for each row x of a table: the solutions are the weights of the reference rows at x.
     Kernel(&'r Table),
-    /// Numbers that do not depend on S, right sides × reference rows.
+    /// Numbers that do not depend on S, right-hand sides × reference rows.
     Numbers(&'r [f64]),
 }
 
 /// Solutions of one system.
 pub(crate) struct CgSolution {
-    /// Right sides × reference rows, all right sides next to one another. Times the roots of the rows'
-    /// weights they are weights of the rows.
+    /// The solutions, right-hand sides × reference rows; the right-hand sides of a row are contiguous.
+    /// Multiplied by the square roots of the rows' weights, they are the weights of the rows.
     pub(crate) solution: Vec<f64>,
-    /// The lengths of the solutions.
+    /// The norms of the solutions.
     pub(crate) lengths: Vec<f64>,
-    /// Bounds on the lengths of their errors.
+    /// Bounds on the norms of the errors of the solutions.
     pub(crate) errors: Vec<f64>,
 }
 
@@ -56,15 +56,15 @@ struct CgState<'c> {
     gradients: BlockConjugateGradients,
     preconditioner: Option<NystromPreconditioner>,
     restarts: usize,
-    /// Bounds on the errors, once they are small enough.
+    /// Bounds on the errors, set once they are small enough.
     errors: Option<Vec<f64>>,
 }
 
 impl IterativeEmbeddings {
-    /// Prepares embeddings given any of several blocks. Cost O(n) for n reference rows.
+    /// Prepares embeddings given any subset of several blocks. Cost O(n) for n reference rows.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a tolerance that is not between 0 and 1, or no iterations.
+    /// [`Error::Parameter`] for a tolerance that is not between 0 and 1, or for 0 iterations.
     pub(crate) fn new(learnt: EmbeddingData, settings: ConjugateGradients, seed: u64) -> Result<Self> {
         if !(settings.tolerance > 0.0 && settings.tolerance < 1.0) {
             return Err(Error::parameter("tolerance", settings.tolerance, "it is between 0 and 1"));
@@ -77,7 +77,7 @@ impl IterativeEmbeddings {
         Ok(Self { learnt, settings, landmarks, roots })
     }
 
-    /// In words.
+    /// Description of the approximation for reports.
     pub(crate) fn approximation(&self) -> String {
         format!(
             "none: all reference rows, by conjugate gradients to a tolerance of {:e}",
@@ -90,12 +90,13 @@ impl IterativeEmbeddings {
         &self.roots
     }
 
-    /// Numbers that [`solve`](Self::solve) keeps for each system with so many right sides.
+    /// The number of doubles that [`solve`](Self::solve) stores for each system with `count` right-hand
+    /// sides.
     pub(crate) fn numbers(&self, count: usize) -> usize {
         (5 * count + self.landmarks.rows()) * self.roots.len()
     }
 
-    /// For each set of blocks its right-hand sides, right-hand sides × reference rows.
+    /// The right-hand sides for each set of blocks, right-hand sides × reference rows.
     fn right(&self, right: RightHandSides<'_>, sets: &[&[bool]], stop: &AtomicBool) -> Result<Vec<Vec<f64>>> {
         let x = match right {
             RightHandSides::Kernel(x) => x,
@@ -107,13 +108,12 @@ impl IterativeEmbeddings {
         Ok(products_by_set)
     }
 
-    /// Solves the systems of a batch of sets of blocks for their right-hand sides, in steps that go over the
-    /// pairs of reference rows once for all sets. A product of factors has at most `units` roundings.
+    /// Solves the systems of a batch of sets of blocks for their right-hand sides. Each step visits the pairs
+    /// of reference rows once for all sets. A product of factors has at most `units` roundings.
     ///
     /// # Errors
-    /// [`Error::NotConverged`] where the tolerance is not reached; [`Error::NotPositiveDefinite`] for kernels
-    /// that are not;
-    /// [`Error::Interrupted`].
+    /// [`Error::NotConverged`] if the tolerance is not reached; [`Error::NotPositiveDefinite`] for kernels
+    /// that are not positive definite; [`Error::Interrupted`].
     pub(crate) fn solve(
         &self,
         sets: &[&[bool]],
@@ -137,7 +137,7 @@ impl IterativeEmbeddings {
                     method: "the conjugate gradients for conditional mean embeddings",
                     iterations: step,
                     change: excess * self.settings.tolerance / 2.0,
-                    remedy: "raise the ridge or the tolerance, or take more landmarks or iterations",
+                    remedy: "raise the ridge or the tolerance, or use more landmarks or iterations",
                 });
             }
             let sets: Vec<&[bool]> = open.iter().map(|run| run.set).collect();
@@ -169,8 +169,8 @@ impl IterativeEmbeddings {
             |((set, block), preconditioner): ((&&'c [bool], Vec<f64>), Option<NystromPreconditioner>)| {
                 let count = block.len() / n;
                 let right = lengths(&block, count);
-                // Half of what is allowed, so that rounding of the residual, which is computed anew in the
-                // end, has room.
+                // Half of the allowed residual, which leaves room for rounding when the residual is
+                // recomputed at the end.
                 let targets =
                     right.iter().map(|l| 0.5 * self.settings.tolerance * self.learnt.ridge * l).collect();
                 let first = |b, count| precondition(&preconditioner, b, count, stop);
@@ -180,8 +180,8 @@ impl IterativeEmbeddings {
         systems.into_par_iter().map(run).collect()
     }
 
-    /// Recomputes the residuals of the states that seem to have converged, with bounds on their errors;
-    /// restarts those whose residuals are too large.
+    /// Recomputes the residuals of the states that seem to have converged, and bounds their errors. States
+    /// with too large residuals are restarted.
     fn check(
         &self,
         runs: &mut [CgState<'_>],
@@ -213,9 +213,9 @@ impl IterativeEmbeddings {
         Ok(())
     }
 
-    /// Bounds on the lengths of the solutions' errors, from the lengths of their computed residuals.
-    /// Computing these rounds sums of n products whose magnitudes form a matrix no larger than its trace, and
-    /// the right-hand side.
+    /// Bounds on the norms of the solutions' errors, from the norms `left` of their computed residuals.
+    /// Computing a residual rounds the right-hand side and sums of n products; the matrix of the products'
+    /// magnitudes has a norm of at most its trace.
     fn errors(&self, run: &CgState<'_>, right: RightHandSides<'_>, left: &[f64], units: f64) -> Vec<f64> {
         let (n, u, ridge) = (self.roots.len(), f64::EPSILON / 2.0, self.learnt.ridge);
         let terms = 1.1 * n as f64 + units + 8.0;
@@ -246,7 +246,7 @@ impl IterativeEmbeddings {
         kernel.restricted_to(&[set]).diagonal(0, rows).zip(weights).map(|(k, w)| w * k.abs()).sum()
     }
 
-    /// `D^½ K_S D^½ b + η b` for each set's block of vectors.
+    /// Computes `D^½ K_S D^½ b + η b` for each set's block of vectors b.
     fn multiply(
         &self,
         sets: &[&[bool]],
@@ -280,7 +280,7 @@ impl IterativeEmbeddings {
         Ok(())
     }
 
-    /// The Nyström approximation of each set's system; none without landmarks.
+    /// The Nyström preconditioner of each set's system; `None` without landmarks.
     fn preconditioners(
         &self,
         sets: &[&[bool]],
@@ -314,18 +314,18 @@ impl CgState<'_> {
     }
 }
 
-/// The inverse of `Φᵀ Φ + η I` up to the factor η, with `Φ = L⁻¹ K(landmarks, rows) D^½` and
+/// Nyström preconditioner: `η (Φᵀ Φ + η I)⁻¹` with `Φ = L⁻¹ K(landmarks, rows) D^½` and
 /// `K(landmarks, landmarks) = L Lᵀ`.
 struct NystromPreconditioner {
-    /// landmarks × rows
+    /// The features Φ, landmarks × rows.
     features: Vec<f64>,
     /// The Cholesky factor of `Φ Φᵀ + η I`.
     lower: Vec<f64>,
 }
 
 impl NystromPreconditioner {
-    /// None if the kernel between landmarks is not positive definite even with a little on its diagonal;
-    /// nothing is lost but steps.
+    /// Builds the preconditioner. `None` if the kernel matrix of the landmarks is not positive definite even
+    /// with jitter; the iteration then needs more steps.
     fn new(
         among: Vec<f64>,
         mut features: Vec<f64>,
@@ -355,7 +355,7 @@ impl NystromPreconditioner {
         Ok(small_dense::cholesky_in_place(&mut lower, m).then_some(Self { features, lower }))
     }
 
-    /// `b - Φᵀ (Φ Φᵀ + η I)⁻¹ Φ b`, for `count` vectors.
+    /// Computes `b - Φᵀ (Φ Φᵀ + η I)⁻¹ Φ b` for `count` vectors b.
     fn apply(&self, mut block: Vec<f64>, count: usize, stop: &AtomicBool) -> Result<Vec<f64>> {
         let m = (self.lower.len() as f64).sqrt() as usize;
         let n = block.len() / count;

@@ -1,4 +1,4 @@
-//! Conditional mean embeddings by one factorisation for each set of blocks, which serves all rows.
+//! Conditional mean embeddings by one factorisation for each set of blocks, which all rows share.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -12,10 +12,10 @@ use crate::kernel::Columns;
 use crate::linalg::{dot, small_dense};
 use crate::table::Table;
 
-/// Reference rows in a block of features.
+/// Number of reference rows in a block of features.
 const BLOCK: usize = 512;
 
-/// Conditional mean embeddings whose systems are factored.
+/// Conditional mean embeddings by a direct solver, which factors the systems.
 pub(crate) struct DirectEmbeddings {
     pub(crate) learnt: EmbeddingData,
     basis: FeatureBasis,
@@ -25,14 +25,14 @@ pub(crate) struct DirectEmbeddings {
 enum FeatureBasis {
     /// The reference rows, and the cached kernel factors between any two of them, column by column.
     Rows(Option<Vec<Vec<f64>>>),
-    /// Some of the reference rows. The kernel's factors are computed for each system: kept for all blocks
-    /// they would be far larger than the features of one.
+    /// Some of the reference rows. The kernel's factors are computed for each system, because caching them
+    /// for all blocks would take far more memory than the features of one system.
     Landmarks(Table),
     /// Random features. Like landmarks, their arguments are not cached.
     Features(RandomFourierFeatures),
 }
 
-/// The system of one set of blocks, in memory that is kept.
+/// The factored system of one set of blocks, in memory that is reused.
 #[derive(Default)]
 pub(crate) struct System {
     /// The Cholesky factor, size × size, column by column.
@@ -41,24 +41,24 @@ pub(crate) struct System {
     features: Vec<f64>,
     /// The Cholesky factor of the kernel between landmarks.
     whitening: Vec<f64>,
-    /// Its trace.
+    /// The trace of the system's matrix.
     trace: f64,
 }
 
-/// Rows that embeddings are conditioned on, whatever of them is given.
+/// Rows to condition on, prepared for any set of blocks.
 pub(crate) struct ConditioningRows {
     rows: Table,
-    /// For each block, the kernel's factor between the conditioning rows and the basis, or its contribution
-    /// to the arguments of features.
+    /// For each block, the kernel's factor between the conditioning rows and the basis, or for random
+    /// features the block's contribution to their arguments.
     kept: Option<Vec<Vec<f64>>>,
 }
 
 impl DirectEmbeddings {
-    /// Prepares embeddings given any of several blocks. Cost O(blocks · n²) for n reference rows, and nothing
+    /// Prepares embeddings given any subset of several blocks. Cost O(blocks · n²) for n reference rows; none
     /// for landmarks and features, or for one block.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for no landmarks or features, or factors that random features do not know;
+    /// [`Error::Parameter`] for 0 landmarks or features, or for factors without known spectral densities;
     /// [`Error::Interrupted`].
     pub(crate) fn new(
         learnt: EmbeddingData,
@@ -84,7 +84,7 @@ impl DirectEmbeddings {
         Ok(Self { basis, learnt })
     }
 
-    /// For each block, the kernel's factor between any two reference rows, where they are cached.
+    /// For each block, the kernel's factor between any two reference rows, if it is cached.
     pub(crate) fn grams(&self) -> Option<&[Vec<f64>]> {
         match &self.basis {
             FeatureBasis::Rows(kept) => kept.as_deref(),
@@ -106,7 +106,7 @@ impl DirectEmbeddings {
         matches!(self.basis, FeatureBasis::Rows(_))
     }
 
-    /// In words.
+    /// Description of the approximation for reports.
     pub(crate) fn approximation(&self) -> String {
         match &self.basis {
             FeatureBasis::Rows(_) => "none: all reference rows".into(),
@@ -115,7 +115,7 @@ impl DirectEmbeddings {
         }
     }
 
-    /// Prepares rows, for all sets of blocks.
+    /// Prepares rows to condition on, for all sets of blocks.
     pub(crate) fn conditions(&self, rows: Table, stop: &AtomicBool) -> Result<ConditioningRows> {
         let kept = match &self.basis {
             FeatureBasis::Rows(_) => self.learnt.kernel.cached_factors(&self.learnt.rows, &rows, stop)?,
@@ -185,7 +185,7 @@ impl DirectEmbeddings {
         Err(Error::NotPositiveDefinite { matrix, size, jitter: *ridge })
     }
 
-    /// `Φ diag(w) Φᵀ + η I`, block by block of the features, which `fill` computes.
+    /// Computes `Φ diag(w) Φᵀ + η I` from blocks of the features Φ, which `fill` computes.
     fn fill_from_features(
         &self,
         system: &mut System,
@@ -211,16 +211,16 @@ impl DirectEmbeddings {
         Ok(())
     }
 
-    /// Blocks of reference rows: all at once where they are the features, else so many that what is computed
-    /// of them stays small.
+    /// Blocks of reference rows: one block if the reference rows are the features, else blocks of [`BLOCK`]
+    /// rows, which limit the memory.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         let n = self.learnt.rows.rows();
         let length = if self.exact() { n.max(1) } else { BLOCK };
         (0..n).step_by(length).map(move |start| start..n.min(start + length))
     }
 
-    /// Computes the right-hand side of the system of the blocks in `set`, size × rows; returns for each row
-    /// the length to which its rounding is relative.
+    /// Computes the right-hand side of the system of the blocks in `set`, size × rows. Returns for each row
+    /// the norm to which its rounding error is relative.
     pub(crate) fn right_hand_side(
         &self,
         conditions: &ConditioningRows,
@@ -258,17 +258,18 @@ impl DirectEmbeddings {
         Ok(lengths)
     }
 
-    /// A bound on the length of the error of a solution, from the lengths of right side and solution: the
-    /// backward error of a Cholesky solution (Higham 2002, theorem 10.4, with ‖|R|ᵀ|R|‖ ≤ trace; the least
-    /// eigenvalue is at least η), and that of factors that are off by `units` roundings.
+    /// A bound on the norm of the error of a solution, from the norms `right` and `solution` of the
+    /// right-hand side and the solution. It adds two parts: the backward error of a Cholesky solution (Higham
+    /// 2002, theorem 10.4, with `‖|R|ᵀ|R|‖ ≤ trace`; the smallest eigenvalue is at least η), and the error of
+    /// factors with `units` roundings.
     pub(crate) fn solution_error(&self, system: &System, right: f64, solution: f64, units: f64) -> f64 {
         let u = f64::EPSILON / 2.0;
         let backward = ((3 * self.size() + 1) as f64 * 1.1 + units) * system.trace;
         u / self.learnt.ridge * (backward * solution + units * right)
     }
 
-    /// A bound on the ratio between the length of the weights of the reference rows, over the roots of the
-    /// rows' own weights, and that of a solution.
+    /// A bound on the ratio of two norms: of the weights of the reference rows, divided by the square roots
+    /// of the rows' weights in the data, and of a solution.
     pub(crate) fn error_amplification(&self, system: &System) -> f64 {
         if self.exact() { 1.0 } else { system.trace.sqrt() }
     }
@@ -281,9 +282,9 @@ impl DirectEmbeddings {
         })
     }
 
-    /// Adds to `out` (size × k) the projection of numbers by reference row (a block of rows × k) onto the
-    /// basis: their product with the weights of the reference rows equals the product of the projection with
-    /// the system's solution.
+    /// Adds to `out` (size × k) the projection of `by_row` (a block of rows × k) onto the basis. The product
+    /// of `by_row` with the weights of the reference rows equals the product of the projection with the
+    /// system's solution.
     pub(crate) fn project(&self, system: &System, rows: Range<usize>, by_row: &[f64], out: &mut [f64]) {
         let weights = &self.learnt.weights[rows.clone()];
         let Some(features) = self.features(system, &rows) else {
@@ -300,8 +301,8 @@ impl DirectEmbeddings {
         small_dense::add_product(out, features, &weighted, self.size());
     }
 
-    /// Projects as [`project`](Self::project) does, for numbers in which the k entries of a row are
-    /// contiguous (k × a block of rows), where the reference rows are not the features.
+    /// Projects as [`project`](Self::project) does, if the k entries of a row are contiguous (k × a block of
+    /// rows). Does nothing if the reference rows are the features.
     pub(crate) fn project_rows(&self, system: &System, rows: Range<usize>, by_row: &[f64], out: &mut [f64]) {
         let Some(features) = self.features(system, &rows) else { return };
         let mut weighted = features.to_vec();
@@ -311,7 +312,7 @@ impl DirectEmbeddings {
         small_dense::add_outer_product(out, &weighted, by_row, self.size());
     }
 
-    /// The weights of a block of reference rows, rows × k, from what the system was solved to, size × k.
+    /// The weights of a block of reference rows, rows × k, from the solution of the system, size × k.
     pub(crate) fn weights(&self, system: &System, rows: Range<usize>, solved: &[f64]) -> Vec<f64> {
         let weights = &self.learnt.weights[rows.clone()];
         let Some(features) = self.features(system, &rows) else {
@@ -329,7 +330,7 @@ impl DirectEmbeddings {
         out
     }
 
-    /// The features of a block of reference rows; none if the reference rows are the features.
+    /// The features of a block of reference rows; `None` if the reference rows are the features.
     fn features<'s>(&self, system: &'s System, rows: &Range<usize>) -> Option<&'s [f64]> {
         let size = self.size();
         (!self.exact()).then(|| &system.features[rows.start * size..rows.end * size])
@@ -337,8 +338,8 @@ impl DirectEmbeddings {
 }
 
 impl ConditioningRows {
-    /// The products of the factors of the blocks in `set` between reference rows and rows, where they are
-    /// cached.
+    /// Writes the products of the cached factors of the blocks in `set` between reference rows and
+    /// conditioning rows.
     pub(crate) fn kernel_products(&self, set: &[bool], out: &mut [f64]) {
         multiply(&split(self.kept.as_deref().unwrap_or_default(), set, true), 0..out.len(), out);
     }

@@ -1,15 +1,17 @@
-//! Conditional mean embeddings: the conditional distribution of the rest of a row given the values of a
-//! subset of its columns.
+//! Conditional mean embeddings: the conditional distribution of the other columns of a row, given the values
+//! of a subset of its columns.
 //!
-//! From reference rows `x_b` with weights `w_b` and a kernel `k_S` of the conditioning columns S, the
-//! embedding of the rest of a row at `x` is the weighted sum of the reference rows with the weights `(K_S + η
-//! diag(1/w))⁻¹ k_S(x)`: a ridge regression on `x_S` whose targets are whole rows. With equal weights the
-//! ridge is `n η`. They are computed as `D^½ (D^½ K_S D^½ + η I)⁻¹ D^½ k_S(x)` with `D = diag(w)`, which is
-//! stable for small weights. For empty S they are the weights of the reference rows: the mean embedding.
-//! Source: Song, Huang, Smola and Fukumizu 2009; Chau, Hu, Gonzalez and Sejdinovic 2022 (RKHS-SHAP), §3.
+//! The reference rows `x_b` have weights `w_b`, and `k_S` is a kernel of the conditioning columns S with the
+//! Gram matrix `K_S` of the reference rows. The embedding of the other columns at `x` is the sum of the
+//! reference rows with the weights `(K_S + η diag(1/w))⁻¹ k_S(x)`. This is a ridge regression on `x_S` whose
+//! targets are whole rows. With equal weights the ridge is `n η`. The weights are computed as
+//! `D^½ (D^½ K_S D^½ + η I)⁻¹ D^½ k_S(x)` with `D = diag(w)`, which is stable for small weights. For empty S
+//! they are the weights of the reference rows: the mean embedding.
 //!
-//! [`ConditionalMean`] is for one set of columns, [`ConditionalMeanEmbeddings`] for any of several blocks of
-//! columns.
+//! Sources: Song, Huang, Smola and Fukumizu 2009; Chau, Hu, Gonzalez and Sejdinovic 2022 (RKHS-SHAP), §3.
+//!
+//! [`ConditionalMean`] conditions on one set of columns, [`ConditionalMeanEmbeddings`] on any subset of
+//! several blocks of columns.
 //!
 //! ```
 //! use riesz::embedding::{ConditionalMean, Conditioning};
@@ -53,42 +55,42 @@ pub(crate) use tiles::{Tiles, blocks};
 /// The reference data and settings that all forms of conditional mean embeddings share.
 pub(crate) struct EmbeddingData {
     pub(crate) rows: Table,
-    /// Not negative; their sum is 1.
+    /// Weights of the reference rows: not negative, with sum 1.
     pub(crate) weights: Vec<f64>,
-    /// Says how alike rows are in what is conditioned on.
+    /// Kernel of the conditioning columns.
     pub(crate) kernel: BlockKernel,
-    /// Blocks of columns, any of which may be given.
+    /// Number of blocks of columns; any subset of them may be conditioned on.
     pub(crate) blocks: usize,
-    /// η.
+    /// The ridge η.
     pub(crate) ridge: f64,
 }
 
 impl EmbeddingData {
-    /// Some of the reference rows, drawn at random.
+    /// At most `count` of the reference rows, drawn at random.
     fn landmarks(&self, count: usize, seed: u64) -> Table {
         let n = self.rows.rows();
         let chosen = index::sample(&mut Random::seed_from_u64(seed), n, count.min(n));
         self.rows.select_rows(&chosen.into_vec())
     }
 
-    /// The mean of numbers that belong to the reference rows.
+    /// The weighted mean of `numbers`, one per reference row.
     pub(crate) fn mean(&self, numbers: &[f64]) -> f64 {
         dot(numbers, &self.weights)
     }
 }
 
-/// Weights of the reference rows, at some rows.
+/// Weights of the reference rows at some rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Weights {
     /// Reference rows × rows.
     pub matrix: Matrix,
-    /// For each row a bound on the length of the error of its weights: of rounding, and of what conjugate
-    /// gradients left open; not of what landmarks or random features leave out.
+    /// For each row, a bound on the norm of the error of its weights. It covers rounding and the residual of
+    /// conjugate gradients, but not the error of landmarks or random features.
     pub error: Vec<f64>,
 }
 
-/// Conditional mean embeddings of whole rows given any of some blocks of columns, which share what they can:
-/// where the kernel is a product over the blocks, its factors.
+/// Conditional mean embeddings of whole rows given any subset of several blocks of columns. If the kernel is
+/// a product over the blocks, the subsets share its factors.
 pub struct ConditionalMeanEmbeddings {
     pub(crate) solver: EmbeddingSolver,
     centred: bool,
@@ -101,16 +103,18 @@ pub(crate) enum EmbeddingSolver {
 }
 
 impl ConditionalMeanEmbeddings {
-    /// Learns from reference rows with weights (by default equal; they are normalised), given any of
-    /// `blocks`, lists of columns of `rows` that have none in common. Cost O(blocks · n²) for n rows, nothing
-    /// for landmarks, features and conjugate gradients, and that of choosing a ridge where none is given:
-    /// O(400³).
+    /// Fits to reference rows with weights (by default equal; they are normalised). `blocks` are lists of
+    /// columns of `rows` without common columns; embeddings are conditioned on any subset of them. Cost
+    /// O(blocks · n²) for n rows; none for landmarks, features and conjugate gradients. Choosing a ridge
+    /// costs O(400³).
     ///
     /// # Errors
-    /// [`Error::Parameter`] for settings out of range, blocks that share columns or have others than those of
-    /// the table, a kernel that is given as a sum, or weights that are negative or all 0; [`Error::Shape`]
-    /// unless there is a weight a row; [`Error::TooFew`] without rows;
-    /// [`Error::Memory`]; [`Error::Interrupted`] soon after `stop` becomes true.
+    /// - [`Error::Parameter`] for settings out of range, for blocks that share columns or that name columns
+    ///   not in the table, for a given kernel that is a sum, or for weights that are negative or all 0.
+    /// - [`Error::Shape`] if the number of weights is not the number of rows.
+    /// - [`Error::TooFew`] without rows.
+    /// - [`Error::Memory`] if the embeddings would exceed the memory; [`Error::Interrupted`] soon after
+    ///   `stop` becomes true.
     pub fn fit(
         rows: &Table,
         weights: Option<&[f64]>,
@@ -131,8 +135,7 @@ impl ConditionalMeanEmbeddings {
         Self::learn(rows.clone(), weights, blocks, &kernel, conditioning, stop)
     }
 
-    /// Fits as [`fit`](Self::fit) does, for weights that are normalised and with the kernel that the settings
-    /// choose.
+    /// Fits as [`fit`](Self::fit) does, with normalised weights and the kernel that the settings choose.
     pub(crate) fn learn(
         rows: Table,
         weights: Vec<f64>,
@@ -146,7 +149,7 @@ impl ConditionalMeanEmbeddings {
             return Err(Error::parameter(
                 "kernel of the conditional mean embedding",
                 kernel.formula(),
-                "it is one product of factors, of scale 1; leave it out for a Gaussian with the columns' \
+                "give one product of factors with scale 1, or no kernel for a Gaussian with the columns' \
                  median length scales",
             ));
         }
@@ -186,17 +189,17 @@ impl ConditionalMeanEmbeddings {
         }
     }
 
-    /// η, as given or chosen.
+    /// The ridge η, as given or chosen.
     pub fn ridge(&self) -> f64 {
         self.learnt().ridge
     }
 
-    /// The kernel of what is given where all blocks are.
+    /// The kernel of all conditioning columns.
     pub fn kernel(&self) -> &Kernel {
         self.learnt().kernel.full_kernel()
     }
 
-    /// In words.
+    /// Description of the approximation for reports.
     pub(crate) fn approximation(&self) -> String {
         match &self.solver {
             EmbeddingSolver::Factored(means) => means.approximation(),
@@ -204,39 +207,41 @@ impl ConditionalMeanEmbeddings {
         }
     }
 
-    /// The weights of the reference rows given the blocks in `set`, at each row of `x`, whose columns are
-    /// matched by name; columns of other blocks are ignored. Cost O(n³) and O(n²) for each row; for landmarks
-    /// and features O(n m²) and O(n m); for conjugate gradients O(n²) for each row and step. The sum over
-    /// rows b of weights times `f(x_b)` estimates the mean of f.
+    /// The weights of the reference rows given the blocks in `set`, at each row of `x`. Columns are matched
+    /// by name; columns of other blocks are ignored. The sum of the weights times `f(x_b)` over the reference
+    /// rows b estimates the conditional mean of f.
+    ///
+    /// Cost O(n³) and O(n²) for each row; for landmarks and features O(n m²) and O(n m); for conjugate
+    /// gradients O(n²) for each row and step.
     ///
     /// # Errors
-    /// Those of [`Table::align_to`]; [`Error::Parameter`] unless `given` has a word a block;
+    /// The errors of [`Table::align_to`]; [`Error::Parameter`] if `set` does not have one flag per block;
     /// [`Error::NotPositiveDefinite`] for a ridge that is too small; [`Error::NotConverged`] for conjugate
     /// gradients; [`Error::Interrupted`] soon after `stop` becomes true.
     pub fn weights(&self, set: &[bool], x: &Table, stop: &AtomicBool) -> Result<Weights> {
         self.weights_of_system(&self.system(set, stop)?, set, x, stop)
     }
 
-    /// The [`weights`](Self::weights), but never centred.
+    /// The [`weights`](Self::weights) before centring.
     pub(crate) fn raw_weights(&self, set: &[bool], x: &Table, stop: &AtomicBool) -> Result<Weights> {
         self.raw_weights_of_system(&self.system(set, stop)?, set, x, stop)
     }
 
-    /// The factored system of the blocks in `set`, where systems are factored.
+    /// The factored system of the blocks in `set`; empty if the solver does not factor systems.
     fn system(&self, set: &[bool], stop: &AtomicBool) -> Result<System> {
         if set.len() != self.learnt().blocks {
-            let allowed = format!("one word a block of columns, of which there are {}", self.learnt().blocks);
-            return Err(Error::parameter("length of what is given", set.len(), allowed));
+            let allowed = format!("give one flag for each of the {} blocks of columns", self.learnt().blocks);
+            return Err(Error::parameter("number of conditioning flags", set.len(), allowed));
         }
         let mut system = System::default();
-        // Nobody's weights are the rows' own.
+        // Given no blocks, the weights are the weights of the reference rows.
         if let (EmbeddingSolver::Factored(means), true) = (&self.solver, set.contains(&true)) {
             means.prepare(set, &mut system, stop)?;
         }
         Ok(system)
     }
 
-    /// The weights from a system, which the solver has prepared if it factors systems.
+    /// The weights, given the system that the solver has prepared if it factors systems.
     fn weights_of_system(
         &self,
         system: &System,
@@ -297,7 +302,7 @@ impl ConditionalMeanEmbeddings {
         Ok(Weights { matrix, error })
     }
 
-    /// Adds the difference of the weights' sum from 1, times the reference weights.
+    /// Centres the weights: adds 1 minus their sum, times the weights of the reference rows.
     fn center_weights(&self, Weights { matrix, error }: &mut Weights) {
         let (weights, n, count, u) =
             (&self.learnt().weights, matrix.rows(), matrix.cols(), f64::EPSILON / 2.0);
@@ -312,7 +317,7 @@ impl ConditionalMeanEmbeddings {
                 *total += w.abs();
             }
         }
-        // What the sum of the weights is off goes to all of them.
+        // The error of the sum of the weights contributes to all weights.
         let amplification = dot(weights, weights).sqrt() * (n as f64).sqrt();
         for ((error, missing), total) in error.iter_mut().zip(missing).zip(total) {
             *error += amplification * *error + (n + 4) as f64 * u * (1.0 + total + missing.abs());
@@ -320,22 +325,22 @@ impl ConditionalMeanEmbeddings {
     }
 }
 
-/// The conditional mean embedding of whatever goes with rows, given these rows.
+/// The conditional mean embedding of any quantities of rows, given the rows' conditioning columns.
 pub struct ConditionalMean {
     means: ConditionalMeanEmbeddings,
     system: System,
 }
 
 impl ConditionalMean {
-    /// Learns from the conditioning columns `conditions` of reference rows with weights (by default equal;
-    /// they are normalised). Where the ridge is chosen, it is the one that best predicts the same rows'
-    /// columns in `target`, under a Gaussian kernel with median length scales. Cost O(n³) for n rows, O(n m²)
-    /// for landmarks and features, nothing for conjugate gradients.
+    /// Fits to the conditioning columns `conditions` of reference rows with weights (by default equal; they
+    /// are normalised). A ridge that is chosen from the data is the one that best predicts the columns
+    /// `target` of the same rows, under a Gaussian kernel with median length scales. Cost O(n³) for n rows,
+    /// O(n m²) for landmarks and features, none for conjugate gradients.
     ///
     /// # Errors
-    /// As [`ConditionalMeanEmbeddings::fit`]; [`Error::Shape`] for a target of other rows; [`Error::TooFew`]
-    /// if a ridge is to be chosen without a target; [`Error::NotPositiveDefinite`] for a ridge that is too
-    /// small.
+    /// As [`ConditionalMeanEmbeddings::fit`]; [`Error::Shape`] if the target has another number of rows;
+    /// [`Error::TooFew`] if a ridge is to be chosen without a target; [`Error::NotPositiveDefinite`] for a
+    /// ridge that is too small.
     pub fn fit(
         conditions: &Table,
         weights: Option<&[f64]>,
@@ -351,21 +356,24 @@ impl ConditionalMean {
             (Ridge::Fixed(ridge), _) => ridge,
             (Ridge::CrossValidated, Some(target)) => {
                 if target.rows() != n {
-                    return Err(Error::Shape {
-                        subject: "what is predicted of the reference".into(),
-                        unit: "rows",
-                        expected: n,
-                        actual: target.rows(),
-                        why: "the same as are given".into(),
-                    });
+                    return Err(Error::shape(
+                        "the target of the conditional mean embedding",
+                        "rows",
+                        n,
+                        target.rows(),
+                        "one per row of the conditions",
+                    ));
                 }
                 let target_kernel = settings::median_gaussian(target)?;
                 let pair = [(conditions, &kernel), (target, &target_kernel)];
                 ridge_selection::for_target(pair, &weights, conditioning.seed, stop)?
             }
             (Ridge::CrossValidated, None) => {
-                let subject = "what the ridge of a conditional mean embedding is chosen by".into();
-                return Err(Error::TooFew { subject, needed: 1, unit: "target column or a given ridge is" });
+                return Err(Error::too_few(
+                    "the target that a conditional mean embedding needs to choose its ridge",
+                    1,
+                    "target column or a given ridge is",
+                ));
             }
         };
         let kernel = BlockKernel::new(&kernel, conditions.columns(), &[(0..conditions.width()).collect()]);
@@ -378,13 +386,13 @@ impl ConditionalMean {
         Ok(Self { means, system })
     }
 
-    /// η, as given or chosen.
+    /// The ridge η, as given or chosen.
     pub fn ridge(&self) -> f64 {
         self.means.ridge()
     }
 
-    /// The weights of the reference rows at each row of `x`, whose columns are matched by name. Cost a row
-    /// O(n²), for landmarks and features O(n m), for conjugate gradients O(n²) a step.
+    /// The weights of the reference rows at each row of `x`. Columns are matched by name. Cost for each row
+    /// O(n²), for landmarks and features O(n m), for conjugate gradients O(n²) per step.
     ///
     /// # Errors
     /// As [`ConditionalMeanEmbeddings::weights`].
@@ -393,25 +401,25 @@ impl ConditionalMean {
     }
 }
 
-/// Normalised weights of `rows` rows, from the given ones or else equal ones. `name` names the rows in
-/// messages.
+/// Weights of `rows` rows, normalised to sum 1; equal weights if none are given. Messages call the rows
+/// `name`.
 ///
 /// # Errors
-/// [`Error::TooFew`] without rows; [`Error::Shape`] unless there is a weight a row; [`Error::Parameter`] if
-/// one is negative or not finite, or all are 0.
+/// [`Error::TooFew`] without rows; [`Error::Shape`] if the number of weights is not the number of rows;
+/// [`Error::Parameter`] if a weight is negative or not finite, or all are 0.
 pub(crate) fn normalised(weights: Option<&[f64]>, rows: usize, name: &str) -> Result<Vec<f64>> {
     if rows == 0 {
-        return Err(Error::TooFew { subject: format!("the {name}"), needed: 1, unit: "row is" });
+        return Err(Error::too_few(format!("the {name}"), 1, "row is"));
     }
     let Some(weights) = weights else { return Ok(vec![1.0 / rows as f64; rows]) };
     if weights.len() != rows {
-        return Err(Error::Shape {
-            subject: format!("the list of {name} weights"),
-            unit: "numbers",
-            expected: rows,
-            actual: weights.len(),
-            why: format!("one a {name} row"),
-        });
+        return Err(Error::shape(
+            format!("the list of {name} weights"),
+            "numbers",
+            rows,
+            weights.len(),
+            format!("one per {name} row"),
+        ));
     }
     if let Some(bad) = weights.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
         let allowed = "weights are numbers that are not negative";

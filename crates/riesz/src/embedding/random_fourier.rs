@@ -1,17 +1,17 @@
-//! Conditional mean embeddings by random Fourier features instead of all reference rows: `W_S(x) = diag(w)
-//! Φ_Sᵀ (Φ_S diag(w) Φ_Sᵀ + η I)⁻¹ φ_S(x)` with m features for n reference rows costs O(n m²) instead of
-//! O(n³).
+//! Conditional mean embeddings by random Fourier features instead of all reference rows. With the features
+//! `Φ_S` (m × n) of the n reference rows and the rows' weights `w`, the weights at x are
+//! `W_S(x) = diag(w) Φ_Sᵀ (Φ_S diag(w) Φ_Sᵀ + η I)⁻¹ φ_S(x)`. Cost O(n m²) instead of O(n³).
 
 use super::blockwise_kernel::BlockKernel;
 use crate::error::{Error, Result};
 use crate::random::{Random, RngExt, SeedableRng};
 use crate::table::Table;
 
-/// Frequencies of random Fourier features: `√(2/m) cos(Σ_{j∈S} ω_ij x_j + b_i)` (Rahimi and Recht 2007),
-/// where ω_ij is drawn from the spectral density of the kernel's factor of column j, so that the features of
-/// a set of blocks use its columns alone.
+/// Random Fourier features `√(2/m) cos(Σ_{j∈S} ω_ij x_j + b_i)` (Rahimi and Recht 2007). The frequency ω_ij
+/// is drawn from the spectral density of the kernel's factor of column j. So the features of a set of blocks
+/// depend on its columns alone.
 pub(super) struct RandomFourierFeatures {
-    /// For each block: its columns, and for each feature one frequency per column.
+    /// For each block: its columns, and for each column one frequency per feature.
     blocks: Vec<Vec<(usize, Vec<f64>)>>,
     /// One shift for each feature.
     shift: Vec<f64>,
@@ -38,8 +38,8 @@ impl RandomFourierFeatures {
         self.shift.len()
     }
 
-    /// For each block, the contribution of its columns to each feature's argument: all features of the first
-    /// row of `x`, then of the second, …
+    /// For each block, the contribution of its columns to the arguments of the features: row by row of `x`,
+    /// the features of a row being contiguous.
     pub(super) fn phases(&self, x: &Table) -> Vec<Vec<f64>> {
         let of_block = |columns: &Vec<(usize, Vec<f64>)>| {
             let mut out = vec![0.0; if columns.is_empty() { 0 } else { self.count() * x.rows() }];
@@ -54,7 +54,7 @@ impl RandomFourierFeatures {
         self.blocks.iter().map(of_block).collect()
     }
 
-    /// The features of rows, from the arguments of the conditioning blocks.
+    /// Writes the features of rows, given the arguments' contributions of the conditioning blocks.
     pub(super) fn features(&self, arguments: &[&[f64]], out: &mut [f64]) {
         let scale = (2.0 / self.count() as f64).sqrt();
         for (row, out) in out.chunks_exact_mut(self.count()).enumerate() {
@@ -69,7 +69,7 @@ impl RandomFourierFeatures {
 }
 
 fn unknown(kernel: String) -> Error {
-    let allowed = "random features take products over columns whose spectral densities are known: use \
+    let allowed = "random features need a product over columns with known spectral densities: use \
                    landmarks instead";
     Error::parameter("kernel of the conditional mean embedding", kernel, allowed)
 }

@@ -1,9 +1,10 @@
 //! Selection of the ridge by leave-one-out prediction.
 //!
-//! Leaving row i out, the squared distance between the embedding of its target and the prediction is `[(I -
-//! H) K_rest (I - H)ᵀ]_ii / (1 - H_ii)²` with `H = K (K + η I)⁻¹`, for every η from one eigendecomposition of
-//! K, where both kernel matrices are multiplied by the square roots of the rows' weights from both sides; the
-//! squared distance then is weighted.
+//! K is the kernel matrix of the conditioning columns and K_rest the kernel matrix of the other columns. Both
+//! are multiplied by the square roots of the rows' weights from both sides. Without row i, the weighted
+//! squared distance between the embedding of its target and the prediction is
+//! `[(I - H) K_rest (I - H)ᵀ]_ii / (1 - H_ii)²` with `H = K (K + η I)⁻¹`. One eigendecomposition of K yields
+//! this distance for every η.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -18,20 +19,20 @@ use crate::linalg::{Matrix, dot, symmetric_eigen};
 use crate::random::{Random, SeedableRng, SliceRandom};
 use crate::table::Table;
 
-/// η that are tried.
+/// Candidate values of η.
 const GRID: [f64; 13] = [1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0];
 
-/// Sets of blocks that the loss is averaged over.
+/// Maximum number of sets of blocks over which the loss is averaged.
 const MAX_SETS: usize = 16;
 
-/// The η where there is nothing to choose it by.
+/// The η if there are no data to choose it.
 const FALLBACK_RIDGE: f64 = 1e-3;
 
-/// Reference rows that are looked at: a random sample if there are more.
+/// Maximum number of reference rows that are used; a random sample if there are more.
 const ROWS: usize = 400;
 
-/// The distinct rows of the tables that are examined, each with the total weight of its copies: with a copy
-/// left in, a row would be predicted by memorising it.
+/// A sample of distinct rows of the tables, each with the total weight of its copies. Duplicates are merged,
+/// because a copy that is left in would predict the row by memorising it.
 fn rows(tables: &[&Table], weights: &[f64], seed: u64) -> (Vec<usize>, Vec<f64>) {
     let key = |i: usize| -> Vec<u64> { tables.iter().flat_map(|t| t.row(i)).map(f64::to_bits).collect() };
     let (mut rows, mut row_weights): (Vec<usize>, Vec<f64>) = (Vec::new(), Vec::new());
@@ -49,8 +50,8 @@ fn rows(tables: &[&Table], weights: &[f64], seed: u64) -> (Vec<usize>, Vec<f64>)
     (rows, row_weights)
 }
 
-/// The η of the grid that predicts what is in no set of blocks best from what is in it, over random sets of
-/// all sizes.
+/// The η of the grid that best predicts the columns outside a set of blocks from the columns in it, averaged
+/// over random sets of all sizes.
 ///
 /// # Errors
 /// [`Error::Interrupted`](crate::Error::Interrupted).
@@ -65,11 +66,11 @@ pub(super) fn for_block_sets(
     let (chosen, row_weights) = rows(&[table], weights, seed);
     let read = kernel.read();
     if read.len() < 2 {
-        // There is nothing to predict, or nothing to predict it from.
+        // There are no columns to predict, or none to predict them from.
         return Ok(FALLBACK_RIDGE);
     }
     let mut random = Random::seed_from_u64(seed);
-    // Sizes go round, so that small and large sets count alike, as they do in a Shapley value.
+    // Cycles through the sizes, so that small and large sets have equal weight, as in a Shapley value.
     let drawn: Vec<[Vec<bool>; 2]> = (0..MAX_SETS)
         .map(|c| {
             let mut order = read.clone();
@@ -88,8 +89,8 @@ pub(super) fn for_block_sets(
     argmin_loo(drawn.par_iter().map(|[given, remaining]| [gram(given), gram(remaining)]), &row_weights, stop)
 }
 
-/// The η of the grid that predicts the columns of `target`, which `target_kernel` reads, best from those of
-/// `given`.
+/// The η of the grid that best predicts the columns of `target`, with the kernel `target_kernel`, from the
+/// columns of `given`.
 ///
 /// # Errors
 /// [`Error::Interrupted`](crate::Error::Interrupted).
@@ -104,8 +105,8 @@ pub(super) fn for_target(
     argmin_loo([[gram(given, kernel), gram(target, target_kernel)]].into_par_iter(), &row_weights, stop)
 }
 
-/// The η of the grid with the smallest leave-one-out loss, relative to that of the mean embedding and
-/// averaged over pairs of kernel matrices, of what is given and of what is predicted.
+/// The η of the grid with the smallest leave-one-out loss, averaged over pairs of kernel matrices: of the
+/// conditioning columns and of the predicted columns. Losses are relative to the loss of the mean embedding.
 fn argmin_loo(
     pairs: impl IndexedParallelIterator<Item = [Matrix; 2]>,
     weights: &[f64],
@@ -122,10 +123,11 @@ fn argmin_loo(
     Ok(GRID[best])
 }
 
-/// For each η of `ridges` the leave-one-out prediction error of reference rows: the weighted mean of the
-/// squared distance between a row's embedding and its prediction from the other rows, over that of the other
-/// rows' mean. `conditions` and `target` are the kernel matrices of the conditioning columns and of the
-/// predicted ones; the rows' weights sum to 1. Cost O(n³) for each η.
+/// The leave-one-out prediction error of the reference rows, for each η of `ridges`. It is the weighted mean
+/// of the squared distance between a row's embedding and its prediction from the other rows, divided by the
+/// same mean for a prediction by the other rows' mean. `conditions` and `target` (n × n) are the kernel
+/// matrices of the conditioning and of the predicted columns; the rows' `weights` sum to 1. Cost O(n³) for
+/// each η.
 ///
 /// # Errors
 /// [`Error::Overflow`](crate::Error::Overflow) for numbers that are not finite;
@@ -147,7 +149,8 @@ pub fn leave_one_out(
     let target_gram = scaled(target);
     let (values, vectors) = symmetric_eigen(&scaled(conditions))?;
     let rotated = vectors.transpose().matmul(&target_gram).matmul(&vectors);
-    // Leaving one out of a mean: |ψ_i - mean|² / (1 - w_i)², where `target_gram` holds √w_i √w_j ψ_i·ψ_j.
+    // Leaving row i out of the mean: `|ψ_i - mean|² / (1 - w_i)²`, where `target_gram` holds
+    // `√w_i √w_j ψ_i·ψ_j`.
     let with_mean = target_gram.matvec(&roots);
     let mean_square = dot(&with_mean, &roots);
     let of_mean: f64 = (0..n)
@@ -195,7 +198,7 @@ mod tests {
         (x, y)
     }
 
-    /// The closed form agrees with leaving out each row in turn.
+    /// The closed form agrees with refits that leave out each row in turn.
     #[test]
     fn the_loss_is_that_of_leaving_one_out() {
         let n = 12;
@@ -204,7 +207,7 @@ mod tests {
         let total: f64 = (1..=n).map(|i| i as f64).sum();
         let weights: Vec<f64> = (1..=n).map(|i| i as f64 / total).collect();
         let losses = leave_one_out(&k, &l, &weights, &GRID, &AtomicBool::new(false)).unwrap();
-        // Leaving one out keeps the ridges η / w of the others.
+        // Without row i, the ridges `η / w` of the other rows stay the same.
         let loss = |ridge: Option<f64>| {
             (0..n)
                 .map(|i| {

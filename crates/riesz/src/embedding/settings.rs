@@ -12,10 +12,10 @@ use crate::table::{ColumnKind, Table};
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ridge {
-    /// A given η > 0. It is multiplied by the number of reference rows.
+    /// A given η > 0, which is multiplied by the number of reference rows.
     Fixed(f64),
-    /// The η of a grid from 1e-6 to 1 that predicts left-out reference rows best; where embeddings are given
-    /// any of several blocks of columns, over sets of blocks of all sizes.
+    /// The η of a grid from 1e-6 to 1 that best predicts left-out reference rows. For embeddings given any
+    /// subset of several blocks of columns, the loss is averaged over sets of blocks of all sizes.
     #[default]
     CrossValidated,
 }
@@ -25,34 +25,33 @@ pub enum Ridge {
 #[serde(rename_all = "snake_case")]
 pub enum Approximation {
     /// All reference rows, by a factorisation: O(n³) for each set of columns, and n² numbers for each block
-    /// of columns and thread.
+    /// of columns and each thread.
     #[default]
     Exact,
-    /// All reference rows, by iteration: O(n² r) a step for r rows, and n · r numbers for each set of columns
-    /// of a batch.
+    /// All reference rows, by iteration: O(n² r) per step for r rows, and n · r numbers for each set of
+    /// columns of a batch.
     ConjugateGradients(ConjugateGradients),
-    /// The projection on so many of the reference rows, drawn at random (Nyström): O(n m²).
+    /// The projection onto this number m of reference rows, drawn at random (Nyström): O(n m²).
     Landmarks(usize),
-    /// This number of random Fourier features: O(n m²).
+    /// This number m of random Fourier features: O(n m²).
     RandomFeatures(usize),
 }
 
-/// Preconditioned block conjugate gradients: the way to use more reference rows than fit into memory as
-/// matrices.
+/// Preconditioned block conjugate gradients, for reference rows whose kernel matrices exceed the memory.
 ///
-/// The right sides of all rows share their search directions, and the sets of columns of a batch share the
-/// kernel's factors, which are computed tile by tile in each step and not kept. The preconditioner is
-/// Nyström's. Sources: Rudi, Carratino and Rosasco 2017 (the preconditioner); O'Leary 1980, Ji and Li 2017
-/// (blocks).
+/// The right-hand sides of all rows share their search directions. The sets of columns of a batch share the
+/// kernel's factors, which are computed tile by tile in each step and not stored. The preconditioner is a
+/// Nyström approximation. Sources: Rudi, Carratino and Rosasco 2017 (preconditioner); O'Leary 1980, Ji and Li
+/// 2017 (blocks).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ConjugateGradients {
-    /// The tolerated relative error of the weights of reference rows: between 0 and 1. The remaining residual
+    /// Tolerated relative error of the weights of reference rows, between 0 and 1. The remaining residual
     /// becomes part of each value's error bound.
     pub tolerance: f64,
-    /// Reference rows of the preconditioner; none without one. It determines the number of steps and leaves
-    /// the result within the tolerance.
+    /// Number of reference rows of the preconditioner; 0 for no preconditioner. It affects the number of
+    /// steps, while the result stays within the tolerance.
     pub landmarks: usize,
-    /// Steps after which a set of columns is given up.
+    /// Maximum number of steps for a set of columns.
     pub iterations: usize,
 }
 
@@ -63,22 +62,22 @@ impl Default for ConjugateGradients {
     }
 }
 
-/// The kernel that says how alike rows are in what is conditioned on.
+/// The kernel of the conditioning columns.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConditioningKernel {
-    /// The model's own if it is one product over columns, all of them, of bounded factors; else a Gaussian
-    /// with each column's median length scale, and equality of categories.
+    /// The model's kernel if it is one product over columns that reads all columns through separable factors.
+    /// Otherwise a Gaussian with each column's median length scale, and equality of categories.
     #[default]
     Auto,
-    /// The model's own, of whatever form, taken to the columns that are given: a Matérn kernel of the
-    /// distance over all columns becomes one of the distance over these. For products over columns that is
-    /// leaving out the others' factors; for other kernels it is what is published (Chau, Hu, Gonzalez and
-    /// Sejdinovic 2022, equation C.5). Its terms' scales are divided by their sum, so that a ridge means the
-    /// same whatever the scale.
+    /// The model's kernel, of any form, restricted to the conditioning columns: a Matérn kernel of the
+    /// distance over all columns becomes one of the distance over these. For products over columns this
+    /// leaves out the other columns' factors. For other kernels it is the published method (Chau, Hu,
+    /// Gonzalez and Sejdinovic 2022, equation C.5). The terms' scales are divided by their sum, so that the
+    /// meaning of a ridge does not depend on the scale.
     OwnFamily,
-    /// One product of factors, of scale 1. A factor that ties columns together is taken to those that are
-    /// given.
+    /// One product of factors with scale 1. A joint function of several columns is restricted to the
+    /// conditioning columns.
     Given(Kernel),
 }
 
@@ -90,10 +89,10 @@ impl From<Option<Kernel>> for ConditioningKernel {
 }
 
 impl ConditioningKernel {
-    /// The kernel for these rows, where `model_kernel` is the model's.
+    /// The kernel for these rows; `model_kernel` is the model's kernel, if there is a model.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if there is no model; those of [`Kernel::validate`].
+    /// [`Error::Parameter`] if there is no model; the errors of [`Kernel::validate`].
     pub(crate) fn kernel(&self, model_kernel: Option<&Kernel>, rows: &Table) -> Result<Kernel> {
         let kernel = match (self, model_kernel) {
             (Self::Given(kernel), _) => kernel.clone(),
@@ -103,7 +102,7 @@ impl ConditioningKernel {
                 Kernel { terms: family.terms.iter().map(normalised).collect() }
             }
             (Self::OwnFamily, None) => {
-                let allowed = "there is no model with a kernel of its own to take it from: give the kernel";
+                let allowed = "there is no model whose kernel could be used: give the kernel";
                 return Err(Error::parameter(
                     "kernel of the conditional mean embedding",
                     "own family",
@@ -122,7 +121,8 @@ impl ConditioningKernel {
     }
 }
 
-/// The kernel without its scale, if it is one product over columns of bounded factors that read all columns.
+/// The kernel without its scale, if it is one product over columns of separable factors that read all
+/// columns.
 fn bounded_product(kernel: &Kernel, width: usize) -> Option<Kernel> {
     let [term] = kernel.terms.as_slice() else { return None };
     let mut read: Vec<usize> = term.factors.iter().flat_map(|f| f.columns()).copied().collect();
@@ -133,7 +133,7 @@ fn bounded_product(kernel: &Kernel, width: usize) -> Option<Kernel> {
     (bounded && read.len() == width).then(unscaled)
 }
 
-/// A Gaussian with each column's median length scale, and equality of categories.
+/// A Gaussian kernel with each column's median length scale, and equality of categories.
 pub(super) fn median_gaussian(rows: &Table) -> Result<Kernel> {
     let units = ColumnScaling::raw(rows.width());
     let mut factors = Vec::new();
@@ -153,7 +153,7 @@ pub(super) fn median_gaussian(rows: &Table) -> Result<Kernel> {
     Ok(Kernel { terms: vec![Term { scale: 1.0, factors }] })
 }
 
-/// Settings for conditional distributions learnt from reference rows.
+/// Settings of conditional distributions that are learnt from reference rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Conditioning {
     /// The ridge.
@@ -162,14 +162,13 @@ pub struct Conditioning {
     pub kernel: ConditioningKernel,
     /// The approximation.
     pub approximation: Approximation,
-    /// Whether predictions are shrunk towards their mean over the reference (default), so that a model's
-    /// intercept has no influence.
+    /// Whether weights are centred, which shrinks predictions towards their mean over the reference rows
+    /// (default). A model's intercept then has no influence.
     pub centred: bool,
-    /// Seed of landmarks, features, and of the sample that the ridge is chosen on.
+    /// Seed for landmarks, for features, and for the sample that chooses the ridge.
     pub seed: u64,
-    /// Bytes of memory that may be taken: what would take more is refused beforehand, with [`Error::Memory`].
-    /// `None`, the default, for no limit. A matter of the machine, and no part of a question's serialised
-    /// form.
+    /// Maximum memory in bytes; [`Error::Memory`] refuses larger embeddings before they start. `None`, the
+    /// default, is no limit. The limit describes the machine, so it is not serialised.
     #[serde(skip)]
     pub memory: Option<u64>,
 }
@@ -182,20 +181,20 @@ impl Default for Conditioning {
 }
 
 impl Conditioning {
-    /// With a given ridge.
+    /// Default settings with a given ridge.
     pub fn with_ridge(ridge: f64) -> Self {
         Self { ridge: Ridge::Fixed(ridge), ..Self::default() }
     }
 
-    /// Refuses embeddings that exceed the memory: for `rows` reference rows given any of `blocks` blocks of
-    /// columns, with `extra` doubles besides. `name` names them in the message.
+    /// Checks that embeddings fit into the memory: for `rows` reference rows, any subset of `blocks` blocks
+    /// of columns, and `extra` additional doubles. Messages call the embeddings `name`.
     ///
     /// # Errors
     /// [`Error::Memory`].
     pub(crate) fn check_memory(&self, name: &str, rows: usize, blocks: usize, extra: f64) -> Result<()> {
         let Some(available) = self.memory else { return Ok(()) };
         let (n, p, threads) = (rows as f64, blocks as f64, rayon::current_num_threads() as f64);
-        // What all sets of blocks share, and the system of the one that each thread is at.
+        // Memory that all sets of blocks share, plus one system for each thread.
         let doubles = match self.approximation {
             Approximation::Exact => (p + threads) * n * n,
             Approximation::Landmarks(m) => {
@@ -203,7 +202,7 @@ impl Conditioning {
                 p * m * m + threads * m * (2.0 * m + n)
             }
             Approximation::RandomFeatures(m) => threads * m as f64 * (m as f64 + n),
-            // Takes its rows in portions that fit.
+            // Conjugate gradients process rows in batches that fit.
             Approximation::ConjugateGradients(_) => 0.0,
         };
         let needed = 8.0 * (doubles + extra);

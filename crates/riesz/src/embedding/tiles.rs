@@ -1,5 +1,5 @@
-//! Products of kernels between the rows of two tables, tile by tile and several at once, for products that
-//! exceed the memory.
+//! Products of kernels between the rows of two tables, computed in tiles and several at once, for matrices
+//! that exceed the memory.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -13,13 +13,14 @@ use crate::kernel::Columns;
 use crate::simd::Isa;
 use crate::table::Table;
 
-/// Rows of the second table in a tile: those that one thread works on.
+/// Number of rows of the second table in a tile, which one thread processes.
 const BLOCK: usize = 128;
 
-/// Rows of the first table in a tile. Tiles of all kernels together stay near the second-level cache.
+/// Number of rows of the first table in a tile. The tiles of all kernels together fit roughly in the
+/// second-level cache.
 const DEPTH: usize = 256;
 
-/// Products between the rows of `u` and those of `v`.
+/// Products of kernels between the rows of `u` and the rows of `v`.
 pub(crate) struct Tiles<'t> {
     pub(crate) products: &'t Products<'t>,
     pub(crate) u: &'t Table,
@@ -28,19 +29,20 @@ pub(crate) struct Tiles<'t> {
 
 /// A tile of one product.
 pub(crate) struct Tile<'t> {
-    /// The number of the product.
+    /// The index of the product.
     pub(crate) product: usize,
-    /// Rows of the first table.
+    /// The tile's rows of the first table.
     pub(crate) u: Range<usize>,
-    /// All rows of the first table with the first of the second, then with the second, …
+    /// The values of the first row of the second table with the tile's rows of the first table, then of the
+    /// second row, and so on.
     pub(crate) numbers: &'t mut [f64],
 }
 
 impl Tiles<'_> {
-    /// Passes each tile to `visit`, with the state of its block of [`BLOCK`] rows of `v`: `states` has one
-    /// for each block, and is returned. Each kernel is computed once for all products. Threads share blocks;
-    /// a block's tiles come in order, product after product and `u` from its start, whatever the number of
-    /// threads.
+    /// Passes each tile to `for_each_tile`, with the state of its block of [`BLOCK`] rows of `v`. `states`
+    /// has one state for each block and is returned. Each kernel is computed once for all products. Threads
+    /// share blocks. The tiles of a block come in a fixed order, whatever the number of threads: by rows of
+    /// `u`, and for each by product.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted) soon after `stop` becomes true.
@@ -80,7 +82,8 @@ impl Tiles<'_> {
         states.into_par_iter().enumerate().map_init(memory, work).collect()
     }
 
-    /// Each product: all rows of the first table with the first of the second, then with the second, …
+    /// All values of each product: the first row of the second table with all rows of the first table, then
+    /// the second row, and so on.
     pub(crate) fn full_products(&self, stop: &AtomicBool) -> Result<Vec<Vec<f64>>> {
         let m = self.u.rows();
         let mut out = vec![vec![0.0; m * self.v.rows()]; self.products.chosen.len()];
@@ -94,8 +97,8 @@ impl Tiles<'_> {
     }
 }
 
-/// For each block of rows its part of every product's numbers, of which a row has `width(product)` contiguous
-/// ones.
+/// For each block of rows, its part of every product's numbers. A row has `width(product)` contiguous
+/// numbers.
 pub(crate) fn blocks<N: AsMut<Vec<f64>>>(
     numbers_by_product: &mut [N],
     width: impl Fn(usize) -> usize,

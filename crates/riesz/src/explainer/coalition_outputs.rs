@@ -1,5 +1,5 @@
-//! Outputs of all coalitions of few players, from [tables](super::product_engine), for statistics of
-//! coalitions that are no value of an output.
+//! Outputs of all coalitions of a few players, from the [tables](super::product_engine), for statistics of
+//! coalitions that are not values of one output.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -21,12 +21,12 @@ pub(crate) struct CoalitionOutputs<'m> {
 }
 
 impl<'m> CoalitionOutputs<'m> {
-    /// Makes the tables. `None` for models without such tables: of more than 13 players, of kernels that are
-    /// no sums of products with factors of 1 at most, or so many support points that tables take too much
-    /// memory.
+    /// Creates the tables. Returns `None` for models that have none: with more than 13 players, with a kernel
+    /// that is not a sum of products with factors of at most 1, or with so many support points that the
+    /// tables need too much memory.
     ///
     /// # Errors
-    /// Whatever is wrong with the background; [`Error::Interrupted`].
+    /// The errors of an invalid background; [`Error::Interrupted`].
     pub(crate) fn new(
         model: &'m KernelExpansion,
         background: &Background,
@@ -47,7 +47,7 @@ impl<'m> CoalitionOutputs<'m> {
         if !(products.has_tame_factors() && products.has_room_for_tables()) {
             return Ok(None);
         }
-        // Before threads ask for them.
+        // The tables are computed here, before several threads need them.
         products.tables()?;
         Ok(Some(Self { products, players }))
     }
@@ -57,8 +57,8 @@ impl<'m> CoalitionOutputs<'m> {
         1 << self.players
     }
 
-    /// Outputs of rows of the model's columns: rows × outputs × coalitions, by the bits of those who are
-    /// present.
+    /// Returns the outputs of `rows`, in the order of the model's columns: rows × outputs × coalitions. The
+    /// bits of a coalition's number are its present players.
     ///
     /// # Errors
     /// [`Error::Interrupted`].

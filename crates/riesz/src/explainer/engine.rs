@@ -1,6 +1,8 @@
-//! The interface of the engines that compute the values of a game: what each can do, and how one that cannot
-//! says so. A new game is one implementation, and one arm where an [`Explainer`](super::Explainer) chooses.
+//! The interface of the engines that compute the values of a game, with an error as default for what an
+//! engine cannot compute. A new game needs one implementation, and one arm in the constructor of
+//! [`Explainer`](super::Explainer).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::attribution::sampled_shapley::{Budget, SampleState};
@@ -8,47 +10,57 @@ use crate::attribution::top_pair_search::SearchLimits;
 use crate::control::Progress;
 use crate::error::{Error, Result};
 use crate::explanation::{Explanation, TopInteractions, check_top};
+use crate::game::Game;
 use crate::index::ValueIndex;
 use crate::linalg::Matrix;
 use crate::posterior::{Functionals, Posterior};
 use crate::simd::Isa;
 use crate::table::{Players, Table};
 
-/// An engine for the values of one game of one model. What an engine does not implement is refused by
-/// [`unsupported`](Self::unsupported). The methods of [`Explainer`](super::Explainer) of the same names say
-/// what each computes.
+/// An engine for the values of one game of one model. Methods that an engine does not implement fail with
+/// [`unsupported`](Self::unsupported). The methods of [`Explainer`](super::Explainer) of the same names
+/// document what each computes.
 pub(super) trait GameEngine: Send + Sync {
     /// The players.
     fn players(&self) -> &Players;
 
+    /// The index of the values, and the game.
+    fn game(&self) -> (ValueIndex, Cow<'_, Game>);
+
     /// The index of the values.
-    fn index(&self) -> ValueIndex;
+    fn index(&self) -> ValueIndex {
+        self.game().0
+    }
 
     /// The name of the game.
-    fn game_name(&self) -> &'static str;
+    fn game_name(&self) -> &'static str {
+        self.game().1.name()
+    }
 
     /// Describes the meaning of an absent feature in a sentence.
-    fn describe_absence(&self) -> String;
+    fn describe_absence(&self) -> String {
+        self.game().1.absent()
+    }
 
     /// The value of the empty coalition, for each output.
     fn base_values(&self) -> &[f64];
 
-    /// The values of every row. An engine that samples coalitions values as many as `budget` allows,
-    /// continues from those in `sample`, and stores there what it adds.
+    /// Returns the values of every row. An engine that samples coalitions values at most as many as `budget`
+    /// allows, continues from those in `sample`, and adds its own there.
     fn explain(&self, rows: &Table, budget: Budget, sample: Option<&mut SampleState>) -> Result<Explanation>;
 
-    /// The error for a request that the engine does not support; `request` is the noun of a sentence.
+    /// The error for a request that the engine does not support; `request` is a noun phrase.
     fn unsupported(&self, request: &str) -> Error {
-        Error::parameter("game", self.game_name(), format!("it has no {request}: take another game"))
+        Error::parameter("game", self.game_name(), format!("this game has no {request}: take another game"))
     }
 
     /// Sets the instruction set.
     fn set_isa(&mut self, _: Isa) {}
 
-    /// Sets where progress is reported. Engines that value coalitions do not report it.
+    /// Sets the counter of progress. Engines that value coalitions do not report it.
     fn set_progress(&mut self, _: Arc<Progress>) {}
 
-    /// Whether values are estimated from coalitions, as many as a budget allows.
+    /// Whether values are estimated from coalitions, whose number a budget limits.
     fn samples_coalitions(&self) -> bool {
         false
     }
@@ -58,18 +70,20 @@ pub(super) trait GameEngine: Send + Sync {
         256
     }
 
-    /// The values of `players` as linear functionals of the coefficients, for each a matrix points × rows.
+    /// Returns the values of `players` as linear functionals of the coefficients, for each a matrix points ×
+    /// rows.
     fn functionals(&self, _rows: &Table, _players: &[usize]) -> Result<Vec<Matrix>> {
         Err(self.unsupported("functionals"))
     }
 
-    /// The largest number of coalitions that [`functionals`](Self::functionals) samples; `None` where it
-    /// takes all.
+    /// The largest number of coalitions that [`functionals`](Self::functionals) samples; `None` where it uses
+    /// all.
     fn sampled_functionals(&self) -> Option<usize> {
         None
     }
 
-    /// The values of all players in all rows as functionals of f, whose columns `mirror` swaps if it is skew.
+    /// Returns the values of all players in all rows as functionals of f. If f is skew, `mirror` swaps its
+    /// columns.
     fn posterior_functionals(&self, _rows: &Table, _mirror: Option<&[usize]>) -> Result<Functionals> {
         Err(self.unsupported("covariances"))
     }
@@ -79,28 +93,30 @@ pub(super) trait GameEngine: Send + Sync {
         Err(self.unsupported("covariances"))
     }
 
-    /// The covariance of the values of each row under `posterior`, rows × outputs × players × players.
+    /// Returns the covariance of the values of each row under `posterior`, rows × outputs × players ×
+    /// players.
     fn covariances(&self, _rows: &Table, _: &Posterior<'_>) -> Result<Vec<f64>> {
         Err(self.unsupported("covariances"))
     }
 
-    /// For each output, rows × (players + 1): Shapley values of the variance game.
+    /// Returns, for each output, the Shapley values of the variance game, rows × (players + 1).
     fn variance_shares(&self, _rows: &Table, _: &Posterior<'_>) -> Result<Vec<Matrix>> {
         Err(self.unsupported("shares of the variance"))
     }
 
-    /// For each output, a bound on the change of any value if each column j moves by at most `delta[j]`.
+    /// Returns, for each output, a bound on the change of any value if each column j moves by at most
+    /// `delta[j]`.
     fn robustness(&self, _delta: &[f64]) -> Result<Vec<f64>> {
-        Err(self.unsupported("such bounds"))
+        Err(self.unsupported("bounds on the change of values"))
     }
 
-    /// Checks that `count` strongest pairs can be found.
+    /// Checks that the `count` strongest pairs can be found.
     fn check_pairs(&self, count: usize) -> Result<()> {
         check_top(self.index(), count)
     }
 
-    /// The strongest pairs of each row by a search; `None` where they are picked from the values of all
-    /// pairs.
+    /// Returns the strongest pairs of each row by a search; `None` if they are to be selected from the values
+    /// of all pairs.
     fn strongest_pairs(&self, _rows: &Table, _limits: SearchLimits) -> Result<Option<TopInteractions>> {
         Ok(None)
     }

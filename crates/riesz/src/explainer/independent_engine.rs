@@ -1,18 +1,20 @@
-//! The engine for games of independent parts: absent columns of each part are drawn, or follow their
-//! distribution given the present columns of the same part, whatever the other parts are.
+//! The engine for games of independent parts. The absent columns of a part are drawn from its reference, or
+//! from their distribution given the present columns of the same part, independently of the other parts.
 //!
-//! Where no factor ties columns of several parts together, a coalition's value is a sum, over [sparse
-//! terms](crate::kernel_model::part_decomposition::SparseTerm) of support points' parts, of products of
-//! means, one for each part. All coalitions are valued, at a cost of the sum over parts of their reference
-//! rows, where every combination of reference rows would cost their product. No fast exact algorithm with
-//! many players is known, nor is one likely: with two parts whose columns belong to the same players it would
-//! count orthogonal pairs of bit vectors faster than the orthogonal-vectors conjecture allows.
+//! If no factor of the kernel ties columns of several parts together, a coalition's value is a sum over
+//! [sparse terms](crate::kernel_model::part_decomposition::SparseTerm) of support points' parts. Each summand
+//! is a product of means, one for each part. All coalitions are valued. The cost grows with the sum of the
+//! numbers of reference rows of the parts, whereas all combinations of reference rows would cost their
+//! product. A fast exact algorithm for many players is not known and unlikely: for two parts whose columns
+//! belong to the same players it would count orthogonal pairs of bit vectors faster than the
+//! orthogonal-vectors conjecture allows.
 
 mod absent_means;
 mod conditional_means;
 mod prior_covariance;
 mod uncertainty;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -32,9 +34,10 @@ use crate::attribution::set_error_bounds::SetErrorBounds;
 use crate::attribution::sets::Sets;
 use crate::coalition_structure::CoalitionTree;
 use crate::control::{Progress, RunControl, check_cancelled};
+use crate::embedding::Conditioning;
 use crate::error::{Error, Result};
 use crate::explanation::{Exactness, Explanation};
-use crate::game::{Game, ReferenceRows, TERMS};
+use crate::game::{Background, Game, ReferenceRows, TERMS};
 use crate::index::ValueIndex;
 use crate::kernel::{Columns, Kernel};
 use crate::kernel_model::KernelExpansion;
@@ -46,30 +49,30 @@ use crate::question::Question;
 use crate::simd::{Isa, LANES, Lanes};
 use crate::table::{Players, Table};
 
-/// Players of whom all coalitions are valued.
+/// The largest number of players whose coalitions are all valued.
 const PLAYERS: usize = 16;
 
-/// Numbers of means that are found for some rows together, where they depend on the row.
+/// The largest number of conditional means that are held at once, where they depend on the row.
 const AT_ONCE: usize = 1 << 23;
 
-/// Explains rows of one model by parts.
+/// Explains rows of one model under a game of independent parts.
 pub(super) struct IndependentPartsEngine<'m> {
     model: &'m KernelExpansion,
     question: Question,
     groups: Players,
     parts: PartDecomposition,
     sources: Vec<Source>,
-    /// For each part, its source; none where its columns are always present.
+    /// For each part, the index of its source; `None` if its columns are always present.
     source_of_part: Vec<Option<usize>>,
-    /// For each part, its columns.
+    /// For each part, the indices of its columns.
     columns: Vec<Vec<usize>>,
     domain_means: Vec<DomainMeans>,
-    /// For each view, its means.
+    /// For each view, the index of its means in `domain_means`.
     means_of_view: Vec<usize>,
     /// The players that can be absent.
     active: Vec<usize>,
-    /// The outputs with nobody present; no numbers where columns are always present, and it depends on the
-    /// row.
+    /// The outputs with all players absent; NaN if some columns are always present, because it then depends
+    /// on the row.
     base: Vec<f64>,
     recipe: IndexComputation,
     sets: Sets,
@@ -79,26 +82,26 @@ pub(super) struct IndependentPartsEngine<'m> {
     progress: Arc<Progress>,
 }
 
-/// The result of one row.
+/// The values of one row, with their bounds.
 struct RowResult {
     /// Outputs × sets.
     values: Vec<f64>,
-    /// For each output, a bound on the error of each value.
+    /// For each output, a bound on the error of its values.
     bound: Vec<f64>,
-    /// For each output, its value for the empty coalition.
+    /// For each output, the value of the empty coalition.
     base: Vec<f64>,
-    /// For each output.
+    /// For each output, the prediction at the row.
     prediction: Vec<f64>,
 }
 
 /// The quantities of one row that all coalitions share.
 struct RowEvaluation<'g> {
     sides: Vec<ViewSide>,
-    /// For each view, the means of each product, and their errors.
+    /// For each view, the means of each product over the absent columns, and their errors.
     means: Vec<Vec<&'g [Lanes]>>,
     mean_errors: Vec<[f64; 2]>,
-    /// For each view and row of its domain: the averaged kernel for the coalitions of the block that was
-    /// [averaged](IndependentPartsEngine::average) last.
+    /// For each view and row of its domain: the averaged kernel for the coalitions of the block that
+    /// [`average`](IndependentPartsEngine::average) computed last.
     numbers: Vec<Vec<Lanes>>,
 }
 
@@ -107,16 +110,8 @@ impl GameEngine for IndependentPartsEngine<'_> {
         &self.groups
     }
 
-    fn index(&self) -> ValueIndex {
-        self.question.index
-    }
-
-    fn game_name(&self) -> &'static str {
-        self.question.game.name()
-    }
-
-    fn describe_absence(&self) -> String {
-        self.question.game.absent()
+    fn game(&self) -> (ValueIndex, Cow<'_, Game>) {
+        (self.question.index, Cow::Borrowed(&self.question.game))
     }
 
     fn base_values(&self) -> &[f64] {
@@ -129,7 +124,8 @@ impl GameEngine for IndependentPartsEngine<'_> {
 
     fn unsupported(&self, request: &str) -> Error {
         let allowed = format!(
-            "{request} are those of a background of all columns: give combinations of the parts' rows as one"
+            "{request} need a background of all columns: give combinations of the parts' rows as one \
+             background"
         );
         Error::parameter("game", "independent parts", allowed)
     }
@@ -164,90 +160,108 @@ impl GameEngine for IndependentPartsEngine<'_> {
     }
 }
 
-impl<'m> IndependentPartsEngine<'m> {
-    pub(super) fn new(
-        model: &'m KernelExpansion,
-        question: Question,
-        groups: Players,
-        unions: Option<&CoalitionTree>,
-        stop: Arc<AtomicBool>,
-    ) -> Result<Self> {
-        let Game::Independent { parts: backgrounds, conditional } = &question.game else {
-            return Err(Error::parameter("game", question.game.name(), "it has no parts"));
-        };
-        let (mut columns, fixed) = columns_of_parts(model, backgrounds)?;
-        let owners = groups.player_of_column(model.support_points.width());
-        let active: Vec<usize> = (0..groups.players().len())
-            .filter(|p| groups.players()[*p].columns.iter().any(|j| !fixed.contains(j)))
-            .collect();
-        if let Some(&j) = fixed.iter().find(|&&j| active.contains(&owners[j])) {
-            let (player, column) = (&groups.players()[owners[j]].name, &model.columns()[j].name);
-            let allowed = format!(
-                "its column '{column}' is in no background, and others are: give all of them or none"
-            );
-            return Err(Error::parameter("player", player, allowed));
-        }
-        let players = active.len();
-        if players > PLAYERS {
-            let allowed = format!(
-                "the game of independent parts values all coalitions of up to {PLAYERS} players: group \
-                 columns, or give rows of all columns, combinations of the parts' rows, as one background"
-            );
-            return Err(Error::parameter("number of players", players, allowed));
-        }
-        if !fixed.is_empty() {
-            columns.push(fixed);
-        }
-        let parts = PartDecomposition::new(model, &columns)?;
-        let place = |j: &usize| active.iter().position(|p| *p == owners[*j]);
-        let (mut sources, mut from): (Vec<Source>, Vec<Option<usize>>) = (Vec::new(), Vec::new());
-        for (part_columns, background) in columns.iter().zip(backgrounds.iter().map(Some).chain([None])) {
-            let Some(background) = background else {
-                from.push(None);
+/// Returns the players with columns in some background, which can be absent.
+///
+/// # Errors
+/// [`Error::Parameter`] if a player has both columns in backgrounds and `fixed` columns, and for too many
+/// players.
+fn active_players(
+    model: &KernelExpansion,
+    groups: &Players,
+    owners: &[usize],
+    fixed: &[usize],
+) -> Result<Vec<usize>> {
+    let active: Vec<usize> = (0..groups.players().len())
+        .filter(|p| groups.players()[*p].columns.iter().any(|j| !fixed.contains(j)))
+        .collect();
+    if let Some(&j) = fixed.iter().find(|&&j| active.contains(&owners[j])) {
+        let (player, column) = (&groups.players()[owners[j]].name, &model.columns()[j].name);
+        let allowed = format!(
+            "its column '{column}' is in no background but its other columns are: give all of them or none"
+        );
+        return Err(Error::parameter("player", player, allowed));
+    }
+    if active.len() > PLAYERS {
+        let allowed = format!(
+            "the game of independent parts values all coalitions of at most {PLAYERS} players: group \
+             columns, or give combinations of the parts' rows as one background of all columns"
+        );
+        return Err(Error::parameter("number of players", active.len(), allowed));
+    }
+    Ok(active)
+}
+
+/// A model split by the parts of a game, whose absent columns have sources.
+struct SplitModel<'a> {
+    model: &'a KernelExpansion,
+    parts: &'a PartDecomposition,
+    /// For each part, the indices of its columns; a last part without background is always present.
+    columns: &'a [Vec<usize>],
+    /// For each column of the model, the position of its player among those that can be absent.
+    player_of_column: &'a [Option<usize>],
+    /// The number of players that can be absent.
+    players: usize,
+    stop: &'a AtomicBool,
+}
+
+impl SplitModel<'_> {
+    /// Returns the distinct sources of absent columns, and the index of each part's source.
+    fn sources(
+        &self,
+        backgrounds: &[Background],
+        conditioning: Option<&Conditioning>,
+    ) -> Result<(Vec<Source>, Vec<Option<usize>>)> {
+        let (mut sources, mut source_of_part): (Vec<Source>, Vec<Option<usize>>) = (Vec::new(), Vec::new());
+        for (part, part_columns) in self.columns.iter().enumerate() {
+            let Some(background) = backgrounds.get(part) else {
+                source_of_part.push(None);
                 continue;
             };
-            let names: Vec<_> = part_columns.iter().map(|&j| model.columns()[j].clone()).collect();
+            let names: Vec<_> = part_columns.iter().map(|&j| self.model.columns()[j].clone()).collect();
             let reference = ReferenceRows::new(background, &names)?;
-            let owner: Vec<usize> = part_columns.iter().filter_map(place).collect();
-            // Parts that read no kernel, or other ones, learn conditional distributions of their own.
+            let owner: Vec<usize> = part_columns.iter().filter_map(|&j| self.player_of_column[j]).collect();
+            // Parts without a kernel factor, or with other factors, learn their own conditional
+            // distributions.
             let kernels = |p: usize| -> Vec<usize> {
-                parts.views.iter().filter(|view| view.part == p).map(|view| view.domain).collect()
+                self.parts.views.iter().filter(|view| view.part == p).map(|view| view.domain).collect()
             };
             let same_source = |(s, source): (usize, &Source)| {
-                let first = from.iter().position(|f| *f == Some(s)).unwrap_or(0);
+                let first = source_of_part.iter().position(|f| *f == Some(s)).unwrap_or(0);
                 source.owner == owner
                     && (&source.reference.rows, &source.reference.weights)
                         == (&reference.rows, &reference.weights)
-                    && (conditional.is_none() || kernels(first) == kernels(from.len()))
+                    && (conditioning.is_none() || kernels(first) == kernels(part))
             };
             let known = sources.iter().enumerate().find(|s| same_source(*s)).map(|(s, _)| s);
-            from.push(Some(known.unwrap_or(sources.len())));
+            source_of_part.push(Some(known.unwrap_or(sources.len())));
             if known.is_none() {
-                let whole_kernels: Vec<&Kernel> = kernels(from.len() - 1)
+                let whole_kernels: Vec<&Kernel> = kernels(part)
                     .iter()
-                    .map(|&d| &parts.domains[d])
+                    .map(|&d| &self.parts.domains[d])
                     .filter(|d| d.rows.width() == owner.len())
                     .map(|d| &d.kernel)
                     .collect();
+                let (players, stop) = (self.players, self.stop);
                 let learn = |conditioning| {
-                    conditional_means(
-                        conditioning,
-                        &reference,
-                        &names,
-                        &owner,
-                        &whole_kernels,
-                        players,
-                        &stop,
-                    )
+                    conditional_means(conditioning, &reference, &names, &owner, &whole_kernels, players, stop)
                 };
-                let conditional = conditional.as_ref().map(learn).transpose()?.map(Box::new);
+                let conditional = conditioning.map(learn).transpose()?.map(Box::new);
                 sources.push(Source { owner, reference, conditional });
             }
         }
-        let (mut grounds, mut on): (Vec<DomainMeans>, Vec<usize>) = (Vec::new(), Vec::new());
-        for view in &parts.views {
-            let source = from[view.part];
-            let of_part = &columns[view.part];
+        Ok((sources, source_of_part))
+    }
+
+    /// Returns the distinct means of domains over their sources, and the index of each view's means.
+    fn domain_means(
+        &self,
+        sources: &[Source],
+        source_of_part: &[Option<usize>],
+    ) -> Result<(Vec<DomainMeans>, Vec<usize>)> {
+        let (mut grounds, mut means_of_view): (Vec<DomainMeans>, Vec<usize>) = (Vec::new(), Vec::new());
+        for view in &self.parts.views {
+            let source = source_of_part[view.part];
+            let of_part = &self.columns[view.part];
             let places: Vec<usize> =
                 view.columns.iter().filter_map(|j| of_part.iter().position(|k| k == j)).collect();
             let owner = match source {
@@ -265,13 +279,48 @@ impl<'m> IndependentPartsEngine<'m> {
                     && (!learnt(source) || g.source == source && g.places == places)
             };
             let known = grounds.iter().position(same_means);
-            on.push(known.unwrap_or(grounds.len()));
+            means_of_view.push(known.unwrap_or(grounds.len()));
             if known.is_none() {
                 let (domain, largest, drawn) = (view.domain, Vec::new(), Vec::new());
                 let ground = DomainMeans { domain, source, places, owner, rows, largest, drawn };
-                grounds.push(ground.precomputed(&parts.domains[domain], &sources, players, &stop)?);
+                let rows = &self.parts.domains[domain];
+                grounds.push(ground.precomputed(rows, sources, self.players, self.stop)?);
             }
         }
+        Ok((grounds, means_of_view))
+    }
+}
+
+impl<'m> IndependentPartsEngine<'m> {
+    pub(super) fn new(
+        model: &'m KernelExpansion,
+        question: Question,
+        groups: Players,
+        unions: Option<&CoalitionTree>,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self> {
+        let Game::Independent { parts: backgrounds, conditional } = &question.game else {
+            return Err(Error::parameter("game", question.game.name(), "it has no parts"));
+        };
+        let (mut columns, fixed) = columns_of_parts(model, backgrounds)?;
+        let owners = groups.player_of_column(model.support_points.width());
+        let active = active_players(model, &groups, &owners, &fixed)?;
+        if !fixed.is_empty() {
+            columns.push(fixed);
+        }
+        let parts = PartDecomposition::new(model, &columns)?;
+        let player_of_column: Vec<Option<usize>> =
+            owners.iter().map(|owner| active.iter().position(|p| p == owner)).collect();
+        let split = SplitModel {
+            model,
+            parts: &parts,
+            columns: &columns,
+            player_of_column: &player_of_column,
+            players: active.len(),
+            stop: &stop,
+        };
+        let (sources, source_of_part) = split.sources(backgrounds, conditional.as_ref())?;
+        let (domain_means, means_of_view) = split.domain_means(&sources, &source_of_part)?;
         let recipe = IndexComputation::new(question.index, unions);
         let sets = Sets::new(groups.players().len(), recipe.order());
         let weighing = CoalitionWeights::new(&recipe, &active);
@@ -282,10 +331,10 @@ impl<'m> IndependentPartsEngine<'m> {
             groups,
             parts,
             sources,
-            source_of_part: from,
+            source_of_part,
             columns,
-            domain_means: grounds,
-            means_of_view: on,
+            domain_means,
+            means_of_view,
             active,
             base: Vec::new(),
             recipe,
@@ -303,8 +352,8 @@ impl<'m> IndependentPartsEngine<'m> {
         &self.parts.domains[ground.domain]
     }
 
-    /// The number of rows to pass at once: where means depend on the row, limited by those of a coalition's
-    /// system.
+    /// The number of rows to pass at once. If means depend on the row, the memory for the conditional means
+    /// limits it.
     fn rows_at_once(&self) -> usize {
         let learnt = |g: &&DomainMeans| g.source.is_some_and(|s| self.sources[s].conditional.is_some());
         let numbers_per_row: usize = self
@@ -320,7 +369,7 @@ impl<'m> IndependentPartsEngine<'m> {
         self.active.len()
     }
 
-    /// The outputs of the empty coalition: means over the reference rows.
+    /// Returns the outputs of the empty coalition: means over the reference rows.
     fn base_values(&self) -> Result<Vec<f64>> {
         if self.source_of_part.contains(&None) {
             return Ok(vec![f64::NAN; self.model.outputs()]);
@@ -345,13 +394,15 @@ impl<'m> IndependentPartsEngine<'m> {
             }
         }
         if base.iter().any(|v| !v.is_finite()) {
-            let remedy = "the reference rows are too far from the data the model was fitted on";
-            return Err(Error::Overflow { subject: "the base value".into(), remedy });
+            return Err(Error::overflow(
+                "the base value",
+                "the reference rows are too far from the data the model was fitted on",
+            ));
         }
         Ok(base)
     }
 
-    /// The values of every row of `rows`.
+    /// Returns the values of every row of `rows`.
     fn explain_rows(&self, rows: &Table) -> Result<Explanation> {
         let data = rows.align_to(self.model.columns())?;
         let (n, m) = (data.rows(), self.model.outputs());
@@ -378,25 +429,22 @@ impl<'m> IndependentPartsEngine<'m> {
         }
         if let Some(position) = values.iter().position(|v| !v.is_finite()) {
             let subject = format!("a value of row {}", position / (m * self.sets.len()) + 1);
-            let remedy = "its numbers are too far from the data the model was fitted on";
-            return Err(Error::Overflow { subject, remedy });
+            return Err(Error::overflow(
+                subject,
+                "its numbers are too far from the data the model was fitted on",
+            ));
         }
         let learnt = self.sources.iter().filter_map(|source| source.conditional.as_ref());
         let ridges = learnt.map(|means| CardEntry::measured("ridge", means.ridge()));
         Ok(Explanation {
             index: self.question.index,
-            players: self.groups.players().to_vec(),
             subsets: self.recipe.subsets(self.groups.players().len()),
-            output_names: self.model.output_names.clone(),
             values,
             base_values,
             predictions,
-            data,
-            row_numbers: (0..n).collect(),
-            uncertainty: None,
-            duels: None,
             exactness: Exactness::Exact { bound },
             provenance: self.question.provenance(self.model.facts(), ridges.collect()),
+            ..Explanation::of_rows(self.groups.players(), &self.model.output_names, data)
         })
     }
 
@@ -435,7 +483,7 @@ impl<'m> IndependentPartsEngine<'m> {
         Ok(RowEvaluation { sides, means, mean_errors, numbers })
     }
 
-    /// Averages the kernels of all views for the coalitions of a block.
+    /// Averages the kernels of all views over absent columns, for the coalitions of a block.
     fn average(&self, seen: &mut RowEvaluation<'_>, block: usize) {
         for ((side, means), out) in seen.sides.iter().zip(&seen.means).zip(&mut seen.numbers) {
             if let Some(always) = &side.always {
@@ -451,7 +499,7 @@ impl<'m> IndependentPartsEngine<'m> {
         }
     }
 
-    /// The values of a row.
+    /// Returns the values of a row, with their bounds.
     fn row(&self, x: &[f64], conditional: &[Option<ConditionalMeans>]) -> Result<RowResult> {
         let (players, outputs) = (self.active_players(), self.model.outputs());
         let mut seen = self.seen(x, conditional)?;
@@ -487,17 +535,17 @@ impl<'m> IndependentPartsEngine<'m> {
                 self.base[o]
             };
             base.push(empty_value);
-            // Their sum is rounded too.
+            // The sum of the values is rounded too.
             let sum: f64 = output_values.iter().map(|v| v.abs()).sum();
             bound.push(bounded + f64::EPSILON * (self.sets.len() + 4) as f64 * (sum + empty_value.abs()));
         }
-        // Computed independently of the value of the grand coalition.
+        // The prediction is computed independently of the value of the grand coalition.
         let outputs_at_row = self.parts.outputs_at(self.isa, x);
         let prediction = outputs_at_row.iter().zip(&self.model.intercept).map(|(v, b)| v + b).collect();
         Ok(RowResult { values, bound, base, prediction })
     }
 
-    /// For each output, a bound on the error of a coalition's value.
+    /// Returns, for each output, a bound on the error of a coalition's value.
     fn errors(&self, RowEvaluation { sides, mean_errors: off, .. }: &RowEvaluation<'_>) -> Vec<f64> {
         let reference = self.sources.iter().map(|s| s.reference.weights.len()).max().unwrap_or(1);
         let summed = TERMS + reference.div_ceil(TERMS) + 2 + reference.min(dot_roundings(reference));
@@ -508,7 +556,7 @@ impl<'m> IndependentPartsEngine<'m> {
                 let tops = |s: usize, row: usize| sides[term.sides[s]].tops[row];
                 let magnitude = &term.sizes[o];
                 let size = term.sum(magnitude, tops);
-                // The decrease of all sides together is the sum of the decreases of each.
+                // The decay of a product of sides is the sum of the decays of each side.
                 let falling = |side: usize| {
                     term.sum(magnitude, |s, row| {
                         let top = tops(s, row);
@@ -522,7 +570,7 @@ impl<'m> IndependentPartsEngine<'m> {
                 let units: f64 = sides_and_errors().map(|(side, _)| side.units).sum();
                 let per_log = sides_and_errors().map(|(side, _)| side.per_log).fold(0.0, f64::max);
                 let tiny: f64 = sides_and_errors().map(|(side, _)| side.tiny).sum();
-                // Coefficients of points that are one were summed, and scaled.
+                // Coefficients of support points that coincide were summed and scaled.
                 let units = units + (2 * (summed + longest + runs) + term.merged + predicted + 34) as f64;
                 let lengths: f64 =
                     sides_and_errors().map(|(_, mean_error)| mean_error[0] + mean_error[1]).product();

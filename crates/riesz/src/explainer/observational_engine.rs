@@ -1,4 +1,6 @@
-//! The engine for the observational game, whose values [`ObservationalGame`] computes.
+//! The engine for the observational game: it passes the interface on to [`ObservationalGame`].
+
+use std::borrow::Cow;
 
 use super::engine::GameEngine;
 use super::{robustness, value_covariance};
@@ -19,16 +21,16 @@ impl GameEngine for ObservationalGame<'_> {
         &self.groups
     }
 
+    fn game(&self) -> (ValueIndex, Cow<'_, Game>) {
+        (self.index(), Cow::Owned(self.observational_game()))
+    }
+
     fn index(&self) -> ValueIndex {
         ValueIndex::Shapley
     }
 
     fn game_name(&self) -> &'static str {
         Game::NAMES[4]
-    }
-
-    fn describe_absence(&self) -> String {
-        self.absent()
     }
 
     fn base_values(&self) -> &[f64] {
@@ -72,7 +74,7 @@ impl GameEngine for ObservationalGame<'_> {
     }
 
     fn variance_shares(&self, _: &Table, _: &Posterior<'_>) -> Result<Vec<Matrix>> {
-        let allowed = "the variance game is that of exact games that take a background or a baseline";
+        let allowed = "shares of the variance need an exact game with a background or a baseline";
         Err(Error::parameter("game", "observational", allowed))
     }
 
@@ -81,8 +83,7 @@ impl GameEngine for ObservationalGame<'_> {
     }
 
     fn check_pairs(&self, count: usize) -> Result<()> {
-        let allowed = "where absent players are imputed from present ones there are values of single players \
-                       alone: ask in another game";
+        let allowed = "the observational game has values of single players only: take another game";
         Err(Error::parameter("top interactions", count, allowed))
     }
 }

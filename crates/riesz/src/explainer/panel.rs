@@ -1,4 +1,4 @@
-//! Panels: runs of support points that fit the cache, with the absent side's factors over them.
+//! Panels: runs of support points that fit the cache, with the factors of the absent side over them.
 
 use crate::kernel::Columns;
 use crate::kernel_model::KernelExpansion;
@@ -12,7 +12,7 @@ pub(super) struct PointPanel {
     pub(super) len: usize,
     /// Number of rows without padding.
     pub(super) unpadded_len: usize,
-    /// Number of rows of the panels before it, padding included.
+    /// Number of rows of all earlier panels, padding included.
     pub(super) from: usize,
     /// Coefficients by output: `coef[output][block]`.
     pub(super) coef: Vec<Vec<Lanes>>,
@@ -51,15 +51,16 @@ pub(super) fn panels(model: &KernelExpansion, len: usize) -> Vec<PointPanel> {
         .collect()
 }
 
-/// The absent side of a product over a panel.
+/// The factors of the absent side of a product over a panel.
 pub(super) struct PanelSide {
-    /// Factor by factor, and one more, all 1: the engine's padding.
+    /// Row by row, the values of each factor; a last row of ones pads for the engine.
     pub(super) factors: Vec<f64>,
-    /// The sizes of the same factors, where errors are relative to them.
+    /// The sizes of the same factors, if errors are relative to sizes.
     pub(super) sizes: Option<Vec<f64>>,
-    /// Products of factors, or nothing: node i is node 2i times node 2i + 1, and node P + k is factor k of P.
+    /// Binary tree of products of the P factors, or empty: node i is node 2i times node 2i + 1, and node P +
+    /// k is factor k.
     tree: Vec<f64>,
-    /// Running sums over factors of their [`extent`] in the panel.
+    /// Cumulative sums over the factors of their [`log_extent`] in the panel.
     log_extent: Vec<[f64; 2]>,
     len: usize,
 }
@@ -88,13 +89,13 @@ impl PanelSide {
         &values[index * self.len..(index + 1) * self.len]
     }
 
-    /// The sum of the extents of a run of factors.
+    /// The sum of the log extents of a run of factors.
     pub(super) fn log_extent(&self, run: &std::ops::Range<usize>) -> [f64; 2] {
         let ([a, b], [c, d]) = (self.log_extent[run.start], self.log_extent[run.end]);
         [c - a, d - b]
     }
 
-    /// Multiplies the factors of a run into the weights.
+    /// Multiplies the weights by the factors of a run.
     pub(super) fn fold_factors(&self, run: std::ops::Range<usize>, weights: &mut [Lanes]) {
         let count = self.tree.len() / self.len;
         if count == 0 {
@@ -118,7 +119,7 @@ impl PanelSide {
     }
 }
 
-/// The largest `max(0, -ln |f|)` of factors that are not 0 (one that is 0 makes its product 0), and, if
+/// The largest `max(0, -ln |f|)` of the factors that are not 0 (a factor 0 makes its product 0) and, if
 /// factors can be `large`, the largest `max(0, ln |f|)`.
 pub(super) fn log_extent(factors: &[f64], large: bool) -> [f64; 2] {
     let min_factor = factors.iter().map(|f| f.abs()).filter(|f| *f > 0.0).fold(1.0, f64::min);

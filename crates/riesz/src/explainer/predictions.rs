@@ -1,5 +1,5 @@
-//! Values from a model's own predictions, for models without an exact engine: kernels that tie the columns of
-//! different players together, and probabilities averaged over a posterior.
+//! Values computed from a model's predictions, for models without an exact engine: kernels that tie columns
+//! of different players together, and probabilities averaged over a posterior.
 
 use crate::attribution::kernel_shap::kernel_shap;
 use crate::attribution::permutation::estimate;
@@ -15,10 +15,10 @@ use crate::prediction::Prediction;
 use crate::question::{Question, ValueEstimator};
 use crate::table::{Players, Table};
 
-/// Rows that the model predicts at once.
+/// The number of rows that the model predicts at once.
 const BATCH: usize = 4096;
 
-/// A fitted model as a function from rows to numbers: its outputs, or probabilities of its classes.
+/// A fitted model as a function from rows to its outputs, or to the probabilities of its classes.
 #[derive(Debug, Clone, Copy)]
 pub struct PredictionFunction<'m> {
     model: &'m KernelExpansion,
@@ -27,8 +27,9 @@ pub struct PredictionFunction<'m> {
 }
 
 impl<'m> PredictionFunction<'m> {
-    /// The outputs of a model, or with `probabilities` those of the second of two classes, or of all of more.
-    /// Those of Gaussian processes take the posterior `covariance`.
+    /// Creates the function of the model's outputs, or with `probabilities` that of the probabilities of its
+    /// classes: of the second class if there are two, of all classes if there are more. Gaussian processes
+    /// need their posterior `covariance` for probabilities.
     pub fn new(
         model: &'m KernelExpansion,
         covariance: Option<&'m PosteriorCovariance>,
@@ -37,8 +38,9 @@ impl<'m> PredictionFunction<'m> {
         Self { model, covariance, probabilities }
     }
 
-    /// Why there are no exact values of this function for these players (by default one a column) against a
-    /// background or a baseline; `None` where there are, or where the function has no answers either.
+    /// Returns the reason why this function has no exact values for these players (by default one per column)
+    /// against a background or a baseline. Returns `None` if it has exact values, or if the function itself
+    /// fails.
     pub fn without_exact_values(&self, players: Option<Players>) -> Option<Error> {
         let point =
             (self.model.support_points.rows() > 0).then(|| self.model.support_points.select_rows(&[0]))?;
@@ -53,13 +55,13 @@ impl<'m> PredictionFunction<'m> {
         }
     }
 
-    /// The numbers of the classes whose probabilities are answered.
+    /// The numbers of the classes whose probabilities the function returns.
     fn classes(&self) -> Vec<usize> {
         let count = self.model.classes.len();
         if count == 2 { vec![1] } else { (0..count).collect() }
     }
 
-    /// Names of what it answers with.
+    /// Returns the names of the function's outputs.
     pub fn output_names(&self) -> Vec<String> {
         match self.probabilities {
             true => self.classes().into_iter().map(|k| self.model.classes[k].clone()).collect(),
@@ -67,7 +69,7 @@ impl<'m> PredictionFunction<'m> {
         }
     }
 
-    /// The function's answers: a row of numbers for each row.
+    /// Returns the function's outputs, rows × outputs.
     ///
     /// # Errors
     /// As [`Prediction::new`](crate::Prediction::new); [`Error::Parameter`] if the model has no probabilities.
@@ -86,8 +88,8 @@ impl<'m> PredictionFunction<'m> {
         Ok(Matrix::from_row_major(probabilities.rows(), classes.len(), numbers))
     }
 
-    /// Explains `rows`, whose first row has the number `first_row`, by the question's estimator: exactly
-    /// where all coalitions are valued, otherwise with standard errors.
+    /// Explains `rows`, the first of which has the number `first_row`, by the question's estimator. Values
+    /// are exact if all coalitions are valued, otherwise they come with standard errors.
     ///
     /// # Errors
     /// As [`predict`](Self::predict), [`kernel_shap`] and [`estimate`].

@@ -1,7 +1,9 @@
-//! The engine for probabilities of classes. The link from a classifier's outputs to probabilities turns a
-//! product game into a general one: coalitions are valued one by one, all of them where players are few, by
-//! tables like those of [product games](super::product_engine), with any index; otherwise a sample of them.
+//! The engine for the probabilities of classes. The link from a classifier's outputs to probabilities is not
+//! linear, so a product game of outputs becomes a general game of probabilities, whose coalitions are valued
+//! one by one. For few players, tables like those of [product games](super::product_engine) value all
+//! coalitions, for any index; for more players, a sample of coalitions is valued.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -26,19 +28,19 @@ use crate::question::Question;
 use crate::simd::Isa;
 use crate::table::{Players, Table};
 
-/// Players of whom all coalitions are valued, whatever the budget.
+/// The largest number of players whose coalitions are all valued whatever the budget.
 const MAX_EXACT_PLAYERS: usize = 13;
 
-/// Rows that the model is asked about at once, where coalitions are sampled.
+/// The number of rows that the model predicts at once when coalitions are sampled.
 const BATCH_ROWS: usize = 4096;
 
 /// Explains the probabilities of one classifier.
 pub(super) struct ProbabilityEngine<'m> {
     products: ProductEngine<'m>,
     question: Question,
-    /// From outputs to probabilities.
+    /// The link from outputs to probabilities.
     link: ProbabilityLink,
-    /// Where all coalitions are valued by tables.
+    /// The weights of all coalitions, if tables value them.
     coalitions: Option<CoalitionPlan>,
     /// The numbers of the classes whose probabilities are explained.
     classes: Vec<usize>,
@@ -65,16 +67,8 @@ impl GameEngine for ProbabilityEngine<'_> {
         &self.products.groups
     }
 
-    fn index(&self) -> ValueIndex {
-        self.question.index
-    }
-
-    fn game_name(&self) -> &'static str {
-        self.question.game.name()
-    }
-
-    fn describe_absence(&self) -> String {
-        self.question.game.absent()
+    fn game(&self) -> (ValueIndex, Cow<'_, Game>) {
+        (self.question.index, Cow::Borrowed(&self.question.game))
     }
 
     fn base_values(&self) -> &[f64] {
@@ -111,16 +105,16 @@ impl<'m> ProbabilityEngine<'m> {
         stop: Arc<AtomicBool>,
     ) -> Result<Self> {
         let Some(link) = ProbabilityLink::of_model(model) else {
-            let allowed = "this model's outputs alone do not make probabilities: those of logistic \
-                           regression and of LIBSVM models with probA and probB do; explain a function that \
-                           answers with probabilities";
+            let allowed = "this model's outputs do not determine probabilities, as those of logistic \
+                           regression and of LIBSVM models with probA and probB do: explain a function that \
+                           returns probabilities";
             return Err(Error::parameter("probabilities", true, allowed));
         };
         let rows = match &question.game {
             Game::Baseline { point } => point.clone().into(),
             Game::Interventional { background } => background.clone(),
             game => {
-                let allowed = "probabilities are explained in the baseline and the interventional game";
+                let allowed = "probabilities are explained in the baseline and the interventional game only";
                 return Err(Error::parameter("game", game.name(), allowed));
             }
         };
@@ -128,16 +122,16 @@ impl<'m> ProbabilityEngine<'m> {
         let classes = if model.classes.len() == 2 { vec![1] } else { (0..model.classes.len()).collect() };
         let products =
             ProductEngine::new(model, question.game.clone(), question.index, groups.clone(), stop.clone())?;
-        // Probabilities that are coupled by an iteration are explained as a black box.
+        // Probabilities that an iteration couples are explained as a black box.
         let few_players = groups.players().len() <= MAX_EXACT_PLAYERS
             && products.has_tame_factors()
             && link.steepness().is_some();
         let recipe = IndexComputation::new(question.index, unions);
         let coalitions = few_players.then(|| CoalitionPlan::new(recipe, groups.players().len()));
         if coalitions.is_none() && question.index != ValueIndex::Shapley {
-            let allowed = "probabilities of more than 13 features, of kernels with linear, polynomial or \
-                           exponential factors, and of three classes or more by pairwise coupling have \
-                           Shapley values";
+            let allowed = "only Shapley values are available for probabilities of more than 13 features, of \
+                           kernels with linear, polynomial or exponential factors, and of three or more \
+                           classes by pairwise coupling";
             return Err(Error::parameter("index", question.index, allowed));
         }
         let mut engine = Self { products, link, coalitions, classes, base: Vec::new(), stop, question };
@@ -148,12 +142,12 @@ impl<'m> ProbabilityEngine<'m> {
         Ok(engine)
     }
 
-    /// The probabilities of these classes in some rows.
+    /// Returns the probabilities of the explained classes in `rows`.
     fn class_probabilities(&self, rows: &Table) -> Result<Matrix> {
         Ok(self.linked(&self.products.model.predict_until(rows, &self.stop)?))
     }
 
-    /// The probabilities of the classes, from outputs.
+    /// Returns the probabilities of the explained classes, from outputs.
     fn linked(&self, outputs: &Matrix) -> Matrix {
         let mut probabilities = Vec::with_capacity(outputs.rows() * self.classes.len());
         (0..outputs.rows()).for_each(|i| self.link(outputs.row(i), &mut probabilities));
@@ -165,7 +159,7 @@ impl<'m> ProbabilityEngine<'m> {
         out.extend(self.classes.iter().map(|&k| probabilities.get(k).copied().unwrap_or(f64::NAN)));
     }
 
-    /// The values of every row of `rows`.
+    /// Returns the values of every row of `rows`.
     fn explain_probabilities(
         &self,
         rows: &Table,
@@ -194,8 +188,9 @@ impl<'m> ProbabilityEngine<'m> {
                 sample.unwrap_or(fresh_sample),
                 &self.stop,
             )?;
-            // Answers are rounded too: outputs by at most the bound on values, and probabilities by that
-            // times the link's steepness. Coupled probabilities are the answers of LIBSVM's iteration.
+            // Predictions are rounded too: outputs by at most the bound on values, and probabilities by that
+            // times the link's steepness. Coupled probabilities are defined as the result of LIBSVM's
+            // iteration.
             if let Exactness::Exact { bound } = &mut explanation.exactness
                 && let Some(steepness) = self.link.steepness()
                 && let Exactness::Exact { bound: off } = self.products.explain_rows(&data)?.exactness
@@ -221,22 +216,17 @@ impl<'m> ProbabilityEngine<'m> {
             self.products.in_batches(data, |rows| self.batch(rows, coalitions))?;
         Ok(Explanation {
             index: self.question.index,
-            players: players.to_vec(),
             subsets: coalitions.recipe.subsets(players.len()),
-            output_names: Vec::new(),
             values,
             base_values: (0..n).flat_map(|_| self.base.iter().copied()).collect(),
             predictions: predictions.data().to_vec(),
-            data: data.clone(),
-            row_numbers: (0..n).collect(),
-            uncertainty: None,
-            duels: None,
             exactness: Exactness::Exact { bound: error },
             provenance: self.question.provenance(Vec::new(), Vec::new()),
+            ..Explanation::of_rows(players, &[], data.clone())
         })
     }
 
-    /// The values of a batch of rows, and their bounds.
+    /// Returns the values of a batch of rows, with their bounds.
     fn batch(&self, rows: &[Vec<f64>], of_coalitions: &CoalitionPlan) -> Result<IndexValues> {
         let CoalitionPlan { recipe, sets, weighing } = of_coalitions;
         let (players, classes) = (self.products.groups.players().len(), self.classes.len());
@@ -264,13 +254,15 @@ impl<'m> ProbabilityEngine<'m> {
                         .enumerate()
                         .for_each(|(k, p)| row_probabilities[k * coalitions + s] += weight * p);
                 }
-                // No probability changes by more than the link's steepness times the change of the outputs.
+                // The change of a probability is at most the link's steepness times the change of the
+                // outputs.
                 let output_bound =
                     output_bounds[r * outputs..][..outputs].iter().fold(0.0, |m: f64, e| m.max(*e));
                 *error += weight * (steepness * output_bound + rounding);
             }
         }
-        // Exponentials, their sum, and the mean over the background; all are 1 at most.
+        // Roundings of the exponentials, their sum, and the mean over the background; all these numbers are
+        // at most 1.
         let roundings = (outputs + 8 + 3 * weights.len()) as f64;
         let (mut values, mut bounds) = (vec![0.0; rows.len() * classes * sets.len()], Vec::new());
         let owners: Vec<usize> = (0..players).collect();
@@ -281,7 +273,7 @@ impl<'m> ProbabilityEngine<'m> {
             let size_bounds = weighing.add(game_values, &owners, sets, index_values);
             errors.add_coalition_errors(0, error[g / classes] + f64::EPSILON * roundings, &size_bounds);
             let bound = recipe.finish(&errors.row_bounds(0), index_values, sets);
-            // Their sum is rounded too.
+            // The sum of the values is rounded too.
             let sum: f64 = index_values.iter().map(|v| v.abs()).sum();
             bounds.push(bound + f64::EPSILON * (sets.len() + 4) as f64 * (sum + 1.0));
         }
@@ -291,5 +283,9 @@ impl<'m> ProbabilityEngine<'m> {
 
 /// The error for a request that needs values that are linear functionals of the model.
 pub(super) fn not_linear(request: &str) -> Error {
-    Error::parameter("probabilities", true, format!("{request} are those of values of the model's outputs"))
+    Error::parameter(
+        "probabilities",
+        true,
+        format!("{request} are available for values of the model's outputs only"),
+    )
 }

@@ -1,17 +1,16 @@
 //! The engine for the product games of a model.
 //!
-//! Support points are cut into panels that fit the cache. For each panel the absent side is computed once and
-//! shared by the rows of a batch; for each row the present side is computed once and shared by all reference
-//! rows. Every row is summed in the same order whatever the batch and the number of threads, so results are
-//! the same bit for bit.
+//! Support points are cut into panels that fit the cache. For each panel the absent side is computed once for
+//! all rows of a batch, and for each row the present side is computed once for all reference rows. Every row
+//! is summed in the same order for any batch size and number of threads, so results are the same bit for bit.
 
 mod powers;
-mod strongest;
 mod tables;
 mod terms;
 mod uncertainty;
 mod variance;
 
+use std::borrow::Cow;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
@@ -27,11 +26,11 @@ use crate::attribution::index_computation::{IndexComputation, IndexValues};
 use crate::attribution::product::{PlayerFunctionals, ProductGame, accumulate};
 use crate::attribution::quadrature::{FLOOR, RoundingUnits, ldexp, scaled_mul_nonfinite};
 use crate::attribution::sampled_shapley::{Budget, SampleState};
-use crate::attribution::top_pair_search::SearchLimits;
+use crate::attribution::top_pair_search::{STEPS, SearchLimits, top_pairs};
 use crate::coalition_structure::CoalitionTree;
 use crate::control::{Progress, RunControl, check_cancelled};
 use crate::error::{Error, Result};
-use crate::explanation::{Exactness, Explanation, Provenance, TopInteractions};
+use crate::explanation::{Exactness, Explanation, Pair, Provenance, TopInteractions};
 use crate::game::{AbsentSide, Game, TERMS};
 use crate::index::ValueIndex;
 use crate::kernel::player_products::PlayerProduct;
@@ -47,15 +46,16 @@ use crate::table::{Players, Table};
 /// Rows explained together by one thread.
 const BATCH: usize = 16;
 
-/// Doubles of functionals that one thread has at a time, and parts of them that are done before they are put
-/// where they belong.
+/// The number of doubles of functionals that one thread holds at a time, and the number of batches that are
+/// computed before their results are copied to the output.
 const FUNCTIONALS: usize = 1 << 20;
 const BATCHES_PER_CHUNK: usize = 64;
 
-/// Doubles that one panel's present side may hold: a share of the second-level cache.
+/// The number of doubles that one panel's present side may hold: a share of the second-level cache.
 const PANEL: usize = 16384;
 
-/// Doubles that the absent side of a panel may hold before its reference rows are taken in portions.
+/// The number of doubles that the absent side of a panel may hold; more reference rows are processed in
+/// portions.
 const ABSENT: usize = 1 << 19;
 
 /// Explains rows of one model under one product game.
@@ -66,38 +66,38 @@ pub(super) struct ProductEngine<'m> {
     products: Vec<PlayerProduct<'m>>,
     /// The terms of the kernel that are powers.
     powers: Vec<PanelPolynomial<'m>>,
-    /// For each product how it is rounded.
+    /// For each product, its rounding.
     rounded: Vec<ProductRounding>,
-    /// The least and largest numbers of support points, and of reference rows, column by column.
+    /// For each column, its least and largest number among the support points, and among the reference rows.
     column_ranges: (Vec<[f64; 2]>, Option<Vec<[f64; 2]>>),
     absent: AbsentSide,
     panels: Vec<PointPanel>,
-    /// The absent side of each product and panel, where it is the same for all rows: one reference row, or
-    /// means.
+    /// The absent side of each product and panel, if it is the same for all rows: for one reference row, or
+    /// for means.
     cached_absent_sides: Vec<Vec<PanelSide>>,
-    /// Where the absent side is all 1, for each product and panel: the factors that are not 1 for a row of
-    /// zeros. `None` if they are so many that a list saves nothing.
+    /// If the absent side is all 1, for each product and panel: the indices of the factors that are not 1 for
+    /// a row of zeros. `None` if there are too many of them for a list to save work.
     nonunit_factors: Vec<Vec<Option<Vec<u32>>>>,
     pub(super) base: Vec<f64>,
-    /// Made when they are first asked for, where they save work.
+    /// Tables of the coalitions' values, computed at first use, if they save work.
     tables: OnceLock<Tables>,
     /// The model card, formatted once: formatting the kernel's numbers takes longer than copying the text.
     facts: Vec<CardEntry>,
     pub(super) isa: Isa,
     pub(super) index: ValueIndex,
-    /// For Owen values.
+    /// The unions of Owen values.
     pub(super) unions: Option<CoalitionTree>,
     stop: Arc<AtomicBool>,
     pub(super) progress: Arc<Progress>,
 }
 
-/// Rounding of a product.
+/// The rounding of a product of factors.
 struct ProductRounding {
     /// Whether no factor is larger than 1.
     bounded: bool,
-    /// Whether errors are relative to sizes.
+    /// Whether errors are relative to the sizes of factors.
     by_size: bool,
-    /// For all rows alike; `None` where it depends on the row.
+    /// The rounding if it is the same for all rows; `None` if it depends on the row.
     always: Option<(RoundingUnits, Vec<f64>)>,
 }
 
@@ -106,16 +106,8 @@ impl GameEngine for ProductEngine<'_> {
         &self.groups
     }
 
-    fn index(&self) -> ValueIndex {
-        self.index
-    }
-
-    fn game_name(&self) -> &'static str {
-        self.game.name()
-    }
-
-    fn describe_absence(&self) -> String {
-        self.game.absent()
+    fn game(&self) -> (ValueIndex, Cow<'_, Game>) {
+        (self.index, Cow::Borrowed(&self.game))
     }
 
     fn base_values(&self) -> &[f64] {
@@ -139,7 +131,7 @@ impl GameEngine for ProductEngine<'_> {
         if self.index.order() == 1 && !with_covariance {
             return 4096;
         }
-        // Values of pairs take memory.
+        // Values of pairs, and covariances, take memory.
         let sets = self.index.sets(self.groups.players().len()).unwrap_or(usize::MAX);
         let width = if with_covariance { sets.saturating_mul(sets) } else { sets };
         ((1 << 24) / width.max(1)).clamp(1, 4096)
@@ -167,13 +159,14 @@ impl GameEngine for ProductEngine<'_> {
 
     fn robustness(&self, delta: &[f64]) -> Result<Vec<f64>> {
         if self.index.order() > 1 {
-            let allowed = "the bound holds for values of single features that are averages of what these add";
+            let allowed = "the bound holds only for values of single features that average the features' \
+                           marginal contributions";
             return Err(Error::parameter("index", self.index, allowed));
         }
         match &self.game {
             Game::Baseline { .. } | Game::Interventional { .. } => robustness::bound(self.model, None, delta),
             game => {
-                let allowed = "the bound holds for the baseline, interventional and observational games";
+                let allowed = "the bound holds only for the baseline, interventional and observational games";
                 Err(Error::parameter("game", game.name(), allowed))
             }
         }
@@ -186,8 +179,8 @@ impl GameEngine for ProductEngine<'_> {
         let players = self.groups.players().len();
         if check_sets(self.index, players).is_err() {
             let allowed = format!(
-                "of a polynomial that ties columns together all pairs are valued, and {players} players have \
-                 more than {MAX_SETS}: group them"
+                "for a polynomial that ties columns together all pairs are valued, but {players} players \
+                 have more than {MAX_SETS} pairs: group them"
             );
             return Err(Error::parameter("index", self.index, allowed));
         }
@@ -196,7 +189,7 @@ impl GameEngine for ProductEngine<'_> {
 }
 
 impl<'m> ProductEngine<'m> {
-    /// Prepares to explain `model` under `game` for players that cover its columns.
+    /// Prepares to explain `model` under `game` for players that together cover its columns.
     pub(super) fn new(
         model: &'m KernelExpansion,
         game: Game,
@@ -207,9 +200,8 @@ impl<'m> ProductEngine<'m> {
         if matches!(game, Game::Functional)
             && model.model_card.iter().any(|fact| fact.name == VANISHING_REFERENCE_FACT)
         {
-            let allowed = "the model has support points where its kernel vanishes, as a utility that was \
-                           learnt through landmarks has: ask for a game with a background, or fit without \
-                           landmarks";
+            let allowed = "the model has support points where its kernel vanishes, like a utility that was \
+                           learnt through landmarks: take a game with a background, or fit without landmarks";
             return Err(Error::parameter("game", game.name(), allowed));
         }
         let (products, powers) = model.kernel.products_and_powers(model.columns(), &groups)?;
@@ -222,9 +214,9 @@ impl<'m> ProductEngine<'m> {
             let (factor, columns) = power.describe(model.columns());
             let exact = &Game::NAMES[1..4].join(", ");
             let allowed = format!(
-                "the factor {factor} ties the columns {columns} together, and an absent factor of 1 means \
-                 nothing to it; given a background or a baseline its values are exact (the games {exact}), \
-                 and so they are here with these columns in one group"
+                "the factor {factor} ties the columns {columns} together, so an absent column has no factor \
+                 of 1: take a game with a background or a baseline, where values are exact ({exact}), or \
+                 put these columns in one group"
             );
             let not_functional = Error::parameter("game", game.name(), allowed);
             PanelPolynomial::new(power, (model, terms), &absent, &panels, &stop)?.ok_or(not_functional)
@@ -286,11 +278,11 @@ impl<'m> ProductEngine<'m> {
         Ok(PanelSide::new(fill(false), sizes, panel.len, matches!(self.absent, AbsentSide::Rows(_))))
     }
 
-    /// The rounding of product `t`.
+    /// Returns the rounding of product `t`.
     fn rounded(&self, t: usize) -> ProductRounding {
         let product = &self.products[t];
         let by_size = product.cancels(self.absent.mean_roundings().is_some());
-        // The same for rows close by and far away is the same for all.
+        // A rounding that is the same for near and far rows is the same for all rows.
         let rounding_at =
             |far: f64| self.rounding(t, &self.column_ranges.0.iter().map(|_| far).collect::<Vec<_>>());
         let (near, far) = (rounding_at(0.0), rounding_at(1e9));
@@ -298,8 +290,8 @@ impl<'m> ProductEngine<'m> {
         ProductRounding { bounded: product.unbounded() == 0, by_size, always: is_constant.then_some(far) }
     }
 
-    /// The rounding of product `t` between support points, reference rows and the row `x`, and the absolute
-    /// error of each factor.
+    /// Returns the rounding of product `t` between support points, reference rows and the row `x`, and the
+    /// absolute error of each factor.
     fn rounding(&self, t: usize, x: &[f64]) -> (RoundingUnits, Vec<f64>) {
         let (product, width) = (&self.products[t], self.model.support_points.width());
         let mut reach =
@@ -329,36 +321,39 @@ impl<'m> ProductEngine<'m> {
         (rounding, factor_precisions.iter().map(|factor| factor.tiny).collect())
     }
 
-    /// The number of reference rows whose factors of product `t` are kept together.
+    /// The number of reference rows whose factors of product `t` are held together.
     fn portion(&self, t: usize, len: usize) -> usize {
         (ABSENT / ((self.products[t].players.len() + 1) * len.max(1))).max(1)
     }
 
-    /// The error for `row`, called `name`, if a factor there is not a finite number.
+    /// Returns the error for `row`, with the description `name`, if a factor there is not a finite number.
     fn non_finite_factor_error(&self, row: &[f64], name: &str) -> Option<Error> {
         let panel_error = |panel: &PointPanel| {
             self.products.iter().find_map(|product| {
                 let (k, formula) = product.lost(self.isa, panel.columns(), row)?;
                 let player = &self.groups.players()[product.players[k]].name;
-                Some(Error::Overflow {
-                    subject: format!("the factor {formula} of {player} at {name}"),
-                    remedy: "its numbers are too far apart: scale them, or leave out what is no measurement",
-                })
+                Some(Error::overflow(
+                    format!("the factor {formula} of {player} at {name}"),
+                    "its numbers are too far apart: scale them, or leave out numbers that are not \
+                     measurements",
+                ))
             })
         };
         self.panels.iter().find_map(panel_error)
     }
 
-    /// The error for row `i` of a table.
+    /// Returns the error for row `i` of a table, if a factor there is not a finite number.
     fn lost_of_row(&self, data: &Table, i: usize) -> Option<Error> {
         self.non_finite_factor_error(&data.row(i), &format!("row {}", i + 1))
     }
 
-    /// The error for row `i`, of which a value is not a finite number.
+    /// Returns the error for row `i`, one of whose values is not a finite number.
     fn overflow_error(&self, data: &Table, i: usize) -> Error {
-        self.lost_of_row(data, i).unwrap_or_else(|| Error::Overflow {
-            subject: format!("a value of row {}", i + 1),
-            remedy: "its numbers are too far from the data the model was fitted on",
+        self.lost_of_row(data, i).unwrap_or_else(|| {
+            Error::overflow(
+                format!("a value of row {}", i + 1),
+                "its numbers are too far from the data the model was fitted on",
+            )
         })
     }
 
@@ -371,13 +366,15 @@ impl<'m> ProductEngine<'m> {
             self.absent.row(variant).and_then(|row| self.non_finite_factor_error(row, "a reference row"))
         };
         let lost = (0..self.absent.weights().len()).find_map(row);
-        Err(lost.unwrap_or_else(|| Error::Overflow {
-            subject: "the base value".into(),
-            remedy: "the reference rows are too far from the data the model was fitted on",
+        Err(lost.unwrap_or_else(|| {
+            Error::overflow(
+                "the base value",
+                "the reference rows are too far from the data the model was fitted on",
+            )
         }))
     }
 
-    /// Provenance of the run.
+    /// Returns the provenance of the run.
     fn provenance(&self) -> Provenance {
         Provenance {
             game: self.game.name().into(),
@@ -399,7 +396,8 @@ impl<'m> ProductEngine<'m> {
         (2 * list.len() < count).then_some(list)
     }
 
-    /// `intercept + Σ_p w_p Π_j b_pj`, without the engine.
+    /// Returns `intercept + Σ_p w_p Π_j b_pj` without the engine, with p over weighted reference rows and j
+    /// over factors.
     fn base_values(&self) -> Result<Vec<f64>> {
         let m = self.model.outputs();
         let per_panel: Vec<Vec<f64>> = (0..self.panels.len())
@@ -469,7 +467,7 @@ impl<'m> ProductEngine<'m> {
         Ok(base)
     }
 
-    /// The values of every row of `rows`.
+    /// Returns the values of every row of `rows`.
     pub(super) fn explain_rows(&self, rows: &Table) -> Result<Explanation> {
         let data = rows.align_to(self.model.columns())?;
         let lost = |i: usize| self.lost_of_row(&data, i);
@@ -479,7 +477,7 @@ impl<'m> ProductEngine<'m> {
         })?;
         self.check_base()?;
         let (n, m, p) = (data.rows(), self.model.outputs(), self.groups.players().len());
-        // Small enough that every thread has work, and no smaller than that.
+        // Batches are as large as possible while every thread has work.
         let batch = n.div_ceil(rayon::current_num_threads()).clamp(1, BATCH);
         let game = RowBatches { explainer: self, data: &data, batch };
         let recipe = IndexComputation::new(self.index, self.unions.as_ref());
@@ -493,8 +491,8 @@ impl<'m> ProductEngine<'m> {
         let subsets = recipe.subsets(p);
         let sets = subsets.as_ref().map_or(p, Vec::len);
         for (g, (bound, game_values)) in bound.iter_mut().zip(values.chunks_exact(sets)).enumerate() {
-            // The base value begins with the intercept, the prediction ends with it; and the residual sums up
-            // the values.
+            // The base value begins with the intercept and the prediction ends with it. The residual sums all
+            // values.
             let ends = predictions.data()[g].abs() + self.base[g % m].abs();
             let intercept = (self.panels.len() + 4) as f64 * self.model.intercept[g % m].abs();
             let sum = (sets + 2) as f64 * game_values.iter().map(|v| v.abs()).sum::<f64>();
@@ -507,23 +505,49 @@ impl<'m> ProductEngine<'m> {
         }
         Ok(Explanation {
             index: self.index,
-            players: self.groups.players().to_vec(),
             subsets,
-            output_names: self.model.output_names.clone(),
             values,
             base_values: (0..n).flat_map(|_| self.base.iter().copied()).collect(),
             predictions: predictions.data().to_vec(),
-            data,
-            row_numbers: (0..n).collect(),
             exactness: Exactness::Exact { bound },
-            uncertainty: None,
-            duels: None,
             provenance: self.provenance(),
+            ..Explanation::of_rows(self.groups.players(), &self.model.output_names, data)
         })
     }
 
-    /// For each of `players`, `out[i][r]` is the contribution of a coefficient 1 of support point i to its
-    /// value in row r.
+    /// Returns the pairs with the largest interactions of each row; `None` unless the index gives values to
+    /// pairs only and the kernel is a sum of products.
+    pub(super) fn search_pairs(&self, rows: &Table, limits: SearchLimits) -> Result<Option<TopInteractions>> {
+        let Some(averages) =
+            IndexComputation::from(self.index).pair_weighting().filter(|_| self.powers.is_empty())
+        else {
+            return Ok(None);
+        };
+        let data = rows.align_to(self.model.columns())?;
+        self.check_base()?;
+        let (n, m, p) = (data.rows(), self.model.outputs(), self.groups.players().len());
+        self.progress.start(n * m * STEPS);
+        let search = |game: usize| {
+            let row = data.select_rows(&[game / m]);
+            let batch = RowBatches { explainer: self, data: &row, batch: 1 };
+            let strongest = top_pairs(&batch, (self.isa, &averages), self.control(), (p, game % m), limits)?;
+            let finite = strongest.bound.is_finite()
+                && strongest.pairs.iter().all(|Pair { value, .. }| value.is_finite());
+            if finite { Ok(strongest) } else { Err(self.overflow_error(&data, game / m)) }
+        };
+        let strongest = (0..n * m).into_par_iter().with_max_len(1).map(search).collect::<Result<_>>()?;
+        Ok(Some(TopInteractions {
+            index: self.index,
+            players: self.groups.players().to_vec(),
+            output_names: self.model.output_names.clone(),
+            by_game: strongest,
+            row_numbers: (0..n).collect(),
+            provenance: self.provenance(),
+        }))
+    }
+
+    /// Returns a matrix for each of `players`, whose entry (i, r) is the contribution of a coefficient 1 of
+    /// support point i to the player's value in row r.
     fn player_functionals(
         &self,
         rows: &Table,

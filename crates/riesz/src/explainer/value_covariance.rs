@@ -1,4 +1,5 @@
-//! Covariance of values that come from coalitions, and the functions that all covariances share.
+//! Covariances of values that are computed from coalitions, and functions that all covariances of values
+//! share.
 
 use rayon::prelude::*;
 
@@ -8,7 +9,7 @@ use crate::attribution::index_computation::IndexComputation;
 use crate::attribution::rule::InclusionMeasure;
 use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::explanation::{Exactness, Explanation, Provenance};
+use crate::explanation::{Explanation, Provenance};
 use crate::index::ValueIndex;
 use crate::linalg::Matrix;
 use crate::model_card::CardEntry;
@@ -16,10 +17,11 @@ use crate::posterior::{Functionals, Posterior};
 use crate::table::{Player, Players, Table};
 
 impl Explainer<'_> {
-    /// The [shares of the variance](Explainer::variance_shares) as an explanation, for tables, plots and
-    /// pages. Its predictions are the variances of f at the rows, its base value is the variance of the base
-    /// value, and the values say by how much knowing each player moves the one towards the other. In the
-    /// squared units of the output; exact up to rounding, for which no bound is stated.
+    /// Returns the [shares of the variance](Explainer::variance_shares) as an explanation, for tables, plots
+    /// and pages. Its predictions are the variances of f at the rows, and its base value is the variance of
+    /// the base value. A player's value is the change from the latter to the former due to the player's
+    /// presence. Units are the squared units of the output. Exact up to rounding, for which no bound is
+    /// stated.
     ///
     /// # Errors
     /// As [`variance_shares`](Explainer::variance_shares).
@@ -31,20 +33,13 @@ impl Explainer<'_> {
         let data = rows.align_to(self.model.columns())?;
         let (n, p) = (data.rows(), self.groups().players().len());
         let share_rows = || (0..n).flat_map(|r| shares.iter().map(move |output_shares| output_shares.row(r)));
+        let names: Vec<String> =
+            self.model.output_names.iter().map(|name| format!("variance of {name}")).collect();
         let variance_text = "the variance of the output under the posterior, in squared units";
         Ok(Explanation {
-            index: ValueIndex::Shapley,
-            players: self.groups().players().to_vec(),
-            subsets: None,
-            output_names: self.model.output_names.iter().map(|name| format!("variance of {name}")).collect(),
             values: share_rows().flat_map(|row| &row[..p]).copied().collect(),
             base_values: share_rows().map(|row| row[p]).collect(),
             predictions: posterior.variance(&data)?.data().to_vec(),
-            data,
-            row_numbers: (0..n).collect(),
-            exactness: Exactness::Unstated,
-            uncertainty: None,
-            duels: None,
             provenance: Provenance {
                 game: self.engine.game_name().into(),
                 absent: self.describe_absence(),
@@ -54,38 +49,39 @@ impl Explainer<'_> {
                     CardEntry::new("explained", variance_text),
                 ],
             },
+            ..Explanation::of_rows(self.groups().players(), &names, data)
         })
     }
 }
 
-/// The measure over which values of single players are averaged.
+/// Returns the measure over which values of single players are averaged.
 pub(super) fn player_measure(index: ValueIndex, recipe: &IndexComputation) -> Result<&InclusionMeasure> {
     match recipe {
         IndexComputation::Players(measure) => Ok(measure),
         IndexComputation::Unions(_) | IndexComputation::Sets { .. } => {
-            let allowed = "functionals and covariances are those of values of players one by one: Shapley, \
-                           Banzhaf, Beta-Shapley and other semivalues";
+            let allowed = "functionals and covariances are available only for values of single players: \
+                           Shapley, Banzhaf, Beta-Shapley and other semivalues";
             Err(Error::parameter("index", index, allowed))
         }
     }
 }
 
-/// Whether columns that change places belong to one player.
+/// Checks that columns that are swapped belong to the same player.
 pub(super) fn check_mirror(groups: &Players, mirror: Option<&[usize]>) -> Result<()> {
     let Some(mirror) = mirror else { return Ok(()) };
     let torn = |player: &&Player| player.columns.iter().any(|&j| !player.columns.contains(&mirror[j]));
     match groups.players().iter().find(torn) {
         None => Ok(()),
         Some(player) => {
-            let allowed = "how sure values of duels are is known where a player is a feature of both items: \
-                           give groups of left and right columns";
+            let allowed = "covariances of values of duels need players with the columns of both items: give \
+                           groups of left and right columns";
             Err(Error::parameter("player", &player.name, allowed))
         }
     }
 }
 
-/// The covariance of the values of so many players in each row of a game that values coalitions under
-/// `posterior`, rows × outputs × players × players, from functionals of so many rows at a time.
+/// Returns the covariance of the values of `players` players in each row under `posterior`, rows × outputs ×
+/// players × players, for a game that values coalitions. It takes functionals of `together` rows at a time.
 pub(super) fn by_coalitions(
     rows: &Table,
     (players, together): (usize, usize),
@@ -108,14 +104,14 @@ pub(super) fn by_coalitions(
     Ok(out)
 }
 
-/// Refuses a skew f in the observational game of whole rows, whose absent columns of either side are not
-/// drawn alike.
+/// Rejects a skew f in the observational game of whole rows, which does not draw the absent columns of both
+/// sides in the same way.
 pub(super) fn reject_skew(mirror: Option<&[usize]>) -> Result<()> {
     if mirror.is_none() {
         return Ok(());
     }
-    let allowed = "of duels it is known how sure values are in games that take a background or a baseline, \
-                   and in the game of independent parts, an item each";
+    let allowed = "covariances of values of duels need a game with a background or a baseline, or the game \
+                   of independent parts with one part per item";
     Err(Error::parameter("game", "observational", allowed))
 }
 
@@ -133,8 +129,8 @@ fn select(functionals: &Functionals, range: std::ops::Range<usize>) -> Functiona
     }
 }
 
-/// The entries of a covariance, made symmetric and with variances of at least 0, both of which rounding may
-/// violate.
+/// The entries of a covariance, made symmetric and with variances of at least 0, because rounding may violate
+/// both.
 pub(super) fn symmetric_entries(covariance: &Matrix) -> impl Iterator<Item = f64> {
     let p = covariance.rows();
     (0..p * p).map(move |position| {
@@ -149,10 +145,10 @@ pub(super) fn symmetric_entries(covariance: &Matrix) -> impl Iterator<Item = f64
 /// Checks that the functionals are finite numbers.
 pub(super) fn check_finite(functionals: Functionals) -> Result<Functionals> {
     if functionals.columns.data().iter().chain(functionals.prior_scale.data()).any(|v| !v.is_finite()) {
-        return Err(Error::Overflow {
-            subject: "a covariance of values".into(),
-            remedy: "rows are too far from the data the model was fitted on",
-        });
+        return Err(Error::overflow(
+            "a covariance of values",
+            "rows are too far from the data the model was fitted on",
+        ));
     }
     Ok(functionals)
 }

@@ -1,6 +1,6 @@
-//! Means of explained rows. Values are linear in the model's output, so the explanation of a mean of outputs
-//! is the mean of the rows' values: for example, the values of one item against many, of a set of matches, or
-//! of two bags whose log odds are the mean of those of their members.
+//! Means of explained rows. Values are linear in the model's output, so the mean of the rows' values explains
+//! the mean of their outputs. Examples are one item against many, a set of matches, or two bags whose log
+//! odds are the mean of their members' log odds.
 
 use std::collections::BTreeSet;
 
@@ -10,19 +10,19 @@ use crate::linalg::Sparse;
 use crate::model_card::CardEntry;
 use crate::table::{Column, ColumnKind, Table};
 
-/// The level of a category in which the rows of a mean differ.
+/// Level of a categorical column in a mean over rows with different levels.
 const MIXED_LEVEL: &str = "(various)";
 
 impl Explanation {
-    /// Weighted means of rows, one for each column of `weights` (rows × means), whose weights need not sum to
-    /// 1: the explanation of the same means of predictions.
+    /// Weighted means of rows, one for each column of `weights` (rows × means). They explain the same
+    /// weighted means of the predictions. Weights need not sum to 1.
     ///
-    /// A duel the other way round has the same values with the opposite sign, so a mean over both orders is
-    /// 0: say which item stands left, for example who won.
+    /// A duel with swapped items has the same values with opposite signs, so a mean over both orders is 0.
+    /// Choose the item on the left in each duel, for example the winner.
     ///
     /// # Errors
-    /// [`Error::Shape`] unless `weights` have a row each; [`Error::Parameter`] for a mean of no rows, or with
-    /// weights that are negative or all 0.
+    /// [`Error::Shape`] unless `weights` has one row per explained row; [`Error::Parameter`] if a mean has no
+    /// rows, or weights that are negative or all 0.
     ///
     /// # Example
     /// ```
@@ -40,13 +40,13 @@ impl Explanation {
     /// ```
     pub fn average(&self, weights: &Sparse) -> Result<Self> {
         if weights.rows() != self.rows() {
-            return Err(Error::Shape {
-                subject: "the weights of a mean".into(),
-                unit: "rows",
-                expected: self.rows(),
-                actual: weights.rows(),
-                why: "one a row of the explanation".into(),
-            });
+            return Err(Error::shape(
+                "the weights of a mean",
+                "rows",
+                self.rows(),
+                weights.rows(),
+                "one per row of the explanation",
+            ));
         }
         let shares = (0..weights.cols()).map(|k| shares(weights, k)).collect::<Result<Vec<_>>>()?;
         let (m, s) = (self.outputs(), self.sets());
@@ -69,7 +69,7 @@ impl Explanation {
             }
             Exactness::Unstated => Exactness::Unstated,
         };
-        // The uncertainty of a single row is known.
+        // Only a selection of single rows keeps its uncertainty.
         let is_selection = rows.iter().all(|row_weights| row_weights.len() == 1);
         let uncertainty = if is_selection { self.select(&first, &sets, &outputs).uncertainty } else { None };
         let mut provenance = self.provenance.clone();
@@ -97,7 +97,8 @@ impl Explanation {
         })
     }
 
-    /// Bounds of means: the mean of bounds plus the rounding of weights, products, sums and the residual.
+    /// Error bounds of means: the mean of bounds plus the rounding of weights, products, sums and the
+    /// residual.
     fn rounded(&self, means: &[RowWeights], mut bound: Vec<f64>) -> Vec<f64> {
         let (m, s) = (self.outputs(), self.sets());
         for (k, row_weights) in means.iter().enumerate() {
@@ -113,7 +114,7 @@ impl Explanation {
         bound
     }
 
-    /// The means of numbers, and the categories that rows share.
+    /// Data of the means: averages of numeric columns, and the categories on which all rows of a mean agree.
     fn mean_data(&self, means: &[RowWeights]) -> Result<Table> {
         let (mut columns, mut values) = (self.data.columns().to_vec(), Vec::new());
         for (j, column) in columns.iter_mut().enumerate() {
@@ -142,7 +143,7 @@ impl Explanation {
         Table::from_column_major(columns, means.len(), values)
     }
 
-    /// Describes the rows that means are over.
+    /// Describes the number of rows in the means.
     fn describe_rows(&self, means: &[RowWeights]) -> String {
         let counts = || means.iter().map(Vec::len);
         let (fewest, largest) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
@@ -150,7 +151,7 @@ impl Explanation {
         let [_, rows] = self.row_words();
         match self.duels {
             Some(_) => format!(
-                "each row is a mean over {over} {rows}, as they look to the item on the left; over both \
+                "each row is a mean over {over} {rows}, from the view of the item on the left; over both \
                  orders of the items it would be 0"
             ),
             None => format!("each row is a mean over {over} {rows}"),
@@ -158,12 +159,12 @@ impl Explanation {
     }
 }
 
-/// Rows of a mean and their shares, which sum up to 1.
+/// Rows of a mean and their shares, which sum to 1.
 type RowWeights = Vec<(usize, f64)>;
 
 fn shares(weights: &Sparse, k: usize) -> Result<RowWeights> {
     let bad = |value: f64| {
-        let allowed = "weights are numbers from 0 on, of which some are more";
+        let allowed = "weights must be at least 0, and some must be positive";
         Err(Error::parameter(format!("weight of mean {}", k + 1), value, allowed))
     };
     let row_weights: RowWeights = weights.column(k).collect();
@@ -177,7 +178,7 @@ fn shares(weights: &Sparse, k: usize) -> Result<RowWeights> {
     Ok(row_weights.into_iter().filter(|(_, w)| *w > 0.0).map(|(i, w)| (i, w / total)).collect())
 }
 
-/// The name of a mean of duels: the item that is on that side of all of them, or the number of items.
+/// Name of a mean of duels: on each side the common item of all duels, or the number of different items.
 fn common_item_name(duels: &[Duel], row_weights: &RowWeights) -> Duel {
     if let [(i, _)] = row_weights[..] {
         return duels[i].clone();
@@ -224,7 +225,7 @@ mod tests {
             (means_of_rows.data.row(0), means_of_rows.data.row(1)),
             (vec![3.25, 4.25, 5.25], vec![4.0, 5.0, 6.0])
         );
-        // It checks itself, and would fail for what is off by more than rounding.
+        // The certificate holds, and its bounds are as small as rounding errors.
         let Exactness::Exact { bound } = &means_of_rows.exactness else { panic!("it was exact") };
         assert!(
             means_of_rows.certificate().unwrap().holds && bound.iter().all(|b| (1e-15..1e-13).contains(b))
@@ -236,13 +237,13 @@ mod tests {
         assert!(
             means_of_rows.provenance.run[0]
                 .value
-                .contains("1 to 2 duels, as they look to the item on the left")
+                .contains("1 to 2 duels, from the view of the item on the left")
         );
-        // One row alone is as sure as it was.
+        // A single row keeps its uncertainty.
         let single = two_rows.average(&means(&[&[(1, 0.5)]])).unwrap();
         assert_eq!(single.uncertainty, two_rows.select_rows(&[1]).uncertainty);
         assert_eq!(single.values, two_rows.select_rows(&[1]).values);
-        // Standard errors may be of the same draws: theirs do not shrink.
+        // Rows may share their draws, so their standard errors are averaged and do not shrink.
         two_rows.exactness = Exactness::Estimated { std_error: vec![0.5; 12], sampling: None };
         let Exactness::Estimated { std_error, .. } =
             two_rows.average(&means(&[&[(0, 1.0), (1, 1.0)]])).unwrap().exactness
@@ -256,7 +257,7 @@ mod tests {
         }
         let too_long = Sparse::from_columns(3, [[(0, 1.0)]]).unwrap();
         assert!(
-            two_rows.average(&too_long).unwrap_err().to_string().contains("one a row of the explanation")
+            two_rows.average(&too_long).unwrap_err().to_string().contains("one per row of the explanation")
         );
     }
 

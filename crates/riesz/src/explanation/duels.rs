@@ -1,31 +1,33 @@
-//! The duels of an explanation's rows. Pages, plots and tables call rows by these names.
+//! Duels of an explanation's rows, which name the rows in pages, plots and tables.
 
 use serde::{Deserialize, Serialize};
 
 use super::Explanation;
 use crate::error::{Error, Result};
 
-/// A duel, or a mean of some.
+/// A duel of two items, or a mean over several duels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Duel {
-    /// Who stands on the left; values say what makes this one win.
+    /// The item on the left, whose advantage the values explain.
     pub left: String,
-    /// Who stands on the right.
+    /// The item on the right.
     pub right: String,
-    /// Who is likely to win; `None` where the model has no posterior, and of a mean over several duels.
+    /// Probability that the left item wins; `None` if the model has no posterior, and for a mean over several
+    /// duels.
     #[serde(rename = "chance", default, skip_serializing_if = "Option::is_none")]
     pub win_probability: Option<WinProbability>,
 }
 
-/// Who is likely to win a duel, and how sure that is.
+/// Posterior probabilities of the outcome of a duel.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WinProbability {
     /// The probability that the left item wins, averaged over the posterior.
     pub probability: f64,
-    /// A 95 % interval of the probability that the left one wins: that at either end of the central interval
-    /// of the log odds. Where `probability`, a mean, lies beyond one of them, the interval reaches to it.
+    /// A 95 % interval of the probability that the left item wins. Its ends are the probabilities at the ends
+    /// of the central interval of the log odds. It is extended to contain `probability`, a mean that may lie
+    /// outside.
     pub interval: [f64; 2],
-    /// The probability of a tie, averaged over the posterior; `None` where ties are no outcome of their own.
+    /// The probability of a tie, averaged over the posterior; `None` if ties are not a separate outcome.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tie: Option<f64>,
     /// The posterior probability that the left item's advantage is positive.
@@ -33,12 +35,12 @@ pub struct WinProbability {
 }
 
 impl Duel {
-    /// "C26 against C02".
+    /// Name of the duel, for example "C26 against C02".
     pub fn name(&self) -> String {
         format!("{} against {}", self.left, self.right)
     }
 
-    /// Who wins, in a sentence; `None` where it is not said.
+    /// A sentence about the probability that the left item wins; `None` if it is unknown.
     pub fn words(&self) -> Option<String> {
         let WinProbability { probability, interval: [low, high], tie, superiority } = self.win_probability?;
         let tied = tie.map_or_else(String::new, |tie| format!("they tie with probability {tie:.2}; "));
@@ -56,7 +58,7 @@ impl Explanation {
         if self.duels.is_some() { ["duel", "duels"] } else { ["row", "rows"] }
     }
 
-    /// The name of row `i`, by its number or by who meets whom.
+    /// The name of row `i`: its duel if rows are duels, else its number.
     pub fn row_name(&self, i: usize) -> String {
         match &self.duels {
             Some(duels) => duels[i].name(),
@@ -67,7 +69,7 @@ impl Explanation {
 
 /// Checks that these are `rows` duels with valid probabilities.
 pub(super) fn validate(duels: &[Duel], rows: usize) -> Result<()> {
-    let broken = |problem: String| Err(Error::Format { problem });
+    let broken = |problem: String| Err(Error::format(problem));
     if duels.len() != rows {
         return broken(format!("the explanation names {} duels and has {rows} rows", duels.len()));
     }

@@ -1,22 +1,22 @@
-//! Probabilities of one and of two normal variables, for the probability that one value exceeds another.
+//! Univariate and bivariate normal probabilities, for the probability that one value exceeds another.
 
 use statrs::distribution::ContinuousCDF;
 
 use crate::attribution::rule::{InclusionMeasure, Node};
 
-/// P(Z ≤ x).
+/// P(Z ≤ x) for a standard normal Z.
 pub(super) fn cdf(x: f64) -> f64 {
-    // From the nearer side: the other tail is 1 to the last bit.
-    // That of statrs 0.19 has ten digits.
+    // The complementary error function keeps the digits of small tails. The function of statrs 0.19 is
+    // accurate to ten digits only.
     libm::erfc(-x / std::f64::consts::SQRT_2) / 2.0
 }
 
-/// The number that Z stays below with this probability.
+/// The number z with P(Z ≤ z) = p for a standard normal Z.
 pub(crate) fn quantile(p: f64) -> f64 {
     statrs::distribution::Normal::standard().inverse_cdf(p)
 }
 
-/// P(X > 0) for a normal X; a half where X is 0 without doubt.
+/// P(X > 0) for a normal X; 1/2 if X is 0 with certainty.
 pub(crate) fn positive(mean: f64, sd: f64) -> f64 {
     match () {
         () if sd > 0.0 => cdf(mean / sd),
@@ -25,7 +25,7 @@ pub(crate) fn positive(mean: f64, sd: f64) -> f64 {
     }
 }
 
-/// P(X Y > 0) for X and Y of these means, variances and covariance.
+/// P(X Y > 0) for jointly normal X and Y with these means, variances and covariance.
 pub(super) fn same_sign(means: [f64; 2], variances: [f64; 2], covariance: f64) -> f64 {
     let sd = variances.map(|v| v.max(0.0).sqrt());
     if sd.contains(&0.0) {
@@ -37,7 +37,7 @@ pub(super) fn same_sign(means: [f64; 2], variances: [f64; 2], covariance: f64) -
     (above(-h, -k, correlation) + above(h, k, correlation)).clamp(0.0, 1.0)
 }
 
-/// P(X > h, Y > k) for standard normal X and Y of correlation r, to about 1e-15. Source: Drezner and
+/// P(X > h, Y > k) for standard normal X and Y with correlation r, to about 1e-15. Source: Drezner and
 /// Wesolowsky 1990, with the correction of Genz 2004 for correlations near 1.
 fn above(h: f64, k: f64, r: f64) -> f64 {
     const TURN: f64 = 2.0 * std::f64::consts::PI;
@@ -50,7 +50,7 @@ fn above(h: f64, k: f64, r: f64) -> f64 {
         };
         return nodes.iter().map(term).sum::<f64>() * angle / TURN + cdf(-h) * cdf(-k);
     }
-    // Around the limit: r = 1 or -1.
+    // Expansion around the limit r = 1 or r = -1.
     let k = if r < 0.0 { -k } else { k };
     let hk = h * k;
     let mut near = 0.0;
@@ -87,7 +87,7 @@ fn above(h: f64, k: f64, r: f64) -> f64 {
     if r > 0.0 {
         near + cdf(-h.max(k))
     } else if k > h {
-        // From the tails that are short.
+        // The difference of the smaller tails keeps more digits.
         (if h < 0.0 { cdf(k) - cdf(h) } else { cdf(-h) - cdf(-k) }) - near
     } else {
         -near
@@ -105,7 +105,7 @@ mod tests {
             let origin = 0.25 + r.asin() / (2.0 * std::f64::consts::PI);
             assert!((above(0.0, 0.0, r) - origin).abs() < 1e-15, "{r}");
             for (h, k) in [(0.3, -1.2), (2.0, 1.9), (-0.7, 0.7), (-3.0, -2.5)] {
-                // All four quadrants, of which two turn about.
+                // The four quadrants have probability 1 together; two of them have the correlation -r.
                 let total = above(h, k, r) + above(-h, k, -r) + above(h, -k, -r) + above(-h, -k, r);
                 assert!((total - 1.0).abs() < 1e-14, "{h} {k} {r}: {total}");
             }

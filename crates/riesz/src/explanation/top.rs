@@ -7,17 +7,17 @@ use crate::error::{Error, Result};
 use crate::index::ValueIndex;
 use crate::table::Player;
 
-/// The strongest interactions of pairs in each row, by the size of their values: what
-/// [`Explainer::top_interactions`](crate::Explainer::top_interactions) finds.
+/// The pair interactions with the largest absolute values in each row, from
+/// [`Explainer::top_interactions`](crate::Explainer::top_interactions).
 #[derive(Debug, Clone, PartialEq)]
 pub struct TopInteractions {
-    /// Which value it is.
+    /// The interaction index.
     pub index: ValueIndex,
     /// The players of the game.
     pub players: Vec<Player>,
     /// Names of the model's outputs.
     pub output_names: Vec<String>,
-    /// Rows × outputs.
+    /// Strongest pairs, rows × outputs.
     pub by_game: Vec<Strongest>,
     /// The number of each row in its source, from 0.
     pub row_numbers: Vec<usize>,
@@ -28,33 +28,34 @@ pub struct TopInteractions {
 /// The strongest pairs of one row and output.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Strongest {
-    /// The largest first, ties by their players; fewer than were asked for where all others are 0.
+    /// Pairs by decreasing absolute value, ties by their players. There are fewer pairs than requested if all
+    /// others are 0.
     pub pairs: Vec<Pair>,
     /// A proved bound on the error of each value.
     pub bound: f64,
-    /// A proved bound on the size of the true value of every pair that is not listed.
+    /// A proved bound on the absolute value of the true interaction of every unlisted pair.
     pub left_out: f64,
     /// The number of pairs that the search examined.
     pub searched: usize,
 }
 
-/// Two players, and what they do together.
+/// Two players and their interaction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pair {
-    /// Their numbers, ascending.
+    /// Indices of the two players, ascending.
     pub players: [usize; 2],
-    /// Their interaction.
+    /// Interaction of the two players.
     pub value: f64,
 }
 
 impl Pair {
-    /// From the largest to the smallest, and from the first players to the last.
+    /// Order by decreasing absolute value, then by increasing players.
     fn order(&self, other: &Self) -> Ordering {
         let by_size = other.value.abs().total_cmp(&self.value.abs());
         by_size.then_with(|| self.players.cmp(&other.players))
     }
 
-    /// The largest so many of `pairs`, in order.
+    /// The `count` largest of `pairs`, in order.
     pub(crate) fn largest(mut pairs: Vec<Self>, count: usize) -> Vec<Self> {
         if pairs.len() > count {
             pairs.select_nth_unstable_by(count, Self::order);
@@ -66,8 +67,9 @@ impl Pair {
 }
 
 impl Strongest {
-    /// From the largest pairs of a game with this number of players, in order, including the next one if
-    /// there is one: `count` are listed, and pairs that were not valued are no larger than `unvalued_bound`.
+    /// Lists the first `count` of `pairs`, the largest pairs in order of a game with this number of players.
+    /// The next pair, if there is one, and `unvalued_bound` on the absolute values of unevaluated pairs bound
+    /// the unlisted pairs.
     pub(crate) fn new(
         mut pairs: Vec<Pair>,
         count: usize,
@@ -81,8 +83,8 @@ impl Strongest {
         Self { pairs, bound, left_out, searched: total }
     }
 
-    /// Whether no unlisted pair is larger than a listed one, up to the error of values: this holds unless the
-    /// search was given a limit.
+    /// Whether no unlisted pair is larger than a listed one, up to the error of values. This holds unless the
+    /// search had a limit.
     pub fn is_complete(&self) -> bool {
         let smallest = self.pairs.last().map_or(0.0, |pair| pair.value.abs());
         self.left_out <= smallest + 2.0 * self.bound
@@ -93,11 +95,11 @@ impl TopInteractions {
     /// The `count` largest pairs of each row and output of an explanation that has values of all pairs.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if it has none, or they are not exact, or `count` is 0.
+    /// [`Error::Parameter`] if the explanation lacks exact values of all pairs, or `count` is 0.
     pub fn from_explanation(explanation: &Explanation, count: usize) -> Result<Self> {
         check(explanation.index, count)?;
         let (Exactness::Exact { bound }, true) = (&explanation.exactness, explanation.is_complete()) else {
-            let allowed = "the strongest pairs are found among exact values of all";
+            let allowed = "the strongest pairs require exact values of all pairs";
             return Err(Error::parameter("index", explanation.index, allowed));
         };
         let (m, players) = (explanation.outputs(), explanation.players.len());
@@ -137,7 +139,7 @@ impl TopInteractions {
     }
 }
 
-/// Checks that the index gives values to pairs, and not to larger sets, and that some are wanted.
+/// Checks that pairs are the largest sets of the index, and that `count` is positive.
 ///
 /// # Errors
 /// [`Error::Parameter`].
@@ -148,7 +150,7 @@ pub(crate) fn check(index: ValueIndex, count: usize) -> Result<()> {
         return Err(Error::parameter("index", index, allowed));
     }
     if count == 0 {
-        return Err(Error::parameter("top interactions", count, "at least one pair is asked for"));
+        return Err(Error::parameter("top interactions", count, "request at least one pair"));
     }
     Ok(())
 }

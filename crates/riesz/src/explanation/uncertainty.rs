@@ -1,9 +1,9 @@
-//! Posterior uncertainty of values: the part that comes from the model's uncertainty about f, in contrast to
-//! the error of the computation ([`Exactness`](super::Exactness)).
+//! Posterior uncertainty of values: the uncertainty that comes from the model's uncertainty about f. The
+//! error of the computation is separate ([`Exactness`](super::Exactness)).
 //!
-//! Values are linear in f, so where f is a Gaussian process they are jointly normal: their means are the
-//! values, and their covariance gives the standard deviation of each and the probability that one exceeds
-//! another.
+//! Values are linear in f, so they are jointly normal if f is a Gaussian process. Their means are the
+//! explanation's values. Their covariance gives each standard deviation, and the probability that one value
+//! exceeds another.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub struct Uncertainty {
     /// The covariance or the standard deviations.
     #[serde(rename = "spread")]
     pub dispersion: Dispersion,
-    /// The source of the uncertainty; `None` if a table does not say.
+    /// The source of the uncertainty; `None` if a table does not state it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<UncertaintySource>,
 }
@@ -29,32 +29,32 @@ pub struct Uncertainty {
 pub enum Dispersion {
     /// The covariance of the values of all sets, in each row and output: rows × outputs × sets × sets.
     Covariance(Vec<f64>),
-    /// Standard deviations alone, in the layout of [`Explanation::values`]: what a table holds.
+    /// Standard deviations without covariances, as in tables, in the layout of [`Explanation::values`].
     Sd(Vec<f64>),
 }
 
-/// Where an uncertainty comes from.
+/// Source of an uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum UncertaintySource {
     /// The posterior of a Gaussian process, or its normal approximation.
     Posterior,
-    /// Refits on rows drawn anew: how values vary from sample to sample.
+    /// Refits on resampled rows: the variation of values between samples of the training rows.
     Bootstrap {
         /// Number of refits.
         draws: usize,
-        /// Their seed.
+        /// Seed of the resampling.
         seed: u64,
     },
-    /// Refits without one row after the other: likewise.
+    /// Refits that leave out one row each: also the variation between samples of the training rows.
     Jackknife {
         /// Number of rows.
         rows: usize,
     },
-    /// Fits with fewer landmarks: how far values may be from those of the model with all rows as support
-    /// points, by an estimate.
+    /// Fits with fewer landmarks: an estimate of the distance to the values of a model with all rows as
+    /// support points.
     Landmarks {
-        /// Doublings of landmarks that were looked at.
+        /// Number of doublings of the landmarks that the estimate uses.
         doublings: usize,
     },
 }
@@ -66,24 +66,25 @@ impl std::fmt::Display for UncertaintySource {
             Self::Bootstrap { draws, seed } => write!(f, "bootstrap of {draws} refits (seed {seed})"),
             Self::Jackknife { rows } => write!(f, "jackknife of {rows} rows"),
             Self::Landmarks { doublings } => {
-                write!(f, "what landmarks leave out, by the last {doublings} doublings of them")
+                write!(f, "approximation by landmarks, estimated from their last {doublings} doublings")
             }
         }
     }
 }
 
-/// A probability, estimated from draws.
+/// Probability estimated from draws.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Proportion {
     /// The share of draws.
     pub value: f64,
-    /// Its standard error, after two draws more on either side (Agresti and Coull 1998), so that it is not 0
-    /// where all draws agree.
+    /// Standard error of `value`, after adding two successes and two failures (Agresti and Coull 1998). It is
+    /// therefore positive even if all draws agree.
     pub std_error: f64,
 }
 
 impl Uncertainty {
-    /// Its numbers, and how many of them a value has, of so many sets.
+    /// The numbers of the dispersion, and their count per value: `sets` for covariances, 1 for standard
+    /// deviations.
     fn numbers(&self, sets: usize) -> (&[f64], usize) {
         match &self.dispersion {
             Dispersion::Covariance(numbers) => (numbers, sets),
@@ -99,7 +100,7 @@ impl Uncertainty {
         Self { dispersion, ..*self }
     }
 
-    /// Whether both are of one kind and source.
+    /// Whether both have the same kind of dispersion and the same source.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         std::mem::discriminant(&self.dispersion) == std::mem::discriminant(&other.dispersion)
             && self.source == other.source
@@ -125,16 +126,17 @@ impl Uncertainty {
         numbers.extend(new_numbers);
     }
 
-    /// Appends k outputs of an uncertainty of the [same kind](Self::is_like) to its own m; `sets` is the
-    /// number of sets.
+    /// Appends the k outputs of an uncertainty of the [same kind](Self::is_like) to the m outputs of this
+    /// one; `sets` is the number of sets.
     pub(super) fn concat_outputs(&mut self, m: usize, other: &Self, k: usize, sets: usize) {
         let ((left, width), (right, _)) = (self.numbers(sets), other.numbers(sets));
         *self = self.map(interleave(left, m * sets * width, right, k * sets * width));
     }
 
-    /// Checks that it belongs to these games and sets.
+    /// Checks that the dispersion has the size for these numbers of games (rows × outputs) and sets, is
+    /// finite, and has symmetric covariances without negative variances.
     pub(super) fn validate(&self, games: usize, sets: usize) -> Result<()> {
-        let broken = |problem: String| Err(Error::Format { problem });
+        let broken = |problem: String| Err(Error::format(problem));
         let (numbers, width) = self.numbers(sets);
         let name = match self.dispersion {
             Dispersion::Covariance(_) => "covariance of values",
@@ -142,13 +144,13 @@ impl Uncertainty {
         };
         let expected = games.saturating_mul(sets).saturating_mul(width);
         if numbers.len() != expected {
-            return Err(Error::Shape {
-                subject: format!("the explanation's {name}"),
-                unit: "numbers",
+            return Err(Error::shape(
+                format!("the explanation's {name}"),
+                "numbers",
                 expected,
-                actual: numbers.len(),
-                why: format!("{games} rows and outputs, {sets} sets of players"),
-            });
+                numbers.len(),
+                format!("{games} rows and outputs, {sets} sets of players"),
+            ));
         }
         if numbers.iter().any(|v| !v.is_finite()) {
             return broken(format!("the explanation's {name} holds numbers that are not finite"));
@@ -170,10 +172,10 @@ impl Uncertainty {
 }
 
 const NONE: &str =
-    "nothing is said of how sure values are: ask a Gaussian process for the covariance of its values";
+    "the explanation has no uncertainty: explain a Gaussian process with the covariance of its values";
 
-/// A difference of values that varies by less than this, relative to what these do, is left by rounding of
-/// equals.
+/// Relative tolerance: a difference of two values counts as known if its variance is at most this times the
+/// sum of their variances, since that may be rounding error.
 const ROUNDING: f64 = 1e-12;
 
 impl Explanation {
@@ -200,12 +202,11 @@ impl Explanation {
         }
     }
 
-    /// The central interval of each value that holds it with probability `level`, in the layout of
+    /// The central interval that contains each value with probability `level`, in the layout of
     /// [`values`](Self::values).
     ///
     /// # Errors
-    /// [`Error::Parameter`] where nothing is said of how sure values are, and unless `level` is between 0
-    /// and 1.
+    /// [`Error::Parameter`] if the explanation has no uncertainty, or `level` is not between 0 and 1.
     pub fn interval(&self, level: f64) -> Result<Vec<[f64; 2]>> {
         if !(level > 0.0 && level < 1.0) {
             return Err(Error::parameter("level", level, "it is a probability between 0 and 1"));
@@ -215,8 +216,8 @@ impl Explanation {
         Ok(self.values.iter().zip(sd).map(|(v, sd)| [v - reach * sd, v + reach * sd]).collect())
     }
 
-    /// The standard deviation of the sum of some values of row `i`, output `o`; `None` where it is not known,
-    /// as that of several values in a table.
+    /// The standard deviation of the sum of the values of `sets` in row `i`, output `o`. `None` where it is
+    /// unknown, for example for several sets without covariances.
     pub fn sd_of_sum(&self, i: usize, o: usize, sets: &[usize]) -> Option<f64> {
         let s = self.sets();
         if let (Dispersion::Sd(sd), [k]) = (&self.uncertainty.as_ref()?.dispersion, sets) {
@@ -227,19 +228,19 @@ impl Explanation {
         Some(sum.max(0.0).sqrt())
     }
 
-    /// For each set an upper bound on the standard deviation of its [`mean_abs`](Self::mean_abs), whatever
-    /// the rows' correlation: the mean of its standard deviations. `None` where these are unknown.
+    /// Upper bound on the standard deviation of each set's [`mean_abs`](Self::mean_abs), for any correlation
+    /// between rows: the mean of the set's standard deviations. `None` where these are unknown.
     pub fn mean_abs_sd(&self, output: usize) -> Option<Vec<f64>> {
         let (sd, s, n) = (self.sd()?, self.sets(), self.rows());
         let entry = |i: usize, k: usize| sd[(i * self.outputs() + output) * s + k];
         Some((0..s).map(|k| (0..n).map(|i| entry(i, k)).sum::<f64>() / n.max(1) as f64).collect())
     }
 
-    /// The probability that in row `i`, output `o`, the value of set `a` is larger than that of `b`: a
-    /// difference of normal numbers is normal. A half where both are known and equal.
+    /// The probability that the value of set `a` exceeds the value of set `b` in row `i`, output `o`, from
+    /// the normal distribution of their difference. It is 1/2 if both are known and equal.
     ///
     /// # Errors
-    /// [`Error::Parameter`] where the covariance is not known.
+    /// [`Error::Parameter`] if the covariance is unknown.
     pub fn probability_greater(&self, (i, o): (usize, usize), a: usize, b: usize) -> Result<f64> {
         let (mean, covariance) = self.normal(i, o)?;
         let s = mean.len();
@@ -251,12 +252,12 @@ impl Explanation {
         Ok(normal::positive(gap, if known { 0.0 } else { variance.sqrt() }))
     }
 
-    /// The probability that in row `i`, output `o`, the value of set `a` is larger in magnitude than that of
-    /// set `b`. `|a| > |b|` if and only if `a - b` and `a + b` have the same sign, which is the probability
-    /// of two quadrants of a bivariate normal distribution, exact up to rounding.
+    /// The probability that the value of set `a` is larger in magnitude than the value of set `b` in row `i`,
+    /// output `o`. `|a| > |b|` if and only if `a - b` and `a + b` have the same sign. The result is therefore
+    /// the probability of two quadrants of a bivariate normal distribution, exact up to rounding.
     ///
     /// # Errors
-    /// [`Error::Parameter`] where the covariance is not known.
+    /// [`Error::Parameter`] if the covariance is unknown.
     pub fn probability_larger_magnitude(&self, (i, o): (usize, usize), a: usize, b: usize) -> Result<f64> {
         let (mean, covariance) = self.normal(i, o)?;
         if a == b {
@@ -273,7 +274,7 @@ impl Explanation {
         Ok(normal::same_sign(means, variances, aa - bb))
     }
 
-    /// A bound on the rounding of the values of row `i`, output `o`.
+    /// Bound on the rounding error of the values of sets `a` and `b` in row `i`, output `o`.
     fn rounding_bound(&self, i: usize, o: usize, a: usize, b: usize) -> f64 {
         let values = self.row_values(i, o);
         let size = 4.0 * f64::EPSILON * (values[a].abs() + values[b].abs());
@@ -284,22 +285,22 @@ impl Explanation {
     }
 
     /// The mean over rows of [`probability_larger_magnitude`](Self::probability_larger_magnitude): the
-    /// probability that set `a` is larger in magnitude than `b` in a random row.
+    /// probability that set `a` is larger in magnitude than set `b` in a random row.
     ///
     /// # Errors
-    /// As there.
+    /// As [`probability_larger_magnitude`](Self::probability_larger_magnitude).
     pub fn mean_probability_stronger(&self, output: usize, a: usize, b: usize) -> Result<f64> {
         let probabilities = (0..self.rows()).map(|i| self.probability_larger_magnitude((i, output), a, b));
         Ok(probabilities.sum::<Result<f64>>()? / self.rows().max(1) as f64)
     }
 
-    /// The probability that in row `i`, output `o`, the `count` sets with the largest absolute values are
-    /// these, estimated from posterior draws: the certainty of the top of the row's ranking. Cost O(sets²)
-    /// for each draw and O(sets³) once.
+    /// The posterior probability that the `count` sets with the largest absolute values in row `i`, output
+    /// `o` are the true ones, estimated from draws. It measures the certainty of the top of the row's
+    /// ranking. Cost O(sets²) per draw and O(sets³) once.
     ///
     /// # Errors
-    /// [`Error::Parameter`] where the covariance is not known, without draws, and unless `count` is from 1 to
-    /// the number of sets.
+    /// [`Error::Parameter`] if the covariance is unknown, there are no draws, or `count` is not from 1 to the
+    /// number of sets.
     pub fn probability_of_top(
         &self,
         (i, o): (usize, usize),
@@ -328,18 +329,18 @@ impl Explanation {
         Ok(Proportion { value: agree / total, std_error: (share * (1.0 - share) / (total + 4.0)).sqrt() })
     }
 
-    /// Joint draws of the values of row `i`, output `o`, sets × draws: normal numbers with their means and
-    /// covariance, which depend on the seed, the row's number and the output's name alone. Cost O(sets²) a
-    /// draw and sets³ once.
+    /// Joint draws of the values of row `i`, output `o`, sets × draws, from the normal distribution with
+    /// their means and covariance. They depend only on the seed, the row's number and the output's name. Cost
+    /// O(sets²) per draw and O(sets³) once.
     ///
     /// # Errors
-    /// [`Error::Parameter`] where the covariance is not known, and for more draws than memory holds.
+    /// [`Error::Parameter`] if the covariance is unknown, or there are more draws than memory holds.
     pub fn draws(&self, (i, o): (usize, usize), draws: usize, seed: u64) -> Result<Matrix> {
         let (mean, covariance) = self.normal(i, o)?;
-        // Normal numbers, and what becomes of them, once more for those who count tops.
+        // Memory for standard normal numbers, for the draws, and for their transpose in `probability_of_top`.
         crate::memory::check_allocation("number of draws", draws, mean.len().saturating_mul(3))?;
         let root = root(covariance, mean.len());
-        // Rows and outputs have draws of their own, the same in every selection of them.
+        // Each row and output has its own draws, which are the same in every selection.
         let name = self.output_names[o].bytes().map(u64::from);
         let mut random =
             Random::seed_from_u64(hash([seed, self.row_numbers[i] as u64].into_iter().chain(name)));
@@ -357,7 +358,7 @@ impl Explanation {
     /// As [`draws`](Self::draws).
     pub fn draws_of_all(&self, draws: usize, seed: u64) -> Result<Vec<Matrix>> {
         let (games, m) = (self.rows() * self.outputs(), self.outputs());
-        // They are handed on as one array, too.
+        // Callers copy all draws into one array, which doubles the memory.
         crate::memory::check_allocation("number of draws", draws, (2 * games).saturating_mul(self.sets()))?;
         (0..games).map(|g| self.draws((g / m, g % m), draws, seed)).collect()
     }
@@ -368,15 +369,15 @@ impl Explanation {
             None if self.uncertainty.is_some() => Err(Error::parameter(
                 "covariance",
                 "standard deviations alone",
-                "how values vary together stands in explanations as JSON, not in tables",
+                "tables have no covariances: read the explanation from its JSON file",
             )),
             None => Err(Error::parameter("covariance", "none", NONE)),
         }
     }
 }
 
-/// A lower triangular L with `L Lᵀ` the n × n covariance, which may be singular: a column whose pivot is
-/// rounding is 0.
+/// Lower triangular L (n × n) with `L Lᵀ` equal to the covariance (n × n), which may be singular. A column of
+/// L is 0 if its pivot is only rounding error.
 fn root(covariance: &[f64], n: usize) -> Matrix {
     const PIVOT: f64 = 1e-13;
     let mut out = Matrix::zeros(n, n);

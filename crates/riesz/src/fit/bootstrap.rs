@@ -1,13 +1,14 @@
-//! Bootstrap (Efron 1979): the variation of a model from sample to sample, for models without a posterior.
+//! Bootstrap (Efron 1979): the sampling variability of a model, for models without a posterior.
 //!
-//! The model is fitted again to rows that are drawn with replacement from its own. A refit has its support
-//! points among the same rows and other coefficients. Everything linear in f, Shapley values too, is
-//! therefore computed for all refits by one functional per row: the result is a
-//! [`Covariance`](crate::Covariance) like that of a posterior. It estimates how far values would vary if the
-//! rows were drawn again from the same distribution, with this kernel and these settings. It covers neither
-//! the bias of the model (penalties shrink) nor the variation that comes from choosing the kernel and the
-//! settings. For classifiers the rows are drawn class by class, as many as the class has, so that every refit
-//! has all classes: the class sizes are taken as fixed.
+//! The model is fitted again to rows that are drawn with replacement from its training rows. A refit has its
+//! support points among the same rows, with other coefficients. All linear functions of f, including Shapley
+//! values, are therefore computed for all refits from one functional per row. The result is a
+//! [`Covariance`](crate::Covariance) like that of a posterior.
+//!
+//! It estimates how much values would vary with a new sample from the same distribution, for this kernel and
+//! these settings. It includes neither the bias of the model (penalties shrink) nor the variation from the
+//! choice of the kernel and the settings. For classifiers, rows are drawn within each class, as many as the
+//! class has. Every refit then has all classes, and the class sizes are regarded as fixed.
 
 use rayon::prelude::*;
 
@@ -23,23 +24,22 @@ use crate::random::{Random, RngExt, SeedableRng, hash};
 use crate::setting_schema::{Range, Setting};
 use crate::table::Table;
 
-pub(super) const BOOTSTRAP: Setting = Setting {
-    name: "bootstrap",
-    placeholder: "N",
-    range: Range::Count(2),
-    bare: None,
-    help: "Also fit N times to rows drawn anew from the table (of classifiers class by class), with the \
-           seed, to say how far values and predictions vary from sample to sample ('explain --covariance'; \
-           keep it in the file with --posterior)",
-};
+pub(super) const BOOTSTRAP: Setting = Setting::new(
+    "bootstrap",
+    "N",
+    Range::Count(2),
+    "Also fit N times to rows drawn with replacement from the table (for classifiers within classes), \
+     with the seed, to estimate the sampling variability of values and predictions \
+     ('explain --covariance'; keep it in the file with --posterior)",
+);
 
-/// Why there are no refits under a further penalty.
+/// The reason why a further penalty excludes refits.
 pub(super) const PENALTY_CONFLICT: &str =
-    "protected features are protected at all rows, of which a refit lacks some: leave one of the two out";
+    "protected features need all rows, but a refit lacks some of them: leave one of the two settings out";
 
-/// Rows drawn anew, refit by refit.
+/// The draws of all refits.
 pub(super) struct BootstrapPlan {
-    /// Rows that are drawn from together, each list as often as it is long.
+    /// Strata: lists of rows. From each list, as many rows as it has are drawn with replacement.
     pub(super) strata: Vec<Vec<usize>>,
     pub(super) count: usize,
     pub(super) seed: u64,
@@ -47,17 +47,17 @@ pub(super) struct BootstrapPlan {
 
 /// The result of a refit.
 pub(super) struct BootstrapRefit {
-    /// The rows of the table that are its support points.
+    /// Indices in the table of the support points.
     pub(super) rows: Vec<usize>,
     /// Rows × outputs.
     pub(super) coef: Matrix,
-    /// One an output.
+    /// One number per output.
     pub(super) intercept: Vec<f64>,
     pub(super) converged: bool,
 }
 
 impl BootstrapRefit {
-    /// The result of a model whose support points are these rows.
+    /// The refit from a model with these rows as support points.
     pub(super) fn from_model(rows: Vec<usize>, model: KernelExpansion, converged: bool) -> Self {
         Self { rows, coef: model.coef, intercept: model.intercept, converged }
     }
@@ -75,8 +75,8 @@ impl BootstrapPlan {
         counts
     }
 
-    /// All refits to n rows; the argument of `refit` is the number of times that each row counts. One step of
-    /// progress per refit.
+    /// Runs all refits to n rows. The argument of `refit` is the number of times that each row was drawn.
+    /// There is one step of progress per refit.
     fn refits(
         &self,
         n: usize,
@@ -94,8 +94,8 @@ impl BootstrapPlan {
     }
 }
 
-/// Differences of the refits from their mean, over support points that are these rows, in ascending order;
-/// one entry per output.
+/// Differences of the refits from their mean, with `rows` (ascending) as support points; one entry per
+/// output.
 fn refit_differences(refits: &[BootstrapRefit], rows: &[usize], seed: u64) -> Vec<VarianceReduction> {
     let outputs = refits.first().map_or(0, |refit| refit.intercept.len());
     let known = |o: usize| {
@@ -120,9 +120,10 @@ fn scatter(refit: &BootstrapRefit, o: usize, rows: &[usize], mut put: impl FnMut
     }
 }
 
-/// A fit with what its refits say, where a task asks for them. `rows` are the model's points and `strata`
-/// what is drawn from; a refit is told how often rows count, and varies in units of `unit`. The model is the
-/// same, over the points of all refits.
+/// Adds the covariance of the refits to a fit, if the task requests refits. `rows` are the model's support
+/// points, and `strata` the lists of rows to draw from. `refit` takes the number of times that each row was
+/// drawn; its outputs are in units of `unit`. The predictions of the model remain the same, with the support
+/// points of all refits.
 pub(super) fn run_refits(
     task: &FitTask<'_>,
     mut fitted: FittedModel,
@@ -158,7 +159,7 @@ pub(super) fn run_refits(
     Ok(fitted)
 }
 
-/// The entry about refits in the model card.
+/// The entry about refits for the model card.
 pub(super) fn bootstrap_fact(count: usize, seed: u64) -> CardEntry {
     CardEntry::new("refits to rows drawn anew", format!("{count} (seed {seed})"))
 }
@@ -171,16 +172,16 @@ pub(super) fn rows_by_class(labels: &[usize], classes: usize, weights: &[f64]) -
 }
 
 impl KernelRidge {
-    /// Variation of this regression from sample to sample, from `draws` refits to as many rows as there are,
-    /// drawn with replacement; rows that are drawn twice have twice the weight. It serves an
+    /// Sampling variability of this regression, from `draws` refits to n rows that are drawn with replacement
+    /// from the n rows. A row that is drawn twice has twice its weight. The result is for an
     /// [`Explainer`](crate::Explainer::with_posterior) or a [`Posterior`](crate::Posterior) of the model that
-    /// [`fit`](Self::fit) returns. A standard deviation from N draws has itself a relative error of about `1
-    /// / √(2N)`: 5 % for 200 draws. Cost: the gram matrix once, and a quarter of a fit per draw; memory: n
+    /// [`fit`](Self::fit) returns. A standard deviation from N draws has a relative standard error of about
+    /// `1 / √(2N)`: 5 % for 200 draws. Cost: the gram matrix once, and a quarter of a fit per draw; memory: n
     /// numbers per draw and target.
     ///
     /// # Errors
-    /// As [`fit`](Self::fit); [`Error::Parameter`] for fewer than two draws, and for an estimator with a
-    /// further penalty, which refers to all rows.
+    /// Those of [`fit`](Self::fit); [`Error::Parameter`] for fewer than two draws, and for an estimator with
+    /// a further penalty, which refers to all rows.
     pub fn bootstrap(&self, x: &Table, y: &Matrix, draws: usize, seed: u64) -> Result<PosteriorCovariance> {
         self.bootstrap_until(x, y, draws, seed, RunControl::none())
     }
@@ -196,7 +197,7 @@ impl KernelRidge {
     ) -> Result<PosteriorCovariance> {
         self.check(x, y)?;
         if draws < 2 {
-            return Err(Error::parameter("bootstrap", draws, "at least 2 refits"));
+            return Err(Error::parameter("bootstrap", draws, "request at least 2 refits"));
         }
         if self.penalty.is_some() {
             return Err(Error::parameter("bootstrap", draws, PENALTY_CONFLICT));
@@ -215,7 +216,7 @@ impl KernelRidge {
         })
     }
 
-    /// Coefficients and intercepts of a fit in which row i counts `counts[i]` times.
+    /// Coefficients and intercepts of a fit in which row i has the multiplicity `counts[i]`.
     fn refit(&self, gram: &Matrix, y: &Matrix, counts: &[f64]) -> Result<(Matrix, Vec<f64>)> {
         let drawn_rows: Vec<usize> = (0..counts.len()).filter(|&i| counts[i] > 0.0).collect();
         let weights: Vec<f64> = drawn_rows.iter().map(|&i| counts[i] * self.weight(i)).collect();
@@ -237,7 +238,7 @@ impl KernelRidge {
     }
 }
 
-/// Numbers less their mean, over the root of one less than their number.
+/// Subtracts the mean and divides by √(count - 1).
 pub(super) fn center(numbers: &mut [f64]) {
     let count = numbers.len() as f64;
     let mean = numbers.iter().sum::<f64>() / count;
@@ -252,7 +253,8 @@ mod tests {
     use crate::fit::{ModelKind, Target};
     use crate::{Explainer, Game, Kernel, Posterior, Question};
 
-    /// Covariances agree with refits of the estimator to resampled rows, and with explanations of each.
+    /// Covariances agree with refits of the estimator to resampled rows, and with explanations of these
+    /// refits.
     #[test]
     fn covariances_are_those_of_refits() {
         let rows: Vec<[f64; 3]> =
@@ -306,7 +308,7 @@ mod tests {
                     );
                 }
             }
-            // Predictions vary with their intercepts.
+            // Predictions include the variation of their intercepts.
             let sd = Posterior::new(&model, &covariance).unwrap().sd(&new_rows).unwrap();
             for cell in 0..4 {
                 assert!((sd.data()[cell].powi(2) - joint(&predicted, cell, cell)).abs() < 1e-9);
@@ -314,7 +316,7 @@ mod tests {
         }
     }
 
-    /// Models whose points are some of the rows agree with fits to resampled rows.
+    /// Models with some of the rows as support points agree with fits to resampled rows.
     #[test]
     fn refits_of_all_kinds_are_fits_to_repeated_rows() {
         let n = 24;
@@ -347,7 +349,7 @@ mod tests {
             };
             let (plain, bootstrapped) = (fit(&x, target.clone(), None), fit(&x, target.clone(), Some(draws)));
             assert!(plain.covariance.is_none());
-            // The same model, over more points.
+            // The predictions are the same, with more support points.
             let new_rows = x.select_rows(&[4, 9]);
             let predicted = [&plain, &bootstrapped].map(|fit| fit.model.predict(&new_rows).unwrap());
             assert!(predicted[0].data().iter().zip(predicted[1].data()).all(|(a, b)| (a - b).abs() < 1e-12));

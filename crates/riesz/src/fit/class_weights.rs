@@ -11,14 +11,14 @@ use crate::table::Table;
 pub enum ClassWeight {
     /// Errors in all classes cost the same.
     None,
-    /// `n / (classes · rows of the class)`, counting rows and not their weights, as the `"balanced"`
-    /// of scikit-learn's `SVC`.
+    /// `n / (classes · rows of the class)`, counting rows and not their weights, as `"balanced"` in
+    /// scikit-learn's `SVC`.
     Balanced,
-    /// One number ≥ 0 a class.
+    /// One number ≥ 0 per class.
     PerClass(Vec<f64>),
 }
 
-/// Checks rows, labels and weights; returns class weight · sample weight of every row.
+/// Checks rows, labels and weights; returns the class weight times the sample weight of each row.
 ///
 /// # Errors
 /// [`Error::TooFew`], [`Error::Shape`], [`Error::DuplicateName`], [`Error::Parameter`];
@@ -40,16 +40,16 @@ pub(crate) fn row_weights(
         }
         ClassWeight::PerClass(per_class) => {
             if per_class.len() != classes.len() {
-                return Err(Error::Shape {
-                    subject: "class_weight".into(),
-                    unit: "numbers",
-                    expected: classes.len(),
-                    actual: per_class.len(),
-                    why: "one a class".into(),
-                });
+                return Err(Error::shape(
+                    "class_weight",
+                    "numbers",
+                    classes.len(),
+                    per_class.len(),
+                    "one for each class",
+                ));
             }
             if let Some(bad) = per_class.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
-                return Err(Error::parameter("class_weight", bad, "weights are not negative"));
+                return Err(Error::parameter("class_weight", bad, "weights must not be negative"));
             }
             per_class.clone()
         }
@@ -61,11 +61,13 @@ pub(crate) fn row_weights(
     }
     let missing = |k: &usize| !labels.iter().zip(&row_weights).any(|(l, w)| l == k && *w > 0.0);
     if let Some(k) = (0..classes.len()).find(missing) {
-        let problem = format!(
-            "has no rows of positive weight for the class '{}': a classifier needs some for every class",
-            classes[k]
-        );
-        return Err(Error::Target { name: "labels".into(), problem });
+        return Err(Error::target(
+            "labels",
+            format!(
+                "has no rows of positive weight for the class '{}': a classifier needs rows of every class",
+                classes[k]
+            ),
+        ));
     }
     Ok(row_weights)
 }

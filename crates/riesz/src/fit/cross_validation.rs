@@ -1,8 +1,8 @@
-//! Choice of settings: by leave-one-out in closed form for ridge regression, by cross-validation for
-//! everything else.
+//! Choice of settings: by leave-one-out in closed form for ridge regression, by cross-validation for all
+//! other estimators.
 //!
-//! Candidates are scored on rows they were not fitted on, the whole table of scores is kept, and ties go to
-//! the smoother model. Nothing depends on the number of threads.
+//! Candidates are scored on rows that were not in their training set. The whole table of scores is kept, and
+//! ties go to the smoother model. The result doesn't depend on the number of threads.
 //!
 //! ```
 //! use riesz::fit::cross_validation::{GridAxis, ClassScore, DEFAULT_MULTIPLIERS, cross_validate_classes, stratified_folds};
@@ -34,36 +34,38 @@
 
 use rayon::prelude::*;
 
+use crate::checks::positive;
 use crate::control::RunControl;
 use crate::error::{Error, Result, sized};
-use crate::fit::{KernelRidge, check_labels, positive};
+use crate::fit::{KernelRidge, check_labels};
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::Matrix;
 use crate::random::{Random, SeedableRng, SliceRandom};
 use crate::table::Table;
 
-/// Length-scale multipliers tried by default: powers of 2 from 8 down to 1/8.
+/// Default multipliers of the length scales: powers of 2 from 8 down to 1/8.
 pub const DEFAULT_MULTIPLIERS: [f64; 7] = [8.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.125];
 
-/// Ridges tried by default: four a decade from 10³ down to 10⁻⁶. They suit kernels of `k(x, x)` near 1.
+/// Default ridges: four per decade from 10³ down to 10⁻⁶. They suit kernels with `k(x, x)` near 1.
 pub fn default_ridges() -> Vec<f64> {
     (-24..=12).rev().map(|k| 10_f64.powf(f64::from(k) / 4.0)).collect()
 }
 
-/// Two leave-one-out errors this close, relatively, are the same: rounding of the eigendecomposition.
+/// Relative difference below which two leave-one-out errors are equal, because of rounding in the
+/// eigendecomposition.
 const TIE_TOLERANCE: f64 = 1e-9;
 
-/// One setting and the values tried for it.
+/// One setting and its candidate values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GridAxis {
     /// The setting's name.
     pub name: String,
-    /// Values, smoothest first if ties are to go to the smoother model.
+    /// Values; smoothest first, so that ties go to the smoother model.
     pub values: Vec<f64>,
 }
 
 impl GridAxis {
-    /// An axis.
+    /// An axis with this name and these values.
     pub fn new(name: impl Into<String>, values: &[f64]) -> Self {
         Self { name: name.into(), values: values.to_vec() }
     }
@@ -78,8 +80,8 @@ impl GridAxis {
             .collect()
     }
 
-    /// One sentence for each axis on whose end this `combination` of the [`grid`](Self::grid) lies: a better
-    /// value may lie outside. Axes of one value have no end.
+    /// One sentence for each axis at whose end this `combination` of the [`grid`](Self::grid) lies: a better
+    /// value may lie outside. Axes with one value give no sentence.
     pub fn at_grid_edge(axes: &[Self], combination: usize) -> Vec<String> {
         let mut sentences = Vec::new();
         for (axis, place) in axes.iter().zip(Self::places(axes, combination)) {
@@ -87,7 +89,7 @@ impl GridAxis {
             let lowest = axis.values.iter().all(|v| *v >= value);
             if lowest != axis.values.iter().all(|v| *v <= value) {
                 let end = if lowest { "smallest" } else { "largest" };
-                sentences.push(format!("the best {}, {value}, is the {end} of those tried", axis.name));
+                sentences.push(format!("the best {}, {value}, is the {end} value tried", axis.name));
             }
         }
         sentences
@@ -106,26 +108,27 @@ impl GridAxis {
 /// The result of [`select_ridge`].
 #[derive(Debug, Clone)]
 pub struct RidgeSelection {
-    /// The estimator with the best ridge and length scales, not fitted.
+    /// The estimator with the best ridge and length scales, not yet fitted.
     pub best: KernelRidge,
     /// The axes of the table: "length-scale multiplier", "ridge".
     pub axes: [GridAxis; 2],
     /// Mean squared leave-one-out errors, multipliers × ridges.
     pub errors: Matrix,
-    /// Row and column of the best in `errors`.
+    /// Row and column of the best error in `errors`.
     pub chosen: (usize, usize),
-    /// One sentence for each axis on whose end the best lies.
+    /// One sentence for each axis at whose end the best value lies.
     pub at_grid_edge: Vec<String>,
 }
 
-/// The ridge and the common multiplier of all length scales with the least mean squared leave-one-out error
-/// (targets' means held fixed). Of errors within rounding the largest multiplier wins, then the largest
-/// ridge. A kernel without length scales is tried as it is, whatever `multipliers` says.
+/// Chooses the ridge and the common multiplier of all length scales with the smallest mean squared
+/// leave-one-out error (with the targets' means held fixed). Among errors that are equal within rounding the
+/// largest multiplier wins, then the largest ridge. A kernel without length scales has the multiplier 1,
+/// whatever `multipliers` contains.
 ///
-/// Cost: one eigendecomposition, O(n³), a multiplier and O(n²) a ridge.
+/// Cost: one eigendecomposition, O(n³), per multiplier and O(n²) per ridge.
 ///
 /// # Errors
-/// As [`KernelRidge::loo_path`]; [`Error::Parameter`] for a ridge or multiplier that is not positive;
+/// Those of [`KernelRidge::loo_path`]; [`Error::Parameter`] for a ridge or multiplier that is not positive;
 /// [`Error::TooFew`] for an empty list; [`Error::Overflow`] if no error is finite.
 pub fn select_ridge(
     estimator: &KernelRidge,
@@ -148,7 +151,7 @@ pub(super) fn select_ridge_until(
 ) -> Result<RidgeSelection> {
     for (name, values) in [("the list of ridges", ridges), ("the list of multipliers", multipliers)] {
         if values.is_empty() {
-            return Err(Error::TooFew { subject: name.into(), needed: 1, unit: "value is" });
+            return Err(Error::too_few(name, 1, "value is"));
         }
     }
     ridges.iter().try_for_each(|r| positive("ridge", *r))?;
@@ -178,9 +181,8 @@ pub(super) fn select_ridge_until(
             a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
         })
         .filter(|_| lowest_error.is_finite())
-        .ok_or_else(|| Error::Overflow {
-            subject: "every leave-one-out error".into(),
-            remedy: "scale the target, or check the kernel's parameters",
+        .ok_or_else(|| {
+            Error::overflow("every leave-one-out error", "scale the target, or check the kernel's parameters")
         })?;
     let chosen = (best / ridges.len(), best % ridges.len());
     let axes = [GridAxis::new("length-scale multiplier", multipliers), GridAxis::new("ridge", ridges)];
@@ -194,7 +196,7 @@ pub(super) fn select_ridge_until(
     })
 }
 
-/// The fold (0 to k - 1) of each of `n` rows, at random; sizes differ by one at most.
+/// Assigns each of `n` rows to a fold (0 to k - 1) at random; fold sizes differ by at most one.
 ///
 /// # Errors
 /// [`Error::Parameter`] unless 2 ≤ k ≤ n.
@@ -208,12 +210,12 @@ pub fn folds(n: usize, k: usize, seed: u64) -> Result<Vec<usize>> {
     Ok(fold)
 }
 
-/// The fold (0 to k - 1) of each row, at random within classes: both the folds' sizes and each class's share
-/// of them differ by one at most.
+/// Assigns each row to a fold (0 to k - 1) at random within classes. Both the sizes of the folds and the
+/// numbers of each class in them differ by at most one.
 ///
 /// # Errors
-/// [`Error::Parameter`] unless 2 ≤ k ≤ n; [`Error::Target`] if a class has fewer than two rows, so that some
-/// fold would be predicted by a model that has not seen it, or a label has no class.
+/// [`Error::Parameter`] unless 2 ≤ k ≤ n; [`Error::Target`] if a label has no class, or if a class has fewer
+/// than two rows, because a fold would then be predicted by a model that was trained without this class.
 pub fn stratified_folds(labels: &[usize], classes: &[String], k: usize, seed: u64) -> Result<Vec<usize>> {
     check_count(labels.len(), k)?;
     if let Some(r) = labels.iter().position(|&l| l >= classes.len()) {
@@ -247,40 +249,40 @@ pub enum ClassScore {
     Accuracy,
 }
 
-/// One candidate's scores.
+/// Scores of one candidate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Score {
-    /// One mean a fold, over its rows (and targets); empty if the candidate failed.
+    /// Mean score of each fold over its rows (and targets); empty if the candidate failed.
     pub folds: Vec<f64>,
     /// Mean over folds, scikit-learn's `mean_test_score`; NaN if the candidate failed.
     pub mean: f64,
-    /// Standard deviation of the folds' scores (divisor k - 1) over √k. Folds share training rows, so it is a
-    /// guide and no confidence interval.
+    /// Standard deviation of the folds' scores (divisor k - 1) divided by √k. Folds share training rows, so
+    /// it is a guide and not a confidence interval.
     pub std_error: f64,
-    /// Why the candidate could not be fitted or scored on some fold (the first).
+    /// The error of the first fold on which the candidate could not be fitted or scored.
     pub failure: Option<Error>,
 }
 
 /// Scores of all candidates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CrossValidation {
-    /// One a candidate, in their order.
+    /// One score per candidate, in their order.
     pub scores: Vec<Score>,
-    /// The candidate with the best mean; the first of equals.
+    /// The index of the candidate with the best mean; the first of equal ones.
     pub best: usize,
-    /// The first candidate whose mean is within the best's standard error of the best's mean: with candidates
-    /// from smooth to rough, the smoothest that is not evidently worse (Breiman et al. 1984).
+    /// The index of the first candidate whose mean is within one standard error of the best mean. With
+    /// candidates from smooth to rough it is the smoothest that is not clearly worse (Breiman et al. 1984).
     pub first_within_error: usize,
 }
 
-/// Scores regressors by mean squared error (smaller is better) on each fold after fitting on the others.
+/// Scores regressors by mean squared error (smaller is better) on each fold after a fit to the other folds.
 ///
-/// `fit` gets a candidate, the training rows of `x` and of `y`, and their indices (for weights). Candidates
-/// and folds run in parallel; a candidate that fails is kept with its failure and cannot be best.
+/// `fit` takes a candidate, the training rows of `x` and of `y`, and their indices (for weights). Candidates
+/// and folds run in parallel. A candidate that fails is kept with its error, and can't be the best.
 ///
 /// # Errors
-/// [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`], [`Error::Parameter`] for fold numbers that skip
-/// some; the first candidate's failure if all fail.
+/// [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`]; [`Error::Parameter`] for fold numbers with
+/// gaps; the first candidate's error if all fail.
 pub fn cross_validate<C: Sync>(
     candidates: &[C],
     x: &Table,
@@ -300,33 +302,27 @@ pub(super) fn cross_validate_until<C: Sync>(
     control: RunControl<'_>,
     fit: impl Fn(&C, &Table, &Matrix, &[usize]) -> Result<KernelExpansion> + Sync,
 ) -> Result<CrossValidation> {
-    super::check(x, y.rows(), 2)?;
-    if let Some(position) = y.data().iter().position(|v| !v.is_finite()) {
-        return Err(Error::NotFinite {
-            row: position / y.cols(),
-            column: "target".into(),
-            value: y.data()[position],
-        });
-    }
+    crate::checks::check_rows(x, y.rows(), 2)?;
+    crate::checks::check_targets(y)?;
     let take = |rows: &[usize]| {
         Matrix::from_row_major(rows.len(), y.cols(), rows.iter().flat_map(|&r| y.row(r).to_vec()).collect())
     };
     let n_chains = candidates.len();
     run((candidates, n_chains), x, folds, true, control, |candidate, split, (): &mut ()| {
         let model = fit(candidate, &split.train, &take(&split.rows), &split.rows)?;
-        sized("the fitted model", "outputs", y.cols(), model.outputs(), "one a target")?;
+        sized("the fitted model", "outputs", y.cols(), model.outputs(), "one for each target")?;
         let (predicted, truth) = (model.predict_until(&split.test, control.stop)?, take(&split.held_out));
         let squares = predicted.data().iter().zip(truth.data()).map(|(p, t)| (p - t).powi(2));
         Ok(squares.sum::<f64>() / truth.data().len() as f64)
     })
 }
 
-/// Scores classifiers on each fold after fitting on the others. As [`cross_validate`], with labels as indices
-/// into `classes`.
+/// Scores classifiers on each fold after a fit to the other folds, as [`cross_validate`] does. Labels are
+/// indices into `classes`.
 ///
 /// # Errors
-/// As [`cross_validate`]; [`Error::Target`] if all rows of a class lie in one fold; [`Error::Parameter`] as a
-/// candidate's failure for the log loss of a model without probabilities.
+/// Those of [`cross_validate`]; [`Error::Target`] if all rows of a class lie in one fold. For the log loss of
+/// a model without probabilities, the candidate's error is [`Error::Parameter`].
 pub fn cross_validate_classes<C: Sync>(
     candidates: &[C],
     x: &Table,
@@ -344,8 +340,8 @@ pub fn cross_validate_classes<C: Sync>(
 }
 
 /// [`cross_validate_classes`] with progress and cancellation: one step per candidate and fold. The candidates
-/// form `chains` chains: every `chains`-th candidate starts from what the fit of its predecessor on the same
-/// fold left in `M`.
+/// form `chains` chains: candidate i + `chains` starts from the result in `M` of the fit of candidate i on
+/// the same fold.
 pub(super) fn cross_validate_classes_until<C: Sync, M: Default>(
     candidates: (&[C], usize),
     x: &Table,
@@ -356,7 +352,7 @@ pub(super) fn cross_validate_classes_until<C: Sync, M: Default>(
     fit: impl Fn(&C, &Table, &[usize], &[usize], &mut M) -> Result<KernelExpansion> + Sync,
 ) -> Result<CrossValidation> {
     check_labels(x, labels, classes)?;
-    sized("the list of folds", "numbers", labels.len(), folds.len(), "one a row of the table")?;
+    sized("the list of folds", "numbers", labels.len(), folds.len(), "one for each row of the table")?;
     check_classes_seen(labels, classes, folds)?;
     let take = |rows: &[usize]| rows.iter().map(|&r| labels[r]).collect::<Vec<_>>();
     run(candidates, x, folds, score == ClassScore::LogLoss, control, |candidate, split, memory| {
@@ -378,7 +374,7 @@ pub(super) fn cross_validate_classes_until<C: Sync, M: Default>(
     })
 }
 
-/// `-ln p(label)`, without forming p.
+/// `-ln p(label)`, computed without p.
 fn log_loss(link: Link, outputs: &[f64], label: usize) -> Result<f64> {
     match link {
         Link::Logistic => {
@@ -399,15 +395,14 @@ fn log_loss(link: Link, outputs: &[f64], label: usize) -> Result<f64> {
     }
 }
 
-/// Refuses a score that the outputs of a model do not give.
+/// The error for a score that can't be computed from a model's outputs.
 fn no_score(name: &str) -> Error {
-    let allowed = "the outputs of this model alone do not give it (log loss takes probabilities; several \
-                   classes of a                    Gaussian process take its posterior): choose another \
-                   score";
+    let allowed = "the outputs of this model alone are not sufficient (log loss needs probabilities; for \
+                   several classes of a Gaussian process they need its posterior): choose another score";
     Error::parameter("score", name, allowed)
 }
 
-/// Rows to fit on and rows to predict.
+/// Training rows and held-out rows of one fold.
 struct FoldSplit {
     rows: Vec<usize>,
     train: Table,
@@ -424,13 +419,9 @@ fn run<C: Sync, M: Default>(
     score: impl Fn(&C, &FoldSplit, &mut M) -> Result<f64> + Sync,
 ) -> Result<CrossValidation> {
     if candidates.is_empty() {
-        return Err(Error::TooFew {
-            subject: "the list of candidates".into(),
-            needed: 1,
-            unit: "candidate is",
-        });
+        return Err(Error::too_few("the list of candidates", 1, "candidate is"));
     }
-    sized("the list of folds", "numbers", x.rows(), folds.len(), "one a row of the table")?;
+    sized("the list of folds", "numbers", x.rows(), folds.len(), "one for each row of the table")?;
     let k = folds.iter().max().map_or(0, |m| m.saturating_add(1));
     check_count(x.rows(), k)?;
     let splits: Vec<FoldSplit> = (0..k)
@@ -440,7 +431,7 @@ fn run<C: Sync, M: Default>(
         })
         .collect();
     if let Some(empty) = splits.iter().position(|s| s.held_out.is_empty()) {
-        let allowed = "folds are numbered from 0 without gaps";
+        let allowed = "number the folds from 0 without gaps";
         return Err(Error::parameter("folds", format!("no row in fold {empty}"), allowed));
     }
     let chain = |job: usize| -> Vec<Result<f64>> {
@@ -454,7 +445,7 @@ fn run<C: Sync, M: Default>(
                 if value.is_finite() {
                     return Ok(value);
                 }
-                Err(Error::Overflow { subject: "a score".into(), remedy: "scale the target" })
+                Err(Error::overflow("a score", "scale the target"))
             })
             .collect()
     };
@@ -478,11 +469,7 @@ fn run<C: Sync, M: Default>(
     let fitted = || scores.iter().enumerate().filter(|(_, s)| s.failure.is_none());
     let Some((best, winner)) = fitted().min_by(|(_, a), (_, b)| loss(a).total_cmp(&loss(b))) else {
         let error = scores.into_iter().find_map(|s| s.failure);
-        return Err(error.unwrap_or(Error::TooFew {
-            subject: "the list of candidates".into(),
-            needed: 1,
-            unit: "candidate is",
-        }));
+        return Err(error.unwrap_or(Error::too_few("the list of candidates", 1, "candidate is")));
     };
     let limit = loss(winner) + winner.std_error;
     let first_within_error = fitted().find(|(_, s)| loss(s) <= limit).map_or(best, |(index, _)| index);
@@ -493,14 +480,14 @@ fn check_count(n: usize, k: usize) -> Result<()> {
     if (2..=n).contains(&k) {
         return Ok(());
     }
-    Err(Error::parameter("number of folds", k, format!("it is from 2 to the number of rows, {n}")))
+    Err(Error::parameter("number of folds", k, format!("it must be between 2 and the number of rows, {n}")))
 }
 
 fn bad_labels(problem: String) -> Error {
-    Error::Target { name: "labels".into(), problem }
+    Error::target("labels", problem)
 }
 
-/// Checks that each class has rows in two folds at least, so that every training part has seen it.
+/// Checks that each class has rows in at least two folds, so that every training set contains it.
 fn check_classes_seen(labels: &[usize], classes: &[String], folds: &[usize]) -> Result<()> {
     for (c, class) in classes.iter().enumerate() {
         let mut of_class = labels.iter().zip(folds).filter(|(l, _)| **l == c).map(|(_, f)| f);
@@ -511,8 +498,8 @@ fn check_classes_seen(labels: &[usize], classes: &[String], folds: &[usize]) -> 
         };
         if of_class.all(|f| f == first) {
             return Err(bad_labels(format!(
-                "has all rows of the class '{class}' in fold {}, so that no model tested there has seen it: \
-                 spread the class over the folds, merge it with another or leave it out",
+                "has all rows of the class '{class}' in fold {}, so the model of this fold is \
+                 trained without it: spread the class over the folds, merge it with another or leave it out",
                 first + 1
             )));
         }
@@ -544,7 +531,7 @@ mod tests {
                 assert!((loss + p.ln()).abs() < 1e-12 * loss.max(1.0), "{link:?} {label}");
             }
         }
-        // Far out, where the probability itself would be 0.
+        // A margin for which the probability itself would underflow to 0.
         assert_eq!(log_loss(Link::Logistic, &[-800.0], 1).unwrap(), 800.0);
     }
 }

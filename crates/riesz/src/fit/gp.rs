@@ -1,42 +1,40 @@
 //! Gaussian process regression (Rasmussen and Williams 2006, chapters 2 and 5).
 //!
-//! The observations are values of f, or weighted sums of values (mean temperatures of regions, totals of
-//! districts): `z = Aᵀf(X) + ε`.
+//! The observations are values of f, or weighted sums of values such as mean temperatures of regions or
+//! totals of districts: `z = Aᵀf(X) + ε`, with `A` (rows × observations) and `ε` normal.
 
-use rayon::prelude::*;
-
-use super::hyperparameter_search::{self, SearchOptions, SearchResult};
-use super::hyperparameters::TunedParameters;
 use super::nystrom::{GpTuning, Job, Kind};
 use super::sparse_gp::SparseGaussianProcess;
-use super::target_scaling::{ScaledTargets, check_noise, check_row_noise};
+use super::target_scaling::{ScaledTargets, check_noise, check_row_noise, noise_entries};
 use super::task::{
     FIXED_KERNEL, FitTask, FittedModel, LANDMARKS, ModelKind, NORMALIZE_Y, OptionalInput, OutputType,
     RESTARTS,
 };
 use crate::control::RunControl;
 use crate::error::{Error, Result, sized};
+use crate::gp::exact::NormalEvidence;
+use crate::gp::hyperparameters::{ThetaReader, TunedParameters};
+use crate::gp::search::{self, SearchOptions, SearchResult};
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{Cholesky, Matrix, Sparse, dot};
+use crate::linalg::{Matrix, Sparse};
 use crate::memory::ensure_free;
 use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction, prior_covariance_of_sums};
 use crate::setting_schema::{self, Setting, SettingValues};
 use crate::table::Table;
 
-/// Where the tuning of the noise starts, in units of the normalised target.
+/// Starting value of the noise for tuning, in units of the normalised target.
 const START_NOISE: f64 = 0.1;
 
-const NOISE: Setting = Setting {
-    name: "noise",
-    placeholder: "X",
-    range: setting_schema::Range::Positive { share: false },
-    bare: None,
-    help: "Variance of the noise, in units of the standardised target [default: tuned]",
-};
+const NOISE: Setting = Setting::new(
+    "noise",
+    "X",
+    setting_schema::Range::Positive { share: false },
+    "Variance of the noise, in units of the standardised target [default: tuned]",
+);
 
-/// Gaussian process regression, by name: what is not set is tuned.
+/// Gaussian process regression as a named model; parameters that are not set are tuned.
 pub(super) static KIND: ModelKind = ModelKind {
     name: "gp",
     help: "Gaussian process regression, one or several targets",
@@ -55,8 +53,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let constant = |o: &usize| (1..y.rows()).all(|i| y[(i, *o)] == y[(0, *o)]);
     if let Some(o) = (0..y.cols()).find(constant).filter(|_| task.normalize_y() && y.rows() > 0) {
         let name = task.target_names.get(o).map_or_else(|| format!("target {}", o + 1), String::clone);
-        let problem = format!("is {} in every row: there is nothing to learn", y[(0, o)]);
-        return Err(Error::Target { name, problem });
+        return Err(Error::target(name, format!("is {} in every row: there is nothing to learn", y[(0, o)])));
     }
     if let Some(landmarks) = task.landmarks() {
         let estimator = SparseGaussianProcess {
@@ -96,7 +93,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     })
 }
 
-/// The parameters that the settings leave to be tuned.
+/// Returns the parameters that the settings do not fix.
 fn tuned_by_settings(settings: &SettingValues) -> TunedParameters {
     let fixed = settings.switch(FIXED_KERNEL.name).unwrap_or(false);
     match (fixed, settings.number(NOISE.name)) {
@@ -119,11 +116,11 @@ fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
     Ok(Some(Job { kind: Kind::Process(learning), corrections: 0, seed, ..Job::new(landmarks) }))
 }
 
-/// `y_i = f(x_i) + ε_i` with `f` a Gaussian process and `ε_i` normal with variance `noise + row_noise_i`.
-/// With
-/// [`operator`](Self::operator) what is observed is `y_j = Σ_i A_ij f(x_i) + ε_j`.
+/// Gaussian process regression: `y_i = f(x_i) + ε_i`, where `f` is a Gaussian process and `ε_i` is normal
+/// with variance `noise + row_noise_i`. With [`operator`](Self::operator) the observations are
+/// `y_j = Σ_i A_ij f(x_i) + ε_j`.
 ///
-/// Several targets are independent processes with the same kernel and noise (scikit-learn's model).
+/// Several targets are independent processes with the same kernel and noise, as in scikit-learn.
 ///
 /// ```
 /// use riesz::fit::GaussianProcess;
@@ -140,29 +137,31 @@ fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
 /// ```
 #[derive(Debug, Clone)]
 pub struct GaussianProcess {
-    /// The prior covariance; where tuning starts. With `normalize_y` in units of the normalised target.
+    /// The prior covariance, from which tuning starts. With `normalize_y` in units of the normalised target.
     pub kernel: Kernel,
-    /// Variance of the noise, > 0; where tuning starts. With `normalize_y` in units of the normalised target.
+    /// Variance of the noise, > 0, from which tuning starts. With `normalize_y` in units of the normalised
+    /// target.
     pub noise: f64,
-    /// Known variances ≥ 0 of the errors of single observations, on top of `noise`, always in the target's
-    /// own squared units. `None` for none.
+    /// Known error variances ≥ 0 of single observations, in addition to `noise`, always in squared units of
+    /// the original target. `None` for none.
     pub row_noise: Option<Vec<f64>>,
     /// A (rows × observations): observation j is the sum of f over the rows with the weights of column j.
-    /// `None` for the identity, one observation a row. The mean that `normalize_y` subtracts from f is then
-    /// that which fits the observations best by least squares, and f's unit the spread around it of
-    /// observations divided by the sum of their absolute weights.
+    /// `None` for the identity, one observation per row. With A, `normalize_y` subtracts the constant mean of
+    /// f that fits the observations best by least squares. The unit of f is then the spread of the
+    /// observations around this mean, after division by the sum of their absolute weights.
     pub operator: Option<Sparse>,
-    /// Whether the process models `(y - mean) / standard deviation` (with divisor n) in place of y. The fit
-    /// is in the target's own units all the same.
+    /// Whether the process models `(y - mean) / standard deviation` (with divisor n) instead of y. The fit is
+    /// in the original units in both cases.
     pub normalize_y: bool,
     /// The parameters that are tuned.
     pub tune: TunedParameters,
     /// Lower and upper bounds for [`parameters`](Self::parameters), in their order and on their scale. Equal
     /// bounds fix a parameter. `None` for 10⁻⁵ to 10⁵ times the start.
     pub bounds: Option<Vec<(f64, f64)>>,
-    /// Runs of the optimiser from random places within the bounds, besides the run from the start.
+    /// Number of runs of the optimiser from random points within the bounds, in addition to the run from the
+    /// start.
     pub restarts: usize,
-    /// Seed of these places. The result depends on it, but not on the number of threads.
+    /// Seed of these random points. The result depends on the seed, but not on the number of threads.
     pub seed: u64,
 }
 
@@ -170,38 +169,39 @@ pub struct GaussianProcess {
 #[derive(Debug, Clone)]
 pub struct GpFit {
     /// The posterior mean in the targets' units. With one target its kernel and [`noise`](Self::noise) are in
-    /// these (squared) units too; several normalised ones have a [`scale`](PosteriorCovariance::scale) each.
+    /// these (squared) units too. Several normalised targets have one [`scale`](PosteriorCovariance::scale)
+    /// each.
     pub model: KernelExpansion,
-    /// Variance reduction relative to the prior: `Q = (K + noise)⁻¹`, or `A (Aᵀ K A + noise)⁻¹ Aᵀ` for sums.
+    /// Variance reduction relative to the prior: `Q = (K + noise)⁻¹`, or `A (Aᵀ K A + noise)⁻¹ Aᵀ` with an
+    /// operator A; K (rows × rows) is the gram matrix of the rows.
     pub covariance: PosteriorCovariance,
     /// Variance of the noise, in the kernel's units.
     pub noise: f64,
-    /// `log p(y)`, the logarithm of the density of the targets in their own units. scikit-learn gives that of
-    /// normalised targets, which is larger by `n log(standard deviation)` for each.
+    /// `log p(y)`, the log density of the targets in their original units. scikit-learn reports it for the
+    /// normalised targets, which is larger by `n log(standard deviation)` per target.
     pub log_marginal_likelihood: f64,
-    /// Jitter that was added to the diagonal beyond the noise, in the kernel's units.
+    /// Jitter on the diagonal in addition to the noise, in the kernel's units.
     pub jitter: f64,
     /// The parameters used, in the order and on the scale of [`GaussianProcess::parameters`].
     pub theta: Vec<f64>,
-    /// Steps of the optimiser, all runs together.
+    /// Total number of optimiser steps over all runs.
     pub steps: usize,
-    /// Evaluations of the marginal likelihood, all runs together.
+    /// Total number of evaluations of the marginal likelihood over all runs.
     pub evaluations: usize,
     /// Warnings: parameters that ended at a bound, runs that failed.
     pub warnings: Vec<String>,
 }
 
-/// Kernel, noise and α at one set of parameters.
+/// Kernel, noise and log marginal likelihood at one set of parameters, in the target's units.
 struct GpState {
     kernel: Kernel,
     noise: f64,
-    factor: Cholesky,
-    alpha: Matrix,
-    value: f64,
+    evidence: NormalEvidence,
 }
 
 impl GaussianProcess {
-    /// A process whose kernel and noise are tuned from these starts, on normalised targets, without restarts.
+    /// Returns a process on normalised targets. Kernel and noise are tuned from these values, without
+    /// restarts.
     pub fn new(kernel: Kernel, noise: f64) -> Self {
         Self {
             kernel,
@@ -216,27 +216,28 @@ impl GaussianProcess {
         }
     }
 
-    /// Names and starting values of what can be tuned, on the tuning scale: the kernel's parameters, then the
-    /// logarithm of the noise.
+    /// Returns names and starting values of the tunable parameters, on the tuning scale: the kernel's
+    /// parameters, then the logarithm of the noise.
     pub fn parameters(&self) -> Vec<crate::kernel::Parameter> {
         let mut parameters = self.kernel.parameters();
         parameters.push(crate::kernel::Parameter { name: "noise".into(), log_value: self.noise.ln() });
         parameters
     }
 
-    /// Fits to `y` (observations × targets). Cost n³/3 for n observations and the gram matrix of the rows,
-    /// O(rows² d); when tuning, n³ and O(rows² parameters) for each evaluation. Memory n² (when tuning, rows²
-    /// more), and with an operator rows · n.
+    /// Fits the process to `y` (observations × targets). The cost for n observations of rows with d columns
+    /// is n³/3, and O(rows² d) for the gram matrix. Each evaluation of tuning costs n³ and O(rows²
+    /// parameters). Memory n² numbers, rows² more for tuning, and rows · n more with an operator.
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`]; [`Error::Target`] if
-    /// a target to be normalised is constant; [`Error::Overflow`] if the kernel is;
+    /// a target to be normalised is constant; [`Error::Overflow`] if the kernel overflows;
     /// [`Error::NotPositiveDefinite`].
     pub fn fit(&self, x: &Table, y: &Matrix) -> Result<GpFit> {
         self.fit_until(x, y, RunControl::none())
     }
 
-    /// [`fit`](Self::fit) with progress and cancellation: one step per evaluation of the marginal likelihood.
+    /// Fits as [`fit`](Self::fit) does; each evaluation of the marginal likelihood counts as one step of
+    /// progress.
     pub(super) fn fit_until(&self, x: &Table, y: &Matrix, control: RunControl<'_>) -> Result<GpFit> {
         let targets = self.check(x, y)?;
         self.check_memory(x.rows(), y.rows())?;
@@ -247,34 +248,24 @@ impl GaussianProcess {
             let (kernel, noise) = self.hyperparameters(theta);
             let state = self.state(x, &targets, kernel, noise)?;
             control.check_cancelled()?;
-            Ok((state.value, self.gradient(x, state)))
+            Ok((state.evidence.value, self.gradient(x, &state)))
         };
         let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
         let search = SearchOptions { bounds, restarts, seed: self.seed, ..SearchOptions::default() };
-        let optimum = hyperparameter_search::maximise(&parameters, free, search, control, objective)?;
+        let optimum = search::maximise(&parameters, free, search, control, objective)?;
         let (kernel, noise) =
             if tuned { self.hyperparameters(&optimum.theta) } else { (self.kernel.clone(), self.noise) };
-        let GpState { kernel, noise, factor, mut alpha, value } = self.state(x, &targets, kernel, noise)?;
+        let GpState { kernel, noise, evidence } = self.state(x, &targets, kernel, noise)?;
+        let NormalEvidence { factor, mut alpha, value, .. } = evidence;
         let jitter = factor.jitter;
-        for j in 0..y.rows() {
-            alpha.row_mut(j).iter_mut().zip(&targets.per_output_scale).for_each(|(a, s)| *a *= s);
-        }
+        alpha.scale_columns(targets.per_output_scale.iter().copied());
         let coef = match &self.operator {
             None => alpha,
             Some(a) => a.matmul(&alpha),
         };
         let mut model = KernelExpansion::new(kernel, x.clone(), coef, targets.center)?;
-        model.model_card =
-            vec![CardEntry::new("model", "Gaussian process regression"), CardEntry::measured("noise", noise)];
-        if targets.unit_variance != 1.0 {
-            // Both the units of the kernel and those in which the noise is given.
-            model.model_card[1].name = "noise, in squared units of the target".into();
-            let standardised_noise = CardEntry::measured(
-                "noise, in units of the standardised target",
-                noise / targets.unit_variance,
-            );
-            model.model_card.push(standardised_noise);
-        }
+        model.model_card = vec![CardEntry::new("model", "Gaussian process regression")];
+        model.model_card.extend(noise_entries(noise, targets.unit_variance));
         if let Some(a) = &self.operator {
             model.model_card.push(CardEntry::new("observed sums of rows", a.cols()));
         }
@@ -287,15 +278,10 @@ impl GaussianProcess {
         let SearchResult { theta, steps, evaluations, warnings, .. } = optimum;
         Ok(GpFit {
             model,
-            covariance: PosteriorCovariance {
-                prior_scale: 1.0,
-                skew_swap: None,
-                reduction: vec![VarianceReduction::CholeskyInverse {
-                    operator: self.operator.clone(),
-                    factor,
-                }],
-                scale: targets.per_output_scale,
-            },
+            covariance: PosteriorCovariance::new(
+                vec![VarianceReduction::CholeskyInverse { operator: self.operator.clone(), factor }],
+                targets.per_output_scale,
+            ),
             noise,
             log_marginal_likelihood: value,
             jitter,
@@ -306,28 +292,29 @@ impl GaussianProcess {
         })
     }
 
-    /// `log p(y)` and its gradient in `theta`, which has the order and scale of
-    /// [`parameters`](Self::parameters):
+    /// Returns `log p(y)` and its gradient in `theta`, which has the order and scale of
+    /// [`parameters`](Self::parameters). K (n × n) is the gram matrix and N (n × n, diagonal) holds the noise
+    /// variances:
     ///
     /// ```text
     /// log p(y) = -½ yᵀα - ½ log det(K + N) - n/2 log 2π,   α = (K + N)⁻¹ y
     /// ∂ log p(y)/∂θ = ½ Σ_ii' (αα' - (K + N)⁻¹)_ii' ∂(K + N)_ii'/∂θ
     /// ```
     ///
-    /// (Rasmussen and Williams 2006, equations 2.30 and 5.9), summed over targets; with an operator `AᵀKA`
-    /// stands in for K. Cost n³ and O(rows² parameters).
+    /// (Rasmussen and Williams 2006, equations 2.30 and 5.9), summed over targets. With an operator A, `AᵀKA`
+    /// replaces K. Cost n³ and O(rows² parameters).
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
     pub fn log_marginal_likelihood(&self, x: &Table, y: &Matrix, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
         let targets = self.check(x, y)?;
-        hyperparameter_search::check("theta", "numbers", theta.len(), &self.parameters())?;
+        search::check("theta", "numbers", theta.len(), &self.parameters())?;
         let (kernel, noise) = self.hyperparameters(theta);
-        self.state(x, &targets, kernel, noise).map(|state| (state.value, self.gradient(x, state)))
+        self.state(x, &targets, kernel, noise).map(|state| (state.evidence.value, self.gradient(x, &state)))
     }
 
-    /// Refuses matrices that do not fit into memory: the covariance of the observations, with an operator
-    /// also that of rows with observations, and for tuning the weights of the gradient.
+    /// Checks that the matrices fit into memory: the covariance of the observations, with an operator also
+    /// the covariance of rows with observations, and for tuning the matrix of the gradient.
     fn check_memory(&self, rows: usize, observations: usize) -> Result<()> {
         let covariance_size = observations.saturating_mul(observations);
         let sums = self.operator.as_ref().map_or(0, |_| rows.saturating_mul(observations));
@@ -339,7 +326,7 @@ impl GaussianProcess {
         let needed = covariance_size.saturating_add(sums).saturating_add(slopes);
         ensure_free(needed).map_err(|free_memory| {
             let remedy = if self.operator.is_some() {
-                "learn through inducing points"
+                "fit through inducing points"
             } else {
                 "set landmarks, say 500"
             };
@@ -354,17 +341,17 @@ impl GaussianProcess {
     }
 
     fn hyperparameters(&self, theta: &[f64]) -> (Kernel, f64) {
-        let (kernel, noise) = theta.split_at(theta.len() - 1);
-        (self.kernel.with_parameters(kernel), noise[0].exp())
+        let mut reader = ThetaReader::new(theta);
+        (reader.kernel(&self.kernel), reader.exp())
     }
 
     fn check(&self, x: &Table, y: &Matrix) -> Result<ScaledTargets> {
         match &self.operator {
-            None => super::check(x, y.rows(), 2)?,
+            None => crate::checks::check_rows(x, y.rows(), 2)?,
             Some(a) => {
-                super::check(x, x.rows(), 1)?;
-                sized("a column of the operator", "numbers", x.rows(), a.rows(), "one a row of the table")?;
-                sized("the target", "numbers", a.cols(), y.rows(), "one a column of the operator")?;
+                crate::checks::check_rows(x, x.rows(), 1)?;
+                sized("a column of the operator", "numbers", x.rows(), a.rows(), "one per row of the table")?;
+                sized("the target", "numbers", a.cols(), y.rows(), "one per column of the operator")?;
                 if let Some(j) = (0..a.cols()).find(|&j| a.column(j).all(|(_, weight)| weight == 0.0)) {
                     let allowed = "an observation is the sum of one row or more";
                     return Err(Error::parameter(format!("column {} of the operator", j + 1), 0, allowed));
@@ -375,57 +362,50 @@ impl GaussianProcess {
         check_noise(self.noise)?;
         let operator = self.operator.as_ref();
         if let Some(row_noise) = &self.row_noise {
-            let why = if operator.is_some() { "one an observation" } else { "one a row of the table" };
+            let why = if operator.is_some() { "one per observation" } else { "one per row of the table" };
             check_row_noise(row_noise, y, self.normalize_y, why)?;
         }
         ScaledTargets::new(y, operator, self.normalize_y)
     }
 
-    /// The factorisation, coefficients and log marginal likelihood at given hyper-parameters (Rasmussen and
-    /// Williams 2006, algorithm 2.1).
+    /// Computes the factorisation, the coefficients and the log marginal likelihood at given hyper-parameters
+    /// (Rasmussen and Williams 2006, algorithm 2.1).
     fn state(&self, x: &Table, targets: &ScaledTargets, kernel: Kernel, noise: f64) -> Result<GpState> {
         let kernel = if targets.unit_variance == 1.0 { kernel } else { targets.unit_variance * kernel };
         let noise = targets.unit_variance * noise;
-        super::check_range(&kernel, x)?;
+        crate::checks::check_range(&kernel, x)?;
         let mut covariance = match &self.operator {
             None => kernel.gram(x),
             Some(a) => prior_covariance_of_sums(&kernel, x, a),
         };
         covariance.add_diagonal(|i| noise + self.row_noise.as_ref().map_or(0.0, |r| r[i]));
-        let factor = Cholesky::new(covariance, "gram matrix plus noise")?;
-        let alpha = factor.solve(targets.values.clone());
-        let (n, m) = (alpha.rows() as f64, alpha.cols() as f64);
-        let value = -0.5 * dot(alpha.data(), targets.values.data())
-            - 0.5 * m * (factor.log_det() + n * std::f64::consts::TAU.ln())
-            - targets.log_density_shift();
-        if !value.is_finite() {
-            let subject = "the log marginal likelihood".into();
-            return Err(Error::Overflow { subject, remedy: "check the kernel's parameters and the noise" });
+        let mut evidence = NormalEvidence::new(covariance, "gram matrix plus noise", &targets.values)?;
+        evidence.value -= targets.log_density_shift();
+        if !evidence.value.is_finite() {
+            return Err(Error::overflow(
+                "the log marginal likelihood",
+                "check the kernel's parameters and the noise",
+            ));
         }
-        Ok(GpState { kernel, noise, factor, alpha, value })
+        Ok(GpState { kernel, noise, evidence })
     }
-    /// The gradient of the log marginal likelihood in the kernel's parameters and the logarithm of the noise.
-    fn gradient(&self, x: &Table, state: GpState) -> Vec<f64> {
-        let (n, m) = (state.alpha.rows(), state.alpha.cols() as f64);
-        let mut weights = state.factor.inverse();
-        weights.data_mut().par_chunks_mut(n).enumerate().for_each(|(i, row)| {
-            let alpha_i = state.alpha.row(i);
-            for (j, w) in row.iter_mut().enumerate() {
-                *w = 0.5 * (dot(alpha_i, state.alpha.row(j)) - m * *w);
-            }
-        });
-        let of_noise = state.noise * (0..n).map(|i| weights[(i, i)]).sum::<f64>();
+
+    /// Returns the gradient of the log marginal likelihood in the kernel's parameters and the logarithm of
+    /// the noise.
+    fn gradient(&self, x: &Table, state: &GpState) -> Vec<f64> {
+        let mut weights = state.evidence.covariance_gradient();
+        let noise_derivative = state.noise * (0..weights.rows()).map(|i| weights[(i, i)]).sum::<f64>();
         if let Some(a) = &self.operator {
             weights = a.matmul(&a.matmul(&weights).transpose());
         }
         let mut gradient = state.kernel.gradient(x, &weights);
-        gradient.push(of_noise);
+        gradient.push(noise_derivative);
         gradient
     }
 }
 
 impl GpFit {
-    /// The posterior of f.
+    /// Returns the posterior of f.
     pub fn posterior(&self) -> Posterior<'_> {
         Posterior::new_unchecked(&self.model, &self.covariance)
     }

@@ -1,14 +1,15 @@
-//! Gaussian process classification by [Laplace's approximation](super::laplace).
+//! Gaussian process classification by [Laplace's approximation](crate::gp::laplace).
 
 use std::sync::atomic::AtomicBool;
 
-use super::hyperparameter_search::{self, SearchOptions, SearchResult};
-use super::laplace::{LaplaceMode, LogisticLikelihood, mode};
 use super::nystrom::{Classifier, Job, Kind};
 use super::task::{FIXED_KERNEL, FitTask, FittedModel, LANDMARKS, ModelKind, OutputType, RESTARTS};
 use super::through_landmarks;
 use crate::control::RunControl;
 use crate::error::Result;
+use crate::gp::laplace::{LaplaceMode, mode};
+use crate::gp::likelihood::logistic::LogisticLikelihood;
+use crate::gp::search::{self, SearchOptions, SearchResult};
 use crate::kernel::Kernel;
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::{Matrix, Sparse};
@@ -17,7 +18,7 @@ use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
 use crate::setting_schema::SettingValues;
 use crate::table::Table;
 
-/// Gaussian process classification, by name.
+/// Gaussian process classification as a named model.
 pub(super) static KIND: ModelKind = ModelKind {
     name: "gpc",
     help: "Gaussian process classification, two or more classes",
@@ -29,7 +30,7 @@ pub(super) static KIND: ModelKind = ModelKind {
     job: landmark_job,
 };
 
-/// The fit through landmarks that the settings ask for, if they do.
+/// Returns the fit through landmarks if the settings request one.
 fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
     let job = through_landmarks::job(settings, seed, &[])?;
     let classifier = Classifier::Process { restarts: settings.count(RESTARTS.name).unwrap_or(0) };
@@ -55,71 +56,71 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     })
 }
 
-/// `P(y_i = 1) = σ(f(x_i))` with `f` a Gaussian process and σ the logistic function.
+/// Gaussian process classification: `P(y_i = 1) = σ(f(x_i))`, where `f` is a Gaussian process and σ the
+/// logistic function.
 ///
-/// The posterior of f is approximated by a normal distribution around its mode. More than two classes are
-/// separated one against the rest, each by its own f but all with one kernel. (scikit-learn's default does
-/// the same but tunes one kernel a class.)
+/// The posterior of f is approximated by a normal distribution around its mode. With more than two classes,
+/// each class has its own f, which separates it from all other classes. All f share one kernel, whereas
+/// scikit-learn by default tunes one kernel per class.
 #[derive(Debug, Clone)]
 pub struct GaussianProcessClassifier {
-    /// The prior covariance; where tuning starts.
+    /// The prior covariance, from which tuning starts.
     pub kernel: Kernel,
     /// Whether the kernel's parameters are tuned by maximising the approximate marginal likelihood.
     pub tune: bool,
     /// Lower and upper bounds for the kernel's [`parameters`](Kernel::parameters), in their order and on
     /// their scale. Equal bounds fix a parameter. `None` for 10⁻⁵ to 10⁵ times the start.
     pub bounds: Option<Vec<(f64, f64)>>,
-    /// Runs of the optimiser from random places within the bounds, besides the run from the start.
+    /// Number of runs of the optimiser from random points within the bounds, in addition to the run from the
+    /// start.
     pub restarts: usize,
-    /// Seed of these places. The result depends on it, but not on the number of threads.
+    /// Seed of these random points. The result depends on the seed, but not on the number of threads.
     pub seed: u64,
 }
 
 /// A fitted Gaussian process classifier.
 #[derive(Debug, Clone)]
 pub struct GpcFit {
-    /// The posterior mode of f, with coefficients `y_i - π_i`. One output for two classes, positive for the
-    /// second; one a class for more.
+    /// The posterior mode of f, with coefficients `y_i - π_i`, where `π_i` is the probability at row i. Two
+    /// classes have one output, which is positive for the second class; more classes have one output each.
     pub model: KernelExpansion,
-    /// Variance reduction relative to the prior: `Q = W^½ B⁻¹ W^½` for every output, with `W_ii = π_i (1 -
-    /// π_i)` and `B = I + W^½ K W^½`. [`Prediction::new`](crate::Prediction::new) averages probabilities over
-    /// the posterior.
+    /// Variance reduction relative to the prior: `Q = W^½ B⁻¹ W^½` (n × n) for each output, with
+    /// `W_ii = π_i (1 - π_i)` and `B = I + W^½ K W^½`. [`Prediction::new`](crate::Prediction::new) averages
+    /// probabilities over the posterior.
     pub covariance: PosteriorCovariance,
     /// Laplace's approximation of the log marginal likelihood (Rasmussen and Williams 2006, equation 3.32),
-    /// summed over outputs (scikit-learn gives the mean).
+    /// summed over outputs. scikit-learn reports the mean over outputs.
     pub log_marginal_likelihood: f64,
     /// The parameters used, in the order and on the scale of [`Kernel::parameters`].
     pub theta: Vec<f64>,
-    /// Steps of the optimiser, all runs together.
+    /// Total number of optimiser steps over all runs.
     pub steps: usize,
-    /// Evaluations of the marginal likelihood, all runs together.
+    /// Total number of evaluations of the marginal likelihood over all runs.
     pub evaluations: usize,
     /// Warnings: parameters that ended at a bound, runs that failed.
     pub warnings: Vec<String>,
 }
 
 impl GaussianProcessClassifier {
-    /// A classifier whose kernel is tuned from this start, without restarts.
+    /// Returns a classifier whose kernel is tuned from this start, without restarts.
     pub fn new(kernel: Kernel) -> Self {
         Self { kernel, tune: true, bounds: None, restarts: 0, seed: 0 }
     }
 
-    /// Fits to `labels`, one index into `classes` a row. Cost n³/3 a Newton step (some ten) and output; when
-    /// tuning, n³ and O(n² parameters) more for each evaluation. Memory n² and n² an output (2 n² more when
-    /// tuning).
+    /// Fits the classifier to `labels`, one index into `classes` per row. Cost n³/3 for each of about ten
+    /// Newton steps, per output. Each evaluation of tuning costs n³ and O(n² parameters) more. Memory n²
+    /// numbers and n² per output, 2 n² more for tuning.
     ///
     /// # Errors
-    /// [`Parameter`](crate::Error::Parameter), [`Shape`](crate::Error::Shape),
-    /// [`TooFew`](crate::Error::TooFew);
-    /// [`Target`](crate::Error::Target) unless there are rows of two classes or more and of every class
-    /// named; [`Overflow`](crate::Error::Overflow);
-    /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite);
+    /// [`Target`](crate::Error::Target) unless there are at least two classes and rows of each class;
+    /// [`Overflow`](crate::Error::Overflow); [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite);
     /// [`NotConverged`](crate::Error::NotConverged).
     pub fn fit(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<GpcFit> {
         self.fit_until(x, labels, classes, RunControl::none())
     }
 
-    /// [`fit`](Self::fit) with progress and cancellation: one step per evaluation of the marginal likelihood.
+    /// Fits as [`fit`](Self::fit) does; each evaluation of the marginal likelihood counts as one step of
+    /// progress.
     pub(super) fn fit_until(
         &self,
         x: &Table,
@@ -134,10 +135,10 @@ impl GaussianProcessClassifier {
             |theta: &[f64]| value_and_gradient(&self.kernel.with_parameters(theta), x, &y, control.stop);
         let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
         let search = SearchOptions { bounds, restarts, seed: self.seed, ..SearchOptions::default() };
-        let optimum = hyperparameter_search::maximise(&parameters, free, search, control, objective)?;
+        let optimum = search::maximise(&parameters, free, search, control, objective)?;
         let kernel =
             if self.tune { self.kernel.with_parameters(&optimum.theta) } else { self.kernel.clone() };
-        super::check_range(&kernel, x)?;
+        crate::checks::check_range(&kernel, x)?;
         let gram = kernel.gram(x);
         let modes = y.iter().map(|y| mode(&gram, y, control.stop)).collect::<Result<Vec<LaplaceMode>>>()?;
         let value: f64 = modes.iter().map(|m| m.value).sum();
@@ -171,18 +172,14 @@ impl GaussianProcessClassifier {
             factor: mode.factor,
         };
         let scale = vec![1.0; modes.len()];
-        let covariance = PosteriorCovariance {
-            prior_scale: 1.0,
-            skew_swap: None,
-            reduction: modes.into_iter().map(known).collect(),
-            scale,
-        };
+        let covariance = PosteriorCovariance::new(modes.into_iter().map(known).collect(), scale);
         Ok(GpcFit { model, covariance, log_marginal_likelihood: value, theta, steps, evaluations, warnings })
     }
 
-    /// Laplace's approximation of the log marginal likelihood and its gradient in `theta`, which has the
-    /// order and scale of the kernel's [`parameters`](Kernel::parameters) (Rasmussen and Williams 2006,
-    /// algorithm 5.1), summed over outputs. Cost some ten times n³/3, n³ and O(n² parameters), an output.
+    /// Returns Laplace's approximation of the log marginal likelihood and its gradient in `theta`, summed
+    /// over outputs (Rasmussen and Williams 2006, algorithm 5.1). `theta` has the order and scale of the
+    /// kernel's [`parameters`](Kernel::parameters). Cost about ten times n³/3, plus n³ and O(n² parameters),
+    /// per output.
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
@@ -194,11 +191,11 @@ impl GaussianProcessClassifier {
         theta: &[f64],
     ) -> Result<(f64, Vec<f64>)> {
         let y = self.check(x, labels, classes)?;
-        hyperparameter_search::check("theta", "numbers", theta.len(), &self.kernel.parameters())?;
+        search::check("theta", "numbers", theta.len(), &self.kernel.parameters())?;
         value_and_gradient(&self.kernel.with_parameters(theta), x, &y, RunControl::none().stop)
     }
 
-    /// Checks the inputs; returns the likelihood of each output.
+    /// Checks the inputs and returns the likelihood of each output.
     fn check(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<Vec<LogisticLikelihood>> {
         super::check_labels(x, labels, classes)?;
         self.kernel.validate(x.width())?;
@@ -209,14 +206,14 @@ impl GaussianProcessClassifier {
     }
 }
 
-/// The value and its gradient, summed over outputs.
+/// Returns the approximate log marginal likelihood and its gradient, summed over outputs.
 fn value_and_gradient(
     kernel: &Kernel,
     x: &Table,
     outputs: &[LogisticLikelihood],
     stop: &AtomicBool,
 ) -> Result<(f64, Vec<f64>)> {
-    super::check_range(kernel, x)?;
+    crate::checks::check_range(kernel, x)?;
     let gram = kernel.gram(x);
     let mut total = 0.0;
     let mut gradient = vec![0.0; kernel.parameters().len()];
@@ -230,7 +227,7 @@ fn value_and_gradient(
 }
 
 impl GpcFit {
-    /// The posterior of the latent functions.
+    /// Returns the posterior of the latent functions.
     pub fn posterior(&self) -> Posterior<'_> {
         Posterior::new_unchecked(&self.model, &self.covariance)
     }

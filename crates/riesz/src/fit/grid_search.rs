@@ -1,4 +1,4 @@
-//! Search for one setting: the value that is given, or the one with the best score on held-out folds.
+//! Search for the value of one setting: the given value, or the one with the best score on held-out folds.
 
 use super::cross_validation::{
     ClassScore, CrossValidation, GridAxis, cross_validate_classes_until, cross_validate_until, folds,
@@ -13,18 +13,18 @@ use crate::model_card::CardEntry;
 use crate::random::{Random, SeedableRng, SliceRandom, hash};
 use crate::table::Table;
 
-/// Ridges that are tried, smoothest first.
+/// Ridges of the search, smoothest first.
 pub(super) const RIDGES: [f64; 6] = [10.0, 1.0, 0.1, 0.01, 1e-3, 1e-4];
-/// Prices of errors that are tried, smoothest first.
+/// Penalty parameters C of the search, smoothest first.
 pub(super) const C_GRID: [f64; 5] = [0.1, 1.0, 10.0, 100.0, 1000.0];
-/// Multiples of the kernel's length scales that are tried, smoothest first.
+/// Multiples of the kernel's length scales in the search, smoothest first.
 const LENGTHSCALE_MULTIPLES: [f64; 5] = [4.0, 2.0, 1.0, 0.5, 0.25];
-/// Rows that folds are made of, where nothing else is said.
+/// Maximum number of rows in a search by folds, unless the setting `search_rows` is given.
 const ROWS_OF_FOLDS: usize = 1000;
-/// Sets the draw of rows apart from that of folds.
+/// Constant that makes the draw of rows independent of the draw of folds.
 const SEED: u64 = 0x5ea6_c4e5;
 
-/// The chosen value, and the score by which it was chosen.
+/// The chosen value and kernel, with entries for the model card and warnings.
 pub(super) struct GridChoice {
     pub value: f64,
     pub kernel: Kernel,
@@ -32,7 +32,8 @@ pub(super) struct GridChoice {
     pub warnings: Vec<String>,
 }
 
-/// A search: the candidate values of a setting, and its default (`None` if the default is a search).
+/// A search over candidate values of a setting. `default` is `None` if the setting is chosen by a search by
+/// default.
 pub(super) struct GridSearch<'a> {
     pub task: &'a FitTask<'a>,
     pub setting: &'static str,
@@ -41,7 +42,7 @@ pub(super) struct GridSearch<'a> {
 }
 
 impl GridSearch<'_> {
-    /// The value, if it is not left to a search.
+    /// The value of the setting; `None` if a search chooses it.
     pub fn fixed_value(&self) -> Option<f64> {
         match self.task.settings.get(self.setting) {
             None => self.default,
@@ -50,14 +51,15 @@ impl GridSearch<'_> {
         }
     }
 
-    /// For models of numbers `y`; `unit` says in which units their squared errors are.
+    /// Chooses the value for a regression with targets `y`. `unit` is a text about the unit of the squared
+    /// errors.
     pub fn regression(
         &self,
         y: &Matrix,
         unit: &str,
         fit: impl Fn(Kernel, f64, Option<Vec<f64>>, &Table, &Matrix) -> Result<KernelExpansion> + Sync,
     ) -> Result<GridChoice> {
-        super::check(self.task.x, y.rows(), 2)?;
+        crate::checks::check_rows(self.task.x, y.rows(), 2)?;
         self.best(&format!("mean squared error{unit}"), None, |grid, kernel_of, drawn| {
             let y = drawn.numbers(y);
             let folds = folds(drawn.rows.len(), self.folds(), self.task.seed)?;
@@ -67,8 +69,8 @@ impl GridSearch<'_> {
         })
     }
 
-    /// Chooses for models of classes. Fits with successive values on the same fold start from what the
-    /// previous fit left in `M`.
+    /// Chooses the value for a classification. Fits with successive values on the same fold start from the
+    /// result of the previous fit in `M`.
     pub fn classification<M: Default>(
         &self,
         score: ClassScore,
@@ -92,8 +94,8 @@ impl GridSearch<'_> {
         })
     }
 
-    /// The value that is given, or the value and multiple of the length scales with the best `score`. `score`
-    /// takes the grid and a function that makes a kernel from a multiple.
+    /// The given value, or the value and the multiple of the length scales with the best `score`. `score` is
+    /// called with the grid, a function that makes a kernel from a multiple, and the rows of the search.
     fn best(
         &self,
         name: &str,
@@ -104,7 +106,7 @@ impl GridSearch<'_> {
         if let Some(value) = self.fixed_value() {
             for setting in [FOLDS.name, SEARCH_ROWS.name] {
                 if self.task.settings.get(setting).is_some() {
-                    let belongs = format!("{} = '{AUTO}', and here it is {value}", self.setting);
+                    let belongs = format!("{} = '{AUTO}', but here it is {value}", self.setting);
                     return Err(Error::Unused { setting: setting.into(), belongs });
                 }
             }
@@ -120,7 +122,7 @@ impl GridSearch<'_> {
         let grid = GridAxis::grid(&axes);
         super::sample_weights(self.task.sample_weight.as_deref(), self.task.x)?;
         let drawn = self.drawn(ROWS_OF_FOLDS, labels);
-        // The fit that follows is of more rows than those on folds, and its cost goes with their cube.
+        // The final fit has more rows than the fits on folds, and its cost grows with their cube.
         let relative_rows = self.task.x.rows() as f64 / drawn.rows.len() as f64 * self.folds() as f64
             / (self.folds() as f64 - 1.0);
         self.task.progress.start(grid.len() * self.folds() + relative_rows.powi(3).ceil() as usize);
@@ -142,14 +144,14 @@ impl GridSearch<'_> {
         self.task.settings.count(FOLDS.name).unwrap_or(5)
     }
 
-    /// The weights of some of the rows that are drawn.
+    /// The weights of the given rows of the search.
     fn weights(&self, drawn: &SearchRows, rows: &[usize]) -> Option<Vec<f64>> {
         self.task.weights_of(&rows.iter().map(|&i| drawn.rows[i]).collect::<Vec<_>>())
     }
 
-    /// The rows that the search uses: all of them, unless there are more than [`SEARCH_ROWS`], or than
-    /// `max_rows` where that is not set. Then `max_rows` are drawn at random, from each class in proportion,
-    /// but at least as many as there are folds.
+    /// Draws the rows of the search. These are all rows, unless there are more than the setting
+    /// [`SEARCH_ROWS`], or than `max_rows` if it is not set. Otherwise that number of rows is drawn at
+    /// random, from each class in proportion, but at least as many rows of a class as there are folds.
     pub fn drawn(&self, max_rows: usize, labels: Option<&[usize]>) -> SearchRows {
         let (x, n) = (self.task.x, self.task.x.rows());
         let max_rows = self.task.settings.count(SEARCH_ROWS.name).unwrap_or(max_rows);
@@ -170,7 +172,7 @@ impl GridSearch<'_> {
         SearchRows { x: x.select_rows(&rows), rows }
     }
 
-    /// A text about the rows that were drawn; empty if all rows are used.
+    /// A text about the number of drawn rows; empty if all rows are used.
     pub fn describe_rows(&self, drawn: &SearchRows) -> String {
         let (n_drawn, n_rows) = (drawn.rows.len(), self.task.x.rows());
         if n_drawn == n_rows {
@@ -181,15 +183,15 @@ impl GridSearch<'_> {
     }
 }
 
-/// Rows that a search looks at.
+/// The rows of a search.
 pub(super) struct SearchRows {
-    /// Their numbers, ascending.
+    /// Indices of the rows in the task's table, ascending.
     pub rows: Vec<usize>,
     pub x: Table,
 }
 
 impl SearchRows {
-    /// These rows of `y`.
+    /// The search's rows of `y`.
     pub fn numbers(&self, y: &Matrix) -> Matrix {
         let numbers = self.rows.iter().flat_map(|&i| y.row(i).iter().copied()).collect();
         Matrix::from_row_major(self.rows.len(), y.cols(), numbers)

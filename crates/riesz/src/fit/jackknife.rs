@@ -1,12 +1,14 @@
-//! Jackknife (Tukey 1958; Efron and Stein 1981): the variation of kernel ridge regression from sample to
-//! sample, from leaving out one row at a time.
+//! Jackknife (Tukey 1958; Efron and Stein 1981): the sampling variability of kernel ridge regression, from
+//! fits that leave out one row at a time.
 //!
-//! With `A = K + ridge diag(1/w)` and coefficients `c = A⁻¹ t`, the coefficients without row i are `c -
-//! A⁻¹e_i c_i / (A⁻¹)_ii`, 0 at i (a block inverse), where the targets t are the given ones less the mean of
-//! the other rows. So all n refits cost one inverse. Like the [bootstrap](super::KernelRidge::bootstrap) it
-//! estimates how far values would vary if the rows were drawn again, with this kernel and ridge, and not the
-//! bias of the model. It involves no random numbers, and for what is linear in the coefficients, as values
-//! are, its variance is on average too large rather than too small (Efron and Stein 1981).
+//! Let `A = K + ridge diag(1/w)` (n × n), targets t (n) and coefficients `c = A⁻¹ t`. The coefficients
+//! without row i are `c - A⁻¹e_i c_i / (A⁻¹)_ii`, with 0 at i (a block inverse). Here t are the given targets
+//! minus the mean of the other rows. All n refits therefore cost one inverse.
+//!
+//! Like the [bootstrap](super::KernelRidge::bootstrap) it estimates how much values would vary with a new
+//! sample, for this kernel and ridge, and not the bias of the model. It involves no random numbers. For
+//! linear functions of the coefficients, such as Shapley values, its variance is on average too large rather
+//! than too small (Efron and Stein 1981).
 
 use super::KernelRidge;
 use super::bootstrap::{PENALTY_CONFLICT, center};
@@ -17,25 +19,25 @@ use crate::posterior::{PosteriorCovariance, Refitted, VarianceReduction};
 use crate::setting_schema::{Range, Setting};
 use crate::table::Table;
 
-pub(super) const JACKKNIFE: Setting = Setting {
-    name: "jackknife",
-    placeholder: "BOOL",
-    range: Range::Switch,
-    bare: Some("true"),
-    help: "Say how far values and predictions vary from sample to sample by leaving out one row after the \
-           other, in closed form ('explain --covariance'; keep it in the file with --posterior, which takes \
-           8 n² bytes)",
-};
+pub(super) const JACKKNIFE: Setting = Setting::new(
+    "jackknife",
+    "BOOL",
+    Range::Switch,
+    "Estimate the sampling variability of values and predictions by leaving out one row after the \
+     other, in closed form ('explain --covariance'; keep it in the file with --posterior, which takes \
+     8 n² bytes)",
+)
+.with_bare("true");
 
 impl KernelRidge {
-    /// Variation of this regression from sample to sample by the jackknife: the covariance of anything linear
-    /// in the model is `(n - 1)/n` times the sum of squares, about their mean, of its n values without each
-    /// row. It serves an [`Explainer`](crate::Explainer::with_posterior) or a [`Posterior`](crate::Posterior)
-    /// of the model that [`fit`](Self::fit) returns. Cost n³; memory n² numbers, and as many again per
-    /// target.
+    /// Sampling variability of this regression by the jackknife. The covariance of linear functions of the
+    /// model is `(n - 1)/n` times the sum of squares, about their mean, of their n values without each row.
+    /// The result is for an [`Explainer`](crate::Explainer::with_posterior) or a
+    /// [`Posterior`](crate::Posterior) of the model that [`fit`](Self::fit) returns. Cost n³; memory n²
+    /// numbers, and n² more per target.
     ///
     /// # Errors
-    /// As [`fit`](Self::fit); [`Error::TooFew`] for fewer than three rows; [`Error::Parameter`] for an
+    /// Those of [`fit`](Self::fit); [`Error::TooFew`] for fewer than three rows; [`Error::Parameter`] for an
     /// estimator with a further penalty, which refers to all rows.
     pub fn jackknife(&self, x: &Table, y: &Matrix) -> Result<PosteriorCovariance> {
         self.jackknife_until(x, y, RunControl::none())
@@ -49,7 +51,7 @@ impl KernelRidge {
         control: RunControl<'_>,
     ) -> Result<PosteriorCovariance> {
         self.check(x, y)?;
-        super::check(x, y.rows(), 3)?;
+        crate::checks::check_rows(x, y.rows(), 3)?;
         if self.penalty.is_some() {
             return Err(Error::parameter(JACKKNIFE.name, true, PENALTY_CONFLICT));
         }
@@ -61,11 +63,12 @@ impl KernelRidge {
         control.check_cancelled()?;
         let (targets, intercept) = self.centred(y);
         let coef = inverse.matmul(&targets);
-        // The coefficients of a target that is 1 everywhere: by these they change with the mean.
+        // Coefficients for a constant target of 1: a change of the mean changes the coefficients by a
+        // multiple of them.
         let coef_of_ones = inverse.matvec(&vec![1.0; n]);
         let total: f64 = (0..n).map(|i| self.weight(i)).sum();
         let known = |o: usize| {
-            // Change of the mean without row i.
+            // Change of the mean when row i is left out.
             let moved: Vec<f64> = (0..n)
                 .map(|i| {
                     if self.center {
@@ -98,7 +101,7 @@ impl KernelRidge {
     }
 }
 
-/// Numbers less their mean, so that the sum of their squares is the jackknife's variance.
+/// Subtracts the mean and scales, so that the sum of squares is the jackknife variance.
 fn scaled(numbers: &mut [f64]) {
     let n = numbers.len() as f64;
     center(numbers);
@@ -110,7 +113,7 @@ mod tests {
     use super::*;
     use crate::{Explainer, Game, Kernel, Posterior, Question};
 
-    /// Variances agree with refits without each row, weighted and not, with an intercept and without.
+    /// Variances agree with refits without each row, with and without weights and an intercept.
     #[test]
     fn variances_are_those_of_refits_without_a_row() {
         let n = 12;

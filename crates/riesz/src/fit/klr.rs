@@ -4,7 +4,7 @@ use super::KernelLogisticRegression;
 use super::bootstrap::{BOOTSTRAP, BootstrapRefit, PENALTY_CONFLICT, rows_by_class, run_refits};
 use super::class_weights::row_weights;
 use super::cross_validation::ClassScore;
-use super::grid_search::{GridSearch, RIDGES};
+use super::grid_search::{GridChoice, GridSearch, RIDGES};
 use super::logistic::{SEARCH_TOLERANCE, WarmStart};
 use super::nystrom::{Classifier, Job, Kind};
 use super::task::{
@@ -16,9 +16,8 @@ use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
 use crate::setting_schema::SettingValues;
-use crate::table::Table;
 
-/// Kernel logistic regression, by name. Its ridge is chosen by the log loss on folds.
+/// Kernel logistic regression as a kind of model. Its ridge is chosen by the log loss on held-out folds.
 pub(super) static KIND: ModelKind = ModelKind {
     name: "klr",
     help: "Kernel logistic regression, two or more classes",
@@ -58,15 +57,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
         estimator.keep_unfinished = task.max_iter().is_some();
         estimator
     };
-    let search = GridSearch { task, setting: "ridge", values: &RIDGES, default: None };
-    let try_one = |kernel, ridge, weights, x: &Table, labels: &[usize], end: &mut Option<WarmStart>| {
-        let mut estimator = with(kernel, ridge, weights);
-        (estimator.tolerance, estimator.start) = (SEARCH_TOLERANCE, end.take());
-        let fit = estimator.fit_until(x, labels, classes, &task.stop)?;
-        *end = Some(fit.end);
-        Ok(fit.model)
-    };
-    let chosen = search.classification(ClassScore::LogLoss, try_one)?;
+    let chosen = choose(task, with)?;
     let mut estimator = with(chosen.kernel, chosen.value, task.sample_weight.clone());
     estimator.penalty = task.penalty_for(&estimator.kernel)?;
     estimator.start.clone_from(&task.start);
@@ -88,7 +79,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
         rows_by_class(labels, classes.len(), &row_weights),
         1.0,
         |counts| {
-            // Starts where the fit ended: coefficients are proportional to the weights of their rows.
+            // Starts from the fit's result: coefficients are proportional to the weights of their rows.
             let rows: Vec<usize> = points.iter().copied().filter(|&r| counts[r] > 0.0).collect();
             let places = (0..points.len()).filter(|&position| counts[points[position]] > 0.0);
             let coef = places.flat_map(|position| {
@@ -105,7 +96,46 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     )
 }
 
-/// The fit through landmarks that the settings ask for, if they do.
+/// Chooses kernel and ridge by the log loss on held-out folds. `estimator` makes a regression with a kernel,
+/// a ridge and weights of rows.
+fn choose(
+    task: &FitTask<'_>,
+    estimator: impl Fn(Kernel, f64, Option<Vec<f64>>) -> KernelLogisticRegression + Sync,
+) -> Result<GridChoice> {
+    let (_, classes) = task.labels()?;
+    let search = GridSearch { task, setting: "ridge", values: &RIDGES, default: None };
+    search.classification(ClassScore::LogLoss, |kernel, ridge, weights, x, labels, end| {
+        let mut estimator = estimator(kernel, ridge, weights);
+        (estimator.tolerance, estimator.start) = (SEARCH_TOLERANCE, Option::take(end));
+        let fit = estimator.fit_until(x, labels, classes, &task.stop)?;
+        *end = Some(fit.end);
+        Ok(fit.model)
+    })
+}
+
+/// Kernel and ridge of a regression through landmarks with the smallest log loss on held-out folds of a
+/// sample of the rows.
+pub(super) fn choose_for_landmarks(
+    task: &FitTask<'_>,
+    folds: usize,
+    fixed_kernel: bool,
+    intercept: bool,
+) -> Result<(Kernel, f64)> {
+    let mut task = task.clone();
+    let settings = [(FOLDS.name, folds.into()), (FIXED_KERNEL.name, fixed_kernel.into())];
+    task.settings = SettingValues::new(
+        &[&FOLDS, &FIXED_KERNEL],
+        settings.map(|(name, value)| (name.to_string(), value)),
+    )?;
+    let chosen = choose(&task, |kernel, ridge, weights| {
+        let mut estimator = KernelLogisticRegression::new(kernel, ridge);
+        (estimator.sample_weight, estimator.fit_intercept) = (weights, intercept);
+        estimator
+    })?;
+    Ok((chosen.kernel, chosen.value))
+}
+
+/// The job of a fit through landmarks; `None` if the settings don't request one.
 fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
     let dense = [CLASS_WEIGHT.name, SEARCH_ROWS.name, MAX_ITER.name, BOOTSTRAP.name];
     let job = through_landmarks::job(settings, seed, &dense)?;

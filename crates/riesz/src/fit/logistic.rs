@@ -1,10 +1,11 @@
-//! Kernel logistic regression, binary and multinomial: a classifier whose probabilities are part of the fit
-//! and not calibrated afterwards.
+//! Kernel logistic regression, binary and multinomial. Its probabilities are part of the fit, without later
+//! calibration.
 //!
-//! Newton's method on the coefficients (Rasmussen and Williams 2006, algorithms 3.1 and 3.3, with an
-//! intercept and without the evidence). Every linear system has the form `I + D^½ K D^½ / ridge`, whose
-//! eigenvalues are at least 1 for any data. Steps are damped by the generalised self-concordance of the loss
-//! (Bach 2010), so that the method converges from zero, on separable classes too.
+//! The coefficients are found by Newton's method (Rasmussen and Williams 2006, algorithms 3.1 and 3.3, with
+//! an intercept and without the evidence). Every linear system has a matrix of the form
+//! `I + D^½ K D^½ / ridge`, whose eigenvalues are at least 1 for any data. Steps are damped by the
+//! generalised self-concordance of the loss (Bach 2010). The method therefore converges from zero, also for
+//! separable classes.
 
 use std::sync::atomic::AtomicBool;
 
@@ -18,17 +19,17 @@ use crate::linalg::{Cholesky, Matrix, dot, lu_solve};
 use crate::model_card::CardEntry;
 use crate::table::Table;
 
-/// The tolerance of fits that are only compared: the loss differs by the square of this.
+/// The tolerance of fits in a search. The relative error of their loss is about its square.
 pub(super) const SEARCH_TOLERANCE: f64 = 1e-4;
 
-/// `min Σ_i w_i · -ln p(class of row i | x_i) + (ridge/2) Σ_o ‖f_o - b_o‖²`, `w_i` = class weight · sample
-/// weight.
+/// Kernel logistic regression: `min Σ_i w_i · -ln p(class of row i | x_i) + (ridge/2) Σ_o ‖f_o - b_o‖²`,
+/// where `w_i` is the class weight times the sample weight.
 ///
-/// Two classes: one output, `p(classes[1]) = 1/(1 + exp(-f))`. More: one output a class, `p_c ∝ exp(f_c)`, of
-/// sum zero. The outputs are `f_o = b_o + Σ_i α_io k(x_i, ·)`; the intercepts `b` are not penalised. `ridge`
-/// is `1/C` of scikit-learn's `LogisticRegression`, which is this model with the linear kernel. At the
-/// optimum `ridge · α_io = w_i ([row i is of class o] - p_o(x_i))`: a coefficient says how badly its row is
-/// predicted.
+/// Two classes have one output f, with `p(classes[1]) = 1/(1 + exp(-f))`. More classes have one output each,
+/// with `p_c ∝ exp(f_c)` and sum zero. The outputs are `f_o = b_o + Σ_i α_io k(x_i, ·)`; the intercepts `b`
+/// are not penalised. `ridge` is `1/C` of scikit-learn's `LogisticRegression`, which is this model with the
+/// linear kernel. At the optimum `ridge · α_io = w_i ([row i is of class o] - p_o(x_i))`: the coefficient of
+/// a row is proportional to its prediction error.
 #[derive(Debug, Clone)]
 pub struct KernelLogisticRegression {
     /// The kernel.
@@ -37,55 +38,55 @@ pub struct KernelLogisticRegression {
     pub ridge: f64,
     /// Weights of the classes.
     pub class_weight: ClassWeight,
-    /// One weight ≥ 0 a row; rows of weight 0 are left out. `None` for equal weights.
+    /// One weight ≥ 0 per row; rows of weight 0 are left out. `None` for equal weights.
     pub sample_weight: Option<Vec<f64>>,
-    /// Whether outputs have an intercept (default) or are functions of the kernel alone.
+    /// Whether outputs have an intercept (default), or are functions of the kernel alone.
     pub fit_intercept: bool,
-    /// The largest violation of the optimality condition that is accepted, relative to the largest
-    /// `ridge · |α|` (1e-12 by default); a larger one is accepted where rounding hides it.
+    /// The largest accepted violation of the optimality condition, relative to the largest `ridge · |α|`
+    /// (1e-12 by default). A larger one is accepted where it may be a rounding error.
     pub tolerance: f64,
-    /// Newton steps allowed, 100 by default. Ten are usual.
+    /// Maximum number of Newton steps, 100 by default. Ten steps are typical.
     pub max_iterations: usize,
-    /// Whether to return the model as it is after these steps, with `converged` false in the fit, instead of
-    /// an error.
+    /// Whether a fit that reaches `max_iterations` returns its model, with `converged` false, instead of an
+    /// error.
     pub keep_unfinished: bool,
-    /// A further penalty, on Shapley values for example; then no row has weight 0.
+    /// A further penalty, for example on Shapley values. It excludes rows of weight 0.
     pub penalty: Option<Penalty>,
-    /// Where Newton's method starts, by default at zero: the end of a fit to the same rows with other
-    /// settings, for paths of settings. It changes how many steps are taken, and nothing else but rounding.
+    /// Starting values of Newton's method, by default zero: the result of a fit to the same rows with other
+    /// settings, for paths of settings. Apart from rounding they only change the number of steps.
     pub start: Option<WarmStart>,
 }
 
-/// Where Newton's method ended, or is to start.
+/// Final or initial values of Newton's method.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WarmStart {
-    /// `w_i ([row i is of class o] - p_o(x_i)) / ridge`, rows × outputs. Without a penalty these are the
-    /// model's coefficients.
+    /// `w_i ([row i is of class o] - p_o(x_i)) / ridge`, rows × outputs. Without a further penalty these are
+    /// the model's coefficients.
     pub coef: Matrix,
-    /// One an output.
+    /// One intercept per output.
     pub intercept: Vec<f64>,
 }
 
 /// A fitted logistic regression.
 #[derive(Debug, Clone)]
 pub struct KlrFit {
-    /// The model. Its points are the rows of positive weight.
+    /// The model. Its support points are the rows of positive weight.
     pub model: KernelExpansion,
-    /// Newton steps taken.
+    /// Number of Newton steps.
     pub iterations: usize,
-    /// Whether they reached the tolerance; always, unless [`KernelLogisticRegression::keep_unfinished`] is
-    /// set.
+    /// Whether the iteration reached the tolerance; always true unless
+    /// [`KernelLogisticRegression::keep_unfinished`] is set.
     pub converged: bool,
-    /// The objective where they ended.
+    /// The final value of the objective.
     pub objective: f64,
     /// The largest violation of the optimality condition, relative to the largest `ridge · |α|`.
     pub violation: f64,
-    /// Where [`KernelLogisticRegression::start`] may start a fit with other settings.
+    /// Values for [`KernelLogisticRegression::start`] of a fit with other settings.
     pub end: WarmStart,
 }
 
 impl KernelLogisticRegression {
-    /// With an intercept, equal weights and a tolerance of 1e-12.
+    /// A model with an intercept, equal weights and a tolerance of 1e-12.
     pub fn new(kernel: Kernel, ridge: f64) -> Self {
         Self {
             kernel,
@@ -101,10 +102,10 @@ impl KernelLogisticRegression {
         }
     }
 
-    /// Fits to `labels`, one index into `classes` a row.
+    /// Fits to `labels`, one index into `classes` per row.
     ///
-    /// For two classes the model has one output, the log-odds of `classes[1]`, named
-    /// `"classes[1] vs classes[0]"`; for more it has one output a class, named after it.
+    /// For two classes the model has one output, the log odds of `classes[1]`, named
+    /// `"classes[1] vs classes[0]"`. For more it has one output per class, with the class's name.
     ///
     /// Cost of a Newton step: n³/3 for two classes, about C n³ for C. Memory: 2 n² doubles, or (C + 4) n².
     ///
@@ -125,7 +126,7 @@ impl KernelLogisticRegression {
         stop: &AtomicBool,
     ) -> Result<KlrFit> {
         self.kernel.validate(x.width())?;
-        super::positive("ridge", self.ridge)?;
+        crate::checks::positive("ridge", self.ridge)?;
         if !(self.tolerance > 0.0 && self.tolerance < 1.0) {
             return Err(Error::parameter("tolerance", self.tolerance, "it is between 0 and 1"));
         }
@@ -135,14 +136,14 @@ impl KernelLogisticRegression {
         let points = x.select_rows(&rows);
         let gram = self.kernel.gram(&points);
         if gram.data().iter().any(|k| !k.is_finite()) {
-            return Err(Error::Overflow {
-                subject: "the gram matrix".into(),
-                remedy: "standardise the columns, or check the kernel's parameters",
-            });
+            return Err(Error::overflow(
+                "the gram matrix",
+                "standardise the columns, or check the kernel's parameters",
+            ));
         }
         let penalised = match &self.penalty {
             None => None,
-            // The objective has ridge/2 before its quadratic form.
+            // The objective has the factor ridge/2 before its quadratic form.
             Some(penalty) => Some(penalty.apply(gram.clone(), self.ridge / 2.0)?),
         };
         let problem = LogisticProblem {
@@ -184,7 +185,8 @@ impl KernelLogisticRegression {
     }
 }
 
-/// Matrices here have one row an output: `coef`, values, residuals and curvatures are outputs × n.
+/// Data of the optimisation. Matrices have one row per output: coefficients, values, residuals and curvatures
+/// are outputs × n.
 struct LogisticProblem<'a> {
     gram: Matrix,
     labels: Vec<usize>,
@@ -203,14 +205,14 @@ struct LogisticOptimum {
     violation: f64,
 }
 
-/// Curvatures are kept this far from 0, relative to the row's weight. It slows the method down only where
+/// Lower bound of the curvature, relative to the row's weight. It slows the method down only where
 /// probabilities differ from the labels by less.
 const LEAST_CURVATURE: f64 = 1e-14;
-/// Once steps do not help any more, violations that rounding of the values explains are accepted up to this.
+/// Largest violation that is accepted as a rounding error when steps no longer reduce it.
 const MOST_ROUNDING: f64 = 1e-6;
 
 impl LogisticProblem<'_> {
-    /// Coefficients (outputs × n) and intercepts at which the iteration starts.
+    /// Coefficients (outputs × n) and intercepts at the start of the iteration.
     fn start(&self) -> Result<(Matrix, Vec<f64>)> {
         let (m, n) = (self.outputs, self.labels.len());
         let Some(start) = &self.settings.start else { return Ok((Matrix::zeros(m, n), vec![0.0; m])) };
@@ -220,8 +222,13 @@ impl LogisticProblem<'_> {
             ("intercepts", m, start.intercept.len()),
         ] {
             if expected != count {
-                let why = "those of the rows of positive weight and of the classes".into();
-                return Err(Error::Shape { subject: "the start".into(), unit, expected, actual: count, why });
+                return Err(Error::shape(
+                    "the start",
+                    unit,
+                    expected,
+                    count,
+                    "as many as rows of positive weight and as outputs",
+                ));
             }
         }
         let intercept = if self.settings.fit_intercept { start.intercept.clone() } else { vec![0.0; m] };
@@ -238,7 +245,7 @@ impl LogisticProblem<'_> {
             let values = add_intercepts(&smooth, &intercept);
             let objective = self.loss(&values) + ridge / 2.0 * dot(coef.data(), smooth.data());
             let (residual, curvature) = self.derivatives(&values);
-            // Optimality: residual = ridge · coef, and coefficients sum to 0 if there is an intercept.
+            // Optimality: residual = ridge · coef, and with an intercept the coefficients sum to 0.
             let mut gradient = residual.clone();
             gradient.data_mut().iter_mut().zip(coef.data()).for_each(|(g, a)| *g -= ridge * a);
             let scale = max_abs(residual.data());
@@ -247,10 +254,10 @@ impl LogisticProblem<'_> {
             let previous = violation;
             violation = max_abs(gradient.data()).max(imbalance) / scale;
             if !(objective.is_finite() && violation.is_finite()) {
-                return Err(Error::Overflow {
-                    subject: "the objective of the logistic regression".into(),
-                    remedy: "regularise more, or standardise the columns",
-                });
+                return Err(Error::overflow(
+                    "the objective of the logistic regression",
+                    "regularise more, or standardise the columns",
+                ));
             }
             let converged = violation <= self.settings.tolerance
                 || violation > previous / 4.0
@@ -266,8 +273,9 @@ impl LogisticProblem<'_> {
             let (step, shift) = self.newton(&gradient, &curvature, &sums)?;
             let smooth_step = self.times_gram(&step);
             let change = add_intercepts(&smooth_step, &shift);
-            // With φ(t) the objective along the step, |φ'''| ≤ reach · φ'', so that ln(1 + reach)/reach
-            // decreases it surely, and so does 1 if reach ≤ 1. Longer steps are tried first.
+            // Let φ(t) be the objective along the step: |φ'''| ≤ reach · φ''. The step ln(1 + reach)/reach is
+            // therefore certain to reduce it, and so is the step 1 if reach ≤ 1. Longer steps are tried
+            // first.
             let reach = (0..n).map(|i| range_over_outputs(&change, i)).fold(0.0, f64::max);
             let mut t: f64 = 1.0;
             if reach > 1.0 {
@@ -291,7 +299,7 @@ impl LogisticProblem<'_> {
             coef.data_mut().iter_mut().zip(step.data()).for_each(|(a, s)| *a += t * s);
             intercept.iter_mut().zip(&shift).for_each(|(b, s)| *b += t * s);
             if m > 1 {
-                // Outputs sum to zero but for rounding.
+                // Outputs sum to zero; this removes rounding errors.
                 for i in 0..n {
                     let mean = (0..m).map(|o| coef[(o, i)]).sum::<f64>() / m as f64;
                     (0..m).for_each(|o| coef[(o, i)] -= mean);
@@ -308,7 +316,7 @@ impl LogisticProblem<'_> {
         })
     }
 
-    /// `K coef_o` in row o.
+    /// `K coef_o` for each output o, in row o.
     fn times_gram(&self, coef: &Matrix) -> Matrix {
         let rows = (0..coef.rows()).flat_map(|o| self.gram.matvec(coef.row(o))).collect();
         Matrix::from_row_major(coef.rows(), coef.cols(), rows)
@@ -332,8 +340,8 @@ impl LogisticProblem<'_> {
         self.labels.iter().enumerate().map(of_row).sum()
     }
 
-    /// `w ([row is of the class] - p)`, and the diagonal curvature: `w p (1 - p)` for one output, `w p` for
-    /// several.
+    /// The residual `w ([row is of the class] - p)` and the diagonal curvature: `w p (1 - p)` for one output,
+    /// `w p` for several ones.
     fn derivatives(&self, values: &Matrix) -> (Matrix, Matrix) {
         let (m, n) = (self.outputs, self.labels.len());
         let (mut residual, mut curvature) = (Matrix::zeros(m, n), Matrix::zeros(m, n));
@@ -379,9 +387,10 @@ impl LogisticProblem<'_> {
 
     /// The Newton step in coefficients and intercepts.
     ///
-    /// With the loss's Hessian W (block-diagonal over rows), the coefficients move by `(ridge I + W K)⁻¹
-    /// (gradient - W 1 shift) = S (D⁻¹ gradient - 1 shift) / ridge`, `S = (W⁻¹ + K/ridge)⁻¹`, and shift makes
-    /// them sum to zero.
+    /// Let W be the Hessian of the loss (block-diagonal over rows), D its diagonal part, and
+    /// `S = (W⁻¹ + K/ridge)⁻¹`. The step of the coefficients is
+    /// `(ridge I + W K)⁻¹ (gradient - W 1 shift) = S (D⁻¹ gradient - 1 shift) / ridge`. The shift of the
+    /// intercepts makes the coefficients sum to zero.
     fn newton(&self, gradient: &Matrix, curvature: &Matrix, sums: &[f64]) -> Result<(Matrix, Vec<f64>)> {
         let (m, n) = (self.outputs, self.labels.len());
         let ridge = self.settings.ridge;
@@ -401,7 +410,8 @@ impl LogisticProblem<'_> {
             let mut sides = Matrix::zeros(m, m);
             (0..m * m).for_each(|entry| sides.data_mut()[entry] = total(&units[entry % m], entry / m));
             if m > 1 {
-                // Equal shifts of all outputs change nothing; this makes the system regular and their sum 0.
+                // Equal shifts of all outputs change nothing. This term makes the system regular and the sum
+                // of shifts 0.
                 let mean = (0..m).map(|o| sides[(o, o)]).sum::<f64>() / (m * m) as f64;
                 sides.data_mut().iter_mut().for_each(|v| *v += mean);
             }
@@ -416,8 +426,9 @@ impl LogisticProblem<'_> {
     }
 }
 
-/// `S = (W⁻¹ + K/ridge)⁻¹ = E - E R (Σ_o E_o)⁻¹ Rᵀ E`, with `E_o = D_o^½ (I + D_o^½ K D_o^½ / ridge)⁻¹ D_o^½`
-/// and R summing over outputs; for one output `S = E` (Rasmussen and Williams, equations 3.45 to 3.47).
+/// Solves with `S = (W⁻¹ + K/ridge)⁻¹ = E - E R (Σ_o E_o)⁻¹ Rᵀ E`, where
+/// `E_o = D_o^½ (I + D_o^½ K D_o^½ / ridge)⁻¹ D_o^½` and R sums over outputs. For one output `S = E`
+/// (Rasmussen and Williams 2006, equations 3.45 to 3.47).
 struct NewtonSystem {
     root: Matrix,
     factors: Vec<Cholesky>,
@@ -454,7 +465,7 @@ impl NewtonSystem {
         Ok(Self { root, factors, sum })
     }
 
-    /// `S v` for the matrix v.
+    /// `S v` for a matrix v (outputs × n).
     fn apply(&self, v: &Matrix) -> Matrix {
         let mut out = self.decoupled(v);
         if let Some(sum) = &self.sum {
@@ -470,7 +481,7 @@ impl NewtonSystem {
         out
     }
 
-    /// `E v`.
+    /// `E v` for a matrix v (outputs × n).
     fn decoupled(&self, v: &Matrix) -> Matrix {
         let mut out = v.clone();
         for (o, factor) in self.factors.iter().enumerate() {
@@ -484,7 +495,7 @@ impl NewtonSystem {
     }
 }
 
-/// `shift[o]` added to row o.
+/// Adds `shift[o]` to row o.
 fn add_intercepts(a: &Matrix, shift: &[f64]) -> Matrix {
     let mut out = a.clone();
     (0..a.rows()).for_each(|o| out.row_mut(o).iter_mut().for_each(|v| *v += shift[o]));
@@ -498,7 +509,7 @@ fn max_abs(values: &[f64]) -> f64 {
         .fold(0.0, |maximum: f64, v| if v.abs() <= maximum { maximum } else { v.abs() + 0.0 * maximum })
 }
 
-/// The largest difference between outputs in column `i`; for one output, its size.
+/// The largest difference between outputs in column `i`; for one output, its absolute value.
 fn range_over_outputs(values: &Matrix, i: usize) -> f64 {
     let column = (0..values.rows()).map(|o| values[(o, i)]);
     if values.rows() == 1 {

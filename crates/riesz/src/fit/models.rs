@@ -1,8 +1,9 @@
-//! All kinds of model that front ends offer, by name, with named settings and with a rule for every setting
-//! that is left open.
+//! All kinds of model of the front ends, by name, with named settings and a rule for every setting that is
+//! not given.
 //!
-//! A kind of model is declared in its own file, as a [`ModelKind`], and listed in [`MODELS`]; the command
-//! line's `--model`, its flags and help, and the compiled half of the Python package derive from that.
+//! A kind of model is declared in its own file as a [`ModelKind`], and listed in [`MODELS`]. The command
+//! line's `--model`, its flags and its help, and the compiled part of the Python package are derived from
+//! this list.
 //!
 //! ```
 //! use riesz::fit::{ModelKind, Target, FitTask};
@@ -12,7 +13,7 @@
 //! let x = Table::from_rows(&rows)?;
 //! let y = Matrix::column_vector(rows.iter().map(|r| r[0].sin()).collect());
 //! let task = FitTask::new(&x, Target::Numbers(y), Kernel::gaussian(&[1.0]));
-//! // The ridge is that of the least leave-one-out error.
+//! // The ridge has the smallest leave-one-out error.
 //! let fitted = ModelKind::named("krr").unwrap().fit(&task)?;
 //! assert!((fitted.model.predict(&Table::from_rows(&[[2.1]])?)?[(0, 0)] - 2.1_f64.sin()).abs() < 0.01);
 //! # Ok::<(), riesz::Error>(())
@@ -26,16 +27,16 @@ use super::{gp, gpc, klr, ridge, svm};
 use crate::error::{Error, Result, listed};
 use crate::setting_schema::{Setting, SettingValues};
 
-/// All kinds of model. A new one is its file in `fit/` and a line here.
+/// All kinds of model. A new kind needs a file in `fit/` and an entry here.
 pub static MODELS: [&ModelKind; 6] = [&ridge::KIND, &klr::KIND, &svm::SVC, &svm::SVR, &gp::KIND, &gpc::KIND];
 
 impl ModelKind {
-    /// The kind of this name.
+    /// The kind of model with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         MODELS.into_iter().find(|kind| kind.name == name)
     }
 
-    /// The settings of all kinds, without repetitions.
+    /// The settings of all kinds of model, without repetitions.
     pub fn all_settings() -> Vec<&'static Setting> {
         let mut settings: Vec<&Setting> = Vec::new();
         for setting in MODELS.iter().flat_map(|kind| kind.settings) {
@@ -46,11 +47,11 @@ impl ModelKind {
         settings
     }
 
-    /// Checked settings of this kind of model, from names and values; null values are left out.
+    /// Checks settings for this kind of model, given by names and values; null values are left out.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a value that a setting cannot have, or a name that is none; [`Error::Unused`]
-    /// for a setting of other kinds.
+    /// [`Error::Parameter`] for an unknown setting or a value outside its range; [`Error::Unused`] for a
+    /// setting of other kinds of model.
     pub fn values(&self, named_values: impl IntoIterator<Item = (String, Value)>) -> Result<SettingValues> {
         let values = SettingValues::new(&Self::all_settings(), named_values)?;
         for name in values.names() {
@@ -59,12 +60,12 @@ impl ModelKind {
         Ok(values)
     }
 
-    /// Fits a model of this kind. Cost and memory are those of its estimator, times the candidates that are
-    /// tried where settings are left to it.
+    /// Fits a model of this kind. Cost and memory are those of its estimator, times the number of candidates
+    /// if settings are chosen by a search.
     ///
     /// # Errors
-    /// [`Error::Unused`] for an input of other kinds; [`Error::Target`] for a target that it cannot predict;
-    /// those of the estimator.
+    /// [`Error::Unused`] for an input of other kinds of model; [`Error::Target`] for a target of another
+    /// type; those of the estimator.
     pub fn fit(&self, task: &FitTask<'_>) -> Result<FittedModel> {
         let inputs = [
             (OptionalInput::SampleWeight, task.sample_weight.is_some()),
@@ -79,8 +80,8 @@ impl ModelKind {
         if self.posterior
             && let Some(factor) = factors.find(|factor| !factor.positive_definite())
         {
-            let allowed = "it is not positive definite, so it is no covariance of a Gaussian process: \
-                           support vector machines (svr, svc) take it";
+            let allowed = "it is not positive definite, so it can't be the covariance of a Gaussian process: \
+                           use it with a support vector machine (svr, svc)";
             return Err(Error::parameter("kernel", factor.formula(), allowed));
         }
         let mut fitted = (self.fit)(task)?;
@@ -90,16 +91,16 @@ impl ModelKind {
         Ok(fitted)
     }
 
-    /// The fit through landmarks, by units of rows that need not be in memory, that these settings ask for;
-    /// `None` if they ask for another.
+    /// The job of a fit through landmarks, which reads rows by units of work that need not be in memory;
+    /// `None` if the settings don't request one.
     ///
     /// # Errors
-    /// [`Error::Unused`] for settings that do not go together.
+    /// [`Error::Unused`] for settings that exclude each other.
     pub fn job(&self, settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
         (self.job)(settings, seed)
     }
 
-    /// Refuses an input that it has no use for.
+    /// Checks that this kind of model uses an input.
     ///
     /// # Errors
     /// [`Error::Unused`].
@@ -107,7 +108,8 @@ impl ModelKind {
         self.require(input.name(), |kind| kind.takes.contains(&input))
     }
 
-    /// Refuses what is called `name` unless this kind of model is among those that have a use for it.
+    /// Checks that this kind of model is one of those for which `used` is true; `name` is the name for the
+    /// error.
     ///
     /// # Errors
     /// [`Error::Unused`].

@@ -1,34 +1,35 @@
 //! A further penalty on linear functionals of the model: Shapley-regularised training where the functionals
 //! are Shapley values (Chau, Hu, Gonzalez and Sejdinovic 2022, §4).
 //!
-//! With the gram matrix K and functionals Z (a column holds what each coefficient adds to one functional),
-//! the estimator minimises `loss(K α) + ridge αᵀ K α + (strength / n) ‖Zᵀ α‖²`. That is the same estimator
-//! without the penalty on another gram matrix `K̃ = K M⁻¹ K`, `M = K + c Z Zᵀ`, `c = strength / (n ridge)`:
-//! if `γ` are its coefficients there, `α = M⁻¹ K γ` are those of the penalised model, and it predicts
-//! `K α = K̃ γ`. So every estimator that works on a gram matrix can be penalised. For squared loss it is the
-//! paper's Proposition 7, `α = (K² + ridge K + (strength / n) Z Zᵀ)⁻¹ K y`.
+//! Let K (n × n) be the gram matrix, α (n) the coefficients, and Z (n × functionals) the contribution of each
+//! coefficient to each functional. The estimator minimises
+//! `loss(K α) + ridge αᵀ K α + (strength / n) ‖Zᵀ α‖²`. This equals the estimator without the penalty on
+//! another gram matrix, `K̃ = K M⁻¹ K` with `M = K + c Z Zᵀ` and `c = strength / (n ridge)`. If γ are its
+//! coefficients there, the penalised model has the coefficients `α = M⁻¹ K γ` and the predictions
+//! `K α = K̃ γ`. Every estimator that works on a gram matrix can therefore be penalised. For squared loss the
+//! result is the paper's Proposition 7, `α = (K² + ridge K + (strength / n) Z Zᵀ)⁻¹ K y`.
 
 use crate::error::{Error, Result};
 use crate::linalg::{Cholesky, Matrix};
 use crate::model_card::CardEntry;
 
-/// `(strength / n) Σ (Σ_i functional_i coef_i)²` over functionals and outputs, where n is the number of rows.
+/// The penalty `(strength / n) Σ (Σ_i functional_i coef_i)²`, summed over functionals and outputs, for n
+/// rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Penalty {
-    /// Rows × functionals: what a coefficient 1 of the row adds to the functional. Several n × n matrices
-    /// from
-    /// [`Explainer::functionals`](crate::Explainer::functionals) stand side by side.
+    /// Contribution of a row's coefficient to each functional, rows × functionals. Several n × n matrices
+    /// from [`Explainer::functionals`](crate::Explainer::functionals) are placed side by side.
     pub functionals: Matrix,
-    /// Not negative.
+    /// Factor of the penalty; not negative.
     pub strength: f64,
     /// The number of coalitions from which the functionals are estimated, for the model card; `None` if they
     /// are exact.
     pub sampled: Option<usize>,
 }
 
-/// A gram matrix on which the estimator without the penalty is the estimator with it.
+/// A gram matrix K̃ on which the estimator without the penalty equals the estimator with it.
 pub(crate) struct PenalisedGram {
-    /// `K̃`.
+    /// `K̃` (n × n).
     pub(crate) gram: Matrix,
     /// The matrix `T` in the coefficients `α = L⁻ᵀ R⁻ᵀ T γ`.
     whitened_gram: Matrix,
@@ -37,7 +38,7 @@ pub(crate) struct PenalisedGram {
 }
 
 impl Penalty {
-    /// Several matrices of functionals as one penalty.
+    /// One penalty on several matrices of functionals.
     pub fn new(functionals: &[Matrix], strength: f64) -> Self {
         let rows = functionals.first().map_or(0, Matrix::rows);
         let side_by_side = (0..rows).flat_map(|i| functionals.iter().flat_map(move |f| f.row(i).to_vec()));
@@ -49,7 +50,7 @@ impl Penalty {
         }
     }
 
-    /// For the model card.
+    /// Entries for the model card.
     pub(crate) fn facts(&self) -> impl Iterator<Item = CardEntry> {
         let sampled =
             self.sampled.map(|count| format!("its values are estimated from {count} coalitions of features"));
@@ -58,24 +59,24 @@ impl Penalty {
             .chain(sampled.map(|words| CardEntry::new("penalty", words)))
     }
 
-    /// Includes the penalty in the gram matrix; `ridge` is the factor of `αᵀ K α` in the objective. Cost
-    /// O(n³) and O(n² · functionals).
+    /// Includes the penalty in the gram matrix. `ridge` is the factor of `αᵀ K α` in the objective. Cost
+    /// O(n² (n + functionals)).
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::Parameter`]; [`Error::NotPositiveDefinite`] for the gram matrix.
     pub(crate) fn apply(&self, gram: Matrix, ridge: f64) -> Result<PenalisedGram> {
         let n = gram.rows();
         if self.functionals.rows() != n {
-            return Err(Error::Shape {
-                subject: "the matrix of penalised functionals".into(),
-                unit: "rows",
-                expected: n,
-                actual: self.functionals.rows(),
-                why: "one a row that the model is fitted on".into(),
-            });
+            return Err(Error::shape(
+                "the matrix of penalised functionals",
+                "rows",
+                n,
+                self.functionals.rows(),
+                "one for each training row",
+            ));
         }
         if !(self.strength.is_finite() && self.strength >= 0.0) {
-            return Err(Error::parameter("strength", self.strength, "it is a number that is not negative"));
+            return Err(Error::parameter("strength", self.strength, "it must not be negative"));
         }
         // K = L Lᵀ and V = L⁻¹ Z: M = L (I + c V Vᵀ) Lᵀ = L R Rᵀ Lᵀ, and K̃ = L (R Rᵀ)⁻¹ Lᵀ = Tᵀ T with T =
         // R⁻¹ Lᵀ.
@@ -100,7 +101,7 @@ impl Penalty {
 }
 
 impl PenalisedGram {
-    /// From coefficients on `gram` (n × outputs) to those of the model.
+    /// Converts coefficients on `gram` (n × outputs) to coefficients of the model.
     pub(crate) fn to_coefficients(&self, coef: &Matrix) -> Matrix {
         let mut coef = self.whitened_gram.matmul(coef);
         self.inner.solve_upper_in_place(&mut coef);

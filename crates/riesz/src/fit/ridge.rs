@@ -22,8 +22,8 @@ use crate::model_card::CardEntry;
 use crate::setting_schema::SettingValues;
 use crate::table::Table;
 
-/// Kernel ridge regression, by name. Its ridge is chosen by leave-one-out, or on folds where their number is
-/// set.
+/// Kernel ridge regression as a kind of model. Its ridge is chosen by leave-one-out, or by cross-validation
+/// if the number of folds is set.
 pub(super) static KIND: ModelKind = ModelKind {
     name: "krr",
     help: "Kernel ridge regression, one or several targets",
@@ -47,7 +47,7 @@ pub(super) static KIND: ModelKind = ModelKind {
     job: landmark_job,
 };
 
-/// Rows that are left out one by one, where nothing else is said.
+/// Maximum number of rows for the leave-one-out error, unless the setting `search_rows` is given.
 const ROWS_OF_LEAVE_ONE_OUT: usize = 2000;
 
 fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
@@ -71,16 +71,15 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
         (facts, warnings) = (chosen.facts, chosen.warnings);
     } else {
         if task.sample_weight.is_some() {
-            let allowed =
-                "the leave-one-out error takes no sample_weight: set folds, or the ridge to a number";
+            let allowed = "the leave-one-out error has no sample_weight: set folds, or the ridge to a number";
             return Err(Error::parameter(RIDGE.name, AUTO, allowed));
         }
         let multiples = if task.fixed_kernel() { &[1.0][..] } else { &DEFAULT_MULTIPLIERS };
         let start = with(task.kernel.clone(), 1.0, None);
-        super::check(task.x, y.rows(), 2)?;
+        crate::checks::check_rows(task.x, y.rows(), 2)?;
         let sample = search.drawn(ROWS_OF_LEAVE_ONE_OUT, None);
         let (x, targets) = (&sample.x, &sample.numbers(y));
-        // An eigendecomposition takes some ten times as long as a factorisation of the same size.
+        // An eigendecomposition takes about ten times as long as a factorisation of the same size.
         let factorisation_steps = (0.1 * (task.x.rows() as f64 / x.rows() as f64).powi(3)).ceil() as usize;
         task.progress.start(multiples.len() + factorisation_steps);
         let selection = select_ridge_until(&start, x, targets, &default_ridges(), multiples, task.control())?;
@@ -105,7 +104,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
             Some(estimator.bootstrap_until(task.x, y, draws, task.seed, task.control())?)
         }
         (Some(draws), true) => {
-            let allowed = "the jackknife says the same by other refits: leave one of the two out";
+            let allowed = "the jackknife estimates the same by other refits: leave one of the two out";
             return Err(Error::parameter(BOOTSTRAP.name, draws, allowed));
         }
     };
@@ -117,7 +116,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     })
 }
 
-/// The fit through landmarks that the settings ask for, if they do.
+/// The job of a fit through landmarks; `None` if the settings don't request one.
 fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
     let job = through_landmarks::job(settings, seed, &[SEARCH_ROWS.name, BOOTSTRAP.name, JACKKNIFE.name])?;
     let unused = |names: &[&'static str], belongs: &str| {
@@ -144,18 +143,18 @@ fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
     Ok(Some(Job { corrections, solver, tolerance, ..job }))
 }
 
-/// `min_f Σ_i w_i (y_i - f(x_i) - b)² + ridge ‖f‖²`, several targets at once.
+/// Kernel ridge regression: `min_f Σ_i w_i (y_i - f(x_i) - b)² + ridge ‖f‖²`, for one or several targets.
 #[derive(Debug, Clone)]
 pub struct KernelRidge {
     /// The kernel.
     pub kernel: Kernel,
-    /// The penalty, scikit-learn's `alpha`: added to the diagonal of the gram matrix. > 0.
+    /// The penalty, > 0, which is added to the diagonal of the gram matrix (scikit-learn's `alpha`).
     pub ridge: f64,
-    /// Whether to fit on targets minus their (weighted) mean, which becomes the intercept.
+    /// Whether the (weighted) mean is subtracted from the targets; it becomes the intercept.
     pub center: bool,
-    /// One positive weight a row; `None` for equal weights.
+    /// One positive weight per row; `None` for equal weights.
     pub sample_weight: Option<Vec<f64>>,
-    /// A further penalty, on Shapley values for example.
+    /// A further penalty, for example on Shapley values.
     pub penalty: Option<Penalty>,
 }
 
@@ -164,9 +163,10 @@ pub struct KernelRidge {
 pub struct RidgeFit {
     /// The model.
     pub model: KernelExpansion,
-    /// The factor of the gram matrix (with a further penalty, of the one it is moved into) plus ridge.
+    /// The Cholesky factor of the gram matrix plus ridge; with a further penalty, of the penalised gram
+    /// matrix.
     pub factor: Cholesky,
-    /// The coefficients on this gram matrix, rows × targets: those of the model, but for a penalty.
+    /// The coefficients for this gram matrix, rows × targets. Without a further penalty they are the model's.
     pub dual_coef: Matrix,
     /// Jitter that was added to the diagonal beyond the ridge.
     pub jitter: f64,
@@ -174,7 +174,7 @@ pub struct RidgeFit {
 
 impl RidgeFit {
     /// Mean squared leave-one-out error over rows and targets, with the intercept held fixed, from the
-    /// diagonal of the inverse (Rifkin and Lippert 2007). Cost 2n³/3, twice that of the fit.
+    /// diagonal of the inverse (Rifkin and Lippert 2007). Cost 2n³/3, twice the cost of the fit.
     pub fn loo_error(&self) -> f64 {
         let inverse = self.factor.inverse();
         mean_square(&self.dual_coef, |i| inverse[(i, i)])
@@ -187,7 +187,7 @@ impl KernelRidge {
         Self { kernel, ridge, center: true, sample_weight: None, penalty: None }
     }
 
-    /// Fits to `y` (n × targets). Cost n³/3 and the gram matrix, O(n² d).
+    /// Fits to `y` (n × targets). Cost n³/3, and O(n² d) for the gram matrix.
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::NotPositiveDefinite`].
@@ -227,18 +227,18 @@ impl KernelRidge {
         Ok(RidgeFit { model, factor, dual_coef, jitter })
     }
 
-    /// Mean squared leave-one-out error for each of `ridges`, from one eigendecomposition of the gram
-    /// matrix: O(n³) once and O(n²) a ridge (Rifkin and Lippert 2007). Sample weights are not supported here.
+    /// Mean squared leave-one-out error for each of `ridges`, from one eigendecomposition of the gram matrix
+    /// (Rifkin and Lippert 2007). Cost O(n³) once and O(n²) per ridge. Sample weights are not supported.
     ///
     /// # Errors
-    /// As [`fit`](Self::fit).
+    /// Those of [`fit`](Self::fit), and [`Error::Parameter`] for sample weights or a further penalty.
     pub fn loo_path(&self, x: &Table, y: &Matrix, ridges: &[f64]) -> Result<Vec<f64>> {
         self.check(x, y)?;
         for (name, is_given) in
             [("sample_weight", self.sample_weight.is_some()), ("penalty", self.penalty.is_some())]
         {
             if is_given {
-                let allowed = "the leave-one-out path takes equal weights and no further penalty";
+                let allowed = "the leave-one-out path needs equal weights and no further penalty";
                 return Err(Error::parameter(name, "given", allowed));
             }
         }
@@ -249,12 +249,10 @@ impl KernelRidge {
         Ok(ridges
             .iter()
             .map(|ridge| {
-                // Eigenvalues are not negative but for rounding.
+                // Rounding may make eigenvalues negative.
                 let inverse: Vec<f64> = values.iter().map(|v| 1.0 / (v.max(0.0) + ridge)).collect();
                 let mut scaled = rotated.clone();
-                for i in 0..n {
-                    scaled.row_mut(i).iter_mut().for_each(|v| *v *= inverse[i]);
-                }
+                scaled.scale_rows(inverse.iter().copied());
                 let coef = vectors.matmul(&scaled);
                 let diagonal: Vec<f64> = (0..n)
                     .map(|i| vectors.row(i).iter().zip(&inverse).map(|(v, w)| v * v * w).sum())
@@ -265,25 +263,13 @@ impl KernelRidge {
     }
 
     pub(super) fn check(&self, x: &Table, y: &Matrix) -> Result<()> {
-        super::check(x, y.rows(), 2)?;
+        crate::checks::check_rows(x, y.rows(), 2)?;
         self.kernel.validate(x.width())?;
         if !(self.ridge.is_finite() && self.ridge > 0.0) {
             return Err(Error::parameter("ridge", self.ridge, "it is a positive number"));
         }
-        if let Some(position) = y.data().iter().position(|v| !v.is_finite()) {
-            return Err(Error::NotFinite {
-                row: position / y.cols(),
-                column: "target".into(),
-                value: y.data()[position],
-            });
-        }
-        if let Some(weights) = &self.sample_weight {
-            super::check(x, weights.len(), 2)?;
-            if let Some(bad) = weights.iter().find(|w| !(w.is_finite() && **w > 0.0)) {
-                return Err(Error::parameter("sample_weight", bad, "weights are positive numbers"));
-            }
-        }
-        Ok(())
+        crate::checks::check_targets(y)?;
+        crate::checks::check_positive_weights(x, self.sample_weight.as_deref(), 2)
     }
 
     pub(super) fn weight(&self, i: usize) -> f64 {
@@ -295,9 +281,7 @@ impl KernelRidge {
         let mean = |o: usize| (0..y.rows()).map(|i| y[(i, o)] * (self.weight(i) / total)).sum::<f64>();
         let intercept: Vec<f64> = (0..y.cols()).map(|o| if self.center { mean(o) } else { 0.0 }).collect();
         let mut targets = y.clone();
-        for i in 0..y.rows() {
-            targets.row_mut(i).iter_mut().zip(&intercept).for_each(|(v, b)| *v -= b);
-        }
+        targets.add_outer(std::iter::repeat(-1.0), &intercept);
         (targets, intercept)
     }
 }

@@ -1,44 +1,38 @@
-//! Targets of Gaussian processes, scaled to the units in which they are modelled.
+//! Scaling of a Gaussian process's targets to the units of its model.
 
 use crate::error::{Error, Result, sized};
 use crate::kernel::mean_variance;
 use crate::linalg::{Matrix, Sparse, dot};
+use crate::model_card::CardEntry;
 
-/// Targets as the process models them.
+/// Targets in the units of the process.
 pub(super) struct ScaledTargets {
-    /// Observations × targets: minus `center` of every f that is summed, divided by `scale`.
+    /// Scaled targets, observations × targets: the observation of a constant function `center` is subtracted,
+    /// and the difference is divided by `per_output_scale`.
     pub values: Matrix,
     pub center: Vec<f64>,
     pub per_output_scale: Vec<f64>,
-    /// Multiplies kernel and noise: one target's own variance, so that it need not be scaled.
+    /// Factor of kernel and noise: the variance of a single target, which is therefore not divided by its
+    /// scale.
     pub unit_variance: f64,
 }
 
 impl ScaledTargets {
-    /// Scales `y` (observations × targets): standardised, or unchanged. With an operator, each observation is
-    /// the weighted sum of rows in its column.
+    /// Scales `y` (observations × targets), or leaves it unchanged unless `normalise`. With an operator (rows
+    /// × observations), each observation is a weighted sum of rows.
     ///
     /// # Errors
-    /// [`Error::TooFew`] without any; [`Error::NotFinite`]; [`Error::Target`] if one to be normalised is
-    /// constant.
+    /// [`Error::TooFew`] without observations or targets; [`Error::NotFinite`]; [`Error::Target`] if a target
+    /// to be normalised is constant.
     pub fn new(y: &Matrix, operator: Option<&Sparse>, normalise: bool) -> Result<Self> {
         if y.cols() == 0 || y.rows() == 0 {
-            return Err(Error::TooFew {
-                subject: "the target".into(),
-                needed: 1,
-                unit: "row and column are",
-            });
+            return Err(Error::too_few("the target", 1, "row and column are"));
         }
-        if let Some(position) = y.data().iter().position(|v| !v.is_finite()) {
-            return Err(Error::NotFinite {
-                row: position / y.cols(),
-                column: "target".into(),
-                value: y.data()[position],
-            });
-        }
+        crate::checks::check_targets(y)?;
         let m = y.cols();
         let (mut center, mut scale, mut variance) = (vec![0.0; m], vec![1.0; m], 1.0);
-        // Each observation of f = 1: the sum of its weights, set to 0 where it is only rounding.
+        // Observations of the constant function f = 1: sums of weights, set to 0 where they are rounding
+        // errors.
         let (sums, sizes): (Vec<f64>, Vec<f64>) = match operator {
             None => (vec![1.0; y.rows()], Vec::new()),
             Some(a) => (0..a.cols())
@@ -52,19 +46,19 @@ impl ScaledTargets {
                     None => mean_variance(&y.column(o)),
                     Some(_) => mean_variance_of_sums(&y.column(o), &sums, &sizes),
                 };
-                // Constant within rounding of the mean.
+                // The target is constant within the rounding error of its mean.
                 if !(variance_of_target.sqrt() > 1e-12 * mean.abs()
                     && variance_of_target > 0.0
                     && variance_of_target.is_finite())
                 {
-                    return Err(Error::Target {
-                        name: format!("target {}", o + 1),
-                        problem: format!(
+                    return Err(Error::target(
+                        format!("target {}", o + 1),
+                        format!(
                             "has no spread to normalise by (mean {mean:.4e}, variance \
                              {variance_of_target:.1e}): there is nothing to learn, or set normalize_y to \
                              false"
                         ),
-                    });
+                    ));
                 }
                 center[o] = mean;
                 if m == 1 {
@@ -83,11 +77,23 @@ impl ScaledTargets {
         Ok(Self { values, center, per_output_scale: scale, unit_variance: variance })
     }
 
-    /// The logarithm of a density of these targets less that of the targets in their own units, up to
-    /// `variance`.
+    /// The log density of the targets in these units minus their log density in their own units, without the
+    /// contribution of `unit_variance`.
     pub fn log_density_shift(&self) -> f64 {
         self.values.rows() as f64 * self.per_output_scale.iter().map(|s| s.ln()).sum::<f64>()
     }
+}
+
+/// Entries of the model card with the variance of the noise, in the units of the kernel and in those in which
+/// it was given.
+pub(super) fn noise_entries(noise: f64, unit_variance: f64) -> Vec<CardEntry> {
+    if unit_variance == 1.0 {
+        return vec![CardEntry::measured("noise", noise)];
+    }
+    vec![
+        CardEntry::measured("noise, in squared units of the target", noise),
+        CardEntry::measured("noise, in units of the standardised target", noise / unit_variance),
+    ]
 }
 
 /// Checks the variance of the noise.
@@ -98,7 +104,7 @@ pub(super) fn check_noise(noise: f64) -> Result<()> {
     Err(Error::parameter("noise", noise, "it is a positive number (a variance)"))
 }
 
-/// Checks known variances of the errors of single observations.
+/// Checks known noise variances of single observations.
 pub(super) fn check_row_noise(
     row_noise: &[f64],
     y: &Matrix,
@@ -113,14 +119,14 @@ pub(super) fn check_row_noise(
         return Err(Error::parameter(
             "row_noise",
             "given",
-            "with several normalised targets it would differ between them: fit them one by one",
+            "it would differ between several normalised targets: fit them one by one",
         ));
     }
     Ok(())
 }
 
-/// The constant c that fits `y_j = sums_j c` best, and the mean square around it divided by that of `sizes`:
-/// the mean and the variance where both are 1.
+/// The constant c with the smallest `Σ_j (y_j - sums_j c)²`, and this sum divided by the sum of squares of
+/// `sizes`. If `sums` and `sizes` are 1, these are the mean and the variance.
 pub(crate) fn mean_variance_of_sums(y: &[f64], sums: &[f64], sizes: &[f64]) -> (f64, f64) {
     let square: f64 = dot(sums, sums);
     let mean = if square > 0.0 { dot(sums, y) / square } else { 0.0 };

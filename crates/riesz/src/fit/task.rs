@@ -1,4 +1,4 @@
-//! Common parts of all kinds of model: their declaration, the task that they are fitted from, and the result
+//! Common parts of all kinds of model: their declaration, the task with the inputs of a fit, and the result
 //! of a fit.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::posterior::PosteriorCovariance;
 use crate::setting_schema::{Range, Setting, SettingValues};
 use crate::table::{Column, Table};
 
-/// A kind of model.
+/// A kind of model, with its name, settings and fit function.
 #[derive(Debug)]
 pub struct ModelKind {
     /// Its name on the command line.
@@ -34,16 +34,17 @@ pub struct ModelKind {
     /// Whether the fit includes a posterior covariance, in [`FittedModel::covariance`].
     pub posterior: bool,
     pub(super) fit: fn(&FitTask<'_>) -> Result<FittedModel>,
-    /// The fit by units of rows that settings ask for, with a seed, if they do.
+    /// The job of a fit through landmarks for these settings and this seed; `None` if the settings don't
+    /// request one.
     pub(super) job: fn(&SettingValues, u64) -> Result<Option<Job>>,
 }
 
-/// The landmark job of kinds of model that need all rows at once: none.
+/// Landmark job of the kinds of model that need all rows at once: always `None`.
 pub(super) fn no_job(_: &SettingValues, _: u64) -> Result<Option<Job>> {
     Ok(None)
 }
 
-/// Outputs of a kind of model.
+/// Output of a kind of model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputType {
     /// One number.
@@ -54,7 +55,7 @@ pub enum OutputType {
     Class,
 }
 
-/// Inputs besides settings that some kinds of model take and the others refuse.
+/// Inputs besides the settings that only some kinds of model accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OptionalInput {
     /// [`FitTask::sample_weight`].
@@ -81,7 +82,7 @@ impl OptionalInput {
 pub enum Target {
     /// Numbers, rows × targets.
     Numbers(Matrix),
-    /// One index into `classes` a row.
+    /// Indices into `classes`, one per row.
     Classes {
         /// The indices.
         labels: Vec<usize>,
@@ -90,19 +91,19 @@ pub enum Target {
     },
 }
 
-/// The penalty on a model with the kernel that it is given.
+/// A function that returns the penalty on a model with the given kernel.
 pub type PenaltyOf<'a> = dyn Fn(&Kernel) -> Result<Penalty> + Sync + 'a;
 
-/// Everything that a model is fitted from.
+/// All inputs of a fit.
 #[derive(Clone)]
 pub struct FitTask<'a> {
     /// The rows.
     pub x: &'a Table,
-    /// One a row.
+    /// The target, one value or class per row.
     pub target: Target,
-    /// Names of targets that are numbers, which become those of the outputs; empty for none.
+    /// Names of numeric targets, which become the names of the outputs; may be empty.
     pub target_names: Vec<String>,
-    /// The kernel, or where its tuning starts.
+    /// The kernel, or the starting point of its tuning.
     pub kernel: Kernel,
     /// The settings; see [`ModelKind::values`].
     pub settings: SettingValues,
@@ -110,9 +111,9 @@ pub struct FitTask<'a> {
     pub sample_weight: Option<Vec<f64>>,
     /// Known variances of the errors of single rows.
     pub row_noise: Option<Vec<f64>>,
-    /// A further penalty, on a model with the kernel that is given to it.
+    /// A further penalty, which depends on the model's kernel.
     pub penalty: Option<&'a PenaltyOf<'a>>,
-    /// Where Newton's method starts.
+    /// Starting values of Newton's method.
     pub start: Option<WarmStart>,
     /// Seed of folds, restarts and the sample of rows that a search uses.
     pub seed: u64,
@@ -122,7 +123,7 @@ pub struct FitTask<'a> {
     pub progress: Arc<Progress>,
 }
 
-/// A fitted model, and what is known of the fit.
+/// A fitted model with further results of the fit.
 #[derive(Debug, Clone)]
 pub struct FittedModel {
     /// The model.
@@ -131,24 +132,24 @@ pub struct FittedModel {
     pub covariance: Option<PosteriorCovariance>,
     /// Warnings, one sentence each.
     pub warnings: Vec<String>,
-    /// Whether the optimiser reached its tolerance. If not, a warning says so.
+    /// Whether the optimiser reached its tolerance. If not, there is a warning.
     pub converged: bool,
-    /// Steps of the optimiser, one number a problem that was solved.
+    /// Iterations of the optimiser, one number per problem.
     pub iterations: Vec<usize>,
-    /// The ridge or the price of errors, given or chosen.
+    /// The ridge or the penalty parameter C, given or chosen.
     pub chosen: Option<f64>,
-    /// Rows that are support vectors.
+    /// Indices of the rows that are support vectors.
     pub support: Option<Vec<usize>>,
     /// Variance of the noise, in the kernel's units.
     pub noise: Option<f64>,
     /// The logarithm of the marginal likelihood.
     pub log_marginal_likelihood: Option<f64>,
-    /// Where [`FitTask::start`] may start a fit with other settings.
+    /// Result for [`FitTask::start`] of a fit with other settings.
     pub end: Option<WarmStart>,
 }
 
 impl From<KernelExpansion> for FittedModel {
-    /// A model of which nothing else is known.
+    /// A fitted model without further results.
     fn from(model: KernelExpansion) -> Self {
         Self {
             model,
@@ -166,7 +167,7 @@ impl From<KernelExpansion> for FittedModel {
 }
 
 impl FittedModel {
-    /// The model of an optimiser, which may have stopped early.
+    /// Records the convergence of the optimiser, with a warning if it stopped early.
     pub(super) fn stopped(mut self, converged: bool, iterations: Vec<usize>, remedy: &str) -> Self {
         if !converged {
             let steps = iterations.iter().max().copied().unwrap_or(0);
@@ -176,123 +177,110 @@ impl FittedModel {
     }
 }
 
-/// `auto` of [`RIDGE`] and [`C`].
+/// The value `auto` of [`RIDGE`] and [`C`], which requests a search.
 pub(super) const AUTO: &str = "auto";
 
-pub(super) const RIDGE: Setting = Setting {
-    name: "ridge",
-    placeholder: "X",
-    range: Range::Tuned,
-    bare: None,
-    help: "Penalty: a positive number, or 'auto' for the best leave-one-out error (krr), or squared error \
-           (krr with folds) or log loss (klr) on held-out folds [default: auto]",
-};
-pub(super) const C: Setting = Setting {
-    name: "c",
-    placeholder: "X",
-    range: Range::Tuned,
-    bare: None,
-    help: "Price of an error: a positive number, or 'auto' for the best accuracy or squared error on \
-           held-out folds [default: 1]",
-};
-pub(super) const CLASS_WEIGHT: Setting = Setting {
-    name: "class_weight",
-    placeholder: "WEIGHTS",
-    range: Range::ClassWeight,
-    bare: None,
-    help: "Relative price of each class's errors: 'balanced', or 'class=2,other=0.5' [default: the same]",
-};
-pub(super) const FIT_INTERCEPT: Setting = Setting {
-    name: "fit_intercept",
-    placeholder: "BOOL",
-    range: Range::Switch,
-    bare: None,
-    help: "Whether outputs have an intercept, which is not penalised [default: true]",
-};
-pub(super) const NORMALIZE_Y: Setting = Setting {
-    name: "normalize_y",
-    placeholder: "BOOL",
-    range: Range::Switch,
-    bare: None,
-    help: "Whether the target is standardised for the fit, in whose units settings then are [default: true]",
-};
-pub(super) const TOL: Setting = Setting {
-    name: "tol",
-    placeholder: "X",
-    range: Range::Positive { share: false },
-    bare: None,
-    help: "The largest violation of the optimality conditions that is accepted [default: 0.001]",
-};
-pub(super) const MAX_ITER: Setting = Setting {
-    name: "max_iter",
-    placeholder: "N",
-    range: Range::Count(1),
-    bare: None,
-    help: "Stop after so many steps, with a warning [default: not to converge is an error]",
-};
-pub(super) const RESTARTS: Setting = Setting {
-    name: "restarts",
-    placeholder: "N",
-    range: Range::Count(0),
-    bare: None,
-    help: "Further starts of the tuning, drawn with the seed [default: 0]",
-};
-pub(super) const FIXED_KERNEL: Setting = Setting {
-    name: "fixed_kernel",
-    placeholder: "BOOL",
-    range: Range::Switch,
-    bare: Some("true"),
-    help: "Keep the kernel's parameters. By default Gaussian processes tune them, and 'auto' tries \
-           multiples of the length scales",
-};
-pub(super) const FOLDS: Setting = Setting {
-    name: "folds",
-    placeholder: "K",
-    range: Range::Count(2),
-    bare: None,
-    help: "Folds of 'auto', drawn with the seed [default: 5]",
-};
-pub(super) const LANDMARKS: Setting = Setting {
-    name: "landmarks",
-    placeholder: "M",
-    range: Range::Count(1),
-    bare: None,
-    help: "Learn through at most so many rows that stand for all: memory no longer grows with the number of \
-           rows, and cost only in proportion to it",
-};
-pub(super) const CORRECTIONS: Setting = Setting {
-    name: "corrections",
-    placeholder: "N",
-    range: Range::Count(0),
-    bare: None,
-    help: "With landmarks, passes over all rows that correct the solution and prove how near it is; one \
-           more where that is little and can be mended [default: 1]",
-};
-pub(super) const SOLVER: Setting = Setting {
-    name: "solver",
-    placeholder: "NAME",
-    range: Range::Choice(&["auto", "direct", "cg"]),
-    bare: None,
-    help: "With landmarks: 'direct' reads all rows once for a square matrix of landmarks, and solves; 'cg' \
-           takes a score of passes by conjugate gradients, each far cheaper where landmarks are many \
-           thousands; 'auto' takes what needs less time [default: auto]",
-};
-pub(super) const TOLERANCE: Setting = Setting {
-    name: "tolerance",
-    placeholder: "T",
-    range: Range::Positive { share: true },
-    bare: None,
-    help: "Conjugate gradients end where no prediction at a landmark is farther from the exact one than so \
-           much of the root mean squared error, which is proved [default: 1e-3]",
-};
-pub(super) const SEARCH_ROWS: Setting = Setting {
-    name: "search_rows",
-    placeholder: "N",
-    range: Range::Count(10),
-    bare: None,
-    help: "Of more rows than these, 'auto' looks at so many, drawn with the seed [default: 2000 for \
-           leave-one-out, 1000 for folds]",
-};
+pub(super) const RIDGE: Setting = Setting::new(
+    "ridge",
+    "X",
+    Range::Tuned,
+    "Penalty: a positive number, or 'auto' for the smallest leave-one-out error (krr), or the smallest \
+     squared error (krr with folds) or log loss (klr) on held-out folds [default: auto]",
+);
+pub(super) const C: Setting = Setting::new(
+    "c",
+    "X",
+    Range::Tuned,
+    "Cost of an error: a positive number, or 'auto' for the best accuracy or squared error on \
+     held-out folds [default: 1]",
+);
+pub(super) const CLASS_WEIGHT: Setting = Setting::new(
+    "class_weight",
+    "WEIGHTS",
+    Range::ClassWeight,
+    "Relative cost of errors in each class: 'balanced', or 'class=2,other=0.5' [default: the same]",
+);
+pub(super) const FIT_INTERCEPT: Setting = Setting::new(
+    "fit_intercept",
+    "BOOL",
+    Range::Switch,
+    "Whether outputs have an intercept, which is not penalised [default: true]",
+);
+pub(super) const NORMALIZE_Y: Setting = Setting::new(
+    "normalize_y",
+    "BOOL",
+    Range::Switch,
+    "Whether the target is standardised for the fit; settings are then in units of the standardised \
+     target [default: true]",
+);
+pub(super) const TOL: Setting = Setting::new(
+    "tol",
+    "X",
+    Range::Positive { share: false },
+    "The largest accepted violation of the optimality conditions [default: 0.001]",
+);
+pub(super) const MAX_ITER: Setting = Setting::new(
+    "max_iter",
+    "N",
+    Range::Count(1),
+    "Stop after this number of steps, with a warning [default: an error without convergence]",
+);
+pub(super) const RESTARTS: Setting = Setting::new(
+    "restarts",
+    "N",
+    Range::Count(0),
+    "Number of further starting points of the tuning, drawn with the seed [default: 0]",
+);
+pub(super) const FIXED_KERNEL: Setting = Setting::new(
+    "fixed_kernel",
+    "BOOL",
+    Range::Switch,
+    "Keep the kernel's parameters. By default Gaussian processes tune them, and 'auto' also tries \
+     multiples of the length scales",
+)
+.with_bare("true");
+pub(super) const FOLDS: Setting = Setting::new(
+    "folds",
+    "K",
+    Range::Count(2),
+    "Number of folds of 'auto', drawn with the seed [default: 5]",
+);
+pub(super) const LANDMARKS: Setting = Setting::new(
+    "landmarks",
+    "M",
+    Range::Count(1),
+    "Fit through at most this number of landmarks, which represent all rows: memory doesn't grow with \
+     the number of rows, and the cost is proportional to it",
+);
+pub(super) const CORRECTIONS: Setting = Setting::new(
+    "corrections",
+    "N",
+    Range::Count(0),
+    "With landmarks, number of passes over all rows that correct the solution and bound its error; \
+     there is one more if the bound is wide and can be narrowed [default: 1]",
+);
+pub(super) const SOLVER: Setting = Setting::new(
+    "solver",
+    "NAME",
+    Range::Choice(&["auto", "direct", "cg"]),
+    "With landmarks: 'direct' reads all rows once for a square matrix of landmarks, and solves; 'cg' \
+     takes about twenty passes of conjugate gradients, which are much cheaper with thousands of \
+     landmarks; 'auto' takes the faster one [default: auto]",
+);
+pub(super) const TOLERANCE: Setting = Setting::new(
+    "tolerance",
+    "T",
+    Range::Positive { share: true },
+    "Conjugate gradients end when the error of every prediction at a landmark is proved to be at most \
+     this multiple of the root mean squared error [default: 1e-3]",
+);
+pub(super) const SEARCH_ROWS: Setting = Setting::new(
+    "search_rows",
+    "N",
+    Range::Count(10),
+    "Maximum number of rows for 'auto'; if there are more, this number is drawn with the seed \
+     [default: 2000 for leave-one-out, 1000 for folds]",
+);
 
 impl<'a> FitTask<'a> {
     /// A task without settings.
@@ -317,12 +305,12 @@ impl<'a> FitTask<'a> {
         }
     }
 
-    /// Where the fit looks whether it is to go on.
+    /// Cancellation and progress of the fit.
     pub(super) fn control(&self) -> RunControl<'_> {
         RunControl { stop: &self.stop, progress: &self.progress }
     }
 
-    /// Whether the kernel's parameters are to be kept.
+    /// Whether the kernel's parameters stay as given.
     pub(super) fn fixed_kernel(&self) -> bool {
         self.settings.switch(FIXED_KERNEL.name).unwrap_or(false)
     }
@@ -335,12 +323,12 @@ impl<'a> FitTask<'a> {
         self.settings.count(RESTARTS.name).unwrap_or(0)
     }
 
-    /// The number of landmarks through which the model is learnt, if it does not use all rows.
+    /// The number of landmarks; `None` if the model uses all rows.
     pub(super) fn landmarks(&self) -> Option<usize> {
         self.settings.count(LANDMARKS.name)
     }
 
-    /// Steps allowed, if a limit is given.
+    /// The maximum number of iterations, if it is given.
     pub(super) fn max_iter(&self) -> Option<usize> {
         self.settings.count(MAX_ITER.name)
     }
@@ -363,11 +351,11 @@ impl<'a> FitTask<'a> {
         }
     }
 
-    /// The one target as the fit takes it, and how to come back: `values · scale + center`.
+    /// The target in the fit's units, with `center` and `scale`: the target is `values · scale + center`.
     pub(super) fn standardised(&self) -> Result<(Vec<f64>, f64, f64)> {
         let y = self.numbers()?;
         if y.cols() != 1 {
-            return Err(wrong_target_error("has several columns, but this model predicts one"));
+            return Err(wrong_target_error("has several columns, but this model predicts a single one"));
         }
         let values = y.data().to_vec();
         if !self.normalize_y() {
@@ -384,7 +372,7 @@ impl<'a> FitTask<'a> {
         let Some(class_weights) = self.settings.get(CLASS_WEIGHT.name) else { return Ok(ClassWeight::None) };
         let Some(weights) = class_weights.as_object() else { return Ok(ClassWeight::Balanced) };
         if let Some(unknown) = weights.keys().find(|class| !classes.contains(class)) {
-            let allowed = format!("it is no class of the target; classes: {}", listed(classes));
+            let allowed = format!("it is not a class of the target; classes: {}", listed(classes));
             return Err(Error::parameter(CLASS_WEIGHT.name, format!("'{unknown}'"), allowed));
         }
         let weight = |class: &String| weights.get(class).and_then(Value::as_f64).unwrap_or(1.0);
@@ -403,10 +391,10 @@ impl<'a> FitTask<'a> {
 }
 
 fn wrong_target_error(problem: &str) -> Error {
-    Error::Target { name: "target".into(), problem: problem.into() }
+    Error::target("target", problem)
 }
 
-/// Adds facts to a model's card.
+/// Adds entries to a model's card.
 pub(super) fn with_card_entries(
     mut model: KernelExpansion,
     facts: impl IntoIterator<Item = CardEntry>,

@@ -8,11 +8,11 @@ use crate::error::{Error, Result};
 use crate::linalg::Matrix;
 use crate::setting_schema::SettingValues;
 
-/// Description, for messages, of the fits that use all rows.
+/// Description for messages of the fits that use all rows.
 const DENSE: &str = "fits without landmarks";
 
-/// The fit through landmarks that settings ask for; `None` if they ask for none. Those of `dense` are
-/// refused.
+/// The job of a fit through landmarks from the settings; `None` if they don't request landmarks. The settings
+/// in `dense` only apply to fits without landmarks and give an error.
 pub(super) fn job(settings: &SettingValues, seed: u64, dense: &[&'static str]) -> Result<Option<Job>> {
     let Some(landmarks) = settings.count(LANDMARKS.name) else { return Ok(None) };
     let ridge = settings.number(RIDGE.name);
@@ -32,7 +32,7 @@ pub(super) fn job(settings: &SettingValues, seed: u64, dense: &[&'static str]) -
     }))
 }
 
-/// The fit of the task's rows to their classes.
+/// Fits the task's rows to their classes through landmarks.
 pub(super) fn fit_classes(task: &FitTask<'_>, mut job: Job) -> Result<FittedModel> {
     let (labels, classes) = task.labels()?;
     super::check_labels(task.x, labels, classes)?;
@@ -42,7 +42,7 @@ pub(super) fn fit_classes(task: &FitTask<'_>, mut job: Job) -> Result<FittedMode
     fit(task, Matrix::column_vector(labels.iter().map(|&l| l as f64).collect()), &job)
 }
 
-/// Fits the task's rows to targets through landmarks.
+/// Fits the task's rows to numeric targets through landmarks.
 pub(super) fn fit(task: &FitTask<'_>, y: Matrix, job: &Job) -> Result<FittedModel> {
     if task.penalty.is_some() {
         return Err(Error::Unused { setting: OptionalInput::Penalty.name().into(), belongs: DENSE.into() });

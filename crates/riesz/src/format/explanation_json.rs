@@ -1,5 +1,5 @@
-//! Explanations as JSON: the fields of [`Explanation`] with a format name and a version, and a classifier's
-//! decisions for the rows.
+//! Explanations as JSON: the fields of [`Explanation`] with a format name and a version, and the decisions of
+//! a classifier for the rows.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,8 +9,8 @@ use crate::prediction::ClassDecisions;
 
 /// The format's name in the file.
 pub const FORMAT: &str = "riesz-explanation";
-/// The newest version, which this library reads and writes where it says how sure values are, and the version
-/// of files without.
+/// The newest version. Explanations with uncertainty are written in this version, others in the version
+/// below; this library reads all.
 pub const VERSION: u64 = 3;
 const VERSION_WITHOUT_UNCERTAINTY: u64 = 2;
 
@@ -19,7 +19,7 @@ const VERSION_WITHOUT_UNCERTAINTY: u64 = 2;
 pub struct SavedExplanation {
     /// The explanation.
     pub explanation: Explanation,
-    /// A classifier's decisions for its rows; `None` for regression, and if the file does not state them.
+    /// A classifier's decisions for the rows; `None` for regression, and if the file does not contain them.
     pub decisions: Option<ClassDecisions>,
 }
 
@@ -39,7 +39,7 @@ struct FileRecord<'e> {
     decisions: Option<&'e ClassDecisions>,
 }
 
-/// The fields of the file besides the explanation.
+/// The fields of the file other than the explanation.
 #[derive(Deserialize)]
 struct ExtraFields {
     #[serde(default)]
@@ -52,10 +52,10 @@ struct Tag {
     version: u64,
 }
 
-/// Writes `explanation`, with what a classifier decides of its rows, as one JSON object.
+/// Writes `explanation`, with a classifier's decisions for its rows, as one JSON object.
 ///
 /// # Errors
-/// Those of `writer`.
+/// The errors of `writer`.
 pub fn write(
     explanation: &Explanation,
     decisions: Option<&ClassDecisions>,
@@ -66,20 +66,20 @@ pub fn write(
     serde_json::to_writer(writer, &tagged).map_err(std::io::Error::from)
 }
 
-/// Whether `bytes` look like an explanation, judging by their beginning.
+/// Whether the beginning of `bytes` looks like an explanation.
 pub fn recognises(bytes: &[u8]) -> bool {
     let start = bytes.iter().position(|b| !b.is_ascii_whitespace()).unwrap_or(0);
     bytes[start..].starts_with(b"{")
 }
 
-/// Reads what [`write`](fn@write) wrote.
+/// Reads a file that [`write`](fn@write) wrote.
 ///
 /// # Errors
-/// [`Error::Format`] for anything else and for a newer version; as [`Explanation::validate`] and
+/// [`Error::Format`] for other content and for a newer version; the errors of [`Explanation::validate`] and
 /// [`ClassDecisions::validate`].
 pub fn read(bytes: &[u8]) -> Result<SavedExplanation> {
-    let broken = |e: serde_json::Error| Error::Format {
-        problem: format!("this is not a riesz explanation, or it is damaged: {e}"),
+    let broken = |e: serde_json::Error| {
+        Error::format(format!("this is not a riesz explanation, or it is damaged: {e}"))
     };
     let tag: Tag = serde_json::from_slice(bytes).map_err(broken)?;
     super::check_tag(&tag.format, tag.version, FORMAT, VERSION, "explanation")?;
@@ -105,7 +105,7 @@ mod tests {
         out
     }
 
-    /// Written by version 1, which said what was left over and not which value it is.
+    /// A file of version 1, which stored the residual but not the value index.
     const FIRST: &str = r#"{"format":"riesz-explanation","version":1,"players":[{"name":"a","columns":[0]},{"name":"b","columns":[1]}],
         "output_names":["y"],"values":[0.1,0.2],"base_values":[1.0],"predictions":[1.5],"data":{"columns":
         [{"name":"a","kind":"numeric"},{"name":"b","kind":"numeric"}],"rows":1,"values":[1.0,2.0]},"row_numbers":[3],
@@ -117,7 +117,7 @@ mod tests {
             panic!("older files know no decisions")
         };
         assert_eq!((old.index, old.subsets.as_ref()), (ValueIndex::Shapley, None));
-        // What the file says of the residual does not count.
+        // The residual in the file is ignored.
         assert!(recognises(FIRST.as_bytes()) && old.certificate().is_some_and(|c| !c.holds));
         let sampled = FIRST.replace(
             r#""kind":"exact","residual":[0.0],"bound":[1e-15]"#,
@@ -132,9 +132,9 @@ mod tests {
             ("\"version\":1", "\"version\":4", "a newer riesz (format 4); update riesz"),
             ("[0.1,0.2]", "[0.1]", "the explanation's values has 1 numbers, but 2 are expected"),
             ("[1e-15]", "[-1e-15]", "below 0"),
-            ("[3]", "[3,4]", "numbers 2 rows and has 1"),
-            ("\"columns\":[1]", "\"columns\":[2]", "a column that the data lack"),
-            ("\"output_names\"", "\"subsets\":[[0],[2]],\"output_names\"", "[2] is no set"),
+            ("[3]", "[3,4]", "has 2 row numbers and 1 rows"),
+            ("\"columns\":[1]", "\"columns\":[2]", "a column that is not in the data"),
+            ("\"output_names\"", "\"subsets\":[[0],[2]],\"output_names\"", "[2] is not an ascending set"),
             ("\"output_names\"", "\"index\":\"own\",\"output_names\"", "it is shapley, owen"),
             ("\"output_names\"", "\"index\":\"banzhaf(5)\",\"output_names\"", "from 0 to 1"),
             ("\"output_names\"", "\"subsets\":[[0],[0,1]],\"output_names\"", "has no"),

@@ -1,17 +1,19 @@
 //! LIBSVM's text model files (Chang and Lin, ACM TIST 2011; `svm_save_model`).
 //!
-//! Read: `c_svc`, `nu_svc`, `one_class`, `epsilon_svr`, `nu_svr` with the kernels `rbf`, `linear`,
-//! `polynomial` and `sigmoid`. LIBSVM numbers its features from 1 and leaves zeros out; here they are
-//! columns, which are called x0, x1, … by their place (feature 1 is `x0`) unless [`Features`] names them.
+//! The reader supports `c_svc`, `nu_svc`, `one_class`, `epsilon_svr` and `nu_svr` with the kernels `rbf`,
+//! `linear`, `polynomial` and `sigmoid`. LIBSVM numbers its features from 1 and leaves zeros out. Here
+//! features are columns, called x0, x1, … by their position (feature 1 is `x0`) unless [`Features`] names
+//! them.
 //!
-//! Decision values keep LIBSVM's sign. For more than two classes the classes stand in the order of the file's
-//! `label` line, and the outputs in LIBSVM's order of pairs. For two, LIBSVM's value is positive for the
-//! *first* label and an [`KernelExpansion`](crate::KernelExpansion)'s for `classes[1]`, so **the two labels
-//! change places**: `label 1 -1` becomes the classes "-1" and "1". The usual order of labels thus gives what
-//! scikit-learn gives. A one-class model has the classes "-1" (outside) and "1" (inside).
+//! Decision values keep LIBSVM's sign. For more than two classes, the classes are in the order of the file's
+//! `label` line, and the outputs in LIBSVM's order of pairs. For two classes, LIBSVM's value is positive for
+//! the *first* label, but the value of an [`KernelExpansion`](crate::KernelExpansion) is positive for
+//! `classes[1]`. So **the two labels are swapped**: `label 1 -1` becomes the classes "-1" and "1", and the
+//! usual order of labels gives the same result as scikit-learn. A one-class model has the classes "-1"
+//! (outside) and "1" (inside).
 //!
-//! Probability parameters (`probA`, `probB`, `prob_density_marks`) are kept as facts on the model card and
-//! written back. Of classifiers, `probA` and `probB` make probabilities
+//! Probability parameters (`probA`, `probB`, `prob_density_marks`) are stored as entries of the model card
+//! and written back. For classifiers, `probA` and `probB` define the probabilities
 //! ([`PlattScaling`](crate::kernel_model::PlattScaling)).
 
 mod ranges;
@@ -22,10 +24,10 @@ pub use ranges::{Ranges, read_ranges};
 pub use read::{Features, read, read_with, recognises};
 pub use write::write;
 
-/// The facts that pass through from the file to the card and back.
+/// The header fields that are copied from the file to the model card and back.
 const PASSED: [&str; 3] = ["probA", "probB", "prob_density_marks"];
 
-/// The kind of machine, by LIBSVM's names.
+/// The kind of model, by LIBSVM's names.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum MachineType {
     Classifier,
@@ -41,8 +43,8 @@ const KINDS: [(&str, MachineType); 5] = [
     ("nu_svr", MachineType::Regressor),
 ];
 
-/// The ℓ with `exp(-γ s) = exp(-s/(2ℓ²))`, correctly rounded. Neighbouring γ are then at most one unit in the
-/// last place of ℓ apart, so every ℓ has a γ, and a round trip loses nothing.
+/// The length scale ℓ with `exp(-γ s) = exp(-s/(2ℓ²))`, correctly rounded. Neighbouring γ then give ℓ that
+/// differ by at most one unit in the last place. So every ℓ has a γ, and a round trip loses nothing.
 fn length_of(gamma: f64) -> f64 {
     let first = (0.5 / gamma).sqrt();
     // One Newton step on 1 - 2γℓ², with the rounding errors of the products.
@@ -54,7 +56,8 @@ fn length_of(gamma: f64) -> f64 {
     if corrected.is_finite() { corrected } else { first }
 }
 
-/// For a support vector of `class`: its places among k - 1 coefficients, and the pairs they belong to.
+/// For a support vector of `class`: the positions of its k - 1 coefficients, each with the pair of classes it
+/// belongs to.
 fn places(class: usize, k: usize) -> impl Iterator<Item = (usize, usize)> {
     let pair = move |i: usize, j: usize| i * (2 * k - i - 1) / 2 + (j - i - 1);
     (0..k).filter(move |other| *other != class).map(move |other| {

@@ -1,5 +1,5 @@
-//! File formats. Readers take bytes from untrusted sources: they check everything, and fail with an error
-//! that says what is wrong; they never panic.
+//! File formats. Readers take bytes from untrusted sources: they check everything, fail with an error that
+//! describes the problem, and never panic.
 //!
 //! | format | holds |
 //! |---|---|
@@ -18,19 +18,15 @@ use crate::error::{Error, Result};
 /// Checks the format name and version of a file.
 fn check_tag(actual: &str, version: u64, wanted: &str, newest: u64, description: &str) -> Result<()> {
     if actual != wanted {
-        return Err(Error::Format {
-            problem: format!("this is not a riesz {description}: its format is '{actual}'"),
-        });
+        return Err(Error::format(format!("this is not a riesz {description}: its format is '{actual}'")));
     }
     if version > newest {
-        return Err(Error::Format {
-            problem: format!(
-                "this {description} was written by a newer riesz (format {version}); update riesz"
-            ),
-        });
+        return Err(Error::format(format!(
+            "this {description} was written by a newer riesz (format {version}); update riesz"
+        )));
     }
     if version == 0 {
-        return Err(Error::Format { problem: format!("this {description} has no valid format version") });
+        return Err(Error::format(format!("this {description} has no valid format version")));
     }
     Ok(())
 }

@@ -1,14 +1,16 @@
 //! Model files: a [safetensors](https://github.com/huggingface/safetensors) container with the arrays
-//! `points` (n × d), `coef` (n × outputs) and `intercept` (outputs), all F64 and row-major, and in its
-//! metadata under `riesz` one JSON record with everything else. No code is ever run from such a file.
+//! `points` (n × d), `coef` (n × outputs) and `intercept` (outputs), all F64 and row-major. Its metadata
+//! holds, under `riesz`, one JSON record with everything else. Reading such a file never executes code.
 //!
-//! With a posterior the file has version 2 and, for the k-th matrix Q, one or more of the arrays
-//! `posterior.k.factor` (the Cholesky factor of V on and below its diagonal, row by row), `.starts`,
-//! `.places` (U64) and `.weights` (the columns of A), `.low_rank` (n × r; since version 4 bags × r behind
-//! such columns) and `.dense` (Q itself, as the factor is kept).
+//! A file with a posterior has version 2 or higher. For the k-th matrix Q it has one or more of these arrays:
+//! - `posterior.k.factor`: the Cholesky factor of V on and below its diagonal, row by row;
+//! - `.starts`, `.places` (U64) and `.weights`: the columns of A;
+//! - `.low_rank`: n × r, or since version 4 bags × r together with the columns of A;
+//! - `.dense`: Q itself, stored like the factor;
+//! - `.refits` (n × refits) and `.refits_intercept`, since version 3, and depending on the method
+//!   `.refits_seed` or, since version 5, `.refits_landmarks`.
 //!
-//! The record holds a checksum (SHA-256) of itself and of all arrays, so that a damaged file is refused and
-//! not believed.
+//! The record holds a SHA-256 checksum of itself and of all arrays, so that a damaged file is refused.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,7 +19,7 @@ use safetensors::tensor::{Dtype, SafeTensors, View};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_distinct};
 use crate::kernel::Kernel;
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::{Cholesky, Matrix, Sparse};
@@ -27,19 +29,19 @@ use crate::table::{Column, Players, Table};
 
 /// The format's name in the file.
 pub const FORMAT: &str = "riesz-model";
-/// The newest version that this library reads. It writes the first that knows what a model has: 1 without a
-/// posterior.
+/// The newest version that this library reads. It writes the oldest version that can represent the model: 1
+/// without a posterior.
 pub const VERSION: u64 = 5;
 
-/// A model, what is known of how sure it is, and the players by which it is meant to be explained.
+/// A model, its posterior covariance, and the players for explaining it.
 #[derive(Debug, Clone)]
 pub struct SavedModel {
     /// The model.
     pub model: KernelExpansion,
-    /// Its posterior covariance, which takes 4 n² bytes for n points and every matrix Q. `None` to leave it
-    /// out, and for models that have none.
+    /// The posterior covariance, which takes 4 n² bytes for n points and every matrix Q. `None` to leave it
+    /// out, and for models without one.
     pub covariance: Option<PosteriorCovariance>,
-    /// The players, if they are not simply the columns.
+    /// The players, if they differ from the columns.
     pub groups: Option<Players>,
 }
 
@@ -55,8 +57,8 @@ struct Group {
     columns: Vec<String>,
 }
 
-// A field by another name may be a damaged one: were it passed over, a checksum's would excuse all other
-// damage.
+// An unknown field may be a damaged one: if it were ignored, damage to the checksum's name would hide all
+// other damage.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ModelRecord {
@@ -80,8 +82,7 @@ struct ModelRecord {
 /// The text in place of the checksum while it is computed.
 const CHECKSUM_PLACEHOLDER: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// The checksum of a record, in which the checksum itself is replaced by the placeholder, and of arrays,
-/// whatever their order in the file.
+/// The checksum of a record and of arrays in any order. In the record, the placeholder replaces the checksum.
 fn checksum<'a>(record: &str, arrays: impl Iterator<Item = (&'a str, &'a [usize], &'a [u8])>) -> String {
     let mut arrays: Vec<_> = arrays.collect();
     arrays.sort_unstable();
@@ -93,19 +94,19 @@ fn checksum<'a>(record: &str, arrays: impl Iterator<Item = (&'a str, &'a [usize]
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A [`PosteriorCovariance`] without its arrays, whose names tell the kind of each matrix Q.
+/// A [`PosteriorCovariance`] without its arrays, whose names determine the kind of each matrix Q.
 #[derive(Serialize, Deserialize)]
 struct PosteriorRecord {
     prior: f64,
     scale: Vec<f64>,
-    /// One a matrix Q: that of its factor.
+    /// The jitter of each factor, one per matrix Q.
     jitter: Vec<f64>,
-    /// Since version 3.
+    /// Only since version 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     mirror: Option<Vec<usize>>,
 }
 
-/// One array on its way into the container.
+/// An array to be written to the container.
 struct NamedArray {
     shape: Vec<usize>,
     kind: Dtype,
@@ -149,15 +150,15 @@ impl View for NamedArray {
 }
 
 fn damaged(reason: impl std::fmt::Display) -> Error {
-    Error::Format { problem: format!("this is not a riesz model file, or it is damaged: {reason}") }
+    Error::format(format!("this is not a riesz model file, or it is damaged: {reason}"))
 }
 
-/// Whether `bytes` look like a model file, judging by their beginning.
+/// Whether the beginning of `bytes` looks like a model file.
 pub fn recognises(bytes: &[u8]) -> bool {
     bytes.len() > 8 && bytes[8] == b'{' && bytes[6..8] == [0, 0]
 }
 
-/// The file's bytes. The same model gives the same bytes.
+/// The bytes of the file. Equal models give equal bytes.
 ///
 /// # Errors
 /// As [`KernelExpansion::validate`]; [`Error::Format`] if names make the header too large.
@@ -189,7 +190,7 @@ pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
         }),
         sha256: Some(CHECKSUM_PLACEHOLDER.into()),
     };
-    let text = serde_json::to_string(&record).map_err(|e| Error::Format { problem: e.to_string() })?;
+    let text = serde_json::to_string(&record).map_err(|e| Error::format(e.to_string()))?;
     let (n, d, m) = (model.support_points.rows(), model.support_points.width(), model.outputs());
     let points =
         (0..n).flat_map(|i| (0..d).map(move |j| (i, j))).map(|(i, j)| model.support_points.get(i, j));
@@ -206,10 +207,10 @@ pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
     let parts = arrays.iter().map(|(name, array)| (name.as_str(), array.shape(), array.bytes.as_slice()));
     let text = text.replacen(CHECKSUM_PLACEHOLDER, &checksum(&text, parts), 1);
     safetensors::serialize(arrays, Some(HashMap::from([("riesz".to_string(), text)])))
-        .map_err(|e| Error::Format { problem: format!("the model cannot be written: {e}") })
+        .map_err(|e| Error::format(format!("the model cannot be written: {e}")))
 }
 
-/// The first format version that can represent such a posterior.
+/// The oldest format version that can represent this posterior.
 fn version(covariance: &PosteriorCovariance) -> u64 {
     let version_of = |known: &VarianceReduction| match known {
         VarianceReduction::RefitDifferences { method: Refitted::LandmarkDoubling, .. } => 5,
@@ -320,21 +321,20 @@ fn read_reduction(tensors: &SafeTensors<'_>, k: usize, jitter: f64, n: usize) ->
     let size = operator.as_ref().map_or(n, Sparse::cols);
     let packed = read_f64_array(tensors, &named("factor"), &[triangle(size)])?.1;
     let factor = Cholesky::from_packed(size, &packed, jitter)
-        .ok_or_else(|| damaged(format!("its array '{}' is no Cholesky factor", named("factor"))))?;
+        .ok_or_else(|| damaged(format!("its array '{}' is not a Cholesky factor", named("factor"))))?;
     Ok(VarianceReduction::CholeskyInverse { operator, factor })
 }
 
-/// The numbers on and below the diagonal of an n × n matrix; more than any file has if they cannot be
-/// counted.
+/// The number of entries on and below the diagonal of an n × n matrix; more than any file has on overflow.
 fn triangle(n: usize) -> Option<usize> {
     Some(n.checked_add(1).and_then(|above| n.checked_mul(above)).map_or(usize::MAX, |twice| twice / 2))
 }
 
-/// Reads what [`to_bytes`] wrote, from anyone.
+/// Reads a file that [`to_bytes`] wrote, from an untrusted source.
 ///
 /// # Errors
-/// [`Error::Format`] for anything else, and as [`KernelExpansion::validate`] for contents that are not a
-/// model.
+/// [`Error::Format`] for other content; the errors of [`KernelExpansion::validate`] for content that is not a
+/// valid model.
 pub fn from_bytes(bytes: &[u8]) -> Result<SavedModel> {
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(damaged)?;
     let text = header
@@ -350,11 +350,10 @@ pub fn from_bytes(bytes: &[u8]) -> Result<SavedModel> {
         let views = tensors.tensors();
         let parts = views.iter().map(|(name, view)| (name.as_str(), view.shape(), view.data()));
         if checksum(&text.replacen(written, CHECKSUM_PLACEHOLDER, 1), parts) != *written {
-            return Err(Error::Format {
-                problem: "the file is damaged: its contents are not those whose checksum was written with \
-                          them; copy it again from where it came from, or fit the model again"
-                    .into(),
-            });
+            return Err(Error::format(
+                "the file is damaged: its contents do not match their checksum; copy it \
+                 again from its source, or fit the model again",
+            ));
         }
     }
     let (m, d) = (record.outputs.len(), record.columns.len());
@@ -373,8 +372,8 @@ pub fn from_bytes(bytes: &[u8]) -> Result<SavedModel> {
         model_card: record.card,
     };
     model.validate()?;
-    distinct(&model.output_names)?;
-    distinct(&model.classes)?;
+    check_distinct(&model.output_names)?;
+    check_distinct(&model.classes)?;
     let groups = match record.groups {
         None => None,
         Some(groups) => {
@@ -399,16 +398,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<SavedModel> {
     Ok(SavedModel { model, covariance, groups })
 }
 
-fn distinct(names: &[String]) -> Result<()> {
-    let mut sorted: Vec<&String> = names.iter().collect();
-    sorted.sort_unstable();
-    match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(Error::DuplicateName { name: pair[0].clone() }),
-        None => Ok(()),
-    }
-}
-
-/// The array `name`, which must be F64 with the given sizes (`None`: any), and its first size.
+/// The first size and the numbers of the array `name`, which must be F64 with the given sizes (`None`: any).
 fn read_f64_array(
     tensors: &SafeTensors<'_>,
     name: &str,
@@ -418,8 +408,7 @@ fn read_f64_array(
     Ok((size, cells.iter().map(|b| f64::from_le_bytes(*b)).collect()))
 }
 
-/// The cells of eight bytes of the array `name`, which must be of the given kind and sizes, and its first
-/// size.
+/// The first size and the 8-byte cells of the array `name`, which must have the given type and sizes.
 fn read_u64_cells<'t>(
     tensors: &SafeTensors<'t>,
     name: &str,
@@ -469,7 +458,7 @@ mod tests {
         SavedModel { model, covariance: None, groups: Some(groups) }
     }
 
-    /// With a posterior of every kind, as if the model had four outputs.
+    /// A model with a posterior of every kind, as if it had four outputs.
     fn with_posterior() -> SavedModel {
         let mut saved = example();
         let model = &mut saved.model;
@@ -485,12 +474,7 @@ mod tests {
             VarianceReduction::LowRank(Matrix::column_vector(vec![0.25, -0.5])),
             VarianceReduction::Dense(square),
         ];
-        saved.covariance = Some(PosteriorCovariance {
-            prior_scale: 1.0,
-            skew_swap: None,
-            reduction: known,
-            scale: vec![1.0, 2.0, 1.0, 0.5],
-        });
+        saved.covariance = Some(PosteriorCovariance::new(known, vec![1.0, 2.0, 1.0, 0.5]));
         saved
     }
 
@@ -502,7 +486,7 @@ mod tests {
         let read = from_bytes(&bytes).unwrap();
         assert_eq!((&read.model, &read.groups), (&saved.model, &saved.groups));
         assert_eq!(bytes, to_bytes(&saved).unwrap());
-        // A reader of version 1 understands what has no posterior, and only that.
+        // A reader of version 1 reads models without a posterior, and no others.
         assert!(String::from_utf8_lossy(&bytes).contains("version\\\":1"));
         let saved = with_posterior();
         let bytes = to_bytes(&saved).unwrap();
@@ -518,7 +502,7 @@ mod tests {
         assert_eq!(before.covariance(&functionals), after.covariance(&functionals));
     }
 
-    /// A file without a checksum, as a program without one would write it.
+    /// A file without a checksum, as a program without checksums would write it.
     fn unsigned(saved: &SavedModel) -> Vec<u8> {
         let mut bytes = to_bytes(saved).unwrap();
         let key = br#"\"sha256\":"#;
@@ -554,7 +538,7 @@ mod tests {
         }
         let damaged = patched_in(to_bytes(&example()).unwrap(), "example", "exemple");
         assert!(damaged.contains("the file is damaged"), "{damaged}");
-        // Nor does a damaged name of the checksum hide it.
+        // Damage to the checksum's name is found too.
         let damaged = patched_in(to_bytes(&example()).unwrap(), "sha256", "s'a256");
         assert!(damaged.contains("unknown field `s'a256`"), "{damaged}");
     }
@@ -570,7 +554,7 @@ mod tests {
         from_bytes(&bytes).unwrap_err().to_string()
     }
 
-    /// They are a posterior of their own kind, which older versions do not know.
+    /// Refits are a posterior of their own kind, which older versions do not read.
     #[test]
     fn refits_are_kept() {
         let mut saved = example();
@@ -621,11 +605,11 @@ mod tests {
             to_bytes(&saved).unwrap_err().to_string()
         };
         assert!(refused(&|c| c.scale.truncate(2)).contains("the list of scales of a posterior has 2"));
-        assert!(refused(&|c| c.reduction.truncate(2)).contains("one an output, or one"));
+        assert!(refused(&|c| c.reduction.truncate(2)).contains("one per output, or one for all"));
         assert!(refused(&|c| c.prior_scale = f64::NAN).contains("not negative"));
         assert!(
             refused(&|c| c.reduction[2] = VarianceReduction::Dense(Matrix::zeros(3, 3)))
-                .contains("one a support point")
+                .contains("one per support point")
         );
         assert!(
             refused(
@@ -653,7 +637,7 @@ mod tests {
                 prop_assert!(finite(&saved));
                 if let Some(covariance) = &saved.covariance {
                     let posterior = Posterior::new(&saved.model, covariance).unwrap();
-                    // Absurd numbers overflow, which is an error; nothing panics.
+                    // Absurd numbers may overflow, which is an error; nothing panics.
                     let _ = posterior.sd(&saved.model.support_points);
                 }
             }

@@ -1,8 +1,10 @@
-//! Explanations as tables, both ways, for CSV, Parquet and data frames. One line for each row and output:
-//! `row, output, base_value, prediction, residual`, then one column for each player, and one more for each
-//! player with standard errors where values are estimated, and with standard deviations where there is
-//! posterior uncertainty. A table can be of any length. Unlike the JSON form it does not hold the feature
-//! values, and only Parquet files store the [`TableMetadata`].
+//! Explanations as tables, for reading and writing CSV, Parquet and data frames.
+//!
+//! A table has one line for each row and output, with the columns
+//! `row, output, base_value, prediction, residual` and one column for each player. Estimated values add one
+//! column of standard errors for each player, and posterior uncertainty one column of standard deviations. A
+//! table can have any length. Unlike the JSON form it does not contain the feature values, and only Parquet
+//! files store the [`TableMetadata`].
 
 use std::collections::HashMap;
 
@@ -15,28 +17,28 @@ use crate::explanation::{
 use crate::index::ValueIndex;
 use crate::table::{Player, Table};
 
-/// Columns before those of the players. What `residual` says is not read back, but computed.
+/// Columns before the players' columns. The reader ignores `residual` and computes it.
 pub const LEADING_COLUMNS: [&str; 5] = ["row", "output", "base_value", "prediction", "residual"];
 
-/// The prefix of a player's column whose name could be mistaken for another column's.
+/// The prefix of a player's column if the player's name could be confused with another column.
 const PLAYER_PREFIX: &str = "player:";
 
-/// The prefix of a column of standard errors, before the name of the player's column.
+/// The prefix of a column of standard errors; the name of the player's column follows.
 const STD_ERROR: &str = "std_error:";
 
-/// The prefix of a column of standard deviations.
+/// The prefix of a column of standard deviations; the name of the player's column follows.
 const SD: &str = "sd:";
 
-/// Numbers that an explanation read back from a table may hold.
+/// Maximum number of numbers in an explanation that is read from a table.
 const NUMBERS: usize = 200_000_000;
 
 /// Metadata of a table of values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TableMetadata {
-    /// Which values they are.
+    /// The kind of values.
     #[serde(default)]
     pub index: ValueIndex,
-    /// Model card and run.
+    /// The model card, and entries about the run.
     pub provenance: Provenance,
     /// The largest proved bound of all rows, if the values are exact.
     pub bound: Option<f64>,
@@ -48,7 +50,7 @@ pub struct TableMetadata {
 }
 
 impl TableMetadata {
-    /// The note of a table of explanations like `first`, none of which is counted yet.
+    /// The metadata of a table of explanations like `first`, before any rows are included.
     pub fn new(first: &Explanation) -> Self {
         Self {
             index: first.index,
@@ -111,20 +113,20 @@ pub fn numbers(explanation: &Explanation) -> Vec<Vec<f64>> {
     columns
 }
 
-/// Whether a table with these columns is one of values.
+/// Whether a table with these columns is a table of values.
 pub fn recognises(header: &[String]) -> bool {
     LEADING_COLUMNS.iter().all(|name| header.iter().any(|h| h == name))
 }
 
-/// A table of values being read, a line at a time: all of a table, or some of its rows, in any order. The
-/// explanation has no feature values.
+/// A reader of tables of values, line by line. It accepts the whole table, or the lines of some rows, in any
+/// order. The explanation has no feature values.
 #[derive(Debug)]
 pub struct ValueTableReader {
     wanted: Vec<usize>,
     players: Vec<String>,
     has_errors: bool,
     has_sd: bool,
-    /// Base value, prediction, values, their standard errors and deviations, line after line.
+    /// Base value, prediction, values, their standard errors and their standard deviations, line by line.
     numbers: Vec<f64>,
     lines: HashMap<(usize, usize), usize>,
     row_numbers: Vec<usize>,
@@ -137,7 +139,7 @@ impl ValueTableReader {
     /// A reader for a table with these columns.
     ///
     /// # Errors
-    /// [`Error::UnknownColumn`] and [`Error::Format`] if it is no table of values.
+    /// [`Error::UnknownColumn`] or [`Error::Format`] if the table is not a table of values.
     pub fn new(header: &[String]) -> Result<Self> {
         let place = |name: &str| {
             let unknown = || Error::UnknownColumn { name: name.into(), known: listed(header) };
@@ -149,10 +151,12 @@ impl ValueTableReader {
             .filter(|&j| !header[j].starts_with(STD_ERROR) && !header[j].starts_with(SD))
             .collect();
         if value_columns.is_empty() {
-            let problem = format!("there is no column of values after {}", LEADING_COLUMNS.join(", "));
-            return Err(Error::Format { problem });
+            return Err(Error::format(format!(
+                "there is no column of values after {}",
+                LEADING_COLUMNS.join(", ")
+            )));
         }
-        // Standard errors or deviations of the players, in their order, if each has some.
+        // The columns of standard errors or deviations in the order of the players, if every player has one.
         let columns_with_prefix = |prefix: &str| -> Option<Vec<usize>> {
             let own_name = |(j, name): (usize, &String)| Some((name.strip_prefix(prefix)?.to_string(), j));
             let known: HashMap<String, usize> = header.iter().enumerate().filter_map(own_name).collect();
@@ -183,12 +187,12 @@ impl ValueTableReader {
         &self.wanted
     }
 
-    /// Adds a line: the number of its row, its output, and the numbers of the other columns.
+    /// Adds a line: the row number, the output, and the numbers of the other columns.
     ///
     /// # Errors
-    /// [`Error::Format`] for a line that cannot be one of the table.
+    /// [`Error::Format`] for a line that is not valid in the table.
     pub fn add_line(&mut self, row: f64, output: &str, numbers: impl IntoIterator<Item = f64>) -> Result<()> {
-        let broken = |problem: String| Err(Error::Format { problem });
+        let broken = |problem: String| Err(Error::format(problem));
         if row < 0.0 || row.fract() != 0.0 || row > (1u64 << 53) as f64 {
             return broken(format!("column 'row' is {row}, which is not the number of a row"));
         }
@@ -208,21 +212,21 @@ impl ValueTableReader {
         self.numbers.extend(numbers);
         if self.numbers.len() > NUMBERS {
             return broken(format!(
-                "more than {NUMBERS} numbers are too many to show at once: cut the table into parts"
+                "more than {NUMBERS} numbers are too many for one explanation: split the table into parts"
             ));
         }
         Ok(())
     }
 
-    /// The explanation that was read, with the table's metadata.
+    /// The explanation, with the table's metadata.
     ///
     /// # Errors
-    /// [`Error::TooFew`] without lines, [`Error::Format`] if a row lacks an output; as
+    /// [`Error::TooFew`] without lines; [`Error::Format`] if a row lacks an output; the errors of
     /// [`Explanation::validate`].
     pub fn finish(self, note: Option<TableMetadata>) -> Result<Explanation> {
         let (n, p, width) = (self.row_numbers.len(), self.players.len(), self.wanted.len() - 2);
         if n == 0 {
-            return Err(Error::TooFew { subject: "the table of values".into(), needed: 1, unit: "line is" });
+            return Err(Error::too_few("the table of values", 1, "line is"));
         }
         let (mut base_values, mut predictions) = (Vec::new(), Vec::new());
         let mut values = Vec::with_capacity(n * self.output_names.len() * p);
@@ -230,8 +234,7 @@ impl ValueTableReader {
         for (row_index, row) in self.row_numbers.iter().enumerate() {
             for (o, output) in self.output_names.iter().enumerate() {
                 let Some(k) = self.lines.get(&(row_index, o)) else {
-                    let problem = format!("row {row} has no line for output '{output}'");
-                    return Err(Error::Format { problem });
+                    return Err(Error::format(format!("row {row} has no line for output '{output}'")));
                 };
                 let line = &self.numbers[k * width..(k + 1) * width];
                 base_values.push(line[0]);
@@ -259,7 +262,7 @@ impl ValueTableReader {
             subsets: None,
             exactness: match note.bound {
                 _ if self.has_errors => Exactness::Estimated { std_error, sampling: note.sampling },
-                // The largest bound of all rows is one for each.
+                // The largest bound of all rows holds for each row.
                 Some(bound) => Exactness::Exact { bound: vec![bound; predictions.len()] },
                 None => Exactness::Unstated,
             },
@@ -291,7 +294,7 @@ mod tests {
     fn reread(explanation: &Explanation, note: Option<TableMetadata>, pick: &[usize]) -> Result<Explanation> {
         let m = explanation.outputs();
         let mut names = header(explanation);
-        // As others may order columns.
+        // Other programs may order the columns differently.
         names.reverse();
         let mut reader = ValueTableReader::new(&names)?;
         let columns = numbers(explanation);
@@ -318,14 +321,14 @@ mod tests {
             for metadata in [Some(note), None] {
                 let has_note = metadata.is_some();
                 let mut reread_table = reread(&explanation, metadata.clone(), &lines).unwrap();
-                // The other way round, columns are the other way round.
+                // The columns in reverse order.
                 prop_assert!(recognises(&header(&reread_table)) && reread_table.data.width() == 0);
                 let sets: Vec<usize> = (0..reread_table.sets()).rev().collect();
                 let indices = |count| (0..count).collect::<Vec<usize>>();
                 reread_table.players.reverse();
                 reread_table = Explanation { players: reread_table.players.clone(), ..reread_table.select(&indices(n), &sets, &indices(m)) };
                 reread_table.subsets = None;
-                // Tables do not say who met.
+                // Tables do not contain duels.
                 let mut expected = Explanation { data: reread_table.data.clone(), duels: None, ..explanation.clone() };
                 expected.players.iter_mut().for_each(|player| player.columns.clear());
                 match (&mut expected.exactness, metadata) {

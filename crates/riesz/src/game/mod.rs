@@ -1,18 +1,19 @@
 //! Games: the meaning of an absent feature.
 //!
-//! For a kernel model the first four are *product games*: support point i contributes
-//! `coef_i Π_{j present} k_j(x_ij, x_j) Π_{j absent} b_ij`, and the games differ in the absent side b alone.
+//! For a kernel model the first four are *product games*. Support point i with coefficient `coef_i`
+//! contributes `coef_i Π_{j present} k_j(x_ij, x_j) Π_{j absent} b_ij` at a row x, where `k_j` is the
+//! kernel's factor of feature j. The games differ only in the absent factors `b_ij`.
 //!
-//! | game | absent factor | base value | features are |
+//! | game | absent factor `b_ij` | base value | absent features are |
 //! |---|---|---|---|
 //! | functional | 1 | `intercept + Σ coef` | dropped from the model (PKeX-Shapley) |
-//! | baseline | `k_j(x_ij, x⁰_j)` | prediction at x⁰ | set to a reference row |
+//! | baseline | `k_j(x_ij, x⁰_j)` | prediction at x⁰ | set to a reference row x⁰ |
 //! | interventional | `k_j(x_ij, b_j)` for each background row b, averaged | mean prediction over the background | set by intervention to values of background rows |
 //! | marginal product | mean of `k_j(x_ij, b_j)` over the background | mean over the product of marginals | replaced by independent draws |
-//! | observational | none: the absent product's conditional mean given the present features | mean prediction over the reference | guessed from the present ones |
+//! | observational | the conditional mean of the absent product, given the present features | mean prediction over the reference | predicted from the present ones |
 //!
-//! The functional game removes a factor; it is not a projection onto functions of the remaining features
-//! (that holds only where each factor's space contains 1 with norm 1).
+//! The functional game removes a factor. It is a projection onto functions of the remaining features only if
+//! each factor's space contains 1 with norm 1.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -25,12 +26,12 @@ use crate::kernel_model::KernelExpansion;
 use crate::simd::Isa;
 use crate::table::{Column, Table};
 
-/// Rows that stand for "a feature could have been otherwise", with optional weights.
+/// Rows from which absent features take their values, with optional weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Background {
     /// The rows; columns are matched to the model's by name.
     pub rows: Table,
-    /// One weight a row, not negative, with a positive sum; `None` for equal weights. They are normalised.
+    /// One weight per row, not negative, with a positive sum; they are normalised. `None` for equal weights.
     pub weights: Option<Vec<f64>>,
 }
 
@@ -40,22 +41,22 @@ impl From<Table> for Background {
     }
 }
 
-/// Where the distribution of absent features given the present ones comes from.
+/// The model of the distribution of absent features given the present ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConditionalModel {
-    /// A conditional mean embedding (RKHS-SHAP): the reference rows, weighted.
+    /// A conditional mean embedding (RKHS-SHAP), which weights the reference rows.
     Embedding(Conditioning),
-    /// For functions: draws from a normal distribution with the reference's mean and covariance, given the
-    /// present features (Aas, Jullum and Løland 2021, §3.1).
+    /// For functions: draws from a normal distribution with the reference's mean and covariance, conditional
+    /// on the present features (Aas, Jullum and Løland 2021, §3.1).
     Gaussian {
-        /// Draws for each coalition and row, at least 2.
+        /// Number of draws for each coalition and row, at least 2.
         draws: usize,
     },
-    /// [`Gaussian`](Self::Gaussian) for normal scores: each column is first mapped to a normal distribution
-    /// through its ranks (§3.2 there).
+    /// [`Gaussian`](Self::Gaussian) on normal scores: the ranks map each column to a normal distribution
+    /// first (Aas, Jullum and Løland 2021, §3.2).
     Copula {
-        /// Draws for each coalition and row, at least 2.
+        /// Number of draws for each coalition and row, at least 2.
         draws: usize,
     },
 }
@@ -66,56 +67,58 @@ impl From<Conditioning> for ConditionalModel {
     }
 }
 
-/// The value of a coalition of features: what it means that the others are absent.
+/// The definition of the value of a coalition of features: the meaning of the absence of the others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Game {
-    /// Absent factors are 1. Needs no data. Source: Mohammadi, Chau and Muandet 2025 (PKeX-Shapley), §3.
+    /// Absent factors are 1, which needs no data. Source: Mohammadi, Chau and Muandet 2025 (PKeX-Shapley),
+    /// §3.
     Functional,
     /// Absent features take the values of one reference row.
     Baseline {
         /// A table of one row.
         point: Table,
     },
-    /// Absent features take a background row's values, averaged over the background: the game of KernelSHAP
-    /// with all coalitions, and RKHS-SHAP's interventional game (Chau, Hu, Gonzalez and Sejdinovic 2022).
+    /// Absent features take a background row's values, averaged over the background. This is the game of
+    /// KernelSHAP with all coalitions, and RKHS-SHAP's interventional game (Chau, Hu, Gonzalez and Sejdinovic
+    /// 2022).
     Interventional {
         /// The background.
         background: Background,
     },
-    /// Each absent factor is replaced by its own mean over the background (the default game of the
-    /// PKeX-Shapley code, under another name): the background's joint distribution is replaced by the
-    /// product of its marginals.
+    /// Each absent factor is replaced by its own mean over the background. So the background's joint
+    /// distribution is replaced by the product of its marginals. The code of PKeX-Shapley has this game as
+    /// its default, under another name.
     MarginalProduct {
         /// The background.
         background: Background,
     },
     /// Absent features follow their conditional distribution given the present ones, estimated by a
     /// conditional mean embedding: RKHS-SHAP's observational game (Chau, Hu, Gonzalez and Sejdinovic 2022).
-    /// Not a product game: its coalitions are valued one by one. With nobody present it is the mean over the
-    /// reference, with everybody the prediction.
+    /// It is not a product game: its coalitions are valued one by one. The empty coalition has the mean over
+    /// the reference, the grand coalition the prediction.
     Observational {
         /// The rows from which conditional distributions are learnt.
         reference: Background,
         /// The model of the conditional distributions.
         conditional: ConditionalModel,
     },
-    /// Parts of a row are independent of each other, such as the left and the right item of a duel: the
-    /// interventional game whose background is all combinations of the parts' background rows, at the cost of
-    /// their sum; or the observational one, in which absent features are guessed from the present ones of
-    /// their own part (Chau, Gonzalez and Sejdinovic 2022, Pref-SHAP). For up to 16 players, and kernels that
-    /// tie no columns of different parts together.
+    /// Parts of a row are independent of each other, such as the left and the right item of a duel (Chau,
+    /// Gonzalez and Sejdinovic 2022, Pref-SHAP). In the interventional game the background is all
+    /// combinations of the parts' background rows, at the cost of their sum. In the observational game absent
+    /// features are predicted from the present ones of their part. For up to 16 players, and kernels without
+    /// joint functions of columns of different parts.
     Independent {
-        /// The background of each part, whose columns are the part's.
+        /// The background of each part, with the part's columns.
         parts: Vec<Background>,
-        /// The settings of conditional distributions within parts; `None` for the interventional game.
+        /// The settings of the conditional distributions within parts; `None` for the interventional game.
         conditional: Option<Conditioning>,
     },
 }
 
 impl Game {
-    /// The observational game that learns from the model's own support points, with a ridge chosen by
+    /// The observational game that uses the model's support points as reference, with a ridge chosen by
     /// cross-validation.
     pub fn observational(model: &KernelExpansion) -> Self {
         Self::Observational {
@@ -124,7 +127,7 @@ impl Game {
         }
     }
 
-    /// The names of all games, as commands and files spell them.
+    /// The names of all games on the command line and in files.
     pub const NAMES: [&'static str; 5] =
         ["functional", "baseline", "interventional", "marginal-product", "observational"];
 
@@ -140,7 +143,7 @@ impl Game {
         }
     }
 
-    /// The rows for absent features, if the game takes any.
+    /// The rows from which absent features take their values, if the game has any.
     pub fn rows(&self) -> Option<&Table> {
         match self {
             Self::Functional | Self::Independent { .. } => None,
@@ -183,7 +186,7 @@ impl Game {
                     parts.iter().map(|part| part.rows.rows().to_string()).collect::<Vec<_>>().join(" and ");
                 match conditional {
                     None => format!(
-                        "absent features of each part are those of its own background rows, averaged over \
+                        "absent features of each part take the values of its background rows, averaged over \
                          all combinations of {rows} rows"
                     ),
                     Some(_) => format!(
@@ -195,17 +198,17 @@ impl Game {
         }
     }
 
-    /// The background or reference, for a function.
+    /// The background or reference of this game, for a black-box function.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for the games of kernels; [`Error::Shape`] for a baseline of several rows.
+    /// [`Error::Parameter`] for games that need a kernel; [`Error::Shape`] for a baseline of several rows.
     pub(crate) fn function_background(&self) -> Result<Background> {
         match self {
             Self::Functional | Self::MarginalProduct { .. } | Self::Independent { .. } => {
                 Err(Error::parameter(
                     "game",
                     self.name(),
-                    "it takes a model whose kernel is known; a function has the interventional, the \
+                    "it takes a model whose kernel is known; a function has only the interventional, the \
                      baseline and the observational game",
                 ))
             }
@@ -215,7 +218,7 @@ impl Game {
         }
     }
 
-    /// The absent side of a product game, with rows matched to the model's columns.
+    /// The absent factors of a product game, with rows aligned to the model's columns.
     pub(crate) fn absent_side(&self, columns: &[Column]) -> Result<AbsentSide> {
         match self {
             Self::Functional => Ok(AbsentSide::Ones),
@@ -229,30 +232,31 @@ impl Game {
                 Ok(AbsentSide::Means(ReferenceRows::new(background, columns)?))
             }
             Self::Observational { .. } | Self::Independent { .. } => {
-                Err(Error::parameter("game", self.name(), "it is no product game"))
+                Err(Error::parameter("game", self.name(), "it is not a product game"))
             }
         }
     }
 }
 
-/// The baseline, which must have one row.
+/// Checks that the baseline has one row, and returns it.
 pub(crate) fn baseline_row(point: &Table) -> Result<Table> {
     if point.rows() == 1 {
         return Ok(point.clone());
     }
-    Err(Error::Shape {
-        subject: "the baseline".into(),
-        unit: "rows",
-        expected: 1,
-        actual: point.rows(),
-        why: "a baseline is one reference row; several are a background of the interventional game".into(),
-    })
+    Err(Error::shape(
+        "the baseline",
+        "rows",
+        1,
+        point.rows(),
+        "a baseline has one row; the interventional game takes several",
+    ))
 }
 
-/// Means are summed up so many rows at a time: with fewer roundings one after the other than rows.
+/// Number of terms that are summed at a time in means, so that each number passes through fewer successive
+/// roundings.
 pub(crate) const TERMS: usize = 16;
 
-/// Reference rows in the model's columns with weights that sum to 1.
+/// Reference rows in the model's columns, with weights that sum to 1.
 pub(crate) struct ReferenceRows {
     pub(crate) rows: Vec<Vec<f64>>,
     pub(crate) weights: Vec<f64>,
@@ -263,7 +267,7 @@ impl ReferenceRows {
         let table = background.rows.align_to(columns)?;
         let n = table.rows();
         let weights = normalised(background.weights.as_deref(), n, "background")?;
-        // Rows of weight 0 cost as much as others and change nothing.
+        // Rows of weight 0 have no effect, but would cost as much as others.
         let kept: Vec<usize> = (0..n).filter(|&i| weights[i] > 0.0).collect();
         Ok(Self {
             rows: kept.iter().map(|&i| table.row(i)).collect(),
@@ -280,9 +284,9 @@ impl ReferenceRows {
     }
 }
 
-/// The absent side of a product game: one table of factors, or one for each reference row.
+/// The absent factors of a product game: one table of factors, or one for each reference row.
 pub(crate) enum AbsentSide {
-    /// All 1.
+    /// All factors are 1.
     Ones,
     /// The factors at each reference row.
     Rows(ReferenceRows),
@@ -317,7 +321,7 @@ impl AbsentSide {
         if weights.iter().all(|w| *w == equal) { 1 } else { 2 + weights.len() }
     }
 
-    /// The least and the largest number of each of so many columns; `None` without rows.
+    /// The smallest and the largest number of each of `width` columns; `None` without rows.
     pub(crate) fn column_ranges(&self, width: usize) -> Option<Vec<[f64; 2]>> {
         let (Self::Rows(reference) | Self::Means(reference)) = self else { return None };
         let join = |[low, high]: [f64; 2], v: f64| [v.min(low), v.max(high)];
@@ -325,7 +329,7 @@ impl AbsentSide {
         Some((0..width).map(|j| column(j).fold([f64::INFINITY, f64::NEG_INFINITY], join)).collect())
     }
 
-    /// The reference row of a variant, if it is one.
+    /// The reference row of a variant, if it has one.
     pub(crate) fn row(&self, variant: usize) -> Option<&[f64]> {
         match self {
             Self::Rows(reference) => Some(&reference.rows[variant]),
@@ -333,9 +337,9 @@ impl AbsentSide {
         }
     }
 
-    /// Fills `out` with the absent factors of every factor k of `product` and every row of `u`: k-th factor,
-    /// row i at `out[k * u.len() + i]`; or with `sizes` their magnitudes, to which errors are relative. Fills
-    /// nothing for [`AbsentSide::Ones`].
+    /// Writes the absent factor k of `product` for row i of `u` to `out[k * u.len() + i]`. If `sizes` is
+    /// true, it writes the factors' sizes instead, to which errors are relative. Does nothing for
+    /// [`AbsentSide::Ones`].
     pub(crate) fn fill_factors(
         &self,
         isa: Isa,
@@ -357,7 +361,7 @@ impl AbsentSide {
                 }
             }
             Self::Means(reference) => {
-                // Factor by factor in parallel; each sums its rows in order, some at a time.
+                // Factors are computed in parallel; each sums its rows in order, [`TERMS`] at a time.
                 out.par_chunks_exact_mut(u.len()).enumerate().for_each_init(
                     || (vec![0.0; u.len()], vec![0.0; u.len()]),
                     |(row_factors, batch_sums), (k, mean)| {

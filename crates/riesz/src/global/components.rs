@@ -1,17 +1,19 @@
 //! The functional ANOVA of a model: its mean, the main effect of each feature, the interaction of each pair,
 //! and so on.
 //!
-//! Under the distribution with independent players that has a table's marginals, `f = Σ_T f_T` with one
-//! function for each set T of players, whose mean is 0 over each of its players alone, so that all are
-//! orthogonal (Hoeffding 1948; Sobol 1993). For a sum of products each is one, too:
+//! Under the distribution with independent players and a table's marginals, `f = Σ_T f_T` has one component
+//! for each set T of players. The mean of `f_T` over any one of its players is 0, so all components are
+//! orthogonal (Hoeffding 1948; Sobol 1993). For a kernel that is a sum of products p, with scales s_p and one
+//! factor k_pj per player j, and a model with support points x_i and coefficients α_i, each component has the
+//! same form:
 //!
 //! `f_T(x) = Σ_p s_p Σ_i α_i Π_{j∈T} (k_pj(x_ij, x_j) - m_pj(x_ij)) Π_{j∉T} m_pj(x_ij)` with `m_pj(u) = E
 //! k_pj(u, X_j)`.
 //!
-//! A component at x is a linear functional of f, so a posterior of f is one of its components. Its prior
-//! covariance at x and x' is `Σ_p s_p Π_{j∈T} (k_pj(x, x') - m_pj(x) - m_pj(x') + M_pj) Π_{j∉T}
-//! M_pj` with `M = E m(X)`: the ANOVA kernels of Durrande, Ginsbourger, Roustant and Carraro 2013, of any
-//! product kernel.
+//! A component at x is a linear functional of f, so a posterior of f gives the posterior of each component.
+//! Its prior covariance at x and x' is
+//! `Σ_p s_p Π_{j∈T} (k_pj(x, x') - m_pj(x) - m_pj(x') + M_pj) Π_{j∉T} M_pj` with `M = E m(X)`. These are the
+//! ANOVA kernels of Durrande, Ginsbourger, Roustant and Carraro 2013, for any product kernel.
 
 use super::marginals::{DistinctValues, InputMarginals};
 use crate::error::{Error, Result};
@@ -45,17 +47,17 @@ pub struct Components<'m> {
     groups: Players,
     products: Vec<PlayerProduct<'m>>,
     inputs: InputMarginals,
-    /// For each product and factor, the mean at each support point.
+    /// For each product and factor, its mean at each support point.
     means: Vec<Vec<Vec<f64>>>,
-    /// For each product and factor, the mean of the mean.
+    /// For each product and factor, the mean of that mean over the inputs.
     double_means: Vec<Vec<f64>>,
     isa: Isa,
 }
 
 impl<'m> Components<'m> {
-    /// The components of a model whose inputs are distributed as the rows of `inputs`, for players that are
-    /// independent of each other, by default one per column. Cost O(n · inputs + inputs²) for each factor of
-    /// the kernel.
+    /// Creates the components of a model whose inputs are distributed as the rows of `inputs`. Players are
+    /// independent of each other, and by default there is one per column. Cost O(n · inputs + inputs²) for
+    /// each factor of the kernel.
     ///
     /// # Errors
     /// As [`Sensitivity::run`](super::Sensitivity::run).
@@ -90,31 +92,29 @@ impl<'m> Components<'m> {
         self.groups.players()
     }
 
-    /// The component of a set of players (ascending) at `rows`, of which only their columns matter: rows ×
-    /// outputs. The component of the empty set is the mean. Cost O(rows (n + inputs)) for each factor.
+    /// Returns the component of a set of players (ascending) at `rows`, rows × outputs. Only the columns of
+    /// these players matter. The component of the empty set is the mean. Cost O(rows (n + inputs)) for each
+    /// factor.
     ///
     /// # Errors
-    /// As [`Table::align_to`]; [`Error::Parameter`] for a set that is none.
+    /// As [`Table::align_to`]; [`Error::Parameter`] for numbers that are not ascending numbers of players.
     pub fn evaluate(&self, set: &[usize], rows: &Table) -> Result<Matrix> {
         let functionals = self.columns(set, &rows.align_to(self.model.columns())?)?;
         let mut out = functionals.transpose().matmul(&self.model.coef);
         if set.is_empty() {
-            for r in 0..out.rows() {
-                out.row_mut(r).iter_mut().zip(&self.model.intercept).for_each(|(v, b)| *v += b);
-            }
+            out.add_outer(std::iter::repeat(1.0), &self.model.intercept);
         }
         match out.data().iter().all(|v| v.is_finite()) {
             true => Ok(out),
-            false => Err(Error::Overflow {
-                subject: "a component".into(),
-                remedy: "a row is too far from the data the model was fitted on",
-            }),
+            false => {
+                Err(Error::overflow("a component", "a row is too far from the data the model was fitted on"))
+            }
         }
     }
 
-    /// The component as linear functionals of f, one for each row, from which a
-    /// [`Posterior`](crate::Posterior) computes means, covariances and draws of the component. Additional
-    /// cost O(rows²) for each factor.
+    /// Returns the component as linear functionals of f, one for each row. A [`Posterior`](crate::Posterior)
+    /// computes means, covariances and draws of the component from them. Additional cost O(rows²) for each
+    /// factor.
     ///
     /// # Errors
     /// As [`evaluate`](Self::evaluate).
@@ -145,11 +145,11 @@ impl<'m> Components<'m> {
         })
     }
 
-    /// `ℓ_r k(x_i, ·)`, points × rows.
+    /// Returns the functional of each row r at the support points, `ℓ_r k(x_i, ·)`, points × rows.
     fn columns(&self, set: &[usize], rows: &Table) -> Result<Matrix> {
         let p = self.players().len();
         if set.iter().any(|&j| j >= p) || set.windows(2).any(|pair| pair[0] >= pair[1]) {
-            let allowed = format!("different numbers of players, ascending, below {p}");
+            let allowed = format!("take distinct numbers of players below {p}, in ascending order");
             return Err(Error::parameter("set of players", format!("{set:?}"), allowed));
         }
         let (n, count) = (self.model.support_points.rows(), rows.rows());
@@ -191,14 +191,14 @@ impl<'m> Components<'m> {
         (0..self.products[index].players.len()).filter(|k| !places.contains(k)).map(factor_value).product()
     }
 
-    /// The mean of factor k between each row and an input.
+    /// Returns the mean of factor k between each row and an input.
     fn mean_at(&self, product: &PlayerProduct<'_>, k: usize, rows: &Table) -> Vec<f64> {
         mean(product, k, Columns::from_row(rows, 0), &self.inputs.atoms[product.players[k]], self.isa)
     }
 }
 
-/// The factors of a product that belong to the players in a set; `None` if one of them has no factor there:
-/// its factor is 1, and less its mean 0.
+/// The factors of a product that belong to the players in a set. `None` if a player has no factor there: its
+/// factor is 1, which is 0 after its mean is subtracted.
 fn factors_of_players(product: &PlayerProduct<'_>, set: &[usize]) -> Option<Vec<usize>> {
     set.iter()
         .map(|player| product.players.iter().position(|factor_player| factor_player == player))

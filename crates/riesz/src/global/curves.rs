@@ -1,4 +1,4 @@
-//! A component along its columns: grid points and values, for plots and tables.
+//! Curves and surfaces of components: grid points and values, for plots and tables.
 
 use super::components::Components;
 use crate::error::{Error, Result};
@@ -6,38 +6,38 @@ use crate::linalg::Matrix;
 use crate::posterior::Posterior;
 use crate::table::{ColumnKind, Table};
 
-/// Places along a column that stands alone, and along each of two.
+/// The number of grid points of a curve, and of each axis of a surface.
 const CURVE_POINTS: usize = 101;
 const SURFACE_POINTS: usize = 41;
 
 /// The number of rows whose posterior variances are computed together.
 const BATCH_ROWS: usize = 256;
 
-/// A [component](Components) of one or two columns, along them.
+/// A [component](Components) of one or two columns on a grid.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
-    /// The players of the component: one, or two.
+    /// The names of the component's players: one or two.
     pub players: Vec<String>,
-    /// One column, or two.
+    /// The axes: one or two.
     pub axes: Vec<Axis>,
-    /// The model's outputs.
+    /// The names of the model's outputs.
     pub output_names: Vec<String>,
-    /// Places × outputs, where the last axis runs fastest: first the values at the first place of the first
-    /// axis and all places of the second.
+    /// Values on the grid, grid points × outputs. The last axis varies fastest: the first rows are the first
+    /// grid point of the first axis with all grid points of the second.
     pub values: Matrix,
-    /// Posterior standard deviations in the same shape, of a model with a posterior.
+    /// Posterior standard deviations in the same shape, if there is a posterior.
     pub sd: Option<Matrix>,
 }
 
-/// Places along a column.
+/// Grid points along a column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
     /// The column's name.
     pub column: String,
-    /// The grid, ascending: all values of the table, if they are few; otherwise evenly spaced over its range.
+    /// The grid, ascending: all values of the table if they are few, otherwise evenly spaced over its range.
     /// Codes for a categorical column.
     pub grid: Vec<f64>,
-    /// Names of the grid points, for a categorical column.
+    /// The names of the grid points of a categorical column.
     pub levels: Option<Vec<String>>,
 }
 
@@ -66,12 +66,12 @@ impl Axis {
 }
 
 impl Components<'_> {
-    /// The component of a set of players (ascending) along its columns, over their range in `table`; with its
-    /// posterior standard deviations if there is a `posterior`.
+    /// Returns the component of a set of players (ascending) on a grid over the range of its columns in
+    /// `table`, with posterior standard deviations if there is a `posterior`.
     ///
     /// # Errors
-    /// As [`evaluate`](Self::evaluate); [`Error::Parameter`] for players of no column, or of more than two together;
-    /// [`Error::TooFew`] for a table without rows.
+    /// As [`evaluate`](Self::evaluate); [`Error::Parameter`] for players with no column or more than two
+    /// columns in total; [`Error::TooFew`] for a table without rows.
     pub fn curve_along(
         &self,
         set: &[usize],
@@ -83,13 +83,13 @@ impl Components<'_> {
         let columns: Vec<usize> = players.flat_map(|player| player.columns.iter().copied()).collect();
         if columns.is_empty() || columns.len() > 2 {
             let allowed = format!(
-                "features of one or two columns, which make a curve or a surface: these have {}",
+                "take features of one or two columns, for a curve or a surface: these have {}",
                 columns.len()
             );
             return Err(Error::parameter("component", format!("{set:?}"), allowed));
         }
         if table.rows() == 0 {
-            return Err(Error::TooFew { subject: "the table".into(), needed: 1, unit: "row is" });
+            return Err(Error::too_few("the table", 1, "row is"));
         }
         let max_points = if columns.len() == 1 { CURVE_POINTS } else { SURFACE_POINTS };
         let axes: Vec<Axis> = columns.iter().map(|&j| Axis::new(&table, j, max_points)).collect();
@@ -99,7 +99,7 @@ impl Components<'_> {
             match columns.iter().position(|c| *c == j) {
                 None => values.extend(std::iter::repeat_n(table.get(0, j), count)),
                 Some(axis) => {
-                    // Each place as often as there are places of later axes.
+                    // Each grid point is repeated for all grid points of later axes.
                     let repeats: usize = axes[axis + 1..].iter().map(|axis| axis.grid.len()).product();
                     values.extend((0..count).map(|r| axes[axis].grid[r / repeats % axes[axis].grid.len()]));
                 }
@@ -117,13 +117,13 @@ impl Components<'_> {
         })
     }
 
-    /// The posterior standard deviations of a component at given rows, rows × outputs.
+    /// Returns the posterior standard deviations of a component at given rows, rows × outputs.
     ///
     /// # Errors
     /// As [`functionals`](Self::functionals).
     pub fn sd(&self, set: &[usize], rows: &Table, posterior: &Posterior<'_>) -> Result<Matrix> {
         let mut sd = Matrix::zeros(rows.rows(), self.model().outputs());
-        // Only variances are asked for.
+        // Batches suffice, because only variances are needed.
         for from in (0..rows.rows()).step_by(BATCH_ROWS) {
             let batch: Vec<usize> = (from..(from + BATCH_ROWS).min(rows.rows())).collect();
             let functionals = self.functionals(set, &rows.select_rows(&batch))?;

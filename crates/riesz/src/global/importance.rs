@@ -7,9 +7,9 @@ use crate::explanation::Explanation;
 
 /// The importance of each set of players over the rows of an [`Explanation`], for one output.
 ///
-/// Rows count as a random sample of those that could have been explained, independent of each other; the
-/// errors say how far other rows could have led. If values are estimated, their own errors are included: they
-/// widen the standard errors, and make |values| larger on average.
+/// The rows are treated as an independent random sample of the population of rows; standard errors measure
+/// the variation between such samples. If values are estimated, their own errors are included: they increase
+/// the standard errors, and increase |value| on average.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Importance {
     /// The number of rows.
@@ -25,15 +25,15 @@ pub struct Importance {
     pub quantiles: Vec<[f64; 3]>,
     /// The sets, from the most to the least important; ties keep their order.
     pub order: Vec<usize>,
-    /// For each place of `order` but the last, the probability that this set and the next are in this order,
-    /// by the normal approximation of the mean of their paired differences; `None` of a single row.
+    /// For each position in `order` but the last, the probability that this set and the next are in this
+    /// order, by the normal approximation of the mean of their paired differences; `None` for a single row.
     pub in_order: Option<Vec<f64>>,
 }
 
 impl Importance {
-    /// For each set, the interval that contains the mean of |value| over all rows with this probability, by
-    /// Student's distribution (exact for normal numbers and asymptotic for others); `None` for a single row,
-    /// or unless the level is between 0 and 1.
+    /// Returns, for each set, the confidence interval of the mean of |value| over all rows at this level, by
+    /// Student's distribution (exact for normal values, asymptotic for others). `None` for a single row, or
+    /// unless the level is between 0 and 1.
     pub fn interval(&self, level: f64) -> Option<Vec<[f64; 2]>> {
         let errors = self.std_error.as_ref()?;
         let student = StudentsT::new(0.0, 1.0, (self.rows - 1) as f64).ok()?;
@@ -43,7 +43,7 @@ impl Importance {
     }
 }
 
-/// The standard error of the mean of some numbers, two at least.
+/// Returns the standard error of the mean of at least two numbers.
 pub(super) fn std_error(numbers: &[f64]) -> f64 {
     let n = numbers.len() as f64;
     let mean = numbers.iter().sum::<f64>() / n;
@@ -51,7 +51,8 @@ pub(super) fn std_error(numbers: &[f64]) -> f64 {
     (squares / (n - 1.0) / n).sqrt()
 }
 
-/// Linear between order statistics (type 7 of Hyndman and Fan 1996, numpy's default); 0 of nothing.
+/// Returns a quantile by linear interpolation between order statistics (type 7 of Hyndman and Fan 1996,
+/// numpy's default); 0 for an empty list.
 fn quantile(sorted: &[f64], level: f64) -> f64 {
     let position = level * sorted.len().saturating_sub(1) as f64;
     let (low, share) = (position.floor() as usize, position.fract());
@@ -64,8 +65,8 @@ fn quantile(sorted: &[f64], level: f64) -> f64 {
 }
 
 impl Explanation {
-    /// The importance of sets for output `output`, over rows, with standard errors. Cost O(rows · sets · ln
-    /// rows).
+    /// Returns the importance of sets for output `output` over the rows, with standard errors. Cost O(rows ·
+    /// sets · ln rows).
     ///
     /// ```
     /// use riesz::{Explainer, KernelExpansion, Kernel, Matrix, Table};
@@ -89,7 +90,7 @@ impl Explanation {
             let differences: Vec<f64> =
                 sizes[pair[0]].iter().zip(&sizes[pair[1]]).map(|(a, b)| a - b).collect();
             let (mean, error) = (differences.iter().sum::<f64>() / n as f64, std_error(&differences));
-            // Alike in all rows: in no order.
+            // Differences that are the same in all rows have no error; equal importances have no order.
             if error > 0.0 {
                 Normal::standard().cdf(mean / error)
             } else {

@@ -1,5 +1,6 @@
 //! Factors of a model's products under the marginal distributions of its inputs: the distinct values of each
-//! player's columns with their probabilities, and for each support point the factors there and their means.
+//! player's columns with their probabilities, and for each support point the factors at these values and
+//! their means.
 
 use std::collections::HashMap;
 
@@ -16,23 +17,23 @@ use crate::linalg::small_dense::add_outer_product;
 use crate::simd::{Isa, LANES};
 use crate::table::{Players, Table};
 
-/// Support points of a panel.
+/// The number of support points in a panel.
 pub(super) const TILE: usize = 32;
 
-/// The number of values of a player that products are summed over in one step.
+/// The number of a player's values over which products are summed in one step.
 const BATCH_VALUES: usize = 64;
 
 /// The distinct values of one player's columns.
 pub(super) struct DistinctValues {
     /// Whole rows, of which only the player's columns matter.
     pub(super) rows: Vec<Vec<f64>>,
-    /// Their probabilities.
+    /// The probability of each row.
     pub(super) weights: Vec<f64>,
 }
 
-/// The distribution of inputs whose players are independent, each as in a table's rows.
+/// The distribution of inputs with independent players, whose marginals are those of a table.
 pub(super) struct InputMarginals {
-    /// For each player.
+    /// For each player, its distinct values.
     pub(super) atoms: Vec<DistinctValues>,
     /// The smallest and the largest number of each column.
     pub(super) reach: Vec<[f64; 2]>,
@@ -41,7 +42,7 @@ pub(super) struct InputMarginals {
 }
 
 impl InputMarginals {
-    /// Merges rows that are equal in a player's columns.
+    /// Creates the distribution; rows that are equal in a player's columns are merged.
     pub(super) fn new(inputs: &Background, model: &KernelExpansion, groups: &Players) -> Result<Self> {
         let reference = ReferenceRows::new(inputs, model.columns())?;
         let table: Table = reference.table(model.columns())?;
@@ -74,21 +75,21 @@ impl InputMarginals {
     }
 }
 
-/// Factors of one product for some support points.
+/// The factors of one product for the support points of a panel.
 pub(super) struct FactorPanel {
-    /// For each factor, point by point for each value of the player (points vary fastest): factors times the
-    /// root of the value's probability.
+    /// For each factor, values of the player × points (points vary fastest): the factor times the square root
+    /// of the value's probability.
     factors: Vec<Vec<f64>>,
-    /// For each factor and point, the mean.
+    /// For each factor and point, the mean over the values.
     pub(super) means: Vec<[f64; TILE]>,
-    /// For each factor and point, the root of the mean square of magnitudes, an upper bound on means of
-    /// products.
+    /// For each factor and point, the root mean square of magnitudes, an upper bound on means of products.
     pub(super) sizes: Vec<[f64; TILE]>,
 }
 
 impl FactorPanel {
-    /// `out += Σ_b π_b k(x_i, b) k(x_c, b)` for factor k of this product and factor l of another one, which
-    /// belong to the same player; i varies slowest, and is a point of this panel.
+    /// Adds `Σ_b π_b k(x_i, b) k'(x_c, b)` to `out`, points × points, over the values b with probabilities
+    /// π_b. Here k is factor `k` of this product and k' factor `l` of another product, both of the same
+    /// player. The index i of a point of this panel varies slowest.
     pub(super) fn products(&self, k: usize, other: &Self, l: usize, out: &mut [f64]) {
         let (left_chunks, right_chunks) =
             (self.factors[k].chunks(TILE * BATCH_VALUES), other.factors[l].chunks(TILE * BATCH_VALUES));
@@ -101,13 +102,13 @@ impl FactorPanel {
     }
 }
 
-/// A product's factors at all support points.
+/// The factors of a product at all support points.
 pub(super) struct FactorTable {
     pub(super) panels: Vec<FactorPanel>,
-    /// The rounding bound of each factor, and of all together.
+    /// The rounding bound of each factor, and that of all factors together.
     pub(super) precision: (Vec<RoundingBound>, RoundingBound),
-    /// For each factor, the number of roundings of its means and of means of its products, besides those of
-    /// the factors.
+    /// For each factor, the number of roundings of its means and of means of its products, in addition to
+    /// those of the factors.
     pub(super) roundings: Vec<usize>,
     /// Whether errors are relative to magnitudes.
     pub(super) by_size: bool,
@@ -116,7 +117,7 @@ pub(super) struct FactorTable {
 }
 
 impl FactorTable {
-    /// Cost and memory O(points · values) for each factor.
+    /// Computes the factors of `product`. Cost and memory O(points · values) for each factor.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
@@ -150,7 +151,8 @@ impl FactorTable {
                     for ((row, weight), out) in rows.iter().zip(weights).zip(factors.chunks_exact_mut(TILE)) {
                         product.factor(isa, k, u, row, out);
                         batch_sums.iter_mut().zip(&*out).for_each(|(sum, f)| *sum += weight * f);
-                        // Errors of products with others may be relative to sizes where its own are not.
+                        // Another product's errors may be relative to sizes where those of this product are
+                        // not.
                         if by_size {
                             product.size(isa, k, u, row, &mut size);
                         } else {
@@ -172,7 +174,7 @@ impl FactorTable {
         let roundings = |player: &usize| {
             let count = inputs.atoms[*player].rows.len();
             let of_mean = TERMS + count.div_ceil(TERMS) + 3 + inputs.roundings;
-            // Roots of probabilities, products with them, products, and sums in two steps.
+            // Square roots of probabilities, multiplication by them, products, and sums in two steps.
             let of_products = 8 + 2 * inputs.roundings + BATCH_VALUES + count.div_ceil(BATCH_VALUES) + LANES;
             of_products.max(2 * of_mean + 1)
         };

@@ -1,9 +1,9 @@
-//! Global explanations: which features matter overall, each with its error.
+//! Global explanations: which features matter overall, with errors.
 //!
-//! [`Sensitivity`] decomposes the variance of a model's output, exactly for independent inputs: Sobol indices
-//! and Shapley effects. [`Sage`] decomposes its loss on labelled rows. [`Components`] are the functions of
-//! its functional ANOVA. [`Explanation::importance`](crate::Explanation::importance) is the mean of |value|
-//! over explained rows.
+//! [`Sensitivity`] decomposes the variance of a model's output into Sobol indices and Shapley effects,
+//! exactly for independent inputs. [`Sage`] decomposes the model's loss on labelled rows. [`Components`] are
+//! the functions of its functional ANOVA. [`Explanation::importance`](crate::Explanation::importance) is the
+//! mean of |value| over explained rows.
 //!
 //! ```
 //! use riesz::{Background, KernelExpansion, Kernel, Matrix, Sensitivity, Table};

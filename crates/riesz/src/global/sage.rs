@@ -1,12 +1,12 @@
 //! SAGE values: the contribution of each feature to reducing a model's loss (Covert, Lundberg and Lee 2020).
 //!
 //! The value of a coalition S is `v(S) = E ℓ(E f(B), y) - E ℓ(E_B f(x_S, B), y)`, with absent features taken
-//! from background rows B (the marginal imputation of their implementation). A coalition is valued over all
-//! labelled rows with all background rows, without error: only orders of features are sampled, and only where
+//! from background rows B (the marginal imputation of the paper's implementation). A coalition is valued
+//! exactly, over all labelled rows with all background rows. Only orders of features are sampled, and only if
 //! there are too many features for all coalitions.
 //!
-//! The squared error with few features needs no predictions of mixed rows: for a kernel that is a sum of
-//! products the mean outputs of all coalitions come from tables, which are computed once from all background
+//! The squared error with few features needs no predictions of mixed rows. For a kernel that is a sum of
+//! products, the mean outputs of all coalitions come from tables, which are computed once from all background
 //! rows.
 
 use std::collections::HashMap;
@@ -17,52 +17,52 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::importance::std_error;
+use crate::attribution::antithetic_orders::antithetic_orders;
 use crate::attribution::std_error::{NORMAL, student_quantile};
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result};
 use crate::explainer::CoalitionOutputs;
 use crate::explanation::{Exactness, Explanation, LOSS_GAME, Provenance, Sampling};
 use crate::game::{Background, ReferenceRows};
-use crate::index::ValueIndex;
 use crate::kernel_model::{KernelExpansion, ProbabilityLink};
 use crate::linalg::Matrix;
 use crate::model_card::CardEntry;
-use crate::random::{Random, SeedableRng, SliceRandom};
+use crate::random::{Random, SeedableRng};
 use crate::table::{Player, Players, Table};
 
-/// Numbers of mixed rows at a time.
+/// The number of cells of mixed rows that are predicted at a time.
 const BLOCK: usize = 1 << 20;
 
-/// The truth about rows, which says which loss is meant.
+/// The labels of rows, which determine the loss.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Labels {
-    /// Rows × outputs. The loss is the squared error, summed up over outputs.
+    /// Numbers, rows × outputs. The loss is the squared error, summed over outputs.
     Numbers(Matrix),
-    /// A class a row, by number. The loss is the log loss of the model's class probabilities, which are
-    /// averaged over the background.
+    /// The index of each row's class. The loss is the log loss of the model's class probabilities, averaged
+    /// over the background.
     Classes(Vec<usize>),
 }
 
-/// Rows whose coalitions are valued together by tables.
+/// The number of rows whose coalitions are valued together by tables.
 const BATCH: usize = 16;
 
-/// Attributes a model's loss on labelled rows to features. Up to 2^features coalitions, each of which costs
-/// the predictions for rows times background rows; squared errors of up to 13 features by kernels that are
-/// sums of products with factors of 1 at most, 2^features products a row and support point, whatever the
+/// Attributes a model's loss on labelled rows to features. Cost: at most 2^features coalitions, each with the
+/// predictions for rows times background rows. Squared errors for up to 13 features, and kernels that are
+/// sums of products with factors of at most 1, cost 2^features products per row and support point, for any
 /// number of background rows.
 #[derive(Debug, Clone)]
 pub struct Sage {
-    /// The players, by default one a column.
+    /// The players, by default one per column.
     pub groups: Option<Players>,
-    /// Random orders in which features join, each of which is taken backwards too. Where all coalitions are
-    /// no more than those orders would value, all coalitions are valued, and the values are exact for these
+    /// The number of random orders in which features join; each is also used in reverse. If all coalitions
+    /// are not more than these orders would value, they are all valued, and the values are exact for these
     /// rows.
     pub permutations: usize,
-    /// Their seed.
+    /// The seed of the orders.
     pub seed: u64,
-    /// Set by another thread to give up.
+    /// A flag that another thread sets to cancel the run.
     pub stop: Arc<AtomicBool>,
-    /// Read by another thread to see how far the work is.
+    /// The progress of the run, for other threads to read.
     pub progress: Arc<Progress>,
 }
 
@@ -77,17 +77,17 @@ impl Default for Sage {
 pub struct SageValues {
     /// The players.
     pub players: Vec<Player>,
-    /// For each player; they add up to `base_loss - loss`.
+    /// The value of each player; the sum is `base_loss - loss`.
     pub values: Vec<f64>,
-    /// For each player, the standard error over rows, if these are a random sample. `None` for a single row.
+    /// For each player, the standard error over rows as a random sample; `None` for a single row.
     pub std_error: Option<Vec<f64>>,
-    /// For each player, the standard error over orders of features; `None` where all coalitions were valued.
+    /// For each player, the standard error over orders of features; `None` if all coalitions were valued.
     pub sampling_error: Option<Vec<f64>>,
     /// The mean loss of the mean prediction, with all features absent.
     pub base_loss: f64,
     /// The mean loss of the model.
     pub loss: f64,
-    /// `squared error` or `log loss`.
+    /// The name of the loss: `squared error` or `log loss`.
     pub measure: String,
     /// The number of labelled rows.
     pub rows: usize,
@@ -96,13 +96,14 @@ pub struct SageValues {
 }
 
 impl SageValues {
-    /// The values as an explanation of one row, for plots and files: its prediction is the reduction of the
-    /// loss. Standard errors combine those over rows and over orders.
+    /// Returns the values as an explanation of one row, for plots and files; its prediction is the reduction
+    /// of the loss. Its standard errors combine those over rows and over orders.
     ///
     /// # Errors
     /// As [`Table::align_to`].
     pub fn explanation(&self, model: &KernelExpansion, x: &Table, seed: u64) -> Result<Explanation> {
-        // Inflated such that ± 1.96 standard errors hold the truth 95 times in 100 with few rows too.
+        // The errors are inflated so that ± 1.96 standard errors cover the true value in 95 % of cases with
+        // few rows too.
         let wide = student_quantile((self.rows as f64 - 1.0).max(1.0)) / NORMAL;
         let inflated = |errors: &Option<Vec<f64>>, j: usize| {
             errors.as_ref().map_or(0.0, |errors_by_player| wide * errors_by_player[j])
@@ -111,18 +112,10 @@ impl SageValues {
         let std_error =
             (0..p).map(|j| inflated(&self.std_error, j).hypot(inflated(&self.sampling_error, j))).collect();
         Ok(Explanation {
-            index: ValueIndex::Shapley,
-            players: self.players.clone(),
-            subsets: None,
-            output_names: vec![self.measure.clone()],
             values: self.values.clone(),
             base_values: vec![0.0],
             predictions: vec![self.base_loss - self.loss],
-            data: x.align_to(model.columns())?.mean_row(),
-            row_numbers: vec![0],
-            uncertainty: None,
-            duels: None,
-            // A single row says nothing of others.
+            // A single row has no standard error over rows.
             exactness: match self.std_error {
                 Some(_) => Exactness::Estimated {
                     std_error,
@@ -140,17 +133,23 @@ impl SageValues {
                 model: model.facts(),
                 run: vec![CardEntry::new("riesz", env!("CARGO_PKG_VERSION"))],
             },
+            ..Explanation::of_rows(
+                &self.players,
+                std::slice::from_ref(&self.measure),
+                x.align_to(model.columns())?.mean_row(),
+            )
         })
     }
 }
 
 impl Sage {
-    /// The SAGE values for the labelled rows of `x` and a background, whose columns are matched by name.
+    /// Returns the SAGE values for the labelled rows of `x` and a background, whose columns are matched by
+    /// name.
     ///
     /// # Errors
-    /// As [`Table::align_to`]; [`Error::Shape`] unless there is a label a row; [`Error::Parameter`] for
-    /// classes that the model has no probabilities of, and for no permutations; [`Error::TooFew`];
-    /// [`Error::Interrupted`].
+    /// As [`Table::align_to`]; [`Error::Shape`] unless there is one label per row; [`Error::Parameter`] for
+    /// classes for which the model has no probabilities, and for fewer than 2 permutations;
+    /// [`Error::TooFew`]; [`Error::Interrupted`].
     pub fn run(
         &self,
         model: &KernelExpansion,
@@ -166,7 +165,7 @@ impl Sage {
             return Err(Error::parameter(
                 "permutations",
                 self.permutations,
-                "from 2, which a standard error takes, to 1000000",
+                "take from 2, which a standard error needs, to 1000000",
             ));
         }
         let reference = ReferenceRows::new(background, model.columns())?;
@@ -221,14 +220,17 @@ impl Sage {
         };
         let numbers = result.values.iter().chain([&result.base_loss, &result.loss]);
         if numbers.into_iter().any(|v| !v.is_finite()) {
-            let remedy = "a row has a label that the model gives no probability, or its numbers are too far \
-                          from the data";
-            return Err(Error::Overflow { subject: "the loss".into(), remedy });
+            return Err(Error::overflow(
+                "the loss",
+                "a row has a label with probability 0 under the model, or its numbers are too far \
+                 from the data",
+            ));
         }
         Ok(result)
     }
 
-    /// Values by player and row, the standard errors over orders, and the number of coalitions valued.
+    /// Returns the values by player and row, their standard errors over orders, and the number of valued
+    /// coalitions.
     fn by_permutations(
         &self,
         game: &RowLosses<'_>,
@@ -238,23 +240,21 @@ impl Sage {
         let (p, n) = (game.players.len(), none.len());
         let mut random = Random::seed_from_u64(self.seed);
         let mut sums = vec![vec![0.0; n]; p];
-        // By player what each order and its reverse give on average: independent of those of other orders.
+        // For each player, the mean contribution in each order and its reverse; different orders are
+        // independent.
         let mut means = vec![Vec::with_capacity(self.permutations); p];
         let mut known: HashMap<Vec<bool>, Vec<f64>> = HashMap::new();
         let mut valued = 2;
         for _ in 0..self.permutations {
-            let mut order: Vec<usize> = (0..p).collect();
-            order.shuffle(&mut random);
             let mut pair = vec![0.0; p];
-            for backwards in [false, true] {
+            for order in antithetic_orders(&mut random, p) {
                 let mut mask = vec![false; p];
                 let mut before = none.to_vec();
-                for position in 0..p {
-                    let j = order[if backwards { p - 1 - position } else { position }];
+                for (position, j) in order.into_iter().enumerate() {
                     mask[j] = true;
                     let losses = match position + 1 == p {
                         true => grand.to_vec(),
-                        // Small coalitions come again and again.
+                        // Small coalitions recur.
                         false => match known.get(&mask) {
                             Some(known_losses) => known_losses.clone(),
                             None => {
@@ -281,7 +281,7 @@ impl Sage {
         }
         let count = (2 * self.permutations) as f64;
         sums.iter_mut().flatten().for_each(|sum| *sum /= count);
-        // Few orders are uncertain themselves.
+        // With few orders the error itself is uncertain.
         let wide = student_quantile(self.permutations as f64 - 1.0) / NORMAL;
         let error = |player_means: &Vec<f64>| wide * std_error(player_means);
         Ok((sums, means.iter().map(error).collect(), valued))
@@ -290,37 +290,24 @@ impl Sage {
 
 fn check(model: &KernelExpansion, rows: usize, labels: &Labels) -> Result<()> {
     let (actual, why) = match labels {
-        Labels::Numbers(y) => (y.rows(), "one a row"),
-        Labels::Classes(y) => (y.len(), "one a row"),
+        Labels::Numbers(y) => (y.rows(), "one per row"),
+        Labels::Classes(y) => (y.len(), "one per row"),
     };
     if rows == 0 {
-        return Err(Error::TooFew {
-            subject: "the table of labelled rows".into(),
-            needed: 1,
-            unit: "row is",
-        });
+        return Err(Error::too_few("the table of labelled rows", 1, "row is"));
     }
     if actual != rows {
-        return Err(Error::Shape {
-            subject: "the labels".into(),
-            unit: "rows",
-            expected: rows,
-            actual,
-            why: why.into(),
-        });
+        return Err(Error::shape("the labels", "rows", rows, actual, why));
     }
     match labels {
-        Labels::Numbers(y) if y.cols() != model.outputs() => Err(Error::Shape {
-            subject: "the labels".into(),
-            unit: "columns",
-            expected: model.outputs(),
-            actual: y.cols(),
-            why: "one an output".into(),
-        }),
+        Labels::Numbers(y) if y.cols() != model.outputs() => {
+            Err(Error::shape("the labels", "columns", model.outputs(), y.cols(), "one per output"))
+        }
         Labels::Numbers(_) => Ok(()),
         Labels::Classes(classes) => {
             if ProbabilityLink::of_model(model).is_none() {
-                let allowed = "classes of a model that has class probabilities, such as logistic regression";
+                let allowed = "labels of classes need a model with class probabilities, such as logistic \
+                               regression";
                 return Err(Error::parameter("labels", "classes", allowed));
             }
             match classes.iter().find(|c| **c >= model.classes.len()) {
@@ -333,20 +320,20 @@ fn check(model: &KernelExpansion, rows: usize, labels: &Labels) -> Result<()> {
     }
 }
 
-/// The loss of each row, given what is known of it.
+/// The loss of each row, given some of its features.
 struct RowLosses<'a> {
     model: &'a KernelExpansion,
     x: &'a Table,
     labels: &'a Labels,
     reference: &'a ReferenceRows,
     players: &'a [Player],
-    /// From outputs to probabilities, where labels are classes.
+    /// The link from outputs to probabilities, if labels are classes.
     link: Option<ProbabilityLink>,
     control: RunControl<'a>,
 }
 
 impl RowLosses<'_> {
-    /// The loss of each row with the players of `mask` present.
+    /// Returns the loss of each row with the players of `mask` present.
     fn losses(&self, mask: &[bool]) -> Result<Vec<f64>> {
         let Self { model, x, reference, .. } = self;
         let (n, d) = (x.rows(), x.width());
@@ -384,7 +371,7 @@ impl RowLosses<'_> {
         Ok(losses)
     }
 
-    /// The weighted mean of outputs, or of probabilities.
+    /// Returns the weighted mean of outputs, or of probabilities.
     fn mean<'o>(&self, outputs: impl Iterator<Item = (f64, &'o [f64])>) -> Vec<f64> {
         let mut mean = Vec::new();
         for (weight, outputs) in outputs {
@@ -408,7 +395,7 @@ impl RowLosses<'_> {
     }
 }
 
-/// The weight of a coalition of each size that a player joins: s! (p - 1 - s)! / p!.
+/// Returns the Shapley weight of a coalition that a player joins, by its size s: s! (p - 1 - s)! / p!.
 fn weights(p: usize) -> Vec<f64> {
     let mut weights = vec![1.0 / p as f64; p];
     for s in 1..p {
@@ -417,7 +404,7 @@ fn weights(p: usize) -> Vec<f64> {
     weights
 }
 
-/// Exact values by player and row of the squared error, from the mean outputs of all coalitions.
+/// Returns the exact values of the squared error by player and row, from the mean outputs of all coalitions.
 fn exact_by_tables(
     coalition_outputs: &CoalitionOutputs<'_>,
     (x, y): (&Table, &Matrix),
@@ -441,7 +428,7 @@ fn exact_by_tables(
             for (mask, loss) in losses.iter().enumerate() {
                 let size = mask.count_ones() as usize;
                 for (j, value) in values.iter_mut().enumerate() {
-                    // A larger value means a smaller loss.
+                    // The value of a coalition is the reduction of the loss, hence the signs.
                     *value +=
                         if mask >> j & 1 == 1 { -weights[size - 1] * loss } else { weights[size] * loss };
                 }
@@ -455,7 +442,7 @@ fn exact_by_tables(
     Ok((0..p).map(|j| values.iter().skip(j).step_by(p).copied().collect()).collect())
 }
 
-/// Exact values by player and row, from all coalitions.
+/// Returns the exact values by player and row, from all coalitions.
 fn exact_by_enumeration(game: &RowLosses<'_>, none: &[f64], grand: &[f64]) -> Result<Vec<Vec<f64>>> {
     let (p, n) = (game.players.len(), none.len());
     let weights = weights(p);
@@ -469,7 +456,7 @@ fn exact_by_enumeration(game: &RowLosses<'_>, none: &[f64], grand: &[f64]) -> Re
             _ => game.losses(&is_present)?,
         };
         for (j, sum) in sums.iter_mut().enumerate() {
-            // A larger value means a smaller loss.
+            // The value of a coalition is the reduction of the loss, hence the signs.
             let weight = if is_present[j] { -weights[size - 1] } else { weights[size] };
             sum.iter_mut().zip(&losses).for_each(|(sum, loss)| *sum += weight * loss);
         }

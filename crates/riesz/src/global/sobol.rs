@@ -1,4 +1,4 @@
-//! Sobol indices and Shapley effects: a decomposition of the variance of a model's output, exact for
+//! Sobol indices and Shapley effects: the decomposition of the variance of a model's output, exact for
 //! independent inputs.
 
 use std::sync::Arc;
@@ -24,49 +24,52 @@ use crate::posterior::{Functionals, Posterior, PosteriorCovariance};
 use crate::simd::{Isa, Lanes, Plain};
 use crate::table::Players;
 
-/// Takes the variance of a model's output apart: a coalition S of features is worth `Var E[f(X) | X_S]`,
-/// where features are independent of each other and each is distributed as in a table (groups: jointly so).
+/// Decomposes the variance of a model's output. The value of a coalition S of features is
+/// `Var E[f(X) | X_S]`, where features are independent and each is distributed as in a table (a group's
+/// features jointly).
 ///
-/// First-order and total Sobol indices (Sobol 1993; Homma and Saltelli 1996) are what a feature explains
-/// alone and what is left unexplained without it; its Shapley effect (Owen 2014; Song, Nelson and Staum 2016)
-/// lies between the two, and Shapley effects add up to the variance. All are exact: the game is a product
-/// game over pairs of support points. Cost O(n² features · inputs), where n is the number of support points
-/// times the products of the kernel, and inputs that of different values a feature has in the table; memory
-/// O(n features · inputs).
+/// The first-order Sobol index of a feature (Sobol 1993) is the variance that it explains alone. Its total
+/// index (Homma and Saltelli 1996) is the variance that remains unexplained without it. Its Shapley effect
+/// (Owen 2014; Song, Nelson and Staum 2016) lies between the two, and Shapley effects sum to the variance.
+/// All are exact: the game is a product game over pairs of support points.
+///
+/// Cost O(n² features · inputs), where n is the number of support points times the number of products of the
+/// kernel, and inputs the number of distinct values of a feature in the table; memory O(n features · inputs).
 #[derive(Debug, Clone, Default)]
 pub struct Sensitivity {
-    /// The players, by default one a column. Features that depend on each other belong in one.
+    /// The players, by default one per column. Dependent features belong in one player.
     pub groups: Option<Players>,
-    /// Which value [`SobolIndices::explanation`] holds, by default the Shapley effect; `moebius` are first-
-    /// and second-order Sobol indices.
+    /// The index of the values in [`SobolIndices::explanation`], by default the Shapley effect. `moebius`
+    /// gives first- and second-order Sobol indices.
     pub index: ValueIndex,
-    /// Set by another thread to give up.
+    /// A flag that another thread sets to cancel the run.
     pub stop: Arc<AtomicBool>,
-    /// Read by another thread to see how far the work is.
+    /// The progress of the run, for other threads to read.
     pub progress: Arc<Progress>,
 }
 
-/// The decomposition of the variance of a model's output, in units of that variance. Outputs are before the
-/// link.
+/// The decomposition of the variance of a model's output, in squared units of the output, before the link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SobolIndices {
-    /// The game: one row, whose data are means and most frequent levels. Its predictions are variances,
-    /// summed up without the values (whose sum they check), and its base values 0.
+    /// The game as an explanation of one row, whose data are means and most frequent levels. Its predictions
+    /// are variances, which are summed independently of the values and so check their sum, and its base
+    /// values are 0.
     pub explanation: Explanation,
     /// Outputs × players: `Var E[f | X_j]`.
     first_order: Vec<f64>,
-    /// Outputs × players: `E Var[f | all others]`.
+    /// Outputs × players: `E Var[f | all other players]`.
     total_order: Vec<f64>,
     /// Outputs × players: Shapley effects.
     effects: Vec<f64>,
-    /// One an output: a bound on the error of each of these numbers.
+    /// For each output, a bound on the error of each of these numbers.
     bound: Vec<f64>,
 }
 
-/// The most numbers that the sums of all parts may be: 2 GB.
+/// The largest number of doubles in the sums of all parts: 2 GB.
 const NUMBERS: usize = 1 << 28;
 
-/// Directions of the kernel matrix that are smaller than this relative to the largest are left out of draws.
+/// The threshold for eigenvalues of the kernel matrix, relative to the largest; directions below it are left
+/// out of draws.
 const SMALLEST: f64 = 1e-9;
 
 impl SobolIndices {
@@ -75,33 +78,34 @@ impl SobolIndices {
         &list[o * p..(o + 1) * p]
     }
 
-    /// The variance of output `o`.
+    /// Returns the variance of output `o`.
     pub fn variance(&self, o: usize) -> f64 {
         self.explanation.predictions[o]
     }
 
-    /// The variance that each player explains alone: its first-order Sobol index times the variance.
+    /// Returns the variance that each player explains alone: its first-order Sobol index times the variance.
     pub fn first_order(&self, o: usize) -> &[f64] {
         self.row(&self.first_order, o)
     }
 
-    /// The variance that remains without the other players: the total Sobol index times the variance.
+    /// Returns, for each player, the variance that the other players leave unexplained: its total Sobol index
+    /// times the variance.
     pub fn total_order(&self, o: usize) -> &[f64] {
         self.row(&self.total_order, o)
     }
 
-    /// Each player's Shapley effect, which add up to the variance.
+    /// Returns each player's Shapley effect; their sum is the variance.
     pub fn effects(&self, o: usize) -> &[f64] {
         self.row(&self.effects, o)
     }
 
-    /// A proved bound on the error of each of these numbers of output `o`, quadrature and rounding.
+    /// Returns a proved bound on the quadrature and rounding error of each of these numbers of output `o`.
     pub fn bound(&self, o: usize) -> f64 {
         self.bound[o]
     }
 
-    /// The factor that turns parts of the variance into shares of it; `None` for an output whose variance
-    /// does not exceed its error.
+    /// Returns the factor that turns parts of the variance into shares; `None` for an output whose variance
+    /// does not exceed its error bound.
     pub fn scale(&self, o: usize) -> Option<f64> {
         let variance = self.variance(o);
         (variance > self.bound[o]).then_some(1.0 / variance)
@@ -112,29 +116,27 @@ fn not_skew(covariance: &PosteriorCovariance) -> Result<()> {
     match covariance.skew_swap {
         None => Ok(()),
         Some(_) => {
-            let allowed = "the items of a duel are alike, and indices are those of its log odds: ask \
-                           without the posterior";
+            let allowed = "Sobol indices of duels are those of the mean log odds: leave the posterior out";
             Err(Error::parameter("posterior", "of duels", allowed))
         }
     }
 }
 
 impl Sensitivity {
-    /// The indices of a model whose inputs are distributed as the rows of `inputs`, with columns matched by
-    /// name.
+    /// Returns the indices of a model whose inputs are distributed as the rows of `inputs`, with columns
+    /// matched by name.
     ///
     /// # Errors
     /// As [`Table::align_to`](crate::Table::align_to); [`Error::TooFew`]; [`Error::NotProduct`] for a kernel
-    /// that ties columns of different players together;
-    /// [`Error::Overflow`]; [`Error::Interrupted`].
+    /// that ties columns of different players together; [`Error::Overflow`]; [`Error::Interrupted`].
     pub fn run(&self, model: &KernelExpansion, inputs: &Background) -> Result<SobolIndices> {
         self.decompose(model, inputs, None)
     }
 
-    /// The posterior mean of the indices that [`run`](Self::run) computes for one function. It is exact: `Var
-    /// E[f | X_S]` is quadratic in f, so its mean needs the covariance of f besides its mean function. It is
-    /// larger than the value for the mean function, because the posterior uncertainty varies too. Additional
-    /// cost and memory: O(n³) and O(n²).
+    /// Returns the posterior mean of the indices that [`run`](Self::run) computes for one function. It is
+    /// exact: `Var E[f | X_S]` is quadratic in f, so its mean follows from the mean function and the
+    /// covariance of f. It exceeds the value for the mean function, because deviations from the mean function
+    /// add variance. Additional cost O(n³) and memory O(n²).
     ///
     /// # Errors
     /// As [`run`](Self::run), and [`Posterior::new`].
@@ -159,20 +161,19 @@ impl Sensitivity {
         )
     }
 
-    /// The indices of functions drawn from the posterior, to see the uncertainty of indices: the outputs of
-    /// the result are the draws of the first output, then those of the second, and so on.
+    /// Returns the indices of functions drawn from the posterior, which show the uncertainty of the indices.
+    /// The outputs of the result are the draws of the first output, then those of the second, and so on.
     ///
-    /// A draw is a joint draw of f at the support points; between them it is the mean of the process given
-    /// these values. That is exact where inputs are support points or near them. Elsewhere draws are smoother
-    /// than the process; the difference between their mean variance and
-    /// [`posterior_mean_indices`](Self::posterior_mean_indices), which is exact, shows by how much.
-    /// Directions in which the prior's variance at the support points is less than 1e-9 of the largest are
-    /// left out, where draws are the mean: of a variance of 1 they hold n · 1e-9 at most. Additional cost:
-    /// O(n³ + n² draws).
+    /// A draw is a joint draw of f at the support points; elsewhere it is the mean of the process given these
+    /// values. That is exact where inputs are support points or near them. Elsewhere draws are smoother than
+    /// the process; the difference of their mean variance from the exact
+    /// [`posterior_mean_indices`](Self::posterior_mean_indices) measures this effect. Directions whose prior
+    /// variance at the support points is less than 1e-9 of the largest are left out, and draws equal the mean
+    /// there: these directions have at most n · 1e-9 of a variance of 1. Additional cost O(n³ + n² draws).
     ///
     /// # Errors
-    /// As [`posterior_mean_indices`](Self::posterior_mean_indices); [`Error::Parameter`] for no draws, and for more than memory holds;
-    /// [`Error::NotPositiveDefinite`] as [`Posterior::sample`].
+    /// As [`posterior_mean_indices`](Self::posterior_mean_indices); [`Error::Parameter`] for 0 draws, and for
+    /// more than fit the memory; [`Error::NotPositiveDefinite`] as [`Posterior::sample`].
     pub fn indices_of_draws(
         &self,
         model: &KernelExpansion,
@@ -183,7 +184,8 @@ impl Sensitivity {
         if draws == 0 {
             return Err(Error::parameter("draws", draws, "at least 1"));
         }
-        // Coefficients of all outputs, those of one on their way, and what all parts sum up.
+        // Memory for the coefficients of all outputs, intermediate ones of one output, and the sums of all
+        // parts.
         let points = model.support_points.rows().saturating_mul(4 + 2 * model.outputs());
         crate::memory::check_allocation(
             "number of draws",
@@ -196,22 +198,15 @@ impl Sensitivity {
         let (means, samples) = (posterior.mean_of(&at_points), posterior.sample(&at_points, draws, seed)?);
         let n = model.support_points.rows();
         if posterior.prior_scale() <= 0.0 {
-            return Err(Error::parameter(
-                "draws",
-                draws,
-                "they are draws from the posterior of a Gaussian process",
-            ));
+            return Err(Error::parameter("draws", draws, "draws need the posterior of a Gaussian process"));
         }
-        // Coefficients in directions in which the process hardly varies would be huge and add up to nothing:
-        // of a variance of 1 a draw leaves out n times the smallest direction at most.
+        // Coefficients along directions in which the process hardly varies would be huge and cancel each
+        // other. Of a variance of 1, a draw leaves out at most n times the smallest eigenvalue.
         let (sizes, directions) = symmetric_eigen(&at_points.prior_scale)?;
         let min_variance = SMALLEST * sizes.iter().fold(0.0, |m: f64, v| m.max(*v));
         let solve = |deviations: Matrix| {
             let mut along = directions.transpose().matmul(&deviations);
-            for (i, size) in sizes.iter().enumerate() {
-                let scale = if *size > min_variance { 1.0 / size } else { 0.0 };
-                along.row_mut(i).iter_mut().for_each(|v| *v *= scale);
-            }
+            along.scale_rows(sizes.iter().map(|size| if *size > min_variance { 1.0 / size } else { 0.0 }));
             directions.matmul(&along)
         };
         let (mut coef, mut output_names) = (Matrix::zeros(n, draws * model.outputs()), Vec::new());
@@ -241,16 +236,22 @@ impl Sensitivity {
         self.decompose(&drawn, inputs, None)
     }
 
-    /// Checks that the index has values of a variance, not too many of them; `sums` are kept for each set.
+    /// Checks that the index applies to variances and has not too many values; `sums` numbers are held for
+    /// each set.
     fn check_index(&self, players: usize, sums: usize) -> Result<()> {
         self.index.validate()?;
         if self.index == ValueIndex::Owen {
-            return Err(Error::parameter("index", self.index, "variances are shared out without unions"));
+            return Err(Error::parameter(
+                "index",
+                self.index,
+                "variances are decomposed without unions: take another index",
+            ));
         }
         let sets = self.index.sets(players).and_then(|sets| sets.checked_mul(sums));
         if self.index.order() > 1 && sets.is_none_or(|sets| sets > NUMBERS) {
-            let allowed =
-                format!("{players} players have too many sets of so many: group them, or take smaller sets");
+            let allowed = format!(
+                "{players} players have too many sets of this size: group them, or take smaller sets"
+            );
             return Err(Error::parameter("index", self.index, allowed));
         }
         Ok(())
@@ -277,64 +278,39 @@ impl Sensitivity {
             totals.add(&part);
         }
         let [shapley, first, total] = &totals.values;
-        let bound = |o: usize, output_values: &[f64], error: f64| {
-            let sum: f64 = output_values.iter().map(|v| v.abs()).sum();
-            error
-                + f64::EPSILON * ((output_values.len() + 2) as f64 * sum + 2.0 * totals.variance[o].abs())
-                + f64::MIN_POSITIVE
-        };
-        let of_output = |o: usize| {
-            let output_bound =
-                |values: &PlayerValues| bound(o, &values.values[o * p..(o + 1) * p], values.error[o]);
-            output_bound(shapley).max(output_bound(first)).max(output_bound(total))
-        };
-        let bounds: Vec<f64> = (0..m).map(of_output).collect();
+        let bounds: Vec<f64> = (0..m).map(|o| totals.bound(o, p)).collect();
         let (values, exact) = match &recipe {
             None => (shapley.values.clone(), bounds.clone()),
             Some(recipe) => {
                 let sets = recipe.subsets(p).map_or(p, |sets| sets.len());
                 let (sums, errors) =
                     sums_over_parts(&recipe.compute(&game, isa, control, (p, m))?, (m, sets));
-                let exact = (0..m).map(|o| bound(o, &sums[o * sets..(o + 1) * sets], errors[o])).collect();
+                let output_sums = |o: usize| &sums[o * sets..(o + 1) * sets];
+                let exact = (0..m).map(|o| totals.sum_bound(o, output_sums(o), errors[o])).collect();
                 (sums, exact)
             }
         };
         let numbers =
             [&values, &shapley.values, &first.values, &total.values, &totals.variance, &bounds, &exact];
         if numbers.iter().any(|list| list.iter().any(|v| !v.is_finite())) {
-            return Err(Error::Overflow {
-                subject: "the variance of the output".into(),
-                remedy: "the inputs are too far from the data the model was fitted on",
-            });
+            return Err(Error::overflow(
+                "the variance of the output",
+                "the inputs are too far from the data the model was fitted on",
+            ));
         }
-        let functions = if posterior_terms.is_some() {
-            "functions drawn from the posterior"
-        } else {
-            "the model's outputs"
-        };
         let explanation = Explanation {
             index: self.index,
-            players: groups.players().to_vec(),
             subsets: recipe.and_then(|recipe| recipe.subsets(p)),
-            output_names: model.output_names.clone(),
             values,
             base_values: vec![0.0; m],
             predictions: totals.variance.clone(),
-            data: inputs.rows.align_to(model.columns())?.mean_row(),
-            row_numbers: vec![0],
-            uncertainty: None,
-            duels: None,
             exactness: Exactness::Exact { bound: exact },
-            provenance: Provenance {
-                game: VARIANCE_GAME.into(),
-                absent: format!(
-                    "outputs are averaged over absent features: the value of present features is the \
-                     variance of the remaining mean, where all are independent; of {functions}, over {} rows",
-                    inputs.rows.rows()
-                ),
-                model: model.facts(),
-                run: vec![CardEntry::new("riesz", env!("CARGO_PKG_VERSION"))],
-            },
+            provenance: provenance(model, inputs, posterior_terms.is_some()),
+            ..Explanation::of_rows(
+                groups.players(),
+                &model.output_names,
+                inputs.rows.align_to(model.columns())?.mean_row(),
+            )
         };
         let [shapley, first, total] = totals.values;
         Ok(SobolIndices {
@@ -347,7 +323,21 @@ impl Sensitivity {
     }
 }
 
-/// The sums of values (outputs × sets) and of errors (outputs) over the parts of a game.
+fn provenance(model: &KernelExpansion, inputs: &Background, has_posterior: bool) -> Provenance {
+    let functions = if has_posterior { "functions drawn from the posterior" } else { "the model's outputs" };
+    Provenance {
+        game: VARIANCE_GAME.into(),
+        absent: format!(
+            "outputs are averaged over absent features: the value of present features is the variance of \
+             the remaining mean, where all are independent; of {functions}, over {} rows",
+            inputs.rows.rows()
+        ),
+        model: model.facts(),
+        run: vec![CardEntry::new("riesz", env!("CARGO_PKG_VERSION"))],
+    }
+}
+
+/// Returns the sums of values (outputs × sets) and of errors (outputs) over the parts of a game.
 fn sums_over_parts(
     IndexValues { values, error }: &IndexValues,
     (outputs, sets): (usize, usize),
@@ -360,12 +350,13 @@ fn sums_over_parts(
     (sums, errors)
 }
 
-/// Reads the values of players under the three measures at once, and what all of them are worth together.
+/// Accumulates the values of players under three measures at once, and the difference between grand and empty
+/// coalition.
 struct Effects {
-    /// Shapley, all others absent, all others present.
+    /// Values of the Shapley measure, and those with all other players absent, and present.
     values: [PlayerValues; 3],
     engines: [QuadratureEngine; 2],
-    /// For each output.
+    /// For each output, the variance.
     variance: Vec<f64>,
 }
 
@@ -387,6 +378,24 @@ impl Effects {
         }
         sum(&mut self.variance, &other.variance);
     }
+
+    /// Returns a bound on the errors of all values of output o.
+    fn bound(&self, o: usize, players: usize) -> f64 {
+        let output_bound = |values: &PlayerValues| {
+            self.sum_bound(o, &values.values[o * players..(o + 1) * players], values.error[o])
+        };
+        let [shapley, first, total] = &self.values;
+        output_bound(shapley).max(output_bound(first)).max(output_bound(total))
+    }
+
+    /// Returns a bound on the errors of some values of output o, and of their sum: `error`, which bounds the
+    /// errors of their parts, plus the roundings of sums.
+    fn sum_bound(&self, o: usize, output_values: &[f64], error: f64) -> f64 {
+        let sum: f64 = output_values.iter().map(|v| v.abs()).sum();
+        error
+            + f64::EPSILON * ((output_values.len() + 2) as f64 * sum + 2.0 * self.variance[o].abs())
+            + f64::MIN_POSITIVE
+    }
 }
 
 impl TermAccumulator for Effects {
@@ -399,7 +408,8 @@ impl TermAccumulator for Effects {
         shapley.add_terms(terms, engine);
         first.add_terms(terms, &mut self.engines[0]);
         total.add_terms(terms, &mut self.engines[1]);
-        // All present less all absent, whose error is within that of Shapley values.
+        // The value with all players present minus that with all absent; its error is within that of Shapley
+        // values.
         let run = &terms.run;
         let mut sums = vec![Lanes::ZERO; self.variance.len()];
         for (block, weight) in run.weights.iter().enumerate() {

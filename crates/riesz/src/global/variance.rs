@@ -1,18 +1,18 @@
 //! The variance of a model's output as a product game.
 //!
-//! Where players are independent, a coalition S is worth `v(S) = Var E[f(X) | X_S]`. With
-//! `f = β₀ + Σ_e w_e Π_j k_ej(X_j)`, where e counts the support points of each product of the kernel, and
-//! `m_ej = E k_ej(X_j)`,
+//! With independent players, the value of a coalition S is `v(S) = Var E[f(X) | X_S]`. Let
+//! `f = β₀ + Σ_e w_e Π_j k_ej(X_j)`, where e counts the support points of each product of the kernel, and let
+//! `m_ej = E k_ej(X_j)`. Then
 //!
 //! `v(S) = Σ_{e,e'} w_e w_e' (Π_{j∈S} E[k_ej k_e'j] Π_{j∉S} m_ej m_e'j - Π_j m_ej m_e'j)`,
 //!
 //! a product game over pairs. If f is a Gaussian process with the covariance
-//! `s k(x, x') - k(x, X) Q k(X, x')`, then the mean of v(S) is that of its mean function and of its
-//! covariance: `w_e w_e'` becomes `w_e w_e' - Q_ee'`, and each product of the kernel adds s times its scale
-//! times `Π_{j∈S} E k_j(X_j, X_j) Π_{j∉S} E k_j(X_j, X'_j) - Π_j E k_j(X_j, X'_j)` with X' an independent
-//! copy.
+//! `s k(x, x') - k(x, X) Q k(X, x')`, then the mean of v(S) has a part for the mean function and a part for
+//! the covariance: `w_e w_e'` becomes `w_e w_e' - Q_ee'`, and each product of the kernel adds s times its
+//! scale times `Π_{j∈S} E k_j(X_j, X_j) Π_{j∉S} E k_j(X_j, X'_j) - Π_j E k_j(X_j, X'_j)`, where X' is an
+//! independent copy of X.
 
-use super::marginals::{DistinctValues, FactorTable, InputMarginals, TILE};
+use super::marginals::{DistinctValues, FactorPanel, FactorTable, InputMarginals, TILE};
 use crate::attribution::product::{ProductGame, ProductTerms, TermSink};
 use crate::attribution::quadrature::{FLOOR, RoundingUnits, TermBatch};
 use crate::control::RunControl;
@@ -26,35 +26,51 @@ use crate::linalg::Matrix;
 use crate::simd::{Isa, LANES, Lanes};
 use crate::table::Players;
 
-/// A model that is not known for sure: s for each output, and for each output `-Q`.
+/// The terms of a posterior covariance: for each output the prior scale s, and the matrix `-Q`.
 pub(super) struct PosteriorTerms {
     pub(super) prior_term: Vec<f64>,
     pub(super) known: Vec<Matrix>,
 }
 
-/// The game, one row.
+/// The variance of a model's output as a product game of one row.
 pub(super) struct VarianceGame<'m> {
     model: &'m KernelExpansion,
     products: Vec<PlayerProduct<'m>>,
     factors: Vec<FactorTable>,
     posterior_terms: Option<&'m PosteriorTerms>,
-    /// For products of an uncertain model: `E k(X, X)` and `E k(X, X')` for each factor.
+    /// For each product and factor, `E k(X, X)` and `E k(X, X')`, if there is a posterior.
     prior_term: Vec<Vec<[f64; 2]>>,
     prior_roundings: usize,
-    /// The most that a pair of points weighs, at least 1.
+    /// The largest absolute weight of a pair of points, at least 1.
     heaviest: f64,
     parts: Vec<GamePart>,
 }
 
 /// A part of the sum that is computed in one step.
 enum GamePart {
-    /// The points of a panel of one product with those of another one that does not come before it.
-    Pairs { left: usize, right: usize, panel: usize },
-    /// The covariance of a product.
+    Pairs(PanelPairs),
+    /// The prior variance of a product.
     Prior(usize),
 }
 
-/// Scratch memory of a thread.
+/// The points of a panel of product `left`, with those of the same or a later product, `right`.
+struct PanelPairs {
+    left: usize,
+    right: usize,
+    panel: usize,
+}
+
+/// The factors of two products by the players that both have. Those of players that only one product has are
+/// independent of the rest.
+struct SharedFactors {
+    players: Vec<usize>,
+    /// For each shared player, the number of its factor in each product.
+    pairs: Vec<(usize, usize)>,
+    left_only: Vec<usize>,
+    right_only: Vec<usize>,
+}
+
+/// Working memory of one thread.
 #[derive(Default)]
 pub(super) struct Memory {
     present: Vec<f64>,
@@ -63,12 +79,12 @@ pub(super) struct Memory {
 }
 
 impl<'m> VarianceGame<'m> {
-    /// Cost and memory O(points · inputs) for each factor of the kernel; with a prior O(inputs²).
+    /// Creates the game. Cost and memory O(points · inputs) for each factor of the kernel; with a prior
+    /// O(inputs²).
     ///
     /// # Errors
     /// [`Error::NotProduct`](crate::Error::NotProduct) if the kernel ties columns of different players
-    /// together;
-    /// [`Error::Interrupted`](crate::Error::Interrupted).
+    /// together; [`Error::Interrupted`](crate::Error::Interrupted).
     pub(super) fn new(
         model: &'m KernelExpansion,
         groups: &Players,
@@ -86,7 +102,7 @@ impl<'m> VarianceGame<'m> {
                 // Products without a common player are independent.
                 if product.players.iter().any(|player| other.players.contains(player)) {
                     let panels = 0..factors[left].panels.len();
-                    parts.extend(panels.map(|panel| GamePart::Pairs { left, right, panel }));
+                    parts.extend(panels.map(|panel| GamePart::Pairs(PanelPairs { left, right, panel })));
                 }
             }
         }
@@ -116,14 +132,14 @@ impl<'m> VarianceGame<'m> {
         })
     }
 
-    /// The weight of the pair of points i and c for output o.
+    /// Returns the weight of the pair of points i and c for output o.
     fn pair_weight(&self, o: usize, i: usize, c: usize) -> f64 {
         let coef_product = self.model.coef[(i, o)] * self.model.coef[(c, o)];
         self.posterior_terms.map_or(coef_product, |terms| coef_product + terms.known[o][(i, c)])
     }
 
-    /// The rounding of the factors of two products: all together, including those of players that only one of
-    /// them has.
+    /// Returns the rounding of all factors of two products together, including those of players that only one
+    /// of them has.
     fn rounding(&self, left: usize, right: usize) -> RoundingUnits {
         let (left_table, two) = (&self.factors[left], &self.factors[right]);
         let means: usize = left_table.roundings.iter().chain(&two.roundings).sum();
@@ -131,7 +147,7 @@ impl<'m> VarianceGame<'m> {
         let units = p.units + q.units + (means + self.products[left].players.len() + 4) as f64;
         let mut rounding =
             RoundingUnits::new(units, p.per_log.max(q.per_log), self.model.support_points.width());
-        // Tile by tile into one sum, part by part into one.
+        // Roundings of the sums over tiles, and of the sum over parts.
         let sums = 4 * (TILE + TILE / LANES + left_table.panels.len() + self.parts.len() + 64);
         (rounding.units, rounding.sums) = (rounding.units + sums as f64, sums as f64);
         let top = |bounds: &[RoundingBound]| bounds.iter().fold(1.0, |max_top: f64, f| max_top.max(f.top));
@@ -144,22 +160,13 @@ impl<'m> VarianceGame<'m> {
 
     fn pairs(
         &self,
-        (left, right, panel): (usize, usize, usize),
+        &PanelPairs { left, right, panel }: &PanelPairs,
         memory: &mut Memory,
         reader: &mut TermSink<'_>,
     ) -> Result<()> {
         let (left_table, two) = (&self.factors[left], &self.factors[right]);
-        let (p, q) = (&self.products[left].players, &self.products[right].players);
-        // The factors of players that both products have; and those of other players, which are independent
-        // of the rest.
-        let shared: Vec<(usize, usize)> = p
-            .iter()
-            .enumerate()
-            .filter_map(|(k, player)| Some((k, q.iter().position(|o| o == player)?)))
-            .collect();
-        let players: Vec<usize> = shared.iter().map(|&(k, _)| p[k]).collect();
-        let lonely: Vec<usize> = (0..p.len()).filter(|&k| !q.contains(&p[k])).collect();
-        let right_only: Vec<usize> = (0..q.len()).filter(|&l| !p.contains(&q[l])).collect();
+        let shared = SharedFactors::new(&self.products[left].players, &self.products[right].players);
+        let players = &shared.players;
         let scale = self.products[left].scale * self.products[right].scale;
         let by_size = left_table.by_size || two.by_size;
         let bounded = left_table.bounded && two.bounded;
@@ -172,22 +179,12 @@ impl<'m> VarianceGame<'m> {
         let left_panel = &left_table.panels[panel];
         let first = if left == right { panel } else { 0 };
         for (index, other) in two.panels.iter().enumerate().skip(first) {
-            present.clear();
-            present.resize((players.len() + 1) * size, 0.0);
-            absent.clear();
-            absent.resize((players.len() + 1) * size, 1.0);
-            present[players.len() * size..].fill(1.0);
-            let sides = present.chunks_exact_mut(size).zip(absent.chunks_exact_mut(size));
-            for (&(k, l), (present, absent)) in shared.iter().zip(sides) {
-                left_panel.products(k, other, l, present);
-                for (row, mean) in absent.chunks_exact_mut(TILE).zip(&left_panel.means[k]) {
-                    row.iter_mut().zip(&other.means[l]).for_each(|(out, m)| *out = mean * m);
-                }
-            }
+            shared.fill_sides(left_panel, other, present, absent);
             let folded = |means: &[[f64; TILE]], kept: &[usize]| -> [f64; TILE] {
                 std::array::from_fn(|i| kept.iter().map(|&k| means[k][i]).product())
             };
-            let (of_own, of_other) = (folded(&left_panel.means, &lonely), folded(&other.means, &right_only));
+            let (of_own, of_other) =
+                (folded(&left_panel.means, &shared.left_only), folded(&other.means, &shared.right_only));
             if bounded {
                 rounding.decay = neg_log_bound(&of_own) + neg_log_bound(&of_other);
             }
@@ -217,7 +214,7 @@ impl<'m> VarianceGame<'m> {
                 reader.add_terms(&ProductTerms {
                     row: 0,
                     point: index * TILE + from,
-                    players: &players,
+                    players,
                     run: TermBatch {
                         a: present,
                         b: Some(absent),
@@ -238,7 +235,7 @@ impl<'m> VarianceGame<'m> {
         Ok(())
     }
 
-    /// The term of the prior variance of product p.
+    /// Adds the term of the prior variance of product p.
     fn prior_term(
         &self,
         p: usize,
@@ -264,8 +261,7 @@ impl<'m> VarianceGame<'m> {
         let first_lane = |v: f64| Lanes(std::array::from_fn(|l| if l == 0 { v } else { 0.0 }));
         let weights = [first_lane(product.scale)];
         let coef: Vec<Vec<Lanes>> = posterior_terms.prior_term.iter().map(|s| vec![first_lane(*s)]).collect();
-        // Means of the kernel at rows and themselves are no smaller than between rows, nor than what they
-        // would be without cancelling.
+        // `E k(X, X)` is at least `E k(X, X')`, and at least as large as either mean of magnitudes.
         let tops = self.factors[p].by_size.then(|| {
             vec![first_lane(
                 product.scale.abs()
@@ -294,12 +290,53 @@ impl<'m> VarianceGame<'m> {
     }
 }
 
-/// A bound on `-ln` of numbers that are at most 1; a number that is 0 makes its term 0.
+impl SharedFactors {
+    /// Creates the lists for two products with these players.
+    fn new(p: &[usize], q: &[usize]) -> Self {
+        let pairs: Vec<(usize, usize)> = p
+            .iter()
+            .enumerate()
+            .filter_map(|(k, player)| Some((k, q.iter().position(|o| o == player)?)))
+            .collect();
+        Self {
+            players: pairs.iter().map(|&(k, _)| p[k]).collect(),
+            pairs,
+            left_only: (0..p.len()).filter(|&k| !q.contains(&p[k])).collect(),
+            right_only: (0..q.len()).filter(|&l| !p.contains(&q[l])).collect(),
+        }
+    }
+
+    /// Fills the sides of all pairs of points of two panels: means of products of factors (`present`), and
+    /// products of their means (`absent`), followed by ones.
+    fn fill_sides(
+        &self,
+        left: &FactorPanel,
+        right: &FactorPanel,
+        present: &mut Vec<f64>,
+        absent: &mut Vec<f64>,
+    ) {
+        let (players, size) = (self.players.len(), TILE * TILE);
+        present.clear();
+        present.resize((players + 1) * size, 0.0);
+        absent.clear();
+        absent.resize((players + 1) * size, 1.0);
+        present[players * size..].fill(1.0);
+        let sides = present.chunks_exact_mut(size).zip(absent.chunks_exact_mut(size));
+        for (&(k, l), (present, absent)) in self.pairs.iter().zip(sides) {
+            left.products(k, right, l, present);
+            for (row, mean) in absent.chunks_exact_mut(TILE).zip(&left.means[k]) {
+                row.iter_mut().zip(&right.means[l]).for_each(|(out, m)| *out = mean * m);
+            }
+        }
+    }
+}
+
+/// Returns a bound on `-ln` of numbers of at most 1; zeros are skipped, because they make their term 0.
 fn neg_log_bound(numbers: &[f64]) -> f64 {
     -numbers.iter().filter(|v| **v > 0.0).fold(1.0, |min_number: f64, v| min_number.min(*v)).ln()
 }
 
-/// `E k(X, X)` and `E k(X, X')` of factor k.
+/// Returns `E k(X, X)` and `E k(X, X')` of factor k.
 fn prior_means(
     product: &PlayerProduct<'_>,
     k: usize,
@@ -341,9 +378,7 @@ impl ProductGame for VarianceGame<'_> {
     fn terms(&self, part: usize, memory: &mut Memory, reader: &mut TermSink<'_>) -> Result<()> {
         reader.begin_tile(&(0..1), &(0..0));
         match (&self.parts[part], self.posterior_terms) {
-            (GamePart::Pairs { left, right, panel }, _) => {
-                self.pairs((*left, *right, *panel), memory, reader)?
-            }
+            (GamePart::Pairs(pairs), _) => self.pairs(pairs, memory, reader)?,
             (GamePart::Prior(p), Some(posterior_terms)) => {
                 self.prior_term(*p, posterior_terms, memory, reader)?
             }

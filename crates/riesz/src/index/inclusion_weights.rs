@@ -1,6 +1,6 @@
-//! Discrete distributions of the inclusion probability of a semivalue, given by a user: probabilities with
-//! their weights. A [`ValueIndex`](crate::ValueIndex) is copied often, so that equal lists are stored once
-//! and never freed.
+//! Discrete distributions of the inclusion probability of a semivalue: probabilities and their weights, given
+//! by the user. A [`ValueIndex`](crate::ValueIndex) is `Copy`, so each distinct list is stored once and never
+//! freed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use super::FORMS;
 use crate::error::{Error, Result};
 
-/// Weights may sum to 1 but for this: they are rounded.
+/// Tolerance for the sum of the weights, which are rounded.
 const SLACK: f64 = 1e-9;
 
 /// The largest number of probabilities in a distribution.
@@ -18,35 +18,36 @@ const MAX_PROBABILITIES: usize = 1000;
 /// The number of probabilities that the name of an index lists.
 const MAX_LISTED: usize = 3;
 
-/// Chances from 0 to 1 with their weights, which are not negative and sum to 1. As text `0.2: 0.5, 0.8: 0.5`.
+/// Probabilities from 0 to 1 with their weights, which are not negative and sum to 1. As text:
+/// `0.2: 0.5, 0.8: 0.5`.
 #[derive(Clone, Copy, PartialEq)]
 pub struct InclusionDistribution(&'static [[f64; 2]]);
 
 impl InclusionDistribution {
-    /// From probabilities with their weights, which are used without normalisation.
+    /// Builds the distribution from pairs of a probability and its weight. Weights are not normalised.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for none or more than 1000 of them, for a chance outside of [0, 1], and for
-    /// weights that are negative or do not sum to 1 but for 1e-9.
+    /// [`Error::Parameter`] for no pairs or more than 1000, for a probability outside [0, 1], for negative
+    /// weights, and for weights whose sum differs from 1 by more than 1e-9.
     pub fn new(weighted_probabilities: &[[f64; 2]]) -> Result<Self> {
         let refuse =
             |allowed: String| Err(Error::parameter("index", format_list(weighted_probabilities), allowed));
         if weighted_probabilities.is_empty() || weighted_probabilities.len() > MAX_PROBABILITIES {
-            return refuse(format!("it takes from 1 to {MAX_PROBABILITIES} chances, each with its weight"));
+            return refuse(format!("it takes 1 to {MAX_PROBABILITIES} probabilities with their weights"));
         }
         if let Some([t, _]) = weighted_probabilities.iter().find(|[t, _]| !(0.0..=1.0).contains(t)) {
-            return refuse(format!("{t} is no chance from 0 to 1"));
+            return refuse(format!("{t} is not a probability from 0 to 1"));
         }
         let sum: f64 = weighted_probabilities.iter().map(|[_, weight]| weight).sum();
         if let Some([_, weight]) =
             weighted_probabilities.iter().find(|[_, weight]| !(0.0..=1.0 + SLACK).contains(weight))
         {
-            return refuse(format!("weights are from 0 to 1, which {weight} is not"));
+            return refuse(format!("the weight {weight} is not a number from 0 to 1"));
         }
         if (sum - 1.0).abs() > SLACK {
-            return refuse(format!("weights sum to 1, and these to {sum}: divide each by their sum"));
+            return refuse(format!("the weights must sum to 1, but sum to {sum}: divide each by the sum"));
         }
-        // -0 is 0.
+        // Adding 0 turns -0 into 0.
         let pairs: Vec<[f64; 2]> =
             weighted_probabilities.iter().map(|[t, weight]| [t + 0.0, weight + 0.0]).collect();
         Ok(Self(kept(pairs)))
@@ -57,22 +58,22 @@ impl InclusionDistribution {
         self.0
     }
 
-    /// In the names of values.
+    /// The name of the semivalue in reports.
     pub(super) fn name(self) -> String {
         if self.0.len() > MAX_LISTED {
-            format!("semivalue by {} chances", self.0.len())
+            format!("semivalue by {} probabilities", self.0.len())
         } else {
             format!("semivalue({self})")
         }
     }
 
-    /// Describes the distribution within a sentence: "where each of the others is present …".
+    /// Completes the sentence "if each other feature is present …".
     pub(super) fn meaning(self) -> String {
         if self.0.len() > MAX_LISTED {
             let mean: f64 = self.0.iter().map(|[t, weight]| t * weight).sum();
-            return format!("with one of {} chances, whose mean is {mean}", self.0.len());
+            return format!("with one of {} probabilities, whose mean is {mean}", self.0.len());
         }
-        let describe = |[t, weight]: &[f64; 2]| format!("chance {t} (of weight {weight})");
+        let describe = |[t, weight]: &[f64; 2]| format!("probability {t} (weight {weight})");
         format!("with {}", self.0.iter().map(describe).collect::<Vec<_>>().join(" or "))
     }
 }
@@ -147,19 +148,19 @@ mod tests {
         );
         let long: Vec<[f64; 2]> = (0..4).map(|k| [f64::from(k) / 4.0, 0.25]).collect();
         let long = InclusionDistribution::new(&long).unwrap();
-        assert_eq!(long.name(), "semivalue by 4 chances");
-        assert_eq!(long.meaning(), "with one of 4 chances, whose mean is 0.375");
+        assert_eq!(long.name(), "semivalue by 4 probabilities");
+        assert_eq!(long.meaning(), "with one of 4 probabilities, whose mean is 0.375");
     }
 
     #[test]
     fn what_is_no_measure_is_refused() {
         for (distribution, words) in [
-            (&[][..], "from 1 to 1000 chances"),
-            (&[[1.5, 1.0]], "1.5 is no chance from 0 to 1"),
-            (&[[f64::NAN, 1.0]], "NaN is no chance"),
-            (&[[0.5, 0.5], [0.6, 0.4]], "these to 0.9"),
-            (&[[0.5, 1.5], [0.6, -0.5]], "which 1.5 is not"),
-            (&[[0.5, f64::NAN]], "which NaN is not"),
+            (&[][..], "1 to 1000 probabilities"),
+            (&[[1.5, 1.0]], "1.5 is not a probability from 0 to 1"),
+            (&[[f64::NAN, 1.0]], "NaN is not a probability"),
+            (&[[0.5, 0.5], [0.6, 0.4]], "sum to 0.9"),
+            (&[[0.5, 1.5], [0.6, -0.5]], "the weight 1.5 is not"),
+            (&[[0.5, f64::NAN]], "the weight NaN is not"),
         ] {
             let message = InclusionDistribution::new(distribution).unwrap_err().to_string();
             assert!(message.contains(words) && message.starts_with("index = semivalue("), "{message}");

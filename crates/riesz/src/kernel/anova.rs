@@ -1,41 +1,42 @@
-//! The ANOVA factor: one plus a Gaussian factor from which its mean is taken, so that the model's
-//! functional ANOVA decomposition can be read from its kernel (Durrande, Ginsbourger, Roustant and Carraro
-//! 2013; Lu, Boukouvalas and Hensman 2022).
+//! The ANOVA factor: one plus a Gaussian factor from which its mean is subtracted. The functional ANOVA
+//! decomposition of a model follows from this kernel (Durrande, Ginsbourger, Roustant and Carraro 2013; Lu,
+//! Boukouvalas and Hensman 2022).
 
 use serde::{Deserialize, Serialize};
 
-use super::linear::{CENTER, SCALE, restricted_units};
+use super::linear::{CENTER, InnerProduct, SCALE, inner_product};
 use super::registry::{Argument, ArgumentType, ArgumentValues, FactorSchema};
 use super::rounding_bounds::TINY;
 use super::stationary::{ARD, LENGTHSCALE, set_lengthscales, tuned_lengthscales};
-use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBound, Structure};
+use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBound};
 use crate::simd::{Isa, Simd, dispatch, exp_neg};
 
 const VARIANCE: Argument = Argument::new(
     "variance",
     ArgumentType::Positive,
     1.0,
-    "of what columns add to 1, before their mean is taken away",
+    "variance of each column's part, before its mean is subtracted",
 );
 
-/// `Π_c (1 + variance (k_c(u, v) - m_c(u) m_c(v) / M_c))` over its columns, where `k = exp(-r²/2)` is the RBF
-/// kernel of one column, and `m(u) = E k(u, X)` and `M = E m(X)` its means under X normal with mean
-/// `center_c` and standard deviation `scale_c`.
+/// `Π_c (1 + variance (k_c(u, v) - m_c(u) m_c(v) / M_c))` over its columns c. `k_c = exp(-r²/2)` is the RBF
+/// kernel of column c, where r is the difference of the two values divided by the length scale. Its means are
+/// `m_c(u) = E k_c(u, X)` and `M_c = E m_c(X)`, where X is normal with mean `center_c` and standard deviation
+/// `scale_c`.
 ///
-/// What is added to 1 is the kernel of the functions of k's space that have mean 0. So 1 and they are
-/// orthogonal, and in a product of such factors, leaving out one is to average over its column, which is
-/// independent of the others: the functional game is the functional ANOVA, and its base value the mean.
+/// The term that is added to 1 is the kernel of those functions in the RKHS of `k_c` that have mean 0; they
+/// are orthogonal to 1. Leaving a factor out of a product therefore averages over its column, which is
+/// independent of the others. So the functional game is the functional ANOVA, and its base value is the mean.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Anova {
-    /// The table's columns it reads.
+    /// The table's columns that the factor reads.
     pub columns: Vec<usize>,
-    /// One a column, in the column's units.
+    /// Length scale of each column, in the column's units.
     pub lengthscale: Vec<f64>,
     /// The mean of each column.
     pub center: Vec<f64>,
     /// The standard deviation of each column, > 0.
     pub scale: Vec<f64>,
-    /// Multiplies what is added to 1, > 0.
+    /// Variance that multiplies the term added to 1, > 0.
     pub variance: f64,
     /// Whether the length scales are tuned one by one or by a common multiple.
     pub ard: bool,
@@ -56,12 +57,14 @@ impl Anova {
         },
     }];
 
-    /// One column's.
+    inner_product!();
+
+    /// The constants of one column.
     fn slot(&self, slot: usize) -> Slot {
         let (l, s) = (self.lengthscale[slot], self.scale[slot]);
-        // The shares of ℓ² and of δ² in ℓ² + δ².
+        // `ℓ² / (ℓ² + δ²)` and `δ² / (ℓ² + δ²)`.
         let (ratio, other) = (1.0 / (1.0 + (s / l).powi(2)), 1.0 / (1.0 + (l / s).powi(2)));
-        // ln (ℓ √(ℓ² + 2δ²) / (ℓ² + δ²)), which is ln √(1 - other²).
+        // `ln (ℓ √(ℓ² + 2δ²) / (ℓ² + δ²)) = ln √(1 - other²)`.
         let top =
             if ratio < 0.5 { 0.5 * (ratio * (2.0 - ratio)).ln() } else { 0.5 * (-other * other).ln_1p() };
         Slot {
@@ -75,21 +78,22 @@ impl Anova {
     }
 }
 
-/// Constants of one column in `1 + variance (exp(-r²/2) - exp(top - ratio (p² + q²)/2))`, where r is the
-/// distance of the two values over the length scale, and p and q are their distances from the centre over the
-/// length scale.
+/// Constants of one column in `1 + variance (exp(-r²/2) - exp(top - ratio (p² + q²)/2))`. r is the difference
+/// of the two values divided by the length scale; p and q are their differences from the centre divided by
+/// the length scale.
 #[derive(Clone, Copy)]
 struct Slot {
     center: f64,
     inverse: f64,
-    /// `ℓ² / (ℓ² + δ²)`, and its root.
+    /// `ℓ² / (ℓ² + δ²)`, where δ is the column's standard deviation.
     ratio: f64,
+    /// The square root of `ratio`.
     root: f64,
     top: f64,
     variance: f64,
 }
 
-/// Multiplies `out` by the factor, or by its size: the factor with a sum in place of the difference.
+/// Multiplies `out` by the factor, or by its size: the factor with a sum instead of the difference.
 #[inline(always)]
 fn column_body<V: Simd, const SIZE: bool>(slot: Slot, u: &[f64], v: f64, out: &mut [f64]) {
     let inverse = slot.inverse * slot.root;
@@ -102,35 +106,18 @@ fn column_body<V: Simd, const SIZE: bool>(slot: Slot, u: &[f64], v: f64, out: &m
     }
 }
 
-#[inline(always)]
-fn value_body<V: Simd>(slot: Slot, u: &[f64], v: f64, out: &mut [f64]) {
-    column_body::<V, false>(slot, u, v, out);
-}
-
-#[inline(always)]
-fn size_body<V: Simd>(slot: Slot, u: &[f64], v: f64, out: &mut [f64]) {
-    column_body::<V, true>(slot, u, v, out);
-}
-
 dispatch! {
-    fn value(slot: Slot, u: &[f64], v: f64, out: &mut [f64]) = value_body::<V>
-}
-dispatch! {
-    fn size(slot: Slot, u: &[f64], v: f64, out: &mut [f64]) = size_body::<V>
+    fn value<V: Simd>(slot: Slot, u: &[f64], v: f64, out: &mut [f64]) {
+        column_body::<V, false>(slot, u, v, out);
+    }
+
+    fn size<V: Simd>(slot: Slot, u: &[f64], v: f64, out: &mut [f64]) {
+        column_body::<V, true>(slot, u, v, out);
+    }
 }
 
 impl KernelFactor for Anova {
-    fn columns(&self) -> &[usize] {
-        &self.columns
-    }
-
-    fn structure(&self) -> Structure {
-        Structure::Separable
-    }
-
-    fn declaration(&self) -> &'static FactorSchema {
-        Self::DECLARED[0]
-    }
+    columns_and_schema!();
 
     fn values(&self) -> ArgumentValues {
         ArgumentValues(vec![
@@ -166,9 +153,9 @@ impl KernelFactor for Anova {
         true
     }
 
-    /// Each exponential is off by 4 units and 9 for each unit of its depth. With the variance it is part of a
-    /// sum with 1, of which what lies deeper than the variance is high is a small part:
-    /// `max_s s y/(1 + y) ≤ ln⁺ variance + .28` with `y = variance e^{-s}`.
+    /// Each exponential has an error of 4 units, plus 9 for each unit s of its exponent. The exponential,
+    /// times the variance, is added to 1. So exponents far above `ln variance` contribute a small part of the
+    /// sum: `max_s s y/(1 + y) ≤ ln⁺ variance + .28` with `y = variance e^{-s}`.
     fn precision(&self, slots: &[usize], _: &ColumnRanges) -> RoundingBound {
         let count = slots.len() as f64;
         let high = self.variance.ln().max(0.0);
@@ -177,7 +164,7 @@ impl KernelFactor for Anova {
         RoundingBound { units: count * units, per_log: 0.0, deepest: 0.0, top: top.powf(count), tiny }
     }
 
-    /// Between equal rows it is 1 at least.
+    /// The value between equal rows is at least 1.
     fn roundings(&self) -> f64 {
         let count = self.columns.len() as f64;
         count * (16.0 + 9.0 * self.variance.ln().max(0.0)) * (1.0 + 2.0 * self.variance) + 8.0
@@ -185,7 +172,7 @@ impl KernelFactor for Anova {
 
     fn parameters(&self) -> Vec<Parameter> {
         let mut parameters = tuned_lengthscales(&self.columns, &self.lengthscale, self.ard);
-        parameters.push(Parameter { name: VARIANCE.name.into(), log_value: self.variance.ln() });
+        parameters.push(Parameter::logarithm(VARIANCE.name, self.variance));
         parameters
     }
 
@@ -201,7 +188,7 @@ impl KernelFactor for Anova {
         for (slot, &j) in self.columns.iter().enumerate() {
             let column_slot = self.slot(slot);
             let s = self.scale[slot] * column_slot.inverse;
-            // d top / d ln ℓ.
+            // The derivative d top / d ln ℓ.
             let slope_of_top = 1.0 + 1.0 / (1.0 + 2.0 * s * s) - 2.0 * column_slot.ratio;
             let length_index = if self.ard { slot } else { 0 };
             let q = (v[j] - column_slot.center) * column_slot.inverse;
@@ -212,10 +199,10 @@ impl KernelFactor for Anova {
                 let (k, mean) =
                     ((-0.5 * r * r).exp(), (column_slot.top - 0.5 * column_slot.ratio * squares).exp());
                 let added = self.variance * (k - mean);
-                // ratio p² is (u - center)² / (ℓ² + δ²), which falls as ℓ grows.
+                // `ratio p² = (u - center)² / (ℓ² + δ²)`, which decreases as ℓ grows.
                 let slope =
                     k * r * r - mean * (slope_of_top + column_slot.ratio * column_slot.ratio * squares);
-                // At a value of 0 the logarithm has no slope.
+                // The derivative of the logarithm is set to 0 at a value of 0.
                 let inverse = if 1.0 + added == 0.0 { 0.0 } else { 1.0 / (1.0 + added) };
                 out[length_index][i] += self.variance * slope * inverse;
                 out[variance_index][i] += added * inverse;
@@ -224,7 +211,7 @@ impl KernelFactor for Anova {
     }
 
     fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
-        let (columns, center, scale) = restricted_units(&self.columns, &self.center, &self.scale, kept);
+        let (columns, center, scale) = self.inner_product().restricted(kept);
         let kept_lengths = self.columns.iter().zip(&self.lengthscale).filter(|(j, _)| kept(**j));
         let lengthscale = kept_lengths.map(|(_, l)| *l).collect();
         (!columns.is_empty()).then(|| Self { columns, lengthscale, center, scale, ..self.clone() }.into())

@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::registry::{Argument, ArgumentType, ArgumentValues, FactorSchema};
-use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBound, Structure};
+use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBound};
 use crate::simd::Isa;
 
 const SIMILARITY: Argument =
-    Argument::new("similarity", ArgumentType::Fraction, 0.5, "of two different levels, from 0 to 1");
+    Argument::new("similarity", ArgumentType::Fraction, 0.5, "value for two different levels, from 0 to 1");
 
-/// 1 for equal levels, `similarity` for different ones, on one column. Positive definite for
+/// 1 for equal levels of a column and `similarity` for different levels. Positive definite for
 /// `0 ≤ similarity ≤ 1`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Categorical {
@@ -32,33 +32,24 @@ impl Categorical {
         },
     }];
 
-    /// Over one column, with the similarity that is taken where none is given: ½.
+    /// The factor on one column with the default similarity, ½.
     pub fn on_column(column: usize) -> Self {
         Self { columns: [column], similarity: SIMILARITY.default }
     }
 }
 
-/// Tuning keeps the similarity within these bounds through a logistic map.
+/// The logit of a similarity, clamped to [1e-9, 1 - 1e-9]; tuning moves the logit, so that the similarity
+/// stays in (0, 1).
 fn similarity_logit(p: f64) -> f64 {
     let p = p.clamp(1e-9, 1.0 - 1e-9);
     (p / (1.0 - p)).ln()
 }
 
 impl KernelFactor for Categorical {
-    fn columns(&self) -> &[usize] {
-        &self.columns
-    }
-
-    fn structure(&self) -> Structure {
-        Structure::Separable
-    }
+    columns_and_schema!();
 
     fn is_identity(&self) -> bool {
         self.similarity == 0.0
-    }
-
-    fn declaration(&self) -> &'static FactorSchema {
-        Self::DECLARED[0]
     }
 
     fn values(&self) -> ArgumentValues {

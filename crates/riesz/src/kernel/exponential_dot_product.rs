@@ -1,25 +1,24 @@
-//! The exponential of an inner product, a sum of products of all orders: the kernel of multiplicative
-//! models.
+//! The exponential of an inner product: the kernel of multiplicative models, a sum of products of all orders.
 
 use serde::{Deserialize, Serialize};
 
-use super::linear::{CENTER, SCALE, add_inner, restricted_units};
+use super::linear::{CENTER, InnerProduct, SCALE, inner_product};
 use super::polynomial::GAMMA;
 use super::registry::{ArgumentValues, FactorSchema};
-use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBound, Structure};
+use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBound};
 use crate::simd::Isa;
 
-/// `exp(gamma Σ_c (u_c - center_c)(v_c - center_c) / scale_c²)`: a product over columns, and positive
-/// definite. With one support point β it is `e^{β·v}`, a generalised linear model with a log link.
+/// `exp(gamma Σ_c (u_c - center_c)(v_c - center_c) / scale_c²)`, a product over columns c. It is positive
+/// definite. A model with one support point β is `e^{β·v}`, a generalised linear model with a log link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExponentialDotProduct {
-    /// The table's columns it reads.
+    /// The table's columns that the factor reads.
     pub columns: Vec<usize>,
-    /// Subtracted from each column.
+    /// Centre that is subtracted from each column.
     pub center: Vec<f64>,
-    /// Each column is divided by this.
+    /// Scale by which each column is divided.
     pub scale: Vec<f64>,
-    /// Multiplies the inner product, > 0.
+    /// Multiplier of the inner product, > 0.
     pub gamma: f64,
 }
 
@@ -35,20 +34,12 @@ impl ExponentialDotProduct {
             vec![Self { columns, center, scale, gamma: values.number(GAMMA.name) }.into()]
         },
     }];
+
+    inner_product!();
 }
 
 impl KernelFactor for ExponentialDotProduct {
-    fn columns(&self) -> &[usize] {
-        &self.columns
-    }
-
-    fn structure(&self) -> Structure {
-        Structure::Separable
-    }
-
-    fn declaration(&self) -> &'static FactorSchema {
-        Self::DECLARED[0]
-    }
+    columns_and_schema!();
 
     fn values(&self) -> ArgumentValues {
         ArgumentValues(vec![
@@ -59,18 +50,13 @@ impl KernelFactor for ExponentialDotProduct {
     }
 
     fn multiply_column(&self, _: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]) {
-        let (center, scale) = (self.center[slot], self.scale[slot]);
-        let slope = self.gamma * (v - center) / (scale * scale);
-        for (o, &x) in out.iter_mut().zip(u) {
-            *o *= ((x - center) * slope).exp();
-        }
+        self.inner_product().multiply_column(slot, self.gamma, (u, v), f64::exp, out);
     }
 
-    /// Exponents are summed up, as products of their exponentials would leave the range of doubles on the
-    /// way.
+    /// Exponents are summed before the exponential is taken, since partial products of exponentials could
+    /// leave the range of doubles.
     fn multiply_all(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        let mut exponent = vec![0.0; out.len()];
-        add_inner(&self.columns, &self.center, &self.scale, u, v, |term| self.gamma * term, &mut exponent);
+        let exponent = self.inner_product().with_row(u, v, |term| self.gamma * term);
         out.iter_mut().zip(exponent).for_each(|(o, e)| *o *= e.exp());
     }
 
@@ -87,13 +73,13 @@ impl KernelFactor for ExponentialDotProduct {
         };
         let exponent: f64 = slots.iter().map(exponent_of).sum();
         let units = 6.1 * exponent + 4.0 * slots.len() as f64;
-        // Below lie subnormal numbers.
+        // An exponential with a smaller exponent is subnormal.
         let tiny = if exponent < 700.0 { 0.0 } else { f64::MIN_POSITIVE };
         RoundingBound { units, per_log: 0.0, deepest: 0.0, top: exponent.min(700.0).exp(), tiny }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
-        vec![Parameter { name: GAMMA.name.into(), log_value: self.gamma.ln() }]
+        vec![Parameter::logarithm(GAMMA.name, self.gamma)]
     }
 
     fn set_parameters(&mut self, log_values: &[f64]) {
@@ -101,12 +87,11 @@ impl KernelFactor for ExponentialDotProduct {
     }
 
     fn log_gradient(&self, u: Columns<'_>, v: &[f64], out: &mut [Vec<f64>]) {
-        out[0].fill(0.0);
-        add_inner(&self.columns, &self.center, &self.scale, u, v, |term| self.gamma * term, &mut out[0]);
+        out[0].copy_from_slice(&self.inner_product().with_row(u, v, |term| self.gamma * term));
     }
 
     fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
-        let (columns, center, scale) = restricted_units(&self.columns, &self.center, &self.scale, kept);
+        let (columns, center, scale) = self.inner_product().restricted(kept);
         (!columns.is_empty()).then(|| Self { columns, center, scale, gamma: self.gamma }.into())
     }
 }

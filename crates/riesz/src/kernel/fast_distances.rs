@@ -1,37 +1,37 @@
 //! Squared distances computed from inner products, `‖u - v‖² = ‖u‖² + ‖v‖² - 2 u·v`, in a third of the
-//! operations that differences take. They serve kernels that are a profile of the joint distance.
+//! operations that differences take. They are used for kernels that are a profile of the joint distance.
 //!
-//! In a column where more than half of the values are equal, as in one-hot columns, values are counted from
-//! this majority value, so that most numbers are 0 and an inner product takes as many multiplications as v
-//! has other values. The other columns are summed up by their differences. Where the rounding of inner
-//! products could show in the result, this layout is not used.
+//! If more than half of a column's values are equal, as in one-hot columns, this majority value is subtracted
+//! from the column. Most numbers are then 0, and an inner product takes one multiplication for each non-zero
+//! number of v. The squared differences of the other columns are added. If the rounding errors of inner
+//! products could affect the result, this layout is not used.
 
 use super::{Columns, Kernel, KernelFactor};
 use crate::linalg::dot;
 use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 use crate::table::Table;
 
-/// Rows of a block: with all their columns they fit a core's first cache.
+/// Rows per block: a block with all its columns fits in a core's first-level cache.
 pub(super) const BLOCK: usize = 32;
-/// Rows whose squared distances are held at a time.
+/// Number of rows whose squared distances are stored at a time.
 const RUN: usize = 4 * BLOCK;
-/// Largest relative error that a kernel value may have by rounding.
+/// Largest relative error that rounding may cause in a kernel value.
 const PRECISION: f64 = 1e-11;
 
-/// Layout of rows: the columns of their table, each with the number that is subtracted and the inverse of
-/// its length scale; columns with a majority value come first.
+/// Layout of rows: for each column its index, the number that is subtracted, and the inverse of its length
+/// scale. The first `sparse` columns have a majority value; in a dense layout these are all columns.
 #[derive(Clone)]
 pub(super) struct ColumnShift {
     columns: Vec<(usize, f64, f64)>,
     sparse: usize,
 }
 
-/// Rows, by a frame: in blocks, by column.
+/// Rows in the layout of `frame`: in blocks, and column by column within a block.
 pub(super) struct DistanceByProducts {
     frame: ColumnShift,
     rows: usize,
     values: Vec<f64>,
-    /// `‖u‖²` over the first columns.
+    /// `‖u‖²` over the columns with a majority value, for each row u.
     norms: Vec<f64>,
 }
 
@@ -40,28 +40,27 @@ pub(super) struct DistanceByProducts {
 pub(super) struct ValueRange {
     /// The largest magnitude in each column that has no majority value.
     numbers: Vec<f64>,
-    /// `‖u‖²` over the first columns.
+    /// The largest `‖u‖²` over the columns with a majority value.
     norm: f64,
-    /// Numbers of a row that are not the commonest.
+    /// The largest number of non-zero entries of a row in the columns with a majority value.
     terms: usize,
 }
 
-/// Factor by which the number of non-zero entries of a row may exceed that of the rows it is multiplied
-/// with.
+/// A row may have this many times as many non-zero entries as the rows with which it is multiplied.
 const LONGER: usize = 2;
 
-/// A row as a layout reads it.
+/// A row in the layout of a [`ColumnShift`].
 pub(super) struct Row {
-    /// Offset in a block and value of each entry that differs from its column's majority value.
+    /// Offset in a block, and value, of each non-zero entry in the columns with a majority value.
     pub(super) nonzeros: Vec<(usize, f64)>,
     /// Values of the columns that have no majority value.
     pub(super) numbers: Vec<f64>,
-    /// `‖v‖²` over the first columns.
+    /// `‖v‖²` over the columns with a majority value.
     pub(super) norm: f64,
 }
 
-/// The value that more than half of the entries have, if there is one (Boyer and Moore 1991), and the
-/// number of the other entries.
+/// The value that more than half of the entries have, if there is one (Boyer and Moore 1991), and the number
+/// of the other entries.
 fn majority_value(column: &[f64]) -> Option<(f64, usize)> {
     let (mut majority, mut lead) = (f64::NAN, 0_usize);
     for &x in column {
@@ -75,7 +74,7 @@ fn majority_value(column: &[f64]) -> Option<(f64, usize)> {
     (2 * n_other < column.len()).then_some((majority, n_other))
 }
 
-/// The middle between the smallest and the largest number.
+/// The mean of the smallest and the largest number.
 fn mid_range(column: &[f64]) -> f64 {
     let join = |(a, b): (f64, f64), x: &f64| (a.min(*x), b.max(*x));
     let (minimum, maximum) = column.iter().fold((f64::INFINITY, f64::NEG_INFINITY), join);
@@ -83,8 +82,8 @@ fn mid_range(column: &[f64]) -> f64 {
 }
 
 impl ColumnShift {
-    /// The layout for the rows of `x`. `None` if the kernel is no profile of one joint distance, or if
-    /// few entries equal their column's majority value.
+    /// The layout for the rows of `x`. `None` if the kernel is not a profile of one joint distance, or if few
+    /// entries equal their column's majority value.
     pub(super) fn for_rows(kernel: &Kernel, x: &Table) -> Option<Self> {
         let distance = factor(kernel)?.distance()?;
         let n = x.rows();
@@ -104,7 +103,8 @@ impl ColumnShift {
         (2 * ((width - sparse) * n + n_nonzero) <= width * n).then_some(Self { columns: first, sparse })
     }
 
-    /// With all columns counted from the middle of their range. `None` if the kernel is another one.
+    /// The layout that subtracts the middle of its range from every column. `None` if the kernel is not a
+    /// profile of one joint distance.
     pub(super) fn dense(kernel: &Kernel, x: &Table) -> Option<Self> {
         let distance = factor(kernel)?.distance()?;
         let slots = distance.columns.iter().zip(distance.lengthscale);
@@ -120,7 +120,8 @@ impl ColumnShift {
                 let (position, value) = (out.place(i, slot), (x - center) * inverse);
                 out.values[position] = value;
                 if slot < self.sparse {
-                    // In the order of the inner products, so that equal rows are at distance 0.
+                    // Norms are summed in the order of the inner products, so that equal rows have distance
+                    // 0.
                     out.norms[i] = value.mul_add(value, out.norms[i]);
                 }
             }
@@ -136,16 +137,20 @@ impl ValueRange {
         Self { numbers, norm: self.norm * factor.powi(2), terms: self.terms }
     }
 
-    /// Bound of the difference between these kernel values and those of [`Kernel::row`], relative to the
-    /// largest kernel value, for rows within this range, of which one has at most `terms` non-zero entries
-    /// and the other at most twice as many. `None` where the difference could show.
+    /// Bound of the difference between these kernel values and the values of [`Kernel::row`], relative to the
+    /// largest kernel value. The rows are within this range; one has at most `terms` non-zero entries, the
+    /// other at most twice as many. `None` if the difference exceeds [`PRECISION`].
     ///
-    /// In units of ε/2, with N the largest `‖u‖²` over the first columns and M the squares of the largest
-    /// other numbers: numbers are rounded twice, `8 (‖u‖² + ‖v‖²)` of the squared distance; `‖u‖²` and `‖v‖²`
-    /// are sums of as many as are not 0, and so is their product, which counts twice; three sums of at most 2
-    /// N and 4 N; differences of other columns are rounded relative to themselves, `8 M`, and each sum of at
-    /// most `4 (N + M)`. The other way rounds a squared distance s by `(4 + columns) s`, and a convex profile
-    /// that is 1 at most falls by no more than 1 over s. Both round the profile, and a product with it.
+    /// The error of the squared distance has these parts, in units of ε/2. N is the largest `‖u‖²` over the
+    /// columns with a majority value, and M the sum of the squares of the largest other numbers:
+    /// - Each number is rounded twice, which adds `8 (‖u‖² + ‖v‖²)`.
+    /// - `‖u‖²`, `‖v‖²` and the inner product, which counts twice, are sums with one term per non-zero entry.
+    /// - Three sums are at most 2 N and 4 N.
+    /// - Differences of the other columns have relative errors, `8 M`, and each of their sums is at most
+    ///   `4 (N + M)`.
+    ///
+    /// [`Kernel::row`] has an error of `(4 + columns) s` in a squared distance s. A convex profile that is at
+    /// most 1 falls by at most 1 over s. Both ways round the profile and one product.
     pub(super) fn precision(&self, kernel: &Kernel) -> Option<f64> {
         let distance = factor(kernel)?.distance()?;
         let (n, m) = (self.norm, dot(&self.numbers, &self.numbers));
@@ -158,7 +163,8 @@ impl ValueRange {
 }
 
 impl DistanceByProducts {
-    /// `None` if the kernel is another one, if few numbers are the commonest, or if digits would be lost.
+    /// The rows of `x` in the layout of [`ColumnShift::for_rows`]. `None` if there is no such layout, or if
+    /// rounding errors could exceed [`PRECISION`].
     pub(super) fn new(kernel: &Kernel, x: &Table) -> Option<Self> {
         let out = ColumnShift::for_rows(kernel, x)?.lay(Columns::from_row(x, 0));
         out.extent().precision(kernel).map(|_| out)
@@ -230,8 +236,8 @@ impl DistanceByProducts {
         out
     }
 
-    /// Kernel values as [`Kernel::tile`] computes them, between `len` rows from `start` on, where `start`
-    /// is the beginning of a block, and rows of the same layout.
+    /// Kernel values as [`Kernel::tile`] computes them, between the rows `v` and `len` of these rows from
+    /// `start` on. The rows `v` have the same layout, and `start` is the beginning of a block.
     #[allow(clippy::too_many_arguments, reason = "the arguments of a kernel's tile")]
     pub(super) fn tile(
         &self,
@@ -261,7 +267,7 @@ impl DistanceByProducts {
     }
 }
 
-/// The only factor of the only term.
+/// The factor of a kernel that has one term with one factor.
 fn factor(kernel: &Kernel) -> Option<&dyn KernelFactor> {
     match &kernel.terms[..] {
         [term] if term.factors.len() == 1 => Some(&*term.factors[0]),
@@ -269,43 +275,39 @@ fn factor(kernel: &Kernel) -> Option<&dyn KernelFactor> {
     }
 }
 
-#[inline(always)]
-fn run_squares_body<V: Simd>(
-    values: &[f64],
-    (width, sparse): (usize, usize),
-    v: &Row,
-    norms: &[f64],
-    out: &mut [f64; RUN],
-) {
-    let blocks = values.chunks_exact(BLOCK * width).zip(norms.chunks_exact(BLOCK));
-    for ((values, norms), out) in blocks.zip(out.chunks_exact_mut(BLOCK)) {
-        let mut sums = [Lanes::ZERO; BLOCK / LANES];
-        for &(offset, v) in &v.nonzeros {
-            let u = &values[offset..offset + BLOCK];
-            for (l, sum) in sums.iter_mut().enumerate() {
-                *sum = Lanes::load(u, l * LANES).fma::<V>(Lanes::splat(v), *sum);
+dispatch! {
+    /// The squared distances between `v` and the rows of some blocks. `columns` is the number of columns and
+    /// the number of columns with a majority value.
+    fn run_squares<V: Simd>(
+        values: &[f64],
+        columns: (usize, usize),
+        v: &Row,
+        norms: &[f64],
+        out: &mut [f64; RUN],
+    ) {
+        let (width, sparse) = columns;
+        let blocks = values.chunks_exact(BLOCK * width).zip(norms.chunks_exact(BLOCK));
+        for ((values, norms), out) in blocks.zip(out.chunks_exact_mut(BLOCK)) {
+            let mut sums = [Lanes::ZERO; BLOCK / LANES];
+            for &(offset, v) in &v.nonzeros {
+                let u = &values[offset..offset + BLOCK];
+                for (l, sum) in sums.iter_mut().enumerate() {
+                    *sum = Lanes::load(u, l * LANES).fma::<V>(Lanes::splat(v), *sum);
+                }
             }
-        }
-        for (l, sum) in sums.iter_mut().enumerate() {
-            let norms = Lanes::load(norms, l * LANES).add::<V>(Lanes::splat(v.norm));
-            *sum = V::max(sum.fma::<V>(Lanes::splat(-2.0), norms), Lanes::ZERO);
-        }
-        for (u, &v) in values[sparse * BLOCK..].chunks_exact(BLOCK).zip(&v.numbers) {
             for (l, sum) in sums.iter_mut().enumerate() {
-                let r = Lanes::load(u, l * LANES).sub::<V>(Lanes::splat(v));
-                *sum = r.fma::<V>(r, *sum);
+                let norms = Lanes::load(norms, l * LANES).add::<V>(Lanes::splat(v.norm));
+                *sum = V::max(sum.fma::<V>(Lanes::splat(-2.0), norms), Lanes::ZERO);
             }
-        }
-        for (out, sum) in out.chunks_exact_mut(LANES).zip(&sums) {
-            out.copy_from_slice(&sum.0);
+            for (u, &v) in values[sparse * BLOCK..].chunks_exact(BLOCK).zip(&v.numbers) {
+                for (l, sum) in sums.iter_mut().enumerate() {
+                    let r = Lanes::load(u, l * LANES).sub::<V>(Lanes::splat(v));
+                    *sum = r.fma::<V>(r, *sum);
+                }
+            }
+            for (out, sum) in out.chunks_exact_mut(LANES).zip(&sums) {
+                out.copy_from_slice(&sum.0);
+            }
         }
     }
-}
-
-dispatch! {
-    /// The squared distances of the rows of some blocks from one, given how many columns there are and how
-    /// many of them come first.
-    fn run_squares(
-        values: &[f64], columns: (usize, usize), v: &Row, norms: &[f64], out: &mut [f64; RUN]
-    ) = run_squares_body::<V>
 }

@@ -6,12 +6,11 @@ use super::{Columns, Kernel};
 use crate::simd::Isa;
 use crate::table::Table;
 
-/// Factor by which rows may exceed the range of the anchors in every column and still take the fast path.
+/// Rows take the fast path if no column exceeds the range of the fixed rows by more than this factor.
 const FAR: f64 = 1.5;
 
-/// Fixed rows. A value depends on the two rows and on the anchors alone. It is that of [`Kernel::row`], to
-/// the last bit or to
-/// [`precision`](Self::precision).
+/// A fixed set of rows (anchors) and a kernel. A computed value depends only on the two rows and the anchors.
+/// It equals the value of [`Kernel::row`] to the last bit, or within [`precision`](Self::precision).
 pub(crate) struct FixedRows<'k> {
     kernel: &'k Kernel,
     isa: Isa,
@@ -19,7 +18,7 @@ pub(crate) struct FixedRows<'k> {
     near: Option<FastPath>,
 }
 
-/// The data of the fast path: the layout, the anchors in it, their range and the error bound.
+/// Data of the fast path: the layout, the anchors in this layout, their range and the error bound.
 struct FastPath {
     frame: ColumnShift,
     rows: Vec<Row>,
@@ -27,23 +26,24 @@ struct FastPath {
     precision: f64,
 }
 
-/// Other rows, laid out for tiles.
+/// Rows in the layout that [`FixedRows::tile`] reads.
 pub(crate) struct PackedRows<'u> {
     columns: Columns<'u>,
-    /// And those which are too large for the layout.
+    /// The rows in the layout of the fast path, and the indices of the rows that exceed its range.
     near: Option<(DistanceByProducts, Vec<usize>)>,
 }
 
 impl<'k> FixedRows<'k> {
-    /// Values to the last bit. Cost O(n d).
+    /// Prepares the rows so that values equal the results of [`Kernel::row`] to the last bit. Cost O(n d).
     pub(crate) fn exact(kernel: &'k Kernel, anchors: &Table) -> Self {
         let rows = (0..anchors.rows()).map(|i| anchors.row(i)).collect();
         Self { kernel, isa: Isa::detect(), rows, near: None }
     }
 
-    /// Prepares the fixed rows. Where the kernel is a profile of one joint distance and inner products
-    /// leave its values eleven digits, inner products are used, in about half of the time of differences, or
-    /// a fifth where most entries equal their column's majority value (as in one-hot columns). Cost O(n d).
+    /// Prepares the rows, with inner products instead of differences if two conditions hold: the kernel is a
+    /// profile of one joint distance, and inner products give its values to eleven digits. Inner products
+    /// take about half the time of differences, or a fifth if most entries equal their column's majority
+    /// value (as in one-hot columns). Cost O(n d).
     pub(crate) fn new(kernel: &'k Kernel, anchors: &Table) -> Self {
         let near = |frame: ColumnShift| {
             let laid_anchors = frame.lay(Columns::from_row(anchors, 0));
@@ -56,8 +56,8 @@ impl<'k> FixedRows<'k> {
         Self { near: frame.and_then(near), ..Self::exact(kernel, anchors) }
     }
 
-    /// Bound of the difference between these values and those of [`Kernel::row`], relative to the largest
-    /// kernel value; 0 where the values are the same.
+    /// Bound of the difference between these values and the results of [`Kernel::row`], relative to the
+    /// largest kernel value; 0 if they are equal.
     pub(crate) fn precision(&self) -> f64 {
         self.near.as_ref().map_or(0.0, |near| near.precision)
     }
@@ -77,7 +77,8 @@ impl<'k> FixedRows<'k> {
         PackedRows { columns, near }
     }
 
-    /// Kernel values of `count` fixed rows from `start` on with all of these rows: `out[r * rows + i]`.
+    /// Writes the kernel values of `count` fixed rows, from `start` on, with all rows of `u`, to
+    /// `out[r * rows + i]`.
     pub(crate) fn tile(&self, u: &PackedRows<'_>, start: usize, count: usize, out: &mut [f64]) {
         let n = u.columns.len();
         let exactly = |columns: Columns<'_>, anchors: &[Vec<f64>], out: &mut [f64]| {
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
     use crate::kernel::{Profile, Stationary};
 
-    /// One-hot columns, one of numbers, and one that is mostly 0.
+    /// One-hot columns, a numeric column, and a column that is mostly 0.
     fn one_hot(n: usize, levels: usize, far: f64) -> Table {
         let row = |i: usize| {
             let mut row: Vec<f64> =
@@ -117,8 +118,8 @@ mod tests {
         Stationary { profile, columns, lengthscale, ard: true, isotropic: true }.into()
     }
 
-    /// Tiles agree with the kernel pair by pair, also for rows far from all anchors, with the same bits for
-    /// any other rows.
+    /// Tiles agree with the kernel pair by pair, also for rows far from all anchors. A value has the same
+    /// bits whatever the other rows of the tile are.
     #[test]
     fn values_are_the_kernels() {
         let levels = 11;
@@ -144,7 +145,7 @@ mod tests {
                     );
                 }
             }
-            // A part of them, and one anchor.
+            // A part of the anchors, and one anchor.
             let laid = fixed.lay(Columns::from_row(&x, 0).part(33, 60));
             let mut single = vec![f64::NAN; 60];
             fixed.tile(&laid, 31, 1, &mut single);
@@ -152,8 +153,8 @@ mod tests {
         }
     }
 
-    /// Values by products are within the stated precision, however far the columns are from 0, and equal rows
-    /// have the largest value; rows that are too far apart are computed exactly.
+    /// Values by inner products are within the reported precision, however far the columns are from 0. Equal
+    /// rows have the largest value. Rows that are too far apart are computed exactly.
     #[test]
     fn values_by_products_are_as_near_as_they_say() {
         let d = 18;

@@ -8,7 +8,7 @@ use crate::simd::{Isa, Simd, dispatch, fma};
 use crate::table::Table;
 
 impl Kernel {
-    /// All tunable parameters: for each term the logarithm of its scale, then those of its factors.
+    /// All tunable parameters: for each term the logarithm of its scale, then the parameters of its factors.
     pub fn parameters(&self) -> Vec<Parameter> {
         let mut parameters = Vec::new();
         for term in &self.terms {
@@ -39,27 +39,26 @@ impl Kernel {
     }
 
     /// The kernel with all its length scales (of stationary and periodic factors) multiplied by `factor`, or
-    /// `None` if it has none. Larger ones make smoother functions.
+    /// `None` if it has none. Larger length scales make smoother functions.
     pub fn with_lengthscales_times(&self, factor: f64) -> Option<Self> {
         let parameters = self.parameters();
-        let is_lengthscale = |p: &Parameter| p.name.starts_with("lengthscale");
-        if !parameters.iter().any(is_lengthscale) {
+        if !parameters.iter().any(Parameter::is_lengthscale) {
             return None;
         }
         if factor == 1.0 {
             return Some(self.clone());
         }
-        let shift = |p: &Parameter| p.log_value + if is_lengthscale(p) { factor.ln() } else { 0.0 };
+        let shift = |p: &Parameter| p.log_value + if p.is_lengthscale() { factor.ln() } else { 0.0 };
         Some(self.with_parameters(&parameters.iter().map(shift).collect::<Vec<_>>()))
     }
 
-    /// `g_p = Σ_ii' weights[i, i'] ∂k(x_i, x_i')/∂θ_p` for a symmetric weight matrix. Cost O(n² ·
+    /// The sums `g_p = Σ_ii' weights[i, i'] ∂k(x_i, x_i')/∂θ_p` for a symmetric weight matrix. Cost O(n² ·
     /// parameters).
     pub fn gradient(&self, x: &Table, weights: &Matrix) -> Vec<f64> {
         let isa = Isa::detect();
         let count = self.parameters().len();
-        // By rows, each over the upper triangle; the rows' sums are added in order, so that the result
-        // does not depend on the number of threads.
+        // Each row sums over the upper triangle. The rows' sums are added in order, so that the result does
+        // not depend on the number of threads.
         let of_row = |(row_weights, scratch): &mut (Vec<f64>, GradientScratch), i: usize| {
             // Pairs off the diagonal count twice.
             row_weights.clear();
@@ -78,8 +77,8 @@ impl Kernel {
         total
     }
 
-    /// Adds `Σ_i weights[i] ∂k(u_i, v)/∂θ_p` to `sums[p]`. Where the values `k(u_i, v)` are at hand they
-    /// spare making them again.
+    /// Adds `Σ_i weights[i] ∂k(u_i, v)/∂θ_p` to `sums[p]`. The caller may pass the values `k(u_i, v)` as
+    /// `known`, so that they are not computed again.
     #[allow(clippy::too_many_arguments, reason = "the innermost loop of sums over rows")]
     pub(crate) fn add_gradient(
         &self,
@@ -117,13 +116,13 @@ impl Kernel {
     }
 }
 
-/// Memory for [`Kernel::add_gradient`] and [`Kernel::add_slopes`], kept from row to row.
+/// Scratch memory of [`Kernel::add_gradient`] and [`Kernel::add_value_and_gradient`], reused from row to row.
 pub(crate) struct GradientScratch {
     /// The number of parameters of each factor.
     counts: Vec<usize>,
     value: Vec<f64>,
     slopes: Vec<Vec<f64>>,
-    /// Slopes that are summed up over rows.
+    /// Derivatives, summed over rows.
     weighed: Vec<f64>,
 }
 
@@ -137,32 +136,25 @@ impl GradientScratch {
     }
 }
 
-#[inline(always)]
-fn add_body<V: Simd>(value: &[f64], out: &mut [f64]) {
-    out.iter_mut().zip(value).for_each(|(o, v)| *o += v);
-}
+dispatch! {
+    fn add<V: Simd>(value: &[f64], out: &mut [f64]) {
+        out.iter_mut().zip(value).for_each(|(o, v)| *o += v);
+    }
 
-#[inline(always)]
-fn add_product_body<V: Simd>(value: &[f64], slope: &[f64], out: &mut [f64]) {
-    for ((o, v), s) in out.iter_mut().zip(value).zip(slope) {
-        *o = fma::<V>(*v, *s, *o);
+    fn add_product<V: Simd>(value: &[f64], slope: &[f64], out: &mut [f64]) {
+        for ((o, v), s) in out.iter_mut().zip(value).zip(slope) {
+            *o = fma::<V>(*v, *s, *o);
+        }
     }
 }
 
-dispatch! {
-    fn add(value: &[f64], out: &mut [f64]) = add_body::<V>
-}
-dispatch! {
-    fn add_product(value: &[f64], slope: &[f64], out: &mut [f64]) = add_product_body::<V>
-}
-
 impl Kernel {
-    /// Adds `weight k(u_i, v)` to the sums over the n rows of `u`, and where `slopes` is true also
-    /// `weight ∂k(u_i, v)/∂θ_p` for every parameter p. The first row has the first weight, all other rows the
-    /// second.
+    /// Adds `weight k(u_i, v)` to the sums over the n rows of `u`, and if `slopes` is true also
+    /// `weight ∂k(u_i, v)/∂θ_p` for every parameter p. The weights are `[first, others]`: one for the first
+    /// row, one for all other rows.
     ///
-    /// The sums of kernel values are `sums[.. stride]`; those of parameter p are the `stride` numbers from
-    /// `(1 + p) stride` on. The last n numbers of each are added to.
+    /// `sums[..stride]` are the sums of kernel values. The sums of parameter p are the `stride` numbers from
+    /// `(1 + p) stride` on. Only the last n numbers of each of these parts change.
     #[allow(clippy::too_many_arguments, reason = "the innermost loop of sums over rows")]
     pub(crate) fn add_value_and_gradient(
         &self,

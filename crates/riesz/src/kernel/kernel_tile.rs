@@ -1,20 +1,20 @@
-//! Kernel values of many rows with many other rows at once: each number of a column is read once for
-//! several rows, and sums stay in registers.
+//! Kernel values between many pairs of rows at once. Each number of a column is read once for several rows,
+//! and sums stay in registers.
 
 use super::{Columns, Kernel};
 use crate::simd::{Isa, LANES, Lanes, Simd, dispatch, fma};
 
-/// Rows of one side taken together.
+/// Rows of the side `v` that are computed together.
 pub(super) const GROUP: usize = 4;
-/// Rows of the other side.
+/// Rows of the side `u` that are computed together.
 pub(super) const RUN: usize = 128;
 
 /// Kernel values between at most [`GROUP`] rows and at most [`RUN`].
 pub(super) type Block = [[f64; RUN]; GROUP];
 
 impl Kernel {
-    /// `k(v_r, u_i)` in `out[r * stride + i]`: the bits of [`row`](Self::row), several times as fast for
-    /// profiles of the joint distance.
+    /// Writes `out[r * stride + i] = k(v_r, u_i)`, with the same bits as [`row`](Self::row), but several
+    /// times as fast for profiles of the joint distance.
     pub(crate) fn tile(&self, isa: Isa, u: Columns<'_>, v: &[&[f64]], out: &mut [f64], stride: usize) {
         let mut product: Block = [[0.0; RUN]; GROUP];
         for start in (0..u.len()).step_by(RUN) {
@@ -41,45 +41,42 @@ impl Kernel {
     }
 }
 
-/// Rows of the other side from which on it is worth its time to see where a run is alike.
+/// Smallest number of rows `v` for which the search for shared values saves time.
 const MIN_ROWS: usize = 16;
 
-/// The value that most rows of a run have in a column, and a bit for each block of [`LANES`] rows in
-/// which all rows have it. For one-hot columns that is the case in most blocks. Where the rows of the other
-/// side have this value too, differences are 0, and the sums keep the same bits.
+/// The value that most rows of a run have in a column, and one bit for each block of [`LANES`] rows that is
+/// set if all its rows have this value. In one-hot columns most bits are set. If the rows of the other side
+/// have this value too, their differences are 0, and skipping them does not change a bit of the sums.
 pub(crate) struct SharedValues {
     number: f64,
     blocks: u32,
 }
 
-#[inline(always)]
-fn alike_body<V: Simd>(u: Columns<'_>) -> Option<Vec<SharedValues>> {
-    let shared_values_of = |column: &[f64]| {
-        let number = match *column {
-            [a, b, c, ..] if a == b || a == c => a,
-            [_, b, c, ..] if b == c => b,
-            _ => return SharedValues { number: f64::NAN, blocks: 0 },
-        };
-        let equal = column
-            .chunks_exact(LANES)
-            .map(|block| block.iter().fold(true, |equal_so_far, v| equal_so_far & (*v == number)));
-        SharedValues {
-            number,
-            blocks: equal.enumerate().fold(0, |bits, (k, equal)| bits | (u32::from(equal) << k)),
-        }
-    };
-    let width = u.data.len().checked_div(u.stride).unwrap_or(0);
-    let shared: Vec<SharedValues> = (0..width).map(|j| shared_values_of(u.column(j))).collect();
-    let blocks: u32 = shared.iter().map(|column| column.blocks.count_ones()).sum();
-    (blocks as usize * 4 >= width * (u.len() / LANES) && blocks > 0).then_some(shared)
-}
-
 dispatch! {
-    /// Where the rows of a run are alike, column by column of the table, if that saves time.
-    fn shared_values(u: Columns<'_>) -> Option<Vec<SharedValues>> = alike_body::<V>
+    /// The shared values of a run for each column of the table; `None` if they do not save time.
+    fn shared_values<V: Simd>(u: Columns<'_>) -> Option<Vec<SharedValues>> {
+        let shared_values_of = |column: &[f64]| {
+            let number = match *column {
+                [a, b, c, ..] if a == b || a == c => a,
+                [_, b, c, ..] if b == c => b,
+                _ => return SharedValues { number: f64::NAN, blocks: 0 },
+            };
+            let equal = column
+                .chunks_exact(LANES)
+                .map(|block| block.iter().fold(true, |equal_so_far, v| equal_so_far & (*v == number)));
+            SharedValues {
+                number,
+                blocks: equal.enumerate().fold(0, |bits, (k, equal)| bits | (u32::from(equal) << k)),
+            }
+        };
+        let width = u.data.len().checked_div(u.stride).unwrap_or(0);
+        let shared: Vec<SharedValues> = (0..width).map(|j| shared_values_of(u.column(j))).collect();
+        let blocks: u32 = shared.iter().map(|column| column.blocks.count_ones()).sum();
+        (blocks as usize * 4 >= width * (u.len() / LANES) && blocks > 0).then_some(shared)
+    }
 }
 
-/// For each block, a bit for every column in which at least one of the rows `v` differs from the shared
+/// For each block, one bit per column: set if one of the rows `v`, or of the block, differs from the shared
 /// value.
 #[inline(always)]
 fn differing_columns(shared: &[SharedValues], columns: &[usize], slots: &[Slot<'_>]) -> [u32; RUN / LANES] {
@@ -92,7 +89,7 @@ fn differing_columns(shared: &[SharedValues], columns: &[usize], slots: &[Slot<'
     unlike
 }
 
-/// A column of a run, the inverse of its length scale, and what the rows of the other side hold in it.
+/// A column of a run, the inverse of its length scale, and the values of the rows `v` in this column.
 type Slot<'a> = (&'a [f64], f64, [f64; GROUP]);
 
 /// Adds the squared differences of one column in the block that begins at row `first`.
@@ -105,69 +102,63 @@ fn add_squares<V: Simd>(sums: &mut [Lanes; GROUP], (u, inverse, v): &Slot<'_>, f
     }
 }
 
-/// Columns whose numbers are laid side by side at a time.
+/// Number of columns whose values are gathered at a time.
 const SLOT_BATCH: usize = 32;
 
-/// `out[r][i] = Σ_c ((u_ic - v_rc) / ℓ_c)²`, summed up column by column.
-#[inline(always)]
-fn squares_body<V: Simd>(
-    u: Columns<'_>,
-    v: &[&[f64]],
-    columns: &[usize],
-    lengthscale: &[f64],
-    out: &mut Block,
-) {
-    let n_vectorised = u.len() / LANES * LANES;
-    let filled = if columns.is_empty() { 0 } else { n_vectorised };
-    out.iter_mut().for_each(|row| row[filled..u.len()].fill(0.0));
-    for (part, (columns, lengthscale)) in
-        columns.chunks(SLOT_BATCH).zip(lengthscale.chunks(SLOT_BATCH)).enumerate()
-    {
-        let mut slots: [Slot<'_>; SLOT_BATCH] = [(&[], 0.0, [0.0; GROUP]); SLOT_BATCH];
-        for (slot, (&j, l)) in slots.iter_mut().zip(columns.iter().zip(lengthscale)) {
-            // Fewer rows than a group are filled up with the last.
-            *slot = (u.column(j), 1.0 / l, std::array::from_fn(|r| v[r.min(v.len() - 1)][j]));
-        }
-        let slots = &slots[..columns.len()];
-        let unlike = u.shared.map(|shared| differing_columns(shared, columns, slots));
-        for first in (0..n_vectorised).step_by(LANES) {
-            let mut sums = [Lanes::ZERO; GROUP];
-            if part > 0 {
-                for (sum, row) in sums.iter_mut().zip(&*out) {
-                    *sum = Lanes::load(row, first);
-                }
+dispatch! {
+    /// Writes `out[r][i] = Σ_c ((u_ic - v_rc) / ℓ_c)²`, summed column by column, between the rows of `u` and
+    /// the rows `v`, of which there are 1 to [`GROUP`]. The operations are the same as for a single row.
+    pub(super) fn squares<V: Simd>(
+        u: Columns<'_>,
+        v: &[&[f64]],
+        columns: &[usize],
+        lengthscale: &[f64],
+        out: &mut Block,
+    ) {
+        let n_vectorised = u.len() / LANES * LANES;
+        let filled = if columns.is_empty() { 0 } else { n_vectorised };
+        out.iter_mut().for_each(|row| row[filled..u.len()].fill(0.0));
+        for (part, (columns, lengthscale)) in
+            columns.chunks(SLOT_BATCH).zip(lengthscale.chunks(SLOT_BATCH)).enumerate()
+        {
+            let mut slots: [Slot<'_>; SLOT_BATCH] = [(&[], 0.0, [0.0; GROUP]); SLOT_BATCH];
+            for (slot, (&j, l)) in slots.iter_mut().zip(columns.iter().zip(lengthscale)) {
+                // A group with fewer rows is filled up with its last row.
+                *slot = (u.column(j), 1.0 / l, std::array::from_fn(|r| v[r.min(v.len() - 1)][j]));
             }
-            match &unlike {
-                Some(unlike) => {
-                    let mut left = unlike[first / LANES];
-                    while left != 0 {
-                        add_squares::<V>(&mut sums, &slots[left.trailing_zeros() as usize], first);
-                        left &= left - 1;
+            let slots = &slots[..columns.len()];
+            let unlike = u.shared.map(|shared| differing_columns(shared, columns, slots));
+            for first in (0..n_vectorised).step_by(LANES) {
+                let mut sums = [Lanes::ZERO; GROUP];
+                if part > 0 {
+                    for (sum, row) in sums.iter_mut().zip(&*out) {
+                        *sum = Lanes::load(row, first);
                     }
                 }
-                None => slots.iter().for_each(|slot| add_squares::<V>(&mut sums, slot, first)),
+                match &unlike {
+                    Some(unlike) => {
+                        let mut left = unlike[first / LANES];
+                        while left != 0 {
+                            add_squares::<V>(&mut sums, &slots[left.trailing_zeros() as usize], first);
+                            left &= left - 1;
+                        }
+                    }
+                    None => slots.iter().for_each(|slot| add_squares::<V>(&mut sums, slot, first)),
+                }
+                for (sum, row) in sums.iter().zip(&mut *out) {
+                    row[first..first + LANES].copy_from_slice(&sum.0);
+                }
             }
-            for (sum, row) in sums.iter().zip(&mut *out) {
-                row[first..first + LANES].copy_from_slice(&sum.0);
-            }
-        }
-        for i in n_vectorised..u.len() {
-            for (u, inverse, v) in slots {
-                for (row, v) in out.iter_mut().zip(v) {
-                    let r = (u[i] - v) * inverse;
-                    row[i] = fma::<V>(r, r, row[i]);
+            for i in n_vectorised..u.len() {
+                for (u, inverse, v) in slots {
+                    for (row, v) in out.iter_mut().zip(v) {
+                        let r = (u[i] - v) * inverse;
+                        row[i] = fma::<V>(r, r, row[i]);
+                    }
                 }
             }
         }
     }
-}
-
-dispatch! {
-    /// The squared scaled distances of the rows of `u` from at least one and at most [`GROUP`] rows `v`, by
-    /// the operations of one row's.
-    pub(super) fn squares(
-        u: Columns<'_>, v: &[&[f64]], columns: &[usize], lengthscale: &[f64], out: &mut Block
-    ) = squares_body::<V>
 }
 
 #[cfg(test)]
@@ -176,8 +167,9 @@ mod tests {
     use crate::kernel::{Linear, Polynomial, Profile, Stationary};
     use crate::table::Table;
 
-    /// A tile has the bits of its rows, for every kind of term, every number of rows around the sizes of
-    /// groups, runs and slots, and every instruction set; sets with fused multiply-add agree with each other.
+    /// A tile has the same bits as its rows. This holds for every kind of term, for numbers of rows around
+    /// the sizes of groups, runs and slots, and for every instruction set. Sets with fused multiply-add agree
+    /// with each other.
     #[test]
     fn a_tile_has_the_bits_of_its_rows() {
         let number = |k: usize| ((k * 7919 + 13) % 10_007) as f64 / 977.0 - 5.0;
@@ -200,7 +192,7 @@ mod tests {
                 stationary(Profile::RationalQuadratic { alpha: 0.8 }, true) + Kernel::constant(0.2),
                 polynomial + linear,
             ];
-            // Numbers that all differ, and such as are mostly the same in all columns but the last.
+            // Columns whose numbers all differ, and columns that are mostly constant except the last.
             let rare = |k: usize| if k.is_multiple_of(37) { number(k) } else { -0.5 };
             let mixed = |c: usize, k: usize| if c + 1 < d { rare(k) } else { number(k) };
             for (n, rows, mostly) in [

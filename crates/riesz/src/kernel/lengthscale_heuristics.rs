@@ -1,34 +1,34 @@
-//! Rules that choose length scales from the data where none are given.
+//! Rules that compute length scales from the data if none are given.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::table::{ColumnKind, Table};
 
-/// Where each column's zero and unit lie when columns are standardised.
+/// The centre and the scale with which each column is standardised.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnScaling {
-    /// Subtracted.
+    /// Number that is subtracted from each column.
     pub center: Vec<f64>,
-    /// Divided by; 1 for constant and categorical columns.
+    /// Number by which each column is divided; 1 for constant and categorical columns.
     pub scale: Vec<f64>,
 }
 
 impl ColumnScaling {
-    /// The columns as they are.
+    /// Leaves all columns unchanged: centre 0 and scale 1.
     pub fn raw(width: usize) -> Self {
         Self { center: vec![0.0; width], scale: vec![1.0; width] }
     }
 
-    /// Mean and standard deviation (with divisor n, as scikit-learn's `StandardScaler`) of the numeric
-    /// columns.
+    /// The mean and the standard deviation of each numeric column. The divisor is n, as in scikit-learn's
+    /// `StandardScaler`.
     pub fn standardised(x: &Table) -> Self {
         let mut units = Self::raw(x.width());
         for (j, column) in x.columns().iter().enumerate() {
             if column.kind == ColumnKind::Numeric {
                 let (mean, variance) = mean_variance(x.column(j));
                 units.center[j] = mean;
-                // A spread within rounding of the mean is a constant column.
+                // A standard deviation within the rounding error of the mean belongs to a constant column.
                 if variance.sqrt() > 1e-12 * mean.abs() {
                     units.scale[j] = variance.sqrt();
                 }
@@ -38,14 +38,14 @@ impl ColumnScaling {
     }
 }
 
-/// Mean and variance with divisor n, scaled so that squares do not overflow.
+/// Mean and variance with divisor n; every term is divided by n, so that sums do not overflow.
 pub(crate) fn mean_variance(x: &[f64]) -> (f64, f64) {
     let n = x.len().max(1) as f64;
     let mean = x.iter().map(|v| v / n).sum::<f64>();
     (mean, x.iter().map(|v| (v - mean) * ((v - mean) / n)).sum())
 }
 
-/// Rule by which a length scale is chosen when none is given.
+/// Rule that computes a length scale if none is given.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lengthscale {
@@ -61,7 +61,7 @@ pub enum Lengthscale {
     Fixed(f64),
 }
 
-/// The rules by the names that expressions have for them.
+/// The rules and their names in expressions.
 pub(super) const RULES: [(&str, Lengthscale); 4] = [
     ("median", Lengthscale::Median),
     ("median_per_feature", Lengthscale::MedianPerFeature),
@@ -69,7 +69,7 @@ pub(super) const RULES: [(&str, Lengthscale); 4] = [
     ("auto", Lengthscale::Auto),
 ];
 
-/// Rows whose pairwise distances are looked at by the median heuristics: evenly spaced through the table.
+/// Maximum number of rows, evenly spaced in the table, between which the median rules take distances.
 const MEDIAN_ROWS: usize = 1000;
 
 /// A length scale for each of `columns`, in the column's own units.
@@ -90,7 +90,7 @@ pub fn lengthscales(
         Lengthscale::Scale => {
             let numbers: Vec<f64> = columns.iter().flat_map(|&j| scaled(j)).collect();
             let (_, variance) = mean_variance(&numbers);
-            // scikit-learn: gamma = 1 when the variance is 0.
+            // As in scikit-learn, gamma is 1 if the variance is 0.
             if variance == 0.0 { 0.5_f64.sqrt() } else { (d * variance / 2.0).sqrt() }
         }
         Lengthscale::Median => {
@@ -118,8 +118,8 @@ pub fn lengthscales(
                     if gap > 0.0 {
                         return Ok(gap);
                     }
-                    // More than half of the pairs tie in a column of few values: fall back to its spread,
-                    // unless that is rounding.
+                    // More than half of the pairs are ties: use the standard deviation instead, unless it is
+                    // a rounding error.
                     let (mean, variance) = mean_variance(&c);
                     let sd = variance.sqrt();
                     Ok(if sd > 1e-12 * mean.abs() { sd } else { 1.0 })
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn constant_columns_have_no_spread() {
-        // The mean of 20 ones, summed as twentieths, is not quite 1.
+        // The mean of 20 ones, summed as twentieths, differs from 1 by rounding.
         for value in [0.0, 1.0, -0.3, 1e9, 1e-9] {
             for n in [1, 3, 20, 49, 1500] {
                 let x = Table::from_column_major(vec![Column::numeric("a")], n, vec![value; n]).unwrap();

@@ -11,15 +11,15 @@ pub(super) const CENTER: Argument =
 pub(super) const SCALE: Argument =
     Argument::new("scale", ArgumentType::Scales, 1.0, "each column is divided by it");
 
-/// `Σ_c (u_c - center_c)(v_c - center_c) / scale_c²` over its columns: a sum of one-column products, which
-/// the engines take apart.
+/// `Σ_c (u_c - center_c)(v_c - center_c) / scale_c²`: a sum of one-column products, which the engines expand
+/// into terms.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Linear {
-    /// The table's columns it reads.
+    /// The table's columns that the factor reads.
     pub columns: Vec<usize>,
-    /// Subtracted from each column.
+    /// Centre that is subtracted from each column.
     pub center: Vec<f64>,
-    /// Each column is divided by this.
+    /// Scale by which each column is divided.
     pub scale: Vec<f64>,
 }
 
@@ -35,68 +35,81 @@ impl Linear {
             vec![Self { columns, center, scale }.into()]
         },
     }];
+
+    inner_product!();
 }
 
-/// Columns, shift and scale of the columns that are kept.
-pub(super) fn restricted_units(
-    columns: &[usize],
-    center: &[f64],
-    scale: &[f64],
-    kept: &dyn Fn(usize) -> bool,
-) -> (Vec<usize>, Vec<f64>, Vec<f64>) {
-    let slots: Vec<usize> = (0..columns.len()).filter(|&slot| kept(columns[slot])).collect();
-    let select = |numbers: &[f64]| slots.iter().map(|&slot| numbers[slot]).collect();
-    (slots.iter().map(|&slot| columns[slot]).collect(), select(center), select(scale))
+/// The inner product of centred and scaled columns.
+pub(super) struct InnerProduct<'f> {
+    pub columns: &'f [usize],
+    pub center: &'f [f64],
+    pub scale: &'f [f64],
 }
 
-/// `out[i] += Σ_c term((u_ic - center_c)(v_c - center_c) / scale_c²)`.
-pub(super) fn add_inner(
-    columns: &[usize],
-    center: &[f64],
-    scale: &[f64],
-    u: Columns<'_>,
-    v: &[f64],
-    term: impl Fn(f64) -> f64,
-    out: &mut [f64],
-) {
-    for ((&j, c), s) in columns.iter().zip(center).zip(scale) {
-        let slope = (v[j] - c) / (s * s);
-        for (o, &x) in out.iter_mut().zip(u.column(j)) {
-            *o += term((x - c) * slope);
+/// Defines the inner product of a factor's columns, with its centres and scales.
+macro_rules! inner_product {
+    () => {
+        fn inner_product(&self) -> InnerProduct<'_> {
+            InnerProduct { columns: &self.columns, center: &self.center, scale: &self.scale }
+        }
+    };
+}
+pub(super) use inner_product;
+
+impl InnerProduct<'_> {
+    /// The columns that `kept` accepts, with their centres and scales.
+    pub fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> (Vec<usize>, Vec<f64>, Vec<f64>) {
+        let slots: Vec<usize> = (0..self.columns.len()).filter(|&slot| kept(self.columns[slot])).collect();
+        let select = |numbers: &[f64]| slots.iter().map(|&slot| numbers[slot]).collect();
+        (slots.iter().map(|&slot| self.columns[slot]).collect(), select(self.center), select(self.scale))
+    }
+
+    /// `Σ_c term((u_ic - center_c)(v_c - center_c) / scale_c²)` for each row i of `u`.
+    pub fn with_row(&self, u: Columns<'_>, v: &[f64], term: impl Fn(f64) -> f64) -> Vec<f64> {
+        let mut inner = vec![0.0; u.len()];
+        for ((&j, c), s) in self.columns.iter().zip(self.center).zip(self.scale) {
+            let slope = (v[j] - c) / (s * s);
+            for (o, &x) in inner.iter_mut().zip(u.column(j)) {
+                *o += term((x - c) * slope);
+            }
+        }
+        inner
+    }
+
+    /// Multiplies `out[i]` by the function of `gamma` times the term of one column.
+    pub fn multiply_column(
+        &self,
+        slot: usize,
+        gamma: f64,
+        (u, v): (&[f64], f64),
+        function: impl Fn(f64) -> f64,
+        out: &mut [f64],
+    ) {
+        let (center, scale) = (self.center[slot], self.scale[slot]);
+        let slope = gamma * (v - center) / (scale * scale);
+        for (o, &x) in out.iter_mut().zip(u) {
+            *o *= function((x - center) * slope);
         }
     }
-}
 
-/// Bound of the rounding error of an inner product over the columns with these slots. Each term takes six
-/// roundings.
-pub(super) fn inner_precision(
-    columns: &[usize],
-    center: &[f64],
-    scale: &[f64],
-    slots: &[usize],
-    reach: &ColumnRanges,
-) -> RoundingBound {
-    let (mut top, mut tiny) = (0.0, 0.0);
-    for &slot in slots {
-        let [u, v] = reach.max_distance_from(columns[slot], center[slot]);
-        top += u * (v / (scale[slot] * scale[slot]));
-        // A slope that is subnormal.
-        tiny += 5e-324 * (1.0 + u);
+    /// Bound of the rounding error over the columns `columns[slot]`. Each term takes six roundings.
+    pub fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound {
+        let (mut top, mut tiny) = (0.0, 0.0);
+        for &slot in slots {
+            let [u, v] = reach.max_distance_from(self.columns[slot], self.center[slot]);
+            top += u * (v / (self.scale[slot] * self.scale[slot]));
+            // The slope may be subnormal.
+            tiny += 5e-324 * (1.0 + u);
+        }
+        RoundingBound { units: (6 + slots.len()) as f64, per_log: 0.0, deepest: 0.0, top, tiny }
     }
-    RoundingBound { units: (6 + slots.len()) as f64, per_log: 0.0, deepest: 0.0, top, tiny }
 }
 
 impl KernelFactor for Linear {
-    fn columns(&self) -> &[usize] {
-        &self.columns
-    }
+    columns_and_schema!();
 
     fn structure(&self) -> Structure {
         if self.columns.len() == 1 { Structure::Separable } else { Structure::Additive }
-    }
-
-    fn declaration(&self) -> &'static FactorSchema {
-        Self::DECLARED[0]
     }
 
     fn recenter(&mut self, center: &dyn Fn(usize) -> f64) {
@@ -108,19 +121,12 @@ impl KernelFactor for Linear {
     }
 
     fn multiply_column(&self, _: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]) {
-        let (center, scale) = (self.center[slot], self.scale[slot]);
-        let slope = (v - center) / (scale * scale);
-        for (o, &x) in out.iter_mut().zip(u) {
-            *o *= (x - center) * slope;
-        }
+        self.inner_product().multiply_column(slot, 1.0, (u, v), |inner| inner, out);
     }
 
     fn multiply_all(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        let mut inner = vec![0.0; out.len()];
-        add_inner(&self.columns, &self.center, &self.scale, u, v, |term| term, &mut inner);
-        for (o, i) in out.iter_mut().zip(&inner) {
-            *o *= i;
-        }
+        let inner = self.inner_product().with_row(u, v, |term| term);
+        out.iter_mut().zip(inner).for_each(|(o, i)| *o *= i);
     }
 
     fn bounded(&self) -> bool {
@@ -132,13 +138,12 @@ impl KernelFactor for Linear {
     }
 
     fn multiply_size(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        let mut inner = vec![0.0; out.len()];
-        add_inner(&self.columns, &self.center, &self.scale, u, v, f64::abs, &mut inner);
-        out.iter_mut().zip(&inner).for_each(|(o, i)| *o *= i);
+        let inner = self.inner_product().with_row(u, v, f64::abs);
+        out.iter_mut().zip(inner).for_each(|(o, i)| *o *= i);
     }
 
     fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound {
-        inner_precision(&self.columns, &self.center, &self.scale, slots, reach)
+        self.inner_product().precision(slots, reach)
     }
 
     fn parameters(&self) -> Vec<Parameter> {
@@ -150,7 +155,7 @@ impl KernelFactor for Linear {
     fn log_gradient(&self, _: Columns<'_>, _: &[f64], _: &mut [Vec<f64>]) {}
 
     fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
-        let (columns, center, scale) = restricted_units(&self.columns, &self.center, &self.scale, kept);
+        let (columns, center, scale) = self.inner_product().restricted(kept);
         Some(Self { columns, center, scale }.into())
     }
 }

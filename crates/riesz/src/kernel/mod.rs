@@ -1,15 +1,28 @@
-//! Kernels: sums of products of factors, closed under `+` and `*`.
+//! Kernels: sums of products of factors. The set of kernels is closed under `+` and `*`.
 //!
-//! A *factor* is a kernel of one or more columns. [`Structure`] says how it combines several columns, which
-//! decides what the engines can compute exactly: a product over columns splits among players, a sum over
-//! columns is expanded into terms, and a joint function of columns has exact values only where all of its
-//! columns belong to one player. Noise is not a kernel: ridge and noise variance belong to the estimators.
-//! Columns are not scaled beforehand: every factor is written in the user's units.
+//! A *factor* is a kernel of one or more columns. [`Structure`] says how a factor combines several columns,
+//! and this decides which values the engines can compute exactly. A product over columns splits among
+//! players. A sum over columns is expanded into terms. A joint function of columns has exact values only if
+//! all of its columns belong to one player. Noise is not a kernel: the ridge and the noise variance belong to
+//! the estimators. Columns are not scaled beforehand: every factor is written in the user's units.
 //!
-//! A new factor is a file with [`KernelFactor`] and [`FactorSchema`], its `mod` and its line in `factors!`
-//! below; a new profile of a stationary factor is an entry and a line in `stationary.rs`. Expressions, help,
-//! checks, Python's constructors, the robustness bound, random features and the conformance tests are derived
-//! from the schema.
+//! To add a factor, write a file that implements [`KernelFactor`] and its [`FactorSchema`], declare the
+//! `mod`, and add a line to `factors!` below. To add a profile of a stationary factor, add an entry and a
+//! line in `stationary.rs`. Expressions, help, checks, Python's constructors, the robustness bound, random
+//! features and the conformance tests are derived from the schema.
+
+/// Implements the columns and the schema of a kind of factor that has a single schema.
+macro_rules! columns_and_schema {
+    () => {
+        fn columns(&self) -> &[usize] {
+            &self.columns
+        }
+
+        fn declaration(&self) -> &'static FactorSchema {
+            Self::DECLARED[0]
+        }
+    };
+}
 
 mod anova;
 mod categorical;
@@ -83,14 +96,27 @@ pub struct Parameter {
     pub log_value: f64,
 }
 
-/// A run of rows of a column-major table, as kernel code reads it.
+impl Parameter {
+    /// A parameter that is tuned by its logarithm.
+    pub(crate) fn logarithm(name: &str, value: f64) -> Self {
+        Self { name: name.into(), log_value: value.ln() }
+    }
+
+    /// Whether this is a length scale.
+    pub(crate) fn is_lengthscale(&self) -> bool {
+        self.name.starts_with("lengthscale")
+    }
+}
+
+/// A contiguous range of rows of a column-major table.
 #[derive(Clone, Copy)]
 pub struct Columns<'a> {
     data: &'a [f64],
     stride: usize,
     start: usize,
     len: usize,
-    /// Values that these rows share, column by column of the table, if they have been looked for.
+    /// For each column of the table, the value that most of these rows share; `None` before the search for
+    /// it.
     shared: Option<&'a [kernel_tile::SharedValues]>,
 }
 
@@ -115,7 +141,7 @@ impl<'a> Columns<'a> {
         self.len == 0
     }
 
-    /// `len` of these rows from `start` on.
+    /// The rows `start..start + len` of these rows.
     pub(crate) fn part(&self, start: usize, len: usize) -> Self {
         debug_assert!(start + len <= self.len);
         Self { start: self.start + start, len, shared: None, ..*self }
@@ -129,16 +155,16 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Parts of a factor that is a profile of a joint distance.
+/// The parts of a factor that is a profile of one joint distance.
 #[doc(hidden)]
 pub struct Distance<'f> {
     /// The table's columns.
     pub columns: &'f [usize],
-    /// Their length scales.
+    /// The length scale of each column.
     pub lengthscale: &'f [f64],
-    /// Largest slope of the profile in the squared distance, which is at 0.
+    /// Largest absolute derivative of the profile in the squared distance; the profile attains it at 0.
     pub steepest: f64,
-    /// Roundings of the profile itself, of a value of 1 at most.
+    /// Number of roundings of the profile itself, absolute, as its values are at most 1.
     pub roundings: f64,
 }
 
@@ -148,12 +174,14 @@ pub trait KernelFactor {
     /// The columns that the factor reads.
     fn columns(&self) -> &[usize];
     /// The way in which the factor combines its columns.
-    fn structure(&self) -> Structure;
+    fn structure(&self) -> Structure {
+        Structure::Separable
+    }
     /// The schema of this kind of factor: its names, arguments and formula.
     fn declaration(&self) -> &'static FactorSchema;
     /// The values of the factor's arguments.
     fn values(&self) -> ArgumentValues;
-    /// Checks them.
+    /// Checks the values of the factor's arguments.
     ///
     /// # Errors
     /// [`Error::Parameter`] or [`Error::Shape`].
@@ -165,17 +193,18 @@ pub trait KernelFactor {
     fn power(&self) -> Option<Power<'_>> {
         None
     }
-    /// The parts of the factor if it is a profile of the joint distance whose slope in the squared
-    /// distance is largest at 0.
+    /// The parts of the factor if it is a profile of the joint distance whose derivative in the squared
+    /// distance is largest in magnitude at 0.
     #[doc(hidden)]
     fn distance(&self) -> Option<Distance<'_>> {
         None
     }
-    /// Multiplies `out[i]` by such a profile at this squared distance.
+    /// Multiplies `out[i]` by the profile of [`distance`](Self::distance) at the squared distance
+    /// `squares[i]`.
     #[doc(hidden)]
     fn multiply_squares(&self, _isa: Isa, _squares: &[f64], _out: &mut [f64]) {}
-    /// Multiplies `out[i]` by the one-column function of `columns()[slot]`, at `u[i]` and `v`. Called for
-    /// separable and additive factors only.
+    /// Multiplies `out[i]` by the one-column function of `columns()[slot]`, at `u[i]` and `v`. Only separable
+    /// and additive factors need it.
     fn multiply_column(&self, isa: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]);
     /// Multiplies `out[i]` by the factor at row i of `u` and the row `v`.
     fn multiply_all(&self, isa: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
@@ -191,12 +220,12 @@ pub trait KernelFactor {
             self.multiply_all(isa, u, v, &mut out[..u.len()]);
         }
     }
-    /// Takes a centre that is given by column, if that changes no more than functions of one argument: `f(u,
-    /// v) + g(u) + h(v)`.
+    /// Sets the centre of each column j to the argument's value at j, if this changes the factor by no more
+    /// than functions of one row: `f(u, v) + g(u) + h(v)`.
     fn recenter(&mut self, _: &dyn Fn(usize) -> f64) {}
     /// The tunable parameters.
     fn parameters(&self) -> Vec<Parameter>;
-    /// Sets them, on the tuning scale.
+    /// Sets the tunable parameters, on the tuning scale.
     fn set_parameters(&mut self, log_values: &[f64]);
     /// `out[p][i] = ∂ ln k / ∂ parameter p` at row i of `u` and the row `v`.
     fn log_gradient(&self, u: Columns<'_>, v: &[f64], out: &mut [Vec<f64>]);
@@ -204,8 +233,8 @@ pub trait KernelFactor {
     fn weigh_slopes(&self, _: Isa, u: Columns<'_>, v: &[f64], weights: &[f64], out: &mut [f64]) {
         self.weighted_log_gradients(u, v, weights, out);
     }
-    /// Sums of the derivatives weighted by `weights`, one number per parameter, computed from a list of
-    /// derivatives for each.
+    /// The sums of [`weigh_slopes`](Self::weigh_slopes), one number per parameter, computed from the list of
+    /// derivatives that [`log_gradient`](Self::log_gradient) returns.
     #[doc(hidden)]
     fn weighted_log_gradients(&self, u: Columns<'_>, v: &[f64], weights: &[f64], out: &mut [f64]) {
         let mut slopes = vec![vec![0.0; u.len()]; out.len()];
@@ -214,44 +243,44 @@ pub trait KernelFactor {
             .zip(&slopes)
             .for_each(|(out, slopes_of_parameter)| *out = crate::linalg::dot(weights, slopes_of_parameter));
     }
-    /// The smallest value between two rows that differ by at most `delta[j]` in each column j, for a
-    /// factor that is 1 between equal rows and nowhere larger; `None` for factors without such a bound.
+    /// The smallest value between two rows that differ by at most `delta[j]` in each column j. Only factors
+    /// that are 1 between equal rows and at most 1 elsewhere have this bound; others return `None`.
     fn min_within(&self, _: &[f64]) -> Option<f64> {
         None
     }
-    /// The largest `1 - k` between rows that differ by at most `delta[j]` in each column, accurate to the
-    /// last digits also where rows hardly differ. `None` as for [`min_within`](Self::min_within).
+    /// The largest `1 - k` between rows that differ by at most `delta[j]` in each column j, accurate to the
+    /// last digits also for small differences. `None` in the cases of [`min_within`](Self::min_within).
     fn fall(&self, delta: &[f64]) -> Option<f64> {
         self.min_within(delta).map(|minimum| 1.0 - minimum)
     }
-    /// Whether it is 1 for equal levels of a category and 0 for different ones.
+    /// Whether the factor is 1 for equal levels of a category and 0 for different levels.
     fn is_identity(&self) -> bool {
         false
     }
-    /// Whether it is a positive definite kernel.
+    /// Whether the factor is a positive definite kernel.
     fn positive_definite(&self) -> bool {
         true
     }
-    /// Whether it is 1 at most.
+    /// Whether the factor is at most 1.
     fn bounded(&self) -> bool {
         true
     }
-    /// Whether it is a sum whose terms can cancel.
+    /// Whether the factor is a sum whose terms can cancel.
     fn cancels(&self) -> bool {
         false
     }
-    /// Whether the one-column functions are such sums themselves.
+    /// Whether the one-column functions are themselves sums whose terms can cancel.
     fn cancels_by_column(&self) -> bool {
         false
     }
-    /// Multiplies `out[i]` by the size of the one-column function of `columns()[slot]`, as
-    /// [`multiply_column`](Self::multiply_column) does by the function.
+    /// Multiplies `out[i]` by the size of the one-column function of `columns()[slot]`, at `u[i]` and `v`.
+    /// See [`multiply_size`](Self::multiply_size) for the size.
     fn multiply_column_size(&self, isa: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]) {
         self.multiply_column(isa, slot, u, v, out);
     }
-    /// Multiplies `out[i]` by the factor's size at row i of `u` and the row `v`: the factor itself, or where
-    /// it
-    /// [`cancels`](Self::cancels) what it would be if it did not.
+    /// Multiplies `out[i]` by the factor's size at row i of `u` and the row `v`. The size is the factor
+    /// itself or, if the factor [`cancels`](Self::cancels), an upper bound in which the terms of its sums do
+    /// not cancel.
     fn multiply_size(&self, isa: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
         if self.cancels_by_column() {
             let slots = self.columns().iter().enumerate();
@@ -260,30 +289,32 @@ pub trait KernelFactor {
             self.multiply_all(isa, u, v, out);
         }
     }
-    /// Whether it is 1 and a kernel of functions that are orthogonal to 1, by column: then leaving columns
-    /// out of a product of such factors is a projection of the product's functions.
+    /// Whether the factor is 1 plus, for each column, a kernel of functions that are orthogonal to 1. Then
+    /// leaving columns out of a product of such factors is an orthogonal projection of the product's
+    /// functions.
     fn projects(&self) -> bool {
         false
     }
-    /// The value between two rows that differ by `difference`, for a factor of which only that matters.
+    /// The value between two rows whose difference is `difference`, for a factor that depends on the
+    /// difference only.
     fn apart(&self, difference: &[f64]) -> f64 {
         let (origin, mut out) = (vec![0.0; difference.len()], [1.0]);
         self.multiply_all(Isa::detect(), Columns::new(&origin, 1, 0, 1), difference, &mut out);
         out[0]
     }
-    /// A draw from the spectral density of the one-column function of `columns()[slot]`, whose product over
-    /// columns the factor is; `None` where it has none that is known.
+    /// A draw from the spectral density of the one-column function of `columns()[slot]`, if the factor is the
+    /// product of these functions over its columns. `None` if no spectral density is known.
     fn frequency(&self, _slot: usize, _: &mut Random) -> Option<f64> {
         None
     }
-    /// The factor restricted to those of its columns that are kept, as a family of kernels is restricted
-    /// to a subspace; `None` where the factor is 1 without the other columns.
+    /// The factor restricted to those of its columns that `kept` accepts, as a family of kernels is
+    /// restricted to a subspace. `None` if the factor is 1 without the other columns.
     fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor>;
-    /// Bound of the rounding error between rows within this range, over those of the factor's `columns()`
-    /// that have these slots.
+    /// Bound of the rounding error between rows within the ranges `reach`, over the columns `columns()[slot]`
+    /// for the given slots.
     #[doc(hidden)]
     fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound;
-    /// Bound of the rounding error between rows within this range, over all columns of the factor.
+    /// Bound of the rounding error between rows within the ranges `reach`, over all columns of the factor.
     #[doc(hidden)]
     fn precision_of_all(&self, reach: &ColumnRanges) -> RoundingBound {
         self.precision(&(0..self.columns().len()).collect::<Vec<_>>(), reach)
@@ -313,7 +344,7 @@ macro_rules! factors {
         }
 
         impl Factor {
-            /// The columns it reads, to be renumbered.
+            /// The columns that the factor reads, so that they can be renumbered.
             fn columns_mut(&mut self) -> &mut [usize] {
                 match self { $(Self::$variant(factor) => &mut factor.columns[..],)* }
             }
@@ -345,27 +376,27 @@ macro_rules! factors {
 }
 
 factors! {
-    /// A profile of scaled distance.
+    /// A profile of the scaled distance.
     Stationary,
-    /// Similarity that repeats.
+    /// A periodic function of the distance.
     Periodic,
-    /// Inner product.
+    /// An inner product.
     Linear,
-    /// Power of an inner product.
+    /// A power of an inner product.
     Polynomial,
-    /// Exponential of an inner product.
+    /// The exponential of an inner product.
     ExponentialDotProduct,
-    /// Hyperbolic tangent of an inner product.
+    /// The hyperbolic tangent of an inner product.
     Sigmoid,
-    /// Equal or not.
+    /// 1 for equal levels, a constant for different ones.
     Categorical,
-    /// 1 and a Gaussian profile without its mean.
+    /// 1 plus a Gaussian profile from which its mean is subtracted.
     Anova,
 }
 
 impl Factor {
-    /// Draws `count` random frequencies of the one-column function of `columns()[slot]` from its spectral
-    /// density: the mean of `cos(ω (u - v))` over them estimates the function. `None` where no density is
+    /// Draws `count` random frequencies ω of the one-column function of `columns()[slot]` from its spectral
+    /// density. The mean of `cos(ω (u - v))` over the draws estimates the function. `None` if no density is
     /// known.
     pub fn frequencies(&self, slot: usize, count: usize, seed: u64) -> Option<Vec<f64>> {
         let mut random = Random::seed_from_u64(seed);
@@ -373,10 +404,10 @@ impl Factor {
     }
 }
 
-/// A scaled product of factors. Without factors it is a constant.
+/// A scaled product of factors; the constant `scale` if there are no factors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Term {
-    /// Multiplies the product, > 0.
+    /// Scale that multiplies the product, > 0.
     pub scale: f64,
     /// The factors.
     pub factors: Vec<Factor>,
@@ -431,7 +462,8 @@ impl Kernel {
         Self::stationary(Profile::Gaussian, lengthscale)
     }
 
-    /// A profile per column over the first `lengthscale.len()` columns, one length scale each.
+    /// The stationary kernel with this profile over the first `lengthscale.len()` columns, one length scale
+    /// each.
     pub fn stationary(profile: Profile, lengthscale: &[f64]) -> Self {
         Stationary {
             profile,
@@ -443,7 +475,7 @@ impl Kernel {
         .into()
     }
 
-    /// Checks all parameters, and that every column is one of `width`.
+    /// Checks all parameters, and that every column index is below `width`.
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::Shape`].
@@ -479,7 +511,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// `out[i] = k(u_i, v)`.
+    /// Writes `out[i] = k(u_i, v)` for the rows `u_i` of `u`. `buffer` is scratch memory.
     pub(crate) fn row(&self, isa: Isa, u: Columns<'_>, v: &[f64], buffer: &mut Vec<f64>, out: &mut [f64]) {
         for (t, term) in self.terms.iter().enumerate() {
             buffer.resize(if t == 0 { 0 } else { out.len() }, 0.0);
@@ -496,8 +528,8 @@ impl Kernel {
         self.terms.len() as f64 + self.terms.iter().map(roundings_of).fold(0.0, f64::max)
     }
 
-    /// Bound of the rounding error of kernel values between rows within this range, of tables of `width`
-    /// columns.
+    /// Bound of the rounding error of kernel values between rows within the ranges `reach`, for tables of
+    /// `width` columns.
     pub(crate) fn rounding_bound(&self, reach: &ColumnRanges, width: usize) -> f64 {
         let bound_of = |term: &Term| {
             let pieces = term.factors.iter().map(|f| (f.precision_of_all(reach), f.bounded()));
@@ -510,12 +542,12 @@ impl Kernel {
         1.01 * self.terms.iter().map(bound_of).sum::<f64>()
     }
 
-    /// This kernel, reading columns that are `places` further to the right.
+    /// This kernel with `places` added to the index of every column.
     pub fn shift_columns(&self, places: usize) -> Self {
         self.map_columns(&|j| j + places)
     }
 
-    /// This kernel with the index of every column replaced by `place` of it.
+    /// This kernel with the index j of every column replaced by `place(j)`.
     pub(crate) fn map_columns(&self, place: &dyn Fn(usize) -> usize) -> Self {
         let mut kernel = self.clone();
         let factors = kernel.terms.iter_mut().flat_map(|term| &mut term.factors);
@@ -523,7 +555,7 @@ impl Kernel {
         kernel
     }
 
-    /// The kernel over those columns that are kept, term by term and factor by factor.
+    /// The kernel restricted to the columns that `kept` accepts, term by term and factor by factor.
     pub(crate) fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Self {
         let factors = |term: &Term| term.factors.iter().filter_map(|f| f.restricted(kept)).collect();
         let terms = self.terms.iter().map(|term| Term { scale: term.scale, factors: factors(term) });
@@ -537,7 +569,7 @@ impl Kernel {
         out[0]
     }
 
-    /// The matrix `k(x_i, x_i')`, n × n. Cost O(n² d).
+    /// The Gram matrix `k(x_i, x_i')` of the n rows of `x`, n × n. Cost O(n² d).
     pub fn gram(&self, x: &Table) -> Matrix {
         let n = x.rows();
         let mut out = Matrix::zeros(n, n);
@@ -558,7 +590,8 @@ impl Kernel {
         out
     }
 
-    /// The values of `count` rows of `x` with those of `y` from `from` on, `stride` apart.
+    /// Writes the kernel values of `count` rows of `x` from `start` on with the rows of `y` from `from` on.
+    /// The rows of the output are `stride` numbers apart.
     #[allow(clippy::too_many_arguments, reason = "a part of a matrix, and where it goes")]
     fn rows_from(
         &self,
@@ -575,7 +608,7 @@ impl Kernel {
         self.tile(Isa::detect(), Columns::from_row(y, from), &rows, out, stride);
     }
 
-    /// `k(x_i, x_i)` for every row.
+    /// The values `k(x_i, x_i)` for all rows.
     pub fn diagonal(&self, x: &Table) -> Vec<f64> {
         (0..x.rows())
             .map(|i| {
@@ -585,14 +618,13 @@ impl Kernel {
             .collect()
     }
 
-    /// The largest value that it can have, which is that between a row and itself; `None` where that depends
-    /// on the rows.
+    /// The largest value of the kernel, which is `k(u, u)`. `None` if it depends on the rows.
     pub(crate) fn max_value(&self) -> Option<f64> {
         let bounded = |term: &Term| term.factors.iter().all(|factor| factor.bounded());
         self.terms.iter().all(bounded).then(|| self.terms.iter().map(|term| term.scale).sum())
     }
 
-    /// Whether how large it can be does not depend on the rows.
+    /// Whether the kernel has an upper bound that does not depend on the rows.
     pub fn is_bounded(&self) -> bool {
         self.max_value().is_some()
     }

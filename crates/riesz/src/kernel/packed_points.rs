@@ -1,4 +1,4 @@
-//! Rows laid out for many kernel values with one another, as iterative solvers need them.
+//! Rows in a layout for computing many kernel values between them, as iterative solvers need.
 
 use std::borrow::Cow;
 use std::sync::atomic::AtomicBool;
@@ -12,13 +12,14 @@ use crate::error::Result;
 use crate::simd::{Isa, add_scaled};
 use crate::table::Table;
 
-/// Rows of one side computed together.
+/// Rows of one side that are computed together.
 const GROUP: usize = 16;
-/// Rows of the other side: a tile stays in a core's cache.
+/// Rows of the other side that are computed together: a tile stays in a core's cache.
 const RUN: usize = 256;
 
-/// Rows and their kernel. A value is the same in every selection, and within 1e-11 of [`Kernel::eval`] where
-/// those are about 1; the same bits, unless most numbers are the commonest of their column.
+/// Rows and their kernel. A value is the same in every selection of rows. It has the same bits as
+/// [`Kernel::eval`], unless most numbers equal their column's majority value; then values near 1 differ by at
+/// most 1e-11.
 pub(crate) struct Points<'k> {
     kernel: &'k Kernel,
     isa: Isa,
@@ -32,7 +33,7 @@ enum Layout<'k> {
 }
 
 impl<'k> Points<'k> {
-    /// The rows of `x`. Cost O(n d).
+    /// Lays out the rows of `x`. Cost O(n d).
     pub(crate) fn new(kernel: &'k Kernel, x: &'k Table) -> Self {
         let layout =
             DistanceByProducts::new(kernel, x).map_or(Layout::Columns(Cow::Borrowed(x)), Layout::MostlyEqual);
@@ -46,7 +47,7 @@ impl<'k> Points<'k> {
         }
     }
 
-    /// Some of them, in this order.
+    /// The points with the indices `rows`, in this order.
     pub(crate) fn select(&self, rows: &[usize]) -> Self {
         let layout = match &self.layout {
             Layout::Columns(x) => Layout::Columns(Cow::Owned(x.select_rows(rows))),
@@ -62,7 +63,8 @@ impl<'k> Points<'k> {
         }
     }
 
-    /// See [`Kernel::tile`]: `len` of these points from `start` on, a multiple of [`RUN`].
+    /// Kernel values of `len` points from `start` on, as in [`Kernel::tile`]; `start` is a multiple of
+    /// [`RUN`].
     fn tile(&self, start: usize, len: usize, v: &[Row], out: &mut [f64], stride: usize) {
         match &self.layout {
             Layout::Columns(x) => {
@@ -73,7 +75,7 @@ impl<'k> Points<'k> {
         }
     }
 
-    /// Kernel values of the rows `other_rows` with these points, row by row.
+    /// The kernel values of `other_rows` with these points, row by row.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
@@ -91,8 +93,8 @@ impl<'k> Points<'k> {
         Ok(out)
     }
 
-    /// `Σ_r weights[r] k(x_i, v_r)` over the rows v of `other_rows`, for each of these points x_i, summed
-    /// up in order. No gram matrix is held.
+    /// The sums `Σ_r weights[r] k(x_i, v_r)` over the rows v of `other_rows`, for each of these points x_i.
+    /// The sums are in order, and no Gram matrix is stored.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
@@ -153,7 +155,7 @@ mod tests {
             (stationary(Profile::RationalQuadratic { alpha: 0.6 }, levels + 3, 1.0), true),
             (stationary(Profile::Exponential, levels + 3, 1.0), false),
             (stationary(Profile::Gaussian, levels + 3, 1.0) + Kernel::constant(0.1), false),
-            // Squares of 10¹⁵ would lose the digits that matter between near rows.
+            // Squares of 10¹⁵ lose the digits that distinguish near rows.
             (stationary(Profile::Gaussian, levels + 3, 1e-8), false),
         ];
         for (kernel, mostly_equal) in &kernels {
@@ -180,7 +182,7 @@ mod tests {
                 }
                 assert!((sums[a] - sum).abs() < 1e-13 * columns.len() as f64);
             }
-            // A value is the same wherever its rows stand, and from either side.
+            // A value does not depend on the positions of the two rows, nor on their order.
             let transposed = selected_columns.rows_of(&selected, &stop).unwrap();
             for a in 0..kept.len() {
                 (0..columns.len())
@@ -189,7 +191,7 @@ mod tests {
         }
     }
 
-    /// Numbers that hardly ever are the commonest keep the layout by column, whatever the kernel.
+    /// Rows without majority values keep the layout by column, for every kernel.
     #[test]
     fn dense_rows_stay_as_they_are() {
         let rows: Vec<[f64; 3]> = (0..50).map(|i| [i as f64, (i * i) as f64, 1.0]).collect();

@@ -7,24 +7,24 @@
 //! argument = column | flag | option "=" value
 //! ```
 //!
-//! Columns are named bare or in quotes. A factor without columns reads all numeric columns, and a product
-//! that holds such a factor is multiplied by a categorical factor for every categorical column it does not
-//! already read. Length scales and the linear and polynomial factors are relative to the given [`Units`];
-//! periods are in the column's own units.
+//! Column names are bare or in quotes. A factor without columns reads all numeric columns. A product that
+//! contains such a factor is multiplied by a categorical factor for every categorical column that it does not
+//! read yet. Length scales and the linear and polynomial factors are relative to the given [`ColumnScaling`];
+//! periods are in the column's units.
 
 use super::registry::{FactorSchema, ParsedValue};
 use super::{Categorical, ColumnScaling, Factor, Kernel, Term, registry};
 use crate::error::{Error, Result, listed};
 use crate::table::{ColumnKind, Table};
 
-/// Parentheses deeper than this are refused.
+/// Maximum depth of nested parentheses.
 const MAX_DEPTH: usize = 50;
-/// Sums with more terms than this, once multiplied out, are refused.
+/// Maximum number of terms of a sum after all products are multiplied out.
 const MAX_TERMS: usize = 500;
-/// Products with more factors than this are refused.
+/// Maximum number of factors of a product.
 const MAX_FACTORS: usize = 100;
 
-/// One named factor with its arguments, before it meets a table.
+/// One named factor with its arguments, not yet bound to a table.
 #[derive(Debug, Clone)]
 struct FactorSyntax {
     kind: &'static FactorSchema,
@@ -33,7 +33,7 @@ struct FactorSyntax {
     arguments: Vec<(&'static str, ParsedValue)>,
 }
 
-/// A scaled product; factors are indices into the list of specs.
+/// A scaled product; `factors` holds indices into the list of specs.
 #[derive(Debug, Clone)]
 struct ProductSyntax {
     scale: f64,
@@ -62,7 +62,7 @@ impl KernelExpression {
     /// Parses `text`.
     ///
     /// # Errors
-    /// [`Error::Parameter`], whose message names the position and what is allowed there.
+    /// [`Error::Parameter`], whose message says where the mistake is and what is allowed there.
     pub fn parse(text: &str) -> Result<Self> {
         let mut parser = Parser { text, position: 0, specs: Vec::new() };
         let terms = parser.sum(0)?;
@@ -75,7 +75,8 @@ impl KernelExpression {
         Ok(Self { text: text.to_string(), specs: parser.specs, terms })
     }
 
-    /// Binds the expression to the columns of `x`, with length scales from its rows where none are given.
+    /// Binds the expression to the columns of `x`; length scales that are not given are computed from its
+    /// rows.
     ///
     /// # Errors
     /// [`Error::Parameter`] for unknown columns and for parameters outside their range.
@@ -145,7 +146,7 @@ impl KernelExpression {
             columns = if spec.kind.categorical { categorical } else { numeric }.to_vec();
         }
         if columns.is_empty() {
-            // A table of categorical columns only: the categorical factors do the work.
+            // All columns are categorical: the categorical factors describe the table alone.
             if !spec.kind.categorical && !categorical.is_empty() {
                 return Ok(Vec::new());
             }
@@ -243,7 +244,7 @@ impl Parser<'_> {
         let word = self.word();
         if word.is_empty() {
             let next_character = self.peek().map_or("the end".into(), |c| format!("'{c}'"));
-            return Err(self.fail(format!("{next_character} stands where a factor should: {}", allowed())));
+            return Err(self.fail(format!("a factor is expected, not {next_character}: {}", allowed())));
         }
         if word.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-')) {
             let scale = self.positive(&word, start)?;
@@ -271,7 +272,7 @@ impl Parser<'_> {
         Ok(vec![ProductSyntax { scale: 1.0, factors: vec![self.specs.len() - 1] }])
     }
 
-    /// Reads the value in parentheses that may follow `constant`; 1 where there is none.
+    /// Reads the parenthesised value that may follow `constant`; 1 without a value.
     fn constant(&mut self) -> Result<f64> {
         if !self.take('(') || self.take(')') {
             return Ok(1.0);
@@ -402,7 +403,7 @@ mod tests {
         assert_eq!(k.terms.len(), 1);
         assert_eq!(k.terms[0].factors[0].columns(), [0, 1, 3]);
         assert!(matches!(&k.terms[0].factors[1], Factor::Categorical(c) if c.columns == [2]));
-        // Named columns stand alone, and a categorical factor that is already there is not repeated.
+        // Named columns get no categorical factor, and an existing categorical factor is not repeated.
         assert_eq!(kernel("rbf(age)").unwrap().terms[0].factors.len(), 1);
         let k = kernel("rbf * categorical(sex, similarity=0.2)").unwrap();
         assert_eq!(k.terms[0].factors.len(), 2);
@@ -442,7 +443,7 @@ mod tests {
     fn mistakes_are_located() {
         let cases = [
             ("rbg", "at character 1, there is no kernel 'rbg'"),
-            ("rbf + ", "at character 7, the end stands where a factor should"),
+            ("rbf + ", "at character 7, a factor is expected, not the end"),
             ("rbf(agee)", "at character 5, there is no column 'agee'; the columns are: age, blood pressure"),
             ("rbf(sex)", "categorical(sex)"),
             ("rbf(age", "',' or ')' is missing"),
@@ -455,7 +456,7 @@ mod tests {
             ("periodic(month)", "periodic needs a period"),
             ("polynomial(degree=2.5)", "whole number"),
             ("rbf('age)", "the quote is not closed"),
-            ("", "the end stands where"),
+            ("", "a factor is expected, not the end"),
         ];
         for (text, expected) in cases {
             assert!(message(text).contains(expected), "{text}: {}", message(text));

@@ -1,9 +1,9 @@
-//! The periodic factor (MacKay 1998): a Gaussian factor of the sine of the distance.
+//! The periodic factor (MacKay 1998): a Gaussian function of the sine of the difference.
 
 use serde::{Deserialize, Serialize};
 
 use super::registry::{Argument, ArgumentType, ArgumentValues, DefaultValue, FactorSchema};
-use super::{ColumnRanges, Factor, KernelFactor, Parameter, RoundingBound, Structure};
+use super::{ColumnRanges, Factor, KernelFactor, Parameter, RoundingBound};
 use crate::simd::Isa;
 
 const PERIOD: Argument = Argument {
@@ -45,17 +45,7 @@ impl Periodic {
 }
 
 impl KernelFactor for Periodic {
-    fn columns(&self) -> &[usize] {
-        &self.columns
-    }
-
-    fn structure(&self) -> Structure {
-        Structure::Separable
-    }
-
-    fn declaration(&self) -> &'static FactorSchema {
-        Self::DECLARED[0]
-    }
+    columns_and_schema!();
 
     fn values(&self) -> ArgumentValues {
         ArgumentValues(vec![(PERIOD.name, vec![self.period]), (LENGTHSCALE.name, vec![self.lengthscale])])
@@ -68,10 +58,8 @@ impl KernelFactor for Periodic {
     }
 
     fn parameters(&self) -> Vec<Parameter> {
-        vec![
-            Parameter { name: "period".into(), log_value: self.period.ln() },
-            Parameter { name: "lengthscale".into(), log_value: self.lengthscale.ln() },
-        ]
+        let named = [(PERIOD.name, self.period), (LENGTHSCALE.name, self.lengthscale)];
+        named.map(|(name, value)| Parameter::logarithm(name, value)).to_vec()
     }
 
     fn set_parameters(&mut self, log_values: &[f64]) {
@@ -92,7 +80,7 @@ impl KernelFactor for Periodic {
     }
 
     fn min_within(&self, delta: &[f64]) -> Option<f64> {
-        // Half a period away nothing is further.
+        // The distance is largest at half a period.
         let j = self.columns[0];
         let mut far = delta.to_vec();
         far[j] = delta[j].min(self.period / 2.0);
@@ -104,13 +92,13 @@ impl KernelFactor for Periodic {
         Some(-(-2.0 * (sine / self.lengthscale).powi(2)).exp_m1())
     }
 
-    /// The angle is off by `π (2 turns + 3)` units. With an exponent E, `|dE/dθ| ≤ 2 √2 √E / ℓ`, of which
-    /// `√E ≤ (1 + E)/2`; relative to a larger factor with exponent E' it is
+    /// The angle θ has an error of `π (2 periods + 3)` units. For an exponent E, `|dE/dθ| ≤ 2 √2 √E / ℓ`, and
+    /// `√E ≤ (1 + E)/2`. Relative to a larger factor with exponent E' the bound is
     /// `√E' + max_z √z exp(-z) ≤ 1/2 + E'/2 + 0.43`.
     fn precision(&self, _: &[usize], reach: &ColumnRanges) -> RoundingBound {
         let angle = std::f64::consts::PI * (2.0 * reach.max_difference(self.columns[0]) / self.period + 3.0);
         let slope = 8.0_f64.sqrt() * angle / self.lengthscale;
-        // What is left of the series: the square of the angle's error.
+        // The remainder of the Taylor series: the square of the angle's error.
         let square = f64::EPSILON * (angle / self.lengthscale).powi(2);
         let deepest = 2.0 / (self.lengthscale * self.lengthscale);
         RoundingBound::new(5.0 + 0.93 * slope + square, 8.0 + 0.5 * slope, deepest)

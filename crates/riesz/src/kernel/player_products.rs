@@ -5,11 +5,10 @@ use crate::error::{Error, Result, listed};
 use crate::simd::Isa;
 use crate::table::{Column, Players};
 
-/// A product of sums multiplies out into as many products as its columns' combinations; more than this would
-/// exhaust memory.
+/// Maximum number of products into which products of sums may be multiplied out; more would exhaust memory.
 const MAX_PRODUCTS: usize = 100_000;
 
-/// A piece of a player's factor.
+/// A part of a player's factor.
 #[derive(Debug, Clone, Copy)]
 enum Piece<'k> {
     /// One column of a separable or additive factor.
@@ -29,9 +28,9 @@ impl<'k> Piece<'k> {
 /// One product of the sum.
 #[derive(Debug, Clone)]
 pub(crate) struct PlayerProduct<'k> {
-    /// Multiplies the product.
+    /// Scale that multiplies the product.
     pub(crate) scale: f64,
-    /// The players that have a factor in this product, ascending; the others' factor is 1.
+    /// The players that have a factor in this product, ascending; the factor of every other player is 1.
     pub(crate) players: Vec<usize>,
     pieces: Vec<Vec<Piece<'k>>>,
 }
@@ -42,8 +41,8 @@ impl PlayerProduct<'_> {
         self.pieces.iter().flatten().filter(|piece| !piece.factor().bounded()).count()
     }
 
-    /// Whether factors can be sums whose terms cancel, or, if they are `averaged`, means of numbers of
-    /// both signs: then errors are relative to their [`size`](Self::size).
+    /// Whether a factor can be a sum whose terms cancel, or, if `averaged`, a mean of numbers of both signs.
+    /// Then rounding errors are relative to the factors' [`size`](Self::size).
     pub(crate) fn cancels(&self, averaged: bool) -> bool {
         let piece_cancels = |piece: &Piece<'_>| match piece {
             Piece::Slot(factor, _) if factor.columns().len() > 1 => factor.cancels_by_column(),
@@ -52,8 +51,8 @@ impl PlayerProduct<'_> {
         self.pieces.iter().flatten().any(piece_cancels) || averaged && self.unbounded() > 0
     }
 
-    /// Whether every factor is 1 and functions orthogonal to 1, so that an absent player's factor 1 projects
-    /// the product's functions: no column is read twice.
+    /// Whether every factor is 1 plus a kernel of functions orthogonal to 1, and no column is read twice.
+    /// Then replacing an absent player's factor by 1 is an orthogonal projection of the product's functions.
     pub(crate) fn projects(&self) -> bool {
         let mut seen: Vec<usize> = Vec::new();
         self.pieces.iter().flatten().all(|piece| {
@@ -67,7 +66,7 @@ impl PlayerProduct<'_> {
         })
     }
 
-    /// Bounds of the factors' rounding errors: one for each factor, and one for their product.
+    /// Bounds of rounding errors: one for each factor, and one for their product.
     pub(crate) fn precision(&self, reach: &ColumnRanges) -> (Vec<RoundingBound>, RoundingBound) {
         let bound_of = |piece: &Piece<'_>| {
             let precision = match piece {
@@ -88,8 +87,8 @@ impl PlayerProduct<'_> {
         (factor_bounds, total)
     }
 
-    /// `out[i]` = the size of the factor of `players[k]` between row i of `u` and the row `v`: what it would
-    /// be if no sum cancelled.
+    /// Writes to `out[i]` the size of the factor of `players[k]` between row i of `u` and the row `v`: an
+    /// upper bound in which the terms of sums do not cancel.
     pub(crate) fn size(&self, isa: Isa, k: usize, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
         out.fill(1.0);
         for piece in &self.pieces[k] {
@@ -104,8 +103,8 @@ impl PlayerProduct<'_> {
         out.iter_mut().for_each(|size| *size = size.abs());
     }
 
-    /// The number of the first factor that is not a finite number between some row of `u` and `v`, with a
-    /// formula of what makes it.
+    /// The index of the first factor that is not finite between some row of `u` and `v`, and the factor's
+    /// formula.
     pub(crate) fn lost(&self, isa: Isa, u: Columns<'_>, v: &[f64]) -> Option<(usize, String)> {
         let mut out = vec![1.0; u.len()];
         (0..self.players.len()).find_map(|k| {
@@ -116,8 +115,8 @@ impl PlayerProduct<'_> {
         })
     }
 
-    /// The factors as separate kernels, one for each of `players` players; the kernel of a player without
-    /// a factor is 1.
+    /// The factors as separate kernels, one for each of `players` players; a player without a factor has the
+    /// kernel 1.
     pub(crate) fn kernels(&self, players: usize) -> Vec<Kernel> {
         let mut kernels = vec![Kernel::constant(1.0); players];
         let restricted_piece = |piece: &Piece<'_>| match piece {
@@ -130,7 +129,7 @@ impl PlayerProduct<'_> {
         kernels
     }
 
-    /// `out[i]` = the factor of `players[k]` between row i of `u` and the row `v`.
+    /// Writes to `out[i]` the factor of `players[k]` between row i of `u` and the row `v`.
     #[inline]
     pub(crate) fn factor(&self, isa: Isa, k: usize, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
         out.fill(1.0);
@@ -150,7 +149,7 @@ impl Kernel {
     /// Splits the kernel among the players.
     ///
     /// # Errors
-    /// [`Error::NotProduct`] if a factor ties columns of different players together.
+    /// [`Error::NotProduct`] if a factor is a joint function of columns of different players.
     pub(crate) fn products(&self, columns: &[Column], groups: &Players) -> Result<Vec<PlayerProduct<'_>>> {
         self.split(columns, &groups.player_of_column(columns.len()))
     }
@@ -163,9 +162,10 @@ impl Kernel {
 }
 
 impl Term {
-    /// The products over players whose sum the term is; `owner` gives the player of each column.
+    /// The products over players whose sum is this term; `owner` gives the player of each column.
     pub(super) fn split(&self, columns: &[Column], owner: &[usize]) -> Result<Vec<PlayerProduct<'_>>> {
-        // A factor's alternatives: a separable or whole one has one, an additive one has one a player.
+        // Separable factors and factors of one player extend each partial product; additive factors multiply
+        // their number by the number of columns.
         let mut partial: Vec<Vec<(usize, Piece<'_>)>> = vec![Vec::new()];
         for factor in &self.factors {
             let column_players: Vec<usize> = factor.columns().iter().map(|&j| owner[j]).collect();

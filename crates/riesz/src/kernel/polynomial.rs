@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::linear::{CENTER, SCALE, add_inner, inner_precision, restricted_units};
+use super::linear::{CENTER, InnerProduct, SCALE, inner_product};
 use super::registry::{Argument, ArgumentType, ArgumentValues, DefaultValue, FactorSchema};
 use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, Power, RoundingBound, Structure};
 use crate::simd::Isa;
@@ -17,21 +17,22 @@ pub(super) const COEF0: Argument = Argument::new(
     "coef0",
     ArgumentType::Number,
     1.0,
-    "is added to it; negative, models can be read, and few be fitted",
+    "added to the inner product; if negative, not positive definite",
 );
 
-/// `(gamma Σ_c (u_c - center_c)(v_c - center_c) / scale_c² + coef0)^degree`, which ties its columns together.
+/// `(gamma Σ_c (u_c - center_c)(v_c - center_c) / scale_c² + coef0)^degree`, a joint function of its columns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Polynomial {
-    /// The table's columns it reads.
+    /// The table's columns that the factor reads.
     pub columns: Vec<usize>,
-    /// Subtracted from each column.
+    /// Centre that is subtracted from each column.
     pub center: Vec<f64>,
-    /// Each column is divided by this.
+    /// Scale by which each column is divided.
     pub scale: Vec<f64>,
-    /// Multiplies the inner product, > 0.
+    /// Multiplier of the inner product, > 0.
     pub gamma: f64,
-    /// Added to it. Below 0 the kernel is not positive definite.
+    /// Offset that is added to the scaled inner product. If it is negative, the kernel is not positive
+    /// definite.
     pub coef0: f64,
     /// The power, ≥ 1.
     pub degree: u32,
@@ -59,17 +60,42 @@ impl Polynomial {
         },
     }];
 
-    fn base(&self, u: Columns<'_>, v: &[f64], term: impl Fn(f64) -> f64) -> Vec<f64> {
-        let mut inner = vec![0.0; u.len()];
-        add_inner(&self.columns, &self.center, &self.scale, u, v, term, &mut inner);
-        inner
+    inner_product!();
+}
+
+/// The parameters of a function of `gamma` times the inner product plus `coef0`, which is tuned if positive.
+pub(super) fn gamma_and_coef0(gamma: f64, coef0: f64) -> Vec<Parameter> {
+    let offset = (coef0 > 0.0).then(|| Parameter::logarithm(COEF0.name, coef0));
+    std::iter::once(Parameter::logarithm(GAMMA.name, gamma)).chain(offset).collect()
+}
+
+/// Sets the parameters that [`gamma_and_coef0`] returns.
+pub(super) fn set_gamma_and_coef0(gamma: &mut f64, coef0: &mut f64, log_values: &[f64]) {
+    *gamma = log_values[0].exp();
+    if let Some(v) = log_values.get(1) {
+        *coef0 = v.exp();
+    }
+}
+
+/// Writes the derivatives for the parameters that [`gamma_and_coef0`] returns. `log_derivative` is the
+/// derivative of the factor's logarithm by `gamma · inner + coef0`.
+pub(super) fn write_log_gradient(
+    inner: Vec<f64>,
+    (gamma, coef0): (f64, f64),
+    log_derivative: impl Fn(f64) -> f64,
+    out: &mut [Vec<f64>],
+) {
+    for (i, inner) in inner.into_iter().enumerate() {
+        let over = log_derivative(gamma * inner + coef0);
+        out[0][i] = over * gamma * inner;
+        if coef0 > 0.0 {
+            out[1][i] = over * coef0;
+        }
     }
 }
 
 impl KernelFactor for Polynomial {
-    fn columns(&self) -> &[usize] {
-        &self.columns
-    }
+    columns_and_schema!();
 
     fn structure(&self) -> Structure {
         if self.columns.len() == 1 { Structure::Separable } else { Structure::Joint }
@@ -78,10 +104,6 @@ impl KernelFactor for Polynomial {
     fn power(&self) -> Option<Power<'_>> {
         let Self { columns, center, scale, gamma, coef0: constant, degree } = self;
         Some(Power { columns, center, scale, gamma: *gamma, constant: *constant, degree: *degree })
-    }
-
-    fn declaration(&self) -> &'static FactorSchema {
-        Self::DECLARED[0]
     }
 
     fn values(&self) -> ArgumentValues {
@@ -95,15 +117,12 @@ impl KernelFactor for Polynomial {
     }
 
     fn multiply_column(&self, _: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]) {
-        let (center, scale) = (self.center[slot], self.scale[slot]);
-        let slope = self.gamma * (v - center) / (scale * scale);
-        for (o, &x) in out.iter_mut().zip(u) {
-            *o *= ((x - center) * slope + self.coef0).powi(self.degree as i32);
-        }
+        let power = |inner: f64| (inner + self.coef0).powi(self.degree as i32);
+        self.inner_product().multiply_column(slot, self.gamma, (u, v), power, out);
     }
 
     fn multiply_all(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        for (o, inner) in out.iter_mut().zip(self.base(u, v, |term| term)) {
+        for (o, inner) in out.iter_mut().zip(self.inner_product().with_row(u, v, |term| term)) {
             *o *= (self.gamma * inner + self.coef0).powi(self.degree as i32);
         }
     }
@@ -121,51 +140,39 @@ impl KernelFactor for Polynomial {
     }
 
     fn multiply_size(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        for (o, inner) in out.iter_mut().zip(self.base(u, v, f64::abs)) {
+        for (o, inner) in out.iter_mut().zip(self.inner_product().with_row(u, v, f64::abs)) {
             *o *= (self.gamma * inner + self.coef0.abs()).powi(self.degree as i32);
         }
     }
 
     /// The bound of the base's rounding error, times the degree.
     fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound {
-        let inner = inner_precision(&self.columns, &self.center, &self.scale, slots, reach);
+        let inner = self.inner_product().precision(slots, reach);
         let (degree, base) = (f64::from(self.degree), self.gamma * inner.top + self.coef0.abs());
         let top = base.powi(self.degree as i32);
-        // An error of the base, lifted by the other bases; a power that is subnormal.
+        // The tiny error of the base times the derivative of the power, plus the error of a subnormal power.
         let lost = degree * base.max(1.0).powi(self.degree as i32 - 1) * (self.gamma + 1.0) * inner.tiny;
         RoundingBound { units: degree * (inner.units + 4.0), top, tiny: lost + f64::MIN_POSITIVE, ..inner }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
-        let mut parameters = vec![Parameter { name: "gamma".into(), log_value: self.gamma.ln() }];
-        if self.coef0 > 0.0 {
-            parameters.push(Parameter { name: "coef0".into(), log_value: self.coef0.ln() });
-        }
-        parameters
+        gamma_and_coef0(self.gamma, self.coef0)
     }
 
     fn set_parameters(&mut self, log_values: &[f64]) {
-        self.gamma = log_values[0].exp();
-        if let Some(v) = log_values.get(1) {
-            self.coef0 = v.exp();
-        }
+        set_gamma_and_coef0(&mut self.gamma, &mut self.coef0, log_values);
     }
 
     fn log_gradient(&self, u: Columns<'_>, v: &[f64], out: &mut [Vec<f64>]) {
         let degree = f64::from(self.degree);
-        for (i, inner) in self.base(u, v, |term| term).into_iter().enumerate() {
-            let base = self.gamma * inner + self.coef0;
-            // Where the base is 0 so is the kernel, and the product with this logarithmic derivative.
-            let over = if base == 0.0 { 0.0 } else { degree / base };
-            out[0][i] = over * self.gamma * inner;
-            if self.coef0 > 0.0 {
-                out[1][i] = over * self.coef0;
-            }
-        }
+        let inner = self.inner_product().with_row(u, v, |term| term);
+        // If the base is 0, the kernel is 0 and its derivative is taken as 0.
+        let derivative = |base: f64| if base == 0.0 { 0.0 } else { degree / base };
+        write_log_gradient(inner, (self.gamma, self.coef0), derivative, out);
     }
 
     fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
-        let (columns, center, scale) = restricted_units(&self.columns, &self.center, &self.scale, kept);
+        let (columns, center, scale) = self.inner_product().restricted(kept);
         Some(Self { columns, center, scale, ..self.clone() }.into())
     }
 

@@ -1,12 +1,12 @@
-//! Terms of a kernel that are powers of a sum over the columns of several players. They are no products
-//! over players, but the moments of the sum are enough to value their games.
+//! Terms of a kernel that are powers of a sum over the columns of several players. They are not products over
+//! players, but the values of their games follow from the moments of the sum.
 
 use super::{ColumnRanges, Columns, Factor, Kernel, RoundingBound, Term};
 use crate::error::{Result, listed};
 use crate::kernel::player_products::PlayerProduct;
 use crate::table::{Column, Players};
 
-/// A higher degree would lose its factorial's digits.
+/// Highest degree that is accepted; the factorials of higher degrees are not exact in double precision.
 const HIGHEST: u32 = 20;
 
 /// `(constant + gamma Σ_c (u_c - center_c)(v_c - center_c) / scale_c²)^degree`.
@@ -20,14 +20,14 @@ pub struct Power<'f> {
     pub(super) degree: u32,
 }
 
-/// A term of the sum that is such a power, over columns of several players.
+/// A term of the kernel that is a [`Power`] over columns of several players.
 #[derive(Debug, Clone)]
 pub(crate) struct PolynomialTerm<'k> {
-    /// Multiplies the power.
+    /// Scale that multiplies the power.
     pub(crate) scale: f64,
-    /// The players who own its columns, ascending.
+    /// The players that own the columns, ascending.
     pub(crate) players: Vec<usize>,
-    /// End of each player's columns in `slots`: those of player k end at `ends[k]`.
+    /// The end of each player's columns in `slots`: the columns of player k end at `ends[k]`.
     pub(crate) ends: Vec<usize>,
     /// Indices of the columns in the power, player by player.
     slots: Vec<usize>,
@@ -36,8 +36,8 @@ pub(crate) struct PolynomialTerm<'k> {
 }
 
 impl<'k> PolynomialTerm<'k> {
-    /// The power that `term` is, or `None` if it is none over several players; `owner` gives the player
-    /// of each column.
+    /// The power of this term; `None` if the term is not a power over several players. `owner` gives the
+    /// player of each column.
     fn from_term(term: &'k Term, owner: &[usize]) -> Option<Self> {
         let [factor] = &term.factors[..] else { return None };
         let power = factor.power().filter(|power| (1..=HIGHEST).contains(&power.degree))?;
@@ -56,7 +56,7 @@ impl<'k> PolynomialTerm<'k> {
         self.power.degree as usize
     }
 
-    /// The constant that is added to the columns' sum.
+    /// The constant that is added to the sum over columns.
     pub(crate) fn constant(&self) -> f64 {
         self.power.constant
     }
@@ -66,14 +66,14 @@ impl<'k> PolynomialTerm<'k> {
         self.slots.len()
     }
 
-    /// Distances of a row's values from the centre, player by player.
+    /// The values of a row minus the centre, player by player.
     pub(crate) fn centred(&self, row: &[f64]) -> Vec<f64> {
         let distance = |&slot: &usize| row[self.power.columns[slot]] - self.power.center[slot];
         self.slots.iter().map(distance).collect()
     }
 
-    /// The numbers that these distances are multiplied by in the sum, for each row of `u`: column by
-    /// column, player by player.
+    /// The coefficient of each centred value in the sum, for each row of `u`: column by column, player by
+    /// player.
     pub(crate) fn slopes(&self, u: Columns<'_>) -> Vec<f64> {
         let Power { columns, center, scale, gamma, .. } = self.power;
         let slopes_of = |&slot: &usize| {
@@ -88,7 +88,7 @@ impl<'k> PolynomialTerm<'k> {
         self.factor.precision_of_all(reach)
     }
 
-    /// Its formula, and the names of its columns.
+    /// The formula of the factor, and the names of its columns.
     pub(crate) fn describe(&self, columns: &[Column]) -> (String, String) {
         let name = |&j: &usize| columns[j].name.as_str();
         (self.factor.formula(), listed(self.factor.columns().iter().map(name)))
@@ -96,7 +96,7 @@ impl<'k> PolynomialTerm<'k> {
 }
 
 impl Kernel {
-    /// Splits the kernel among the players, into products and powers.
+    /// Splits the kernel among the players into products and powers.
     ///
     /// # Errors
     /// [`Error::NotProduct`](crate::Error::NotProduct) if a term is neither.

@@ -7,15 +7,15 @@ use super::{ColumnScaling, Factor, Lengthscale, lengthscale_heuristics, lengthsc
 use crate::error::{Error, Result, listed};
 use crate::table::Table;
 
-/// The numbers that an argument takes.
+/// The type and the range of an argument's values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ArgumentType {
-    /// A positive number a column, in the column's units. An expression gives a multiple of the columns'
-    /// scales, or the name of a [`Lengthscale`] rule, by default the median.
+    /// One positive number per column, in the column's units. An expression gives a multiple of the columns'
+    /// scales, or the name of a [`Lengthscale`] rule; the default is the median.
     Lengthscales,
-    /// A number a column. An expression takes the [`ColumnScaling`]' centers.
+    /// One number per column. An expression uses the centers of [`ColumnScaling`].
     Centers,
-    /// A positive number a column. An expression takes the [`ColumnScaling`]' scales.
+    /// One positive number per column. An expression uses the scales of [`ColumnScaling`].
     Scales,
     /// A positive number.
     Positive,
@@ -23,19 +23,19 @@ pub enum ArgumentType {
     Number,
     /// A number from 0 to 1.
     Fraction,
-    /// A whole number from 1 to this one.
+    /// A whole number from 1 to the given maximum.
     Whole(u32),
-    /// 1 or 0. An expression sets it by naming it.
+    /// 1 or 0. An expression sets the flag by its name.
     Flag,
 }
 
 impl ArgumentType {
-    /// Whether it takes one number a column.
+    /// Whether the argument has one number per column.
     pub fn by_column(self) -> bool {
         matches!(self, Self::Lengthscales | Self::Centers | Self::Scales)
     }
 
-    /// Whether expressions can give it.
+    /// Whether expressions can set the argument.
     fn writable(self) -> bool {
         !matches!(self, Self::Centers | Self::Scales)
     }
@@ -43,7 +43,7 @@ impl ArgumentType {
     fn holds(self, value: f64) -> bool {
         value.is_finite()
             && match self {
-                // Their inverses are doubles, and where those are taken, squares.
+                // The inverses, and for some types the squares, must be finite doubles.
                 Self::Lengthscales => (1e-300..=1e300).contains(&value),
                 Self::Scales | Self::Positive => (1e-150..=1e150).contains(&value),
                 Self::Centers => true,
@@ -68,34 +68,34 @@ impl ArgumentType {
 /// Value of an argument that an expression leaves out.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum DefaultValue {
-    /// The argument's default, or what [`ArgumentType`] says it finds in the table.
+    /// The argument's default, or the value that [`ArgumentType`] derives from the table.
     Default,
     /// 1 / number of columns.
     OverColumns,
-    /// Nothing: it has to be given, as in this example.
+    /// No default: the argument is required. The string shows an example.
     Refused(&'static str),
 }
 
-/// An argument of a factor beside its columns.
+/// An argument of a factor other than its columns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Argument {
-    /// Its name in expressions, and of its field in files.
+    /// Name in expressions, and of the field in files.
     pub name: &'static str,
-    /// Its name in the Python class, scikit-learn's where scikit-learn has one; empty where the class does
-    /// not take it.
+    /// Name in the Python class: scikit-learn's name if it has one; empty if the class does not have the
+    /// argument.
     pub python: &'static str,
-    /// The numbers it takes.
+    /// Type and range of the values.
     pub takes: ArgumentType,
-    /// Its value where it is not given to a constructor.
+    /// Default in constructors.
     pub default: f64,
-    /// Its value where it is not given in an expression.
+    /// Default in expressions.
     pub ungiven: DefaultValue,
     /// One line that describes the argument.
     pub help_text: &'static str,
 }
 
 impl Argument {
-    /// One that has the same name and the same default everywhere.
+    /// An argument with the same name and the same default everywhere.
     pub(crate) const fn new(
         name: &'static str,
         takes: ArgumentType,
@@ -105,24 +105,19 @@ impl Argument {
         Self { name, python: name, takes, default, ungiven: DefaultValue::Default, help_text: help }
     }
 
-    /// Under another name in Python.
+    /// The argument with another name in Python.
     pub(crate) const fn in_python(self, python: &'static str) -> Self {
         Self { python, ..self }
     }
 
-    /// Checks the argument's values for a factor of `columns` columns; `name` is what the user calls the
-    /// argument.
+    /// Checks the argument's values for a factor over `columns` columns. Errors call the argument `name`, as
+    /// the user wrote it.
     fn check(&self, name: &str, values: &[f64], columns: usize) -> Result<()> {
         let expected = if self.takes.by_column() { columns } else { 1 };
         if values.len() != expected {
-            let why = if self.takes.by_column() { "one a column of the factor" } else { "it is one number" };
-            return Err(Error::Shape {
-                subject: name.into(),
-                unit: "numbers",
-                expected,
-                actual: values.len(),
-                why: why.into(),
-            });
+            let why =
+                if self.takes.by_column() { "one per column of the factor" } else { "it is one number" };
+            return Err(Error::shape(name, "numbers", expected, values.len(), why));
         }
         match values.iter().find(|v| !self.takes.holds(**v)) {
             Some(bad) => Err(Error::parameter(name, bad, format!("it is {}", self.takes.words()))),
@@ -130,7 +125,7 @@ impl Argument {
         }
     }
 
-    /// The argument as help shows it: its name, and its default.
+    /// The argument as help shows it: its name and its default.
     fn syntax(&self) -> String {
         match (self.takes, self.ungiven) {
             (ArgumentType::Flag, _) => self.name.into(),
@@ -154,13 +149,13 @@ pub(super) enum ParsedValue {
 pub struct ArgumentValues(pub Vec<(&'static str, Vec<f64>)>);
 
 impl ArgumentValues {
-    /// The values of an argument: one, or one a column.
+    /// The values of an argument: one number, or one per column.
     pub fn list(&self, name: &str) -> &[f64] {
         let of_name = |(argument, _): &&(_, _)| *argument == name;
         self.0.iter().find(of_name).map_or(&[], |(_, values)| values)
     }
 
-    /// The value of an argument that is one number; NaN if there is none.
+    /// The value of an argument that has one number; NaN if there is none.
     pub fn number(&self, name: &str) -> f64 {
         self.list(name).first().copied().unwrap_or(f64::NAN)
     }
@@ -171,36 +166,36 @@ impl ArgumentValues {
     }
 }
 
-/// Schema of a kind of factor. A profile of a stationary factor is a kind of its own.
+/// Schema of a kind of factor. Each profile of a stationary factor is a kind.
 #[derive(Debug)]
 pub struct FactorSchema {
-    /// Its names in expressions; messages use the first.
+    /// Names in expressions; messages use the first.
     pub names: &'static [&'static str],
-    /// Its class in Python's `riesz.kernels`.
+    /// Class in Python's `riesz.kernels`.
     pub python: &'static str,
-    /// Its formula, in a line.
+    /// Formula on one line.
     pub formula: &'static str,
-    /// Whether it reads categorical columns, and no numbers.
+    /// Whether the factor reads categorical columns instead of numeric ones.
     pub categorical: bool,
-    /// Its arguments beside the columns.
+    /// Arguments other than the columns.
     pub arguments: &'static [Argument],
-    /// The factors over these columns with a value for every argument.
+    /// Builds the factors over these columns, given a value for every argument.
     pub(crate) make: fn(Vec<usize>, &ArgumentValues) -> Vec<Factor>,
 }
 
 impl FactorSchema {
-    /// The schema that an expression calls by `name`, in upper or lower case.
+    /// The schema with this name in expressions; upper and lower case are equal.
     pub fn named(name: &str) -> Option<&'static Self> {
         let name = name.to_ascii_lowercase();
         registry().find(|schema| schema.names.contains(&name.as_str()))
     }
 
-    /// Builds the factors over these columns of a table: one factor, or one for each column if the kind
-    /// reads a single column. Arguments have their Rust or Python name, and one value or, where they take
-    /// several, one for each column; arguments that are not given have their default.
+    /// Builds the factors over these columns of a table: one factor, or one per column if the kind reads a
+    /// single column. Arguments are named as in Rust or as in Python. A value per column may be given as one
+    /// number for all columns. Missing arguments have their defaults.
     ///
     /// # Errors
-    /// [`Error::Parameter`], [`Error::Shape`], with the name as it was given.
+    /// [`Error::Parameter`] or [`Error::Shape`], with the argument's name as the caller wrote it.
     pub fn factors(&self, columns: &[usize], named_values: &[(&str, Vec<f64>)]) -> Result<Vec<Factor>> {
         let is = |argument: &Argument, name: &str| argument.name == name || argument.python == name;
         if let Some((name, _)) =
@@ -264,7 +259,8 @@ impl FactorSchema {
         Ok((self.make)(columns, &ArgumentValues(values)))
     }
 
-    /// Reads what an expression says after `name=`, or why not.
+    /// Parses the `text` that follows `name=` in an expression: `None` if there is no such argument, an inner
+    /// error with the reason if the value is not allowed.
     pub(super) fn read(
         &self,
         name: &str,
@@ -286,7 +282,7 @@ impl FactorSchema {
         })
     }
 
-    /// The flag that an expression names.
+    /// The name of the flag `name`, if the kind has this flag.
     pub(super) fn flag(&self, name: &str) -> Option<&'static str> {
         self.arguments.iter().find(|a| a.takes == ArgumentType::Flag && a.name == name).map(|a| a.name)
     }
@@ -295,7 +291,7 @@ impl FactorSchema {
         self.arguments.iter().filter(|a| a.takes.writable())
     }
 
-    /// The arguments that may stand in the parentheses, for error messages.
+    /// The arguments that the parentheses may contain, for error messages.
     pub(super) fn allowed(&self) -> String {
         let mut text = String::from("allowed are names of columns");
         let flags = self.writable().filter(|a| a.takes == ArgumentType::Flag);
@@ -332,7 +328,7 @@ impl FactorSchema {
         if parts.is_empty() { name.into() } else { format!("{name}({})", parts.join(", ")) }
     }
 
-    /// Checks the values of a factor over so many columns.
+    /// Checks the values of the arguments of a factor over `columns` columns.
     pub(super) fn check(&self, values: &ArgumentValues, columns: usize) -> Result<()> {
         self.arguments.iter().try_for_each(|a| a.check(a.name, values.list(a.name), columns))
     }
@@ -352,7 +348,7 @@ pub fn help_text() -> String {
         let also = names[1..].iter().map(|name| format!(", also {name}")).collect::<String>();
         let _ = writeln!(text, "  {usage:width$}  {formula}{also}");
     }
-    text.push_str("Columns to read are named among the arguments, by default all are read; the others are:");
+    text.push_str("Arguments name the columns that a factor reads, by default all. The other arguments are:");
     let mut seen: Vec<&Argument> = Vec::new();
     for argument in registry().flat_map(FactorSchema::writable) {
         if !seen.iter().any(|a| a.name == argument.name && a.help_text == argument.help_text) {

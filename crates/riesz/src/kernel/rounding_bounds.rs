@@ -1,14 +1,17 @@
 //! Bounds of the rounding errors of computed kernel factors.
 //!
-//! A piece of a factor is computed in a few roundings. Each is relative to the piece itself, with three
-//! exceptions: the error of an exponential grows with its exponent; that of a periodic piece with the number
-//! of periods between its arguments; and a sum that cancels is rounded relative to its terms. So each piece
-//! bounds the number of roundings (ε/2) in its value for rows within given ranges, relative to its *size*,
-//! which is the piece itself where nothing cancels.
+//! Each part (piece) of a factor is computed in a few roundings of ε/2. A rounding is relative to the piece
+//! itself, with three exceptions:
+//! - The error of an exponential grows with its exponent.
+//! - The error of a periodic piece grows with the number of periods between its arguments.
+//! - A sum whose terms cancel is rounded relative to its terms.
+//!
+//! So each piece bounds the number of roundings in its value for rows within given ranges, relative to its
+//! *size*. The size is the piece itself if nothing cancels.
 
 use super::Columns;
 
-/// The rows between which factors are taken: for each column the least and the largest number on either side.
+/// Smallest and largest number of each column, on both sides u and v of the kernel.
 #[derive(Debug, Clone)]
 pub struct ColumnRanges {
     pub(crate) u: Vec<[f64; 2]>,
@@ -22,13 +25,13 @@ impl ColumnRanges {
         (0..width).map(|j| rows.column(j).iter().fold([f64::INFINITY, f64::NEG_INFINITY], join)).collect()
     }
 
-    /// The largest difference in a column.
+    /// The largest difference between a value of u and a value of v in column j.
     pub(crate) fn max_difference(&self, j: usize) -> f64 {
         let ([a, b], [c, d]) = (self.u[j], self.v[j]);
         (b - c).max(d - a)
     }
 
-    /// The largest distances from a centre, on either side.
+    /// The largest distances from a centre in column j, for u and for v.
     pub(crate) fn max_distance_from(&self, j: usize, center: f64) -> [f64; 2] {
         [self.u[j], self.v[j]].map(|[low, high]| (high - center).max(center - low))
     }
@@ -42,21 +45,21 @@ pub(crate) fn union_probability(a: f64, b: f64) -> f64 {
 /// Absolute error of an exponential that is 0 or subnormal.
 pub(crate) const TINY: f64 = 5e-308;
 
-/// An exponent beyond which an exponential is 0.
+/// An exponential is 0 if its exponent is below the negative of this number.
 pub(crate) const MIN_EXPONENT: f64 = 708.0;
 
 /// Bound of the rounding error of a piece, or of a product of pieces.
 #[derive(Debug, Clone, Copy)]
 pub struct RoundingBound {
-    /// Roundings, relative to its size.
+    /// Number of roundings, relative to the size.
     pub(crate) units: f64,
-    /// Further roundings for each unit of `-ln` of it: it is 1 at most.
+    /// Additional roundings for each unit of `-ln` of the value, which is at most 1.
     pub(crate) per_log: f64,
-    /// The largest `-ln` of it, where that matters.
+    /// The largest `-ln` of the value, if it matters.
     pub(crate) deepest: f64,
-    /// The largest size; 1 at most unless it is [unbounded](super::FactorKind::bounded).
+    /// The largest size; at most 1 if the factor is [bounded](super::KernelFactor::bounded).
     pub(crate) top: f64,
-    /// Additional absolute error where the value leaves the range of doubles.
+    /// Additional absolute error if the value leaves the range of doubles.
     pub(crate) tiny: f64,
 }
 
@@ -66,7 +69,7 @@ impl RoundingBound {
         Self { units, per_log, deepest: deepest.min(MIN_EXPONENT), top: 1.0, tiny: TINY }
     }
 
-    /// The bound of a player's factor, which is the product of these pieces.
+    /// The bound of a player's factor, given its pieces and for each whether it is bounded.
     pub(crate) fn product(pieces: impl Iterator<Item = (Self, bool)>) -> Self {
         let mut bound = Self { units: 1.0, per_log: 0.0, deepest: 0.0, top: 1.0, tiny: 0.0 };
         let mut lifted = false;
@@ -75,7 +78,7 @@ impl RoundingBound {
             bound.tiny = bound.tiny * top + piece.tiny * bound.top;
             bound.top *= top;
             bound.units += piece.units;
-            // Of a product of pieces that are 1 at most, `-ln` is at least each one's.
+            // If the pieces are at most 1, `-ln` of the product is at least `-ln` of each piece.
             bound.per_log = bound.per_log.max(piece.per_log);
             bound.deepest += piece.deepest;
             lifted |= !bounded;

@@ -2,28 +2,28 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::linear::{CENTER, SCALE, add_inner, inner_precision, restricted_units};
-use super::polynomial::{COEF0, GAMMA};
+use super::linear::{CENTER, InnerProduct, SCALE, inner_product};
+use super::polynomial::{COEF0, GAMMA, gamma_and_coef0, set_gamma_and_coef0, write_log_gradient};
 use super::registry::{Argument, ArgumentValues, FactorSchema};
 use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBound, Structure};
 use crate::simd::Isa;
 
-/// LIBSVM's and scikit-learn's default.
+/// The offset; LIBSVM and scikit-learn have the same default.
 const OFFSET: Argument = Argument { default: 0.0, ..COEF0 };
 
-/// `tanh(gamma Σ_c (u_c - center_c)(v_c - center_c) / scale_c² + coef0)`, which ties its columns together and
-/// is not positive definite: LIBSVM and scikit-learn fit support vector machines with it.
+/// `tanh(gamma Σ_c (u_c - center_c)(v_c - center_c) / scale_c² + coef0)`, a joint function of its columns. It
+/// is not positive definite; LIBSVM and scikit-learn fit support vector machines with it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sigmoid {
-    /// The table's columns it reads.
+    /// The table's columns that the factor reads.
     pub columns: Vec<usize>,
-    /// Subtracted from each column.
+    /// Centre that is subtracted from each column.
     pub center: Vec<f64>,
-    /// Each column is divided by this.
+    /// Scale by which each column is divided.
     pub scale: Vec<f64>,
-    /// Multiplies the inner product, > 0.
+    /// Multiplier of the inner product, > 0.
     pub gamma: f64,
-    /// Added to it.
+    /// Offset that is added to the scaled inner product.
     pub coef0: f64,
 }
 
@@ -48,25 +48,14 @@ impl Sigmoid {
         },
     }];
 
-    /// The inner products of the rows of `u` with `v`, of whose terms `term` is taken.
-    fn inner(&self, u: Columns<'_>, v: &[f64], term: impl Fn(f64) -> f64) -> Vec<f64> {
-        let mut inner = vec![0.0; u.len()];
-        add_inner(&self.columns, &self.center, &self.scale, u, v, term, &mut inner);
-        inner
-    }
+    inner_product!();
 }
 
 impl KernelFactor for Sigmoid {
-    fn columns(&self) -> &[usize] {
-        &self.columns
-    }
+    columns_and_schema!();
 
     fn structure(&self) -> Structure {
         if self.columns.len() == 1 { Structure::Separable } else { Structure::Joint }
-    }
-
-    fn declaration(&self) -> &'static FactorSchema {
-        Self::DECLARED[0]
     }
 
     fn values(&self) -> ArgumentValues {
@@ -83,20 +72,17 @@ impl KernelFactor for Sigmoid {
     }
 
     fn multiply_column(&self, _: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]) {
-        let (center, scale) = (self.center[slot], self.scale[slot]);
-        let slope = self.gamma * (v - center) / (scale * scale);
-        for (o, &x) in out.iter_mut().zip(u) {
-            *o *= ((x - center) * slope + self.coef0).tanh();
-        }
+        let tanh = |inner: f64| (inner + self.coef0).tanh();
+        self.inner_product().multiply_column(slot, self.gamma, (u, v), tanh, out);
     }
 
     fn multiply_all(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        for (o, inner) in out.iter_mut().zip(self.inner(u, v, |term| term)) {
+        for (o, inner) in out.iter_mut().zip(self.inner_product().with_row(u, v, |term| term)) {
             *o *= (self.gamma * inner + self.coef0).tanh();
         }
     }
 
-    /// False: the factor is bounded, but its size, in which terms do not cancel, is not.
+    /// Always false: the factor is bounded, but its size, in which terms do not cancel, is not.
     fn bounded(&self) -> bool {
         false
     }
@@ -117,53 +103,40 @@ impl KernelFactor for Sigmoid {
         }
     }
 
-    /// `|tanh z| ≤ |z|`, and an error of z is no smaller than that of its hyperbolic tangent.
+    /// Uses `|tanh z| ≤ |z|`: an error of z is at least as large as the error of `tanh z`.
     fn multiply_size(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        for (o, inner) in out.iter_mut().zip(self.inner(u, v, f64::abs)) {
+        for (o, inner) in out.iter_mut().zip(self.inner_product().with_row(u, v, f64::abs)) {
             *o *= self.gamma * inner + self.coef0.abs();
         }
     }
 
     fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound {
-        let inner = inner_precision(&self.columns, &self.center, &self.scale, slots, reach);
+        let inner = self.inner_product().precision(slots, reach);
         let top = self.gamma * inner.top + self.coef0.abs();
         let tiny = (self.gamma + 1.0) * inner.tiny + f64::MIN_POSITIVE;
         RoundingBound { units: inner.units + 8.0, top, tiny, ..inner }
     }
 
     fn parameters(&self) -> Vec<Parameter> {
-        let mut parameters = vec![Parameter { name: GAMMA.name.into(), log_value: self.gamma.ln() }];
-        if self.coef0 > 0.0 {
-            parameters.push(Parameter { name: OFFSET.name.into(), log_value: self.coef0.ln() });
-        }
-        parameters
+        gamma_and_coef0(self.gamma, self.coef0)
     }
 
     fn set_parameters(&mut self, log_values: &[f64]) {
-        self.gamma = log_values[0].exp();
-        if let Some(v) = log_values.get(1) {
-            self.coef0 = v.exp();
-        }
+        set_gamma_and_coef0(&mut self.gamma, &mut self.coef0, log_values);
     }
 
     fn log_gradient(&self, u: Columns<'_>, v: &[f64], out: &mut [Vec<f64>]) {
-        for (i, inner) in self.inner(u, v, |term| term).into_iter().enumerate() {
-            let value = (self.gamma * inner + self.coef0).tanh();
-            // Where the kernel is 0, so is its product with this logarithmic derivative taken to be.
-            let over = if value == 0.0 { 0.0 } else { (1.0 - value * value) / value };
-            out[0][i] = over * self.gamma * inner;
-            if self.coef0 > 0.0 {
-                out[1][i] = over * self.coef0;
-            }
-        }
+        let derivative = |z: f64| {
+            let value = z.tanh();
+            // If the kernel value is 0, its derivative is taken as 0.
+            if value == 0.0 { 0.0 } else { (1.0 - value * value) / value }
+        };
+        let inner = self.inner_product().with_row(u, v, |term| term);
+        write_log_gradient(inner, (self.gamma, self.coef0), derivative, out);
     }
 
     fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
-        let (columns, center, scale) = restricted_units(&self.columns, &self.center, &self.scale, kept);
+        let (columns, center, scale) = self.inner_product().restricted(kept);
         Some(Self { columns, center, scale, ..self.clone() }.into())
-    }
-
-    fn roundings(&self) -> f64 {
-        (12 * self.columns.len() + 8) as f64
     }
 }

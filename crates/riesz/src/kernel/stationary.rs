@@ -23,15 +23,11 @@ pub(super) const LENGTHSCALE: Argument = Argument::new(
 pub(super) const ARD: Argument =
     Argument::new("ard", ArgumentType::Flag, 0.0, "tune the length scales of the columns one by one")
         .in_python("");
-const ISOTROPIC: Argument = Argument::new(
-    "isotropic",
-    ArgumentType::Flag,
-    0.0,
-    "one distance over all columns, which it ties together",
-)
-.in_python("");
+const ISOTROPIC: Argument =
+    Argument::new("isotropic", ArgumentType::Flag, 0.0, "a single joint distance over all of the columns")
+        .in_python("");
 
-/// Default of `isotropic` in the Python classes, as in scikit-learn.
+/// The `isotropic` argument with the Python classes' default, which is scikit-learn's.
 const ISOTROPIC_AT_FIRST: Argument = Argument { python: "isotropic", default: 1.0, ..ISOTROPIC };
 const ALPHA: Argument = Argument::new(
     "alpha",
@@ -42,7 +38,7 @@ const ALPHA: Argument = Argument::new(
 
 macro_rules! profiles {
     ($($(#[$doc:meta])* $variant:ident $({ $($field:ident),* })? = $shape:ident: $python:literal, $formula:literal, $names:expr, $own:expr;)*) => {
-        /// Similarity as a function of the scaled distance `r = |u - v| / lengthscale`.
+        /// Kernel value as a function of the scaled distance `r = |u - v| / lengthscale`.
         #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "profile", rename_all = "snake_case")]
         pub enum Profile { $($(#[$doc])* $variant $({ $(#[doc = "Shape parameter, > 0."] $field: f64),* })?,)* }
@@ -74,18 +70,19 @@ macro_rules! profiles {
                 match self { $(Self::$variant { .. } => $shape::IS_RADIAL,)* }
             }
 
-            /// Its own parameters.
+            /// The profile's shape parameters.
             fn parameters(&self) -> Vec<(&'static str, f64)> {
                 match *self { $(Self::$variant $({ $($field),* })? => vec![$($((stringify!($field), $field)),*)?],)* }
             }
 
-            /// Its own parameters, to be set.
+            /// The profile's shape parameters, by mutable reference.
             fn parameters_mut(&mut self) -> Vec<&mut f64> {
                 match self { $(Self::$variant $({ $($field),* })? => vec![$($($field),*)?],)* }
             }
         }
 
-        /// Runs `$body` with `$s` bound to the profile's shape, once per profile, so that loops specialise.
+        /// Runs `$body` with `$s` bound to the profile's shape, once per profile, so that the compiler
+        /// specialises loops.
         macro_rules! with_shape {
             ($profile_expr:expr, $s:ident => $body:expr) => {
                 match $profile_expr {
@@ -115,40 +112,41 @@ profiles! {
     Cauchy = CauchyShape: "Cauchy", "1 / (1 + r²)", ["cauchy"], [LENGTHSCALE, ARD, ISOTROPIC];
 }
 
-/// A factor of this profile.
+/// Builds a factor with this profile.
 fn make(profile: Profile, columns: Vec<usize>, values: &ArgumentValues) -> Vec<Factor> {
     let lengthscale = values.list(LENGTHSCALE.name).to_vec();
     let (ard, isotropic) = (values.flag(ARD.name), values.flag(ISOTROPIC.name));
     vec![Stationary { profile, columns, lengthscale, ard, isotropic }.into()]
 }
 
-/// `Π_c g(|u_c - v_c| / ℓ_c)` over its columns, or with `isotropic`, `g(√Σ_c (u_c - v_c)² / ℓ_c²)`.
+/// `Π_c g(|u_c - v_c| / ℓ_c)` over the columns c; if `isotropic`, `g(√Σ_c (u_c - v_c)² / ℓ_c²)`.
 ///
-/// The Gaussian profile is both at once. The other isotropic forms (Matérn and rational quadratic as
-/// scikit-learn defines them) tie their columns together and have no product form over several players.
+/// For the Gaussian profile both forms are the same function. The other isotropic forms (Matérn and rational
+/// quadratic as in scikit-learn) are joint functions of their columns, with no product form over several
+/// players.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stationary {
     /// The profile g.
     #[serde(flatten)]
     pub profile: Profile,
-    /// The table's columns it reads.
+    /// The table's columns that the factor reads.
     pub columns: Vec<usize>,
-    /// ℓ_c, one a column, in the column's units.
+    /// Length scale `ℓ_c` of each column, in the column's units.
     pub lengthscale: Vec<f64>,
     /// Whether the length scales are tuned one by one (automatic relevance determination) or by a common
     /// multiple.
     pub ard: bool,
-    /// Whether distance is taken over all columns jointly.
+    /// Whether the distance is taken over all columns jointly.
     pub isotropic: bool,
 }
 
-/// Rows whose squared distances are held at a time.
+/// Number of rows whose squared distances are stored at a time.
 const RUN: usize = 128;
 
 impl Stationary {
     pub(super) const DECLARED: &'static [&'static FactorSchema] = PROFILES;
 
-    /// The squared scaled distances of `v` from rows `c RUN ..` of `u`.
+    /// The squared scaled distances between `v` and the rows of `u` from row `c RUN` on.
     fn squares<'o>(
         &self,
         isa: Isa,
@@ -169,7 +167,7 @@ impl Stationary {
         self.isotropic && self.columns.len() > 1 && !self.profile.radial()
     }
 
-    /// Whether it is computed as the profile of one distance over all of several columns.
+    /// Whether the factor is computed as the profile of one distance over several columns.
     fn by_distance(&self) -> bool {
         self.joint() || self.profile.radial() && self.columns.len() > 1
     }
@@ -246,9 +244,7 @@ impl KernelFactor for Stationary {
     fn parameters(&self) -> Vec<Parameter> {
         let mut parameters = tuned_lengthscales(&self.columns, &self.lengthscale, self.ard);
         let profile_parameters = self.profile.parameters().into_iter();
-        parameters.extend(
-            profile_parameters.map(|(name, value)| Parameter { name: name.into(), log_value: value.ln() }),
-        );
+        parameters.extend(profile_parameters.map(|(name, value)| Parameter::logarithm(name, value)));
         parameters
     }
 
@@ -271,7 +267,7 @@ impl KernelFactor for Stationary {
         let mut square = [0.0; RUN];
         let runs = (0..u.len()).step_by(RUN).map(|start| start..u.len().min(start + RUN)).enumerate();
         if self.joint() {
-            // The slope over the squared distance is shared by all columns and comes first.
+            // All columns share the derivative divided by the squared distance, so it is computed first.
             for (c, run) in runs.clone() {
                 let slope = self.squares(isa, u, c, v, &mut square[..run.len()]);
                 with_shape!(self.profile, shape => slope_over_square(isa, shape, slope));
@@ -305,7 +301,7 @@ impl KernelFactor for Stationary {
         if self.joint() || !self.profile.parameters().is_empty() {
             return self.weighted_log_gradients(u, v, weights, out);
         }
-        // The same without a list for every column: tuning spends its time here.
+        // Sums without a list of derivatives for every column: tuning spends most of its time here.
         out.fill(0.0);
         for (slot, (&j, l)) in self.columns.iter().zip(&self.lengthscale).enumerate() {
             let (u, inverse) = (u.column(j), 1.0 / l);
@@ -323,7 +319,7 @@ impl KernelFactor for Stationary {
         let far = self.columns.iter().zip(&self.lengthscale).map(|(&j, l)| (delta[j] / l).powi(2));
         let fall = |s: f64| {
             let (near, value) = with_shape!(self.profile, shape => (shape.quadratic_lower_coefficient(), shape.of_squared_distance::<Plain>(s)));
-            // Near 0 no profile is below its parabola; farther off the difference has its digits.
+            // Near 0 no profile is below its parabola; farther away the difference is accurate.
             near.map_or_else(|| -(-s.sqrt()).exp_m1(), |near| (near * s).min(1.0 - value + 1e-14))
         };
         Some(if self.joint() || self.profile.radial() {
@@ -338,7 +334,7 @@ impl KernelFactor for Stationary {
         let far = slots.iter().map(|&slot| reach.max_difference(self.columns[slot]) / self.lengthscale[slot]);
         let deepest = far.map(|r| exponent[0] * r + exponent[1] * (r * r)).sum();
         let count = slots.len() as f64;
-        // Squared distances are summed up before the profile, or profiles multiplied.
+        // Either squared distances are summed before the profile is taken, or profiles are multiplied.
         let (units, per_log) = if count > 1.0 && (self.joint() || self.profile.radial()) {
             (units + 2.0, per_log + 2.0 + count)
         } else {
@@ -363,7 +359,7 @@ impl KernelFactor for Stationary {
     }
 }
 
-/// The parameters of length scales that are tuned one by one, or by a common multiple.
+/// The parameters of length scales that are tuned one by one or by a common multiple.
 pub(super) fn tuned_lengthscales(columns: &[usize], lengthscale: &[f64], ard: bool) -> Vec<Parameter> {
     let parameter_of = |(j, l): (&usize, &f64)| {
         let name = if ard { format!("lengthscale[{j}]") } else { "lengthscale".into() };
@@ -372,7 +368,7 @@ pub(super) fn tuned_lengthscales(columns: &[usize], lengthscale: &[f64], ard: bo
     columns.iter().zip(lengthscale).map(parameter_of).take(if ard { columns.len() } else { 1 }).collect()
 }
 
-/// Sets them, of log values that begin with theirs.
+/// Sets the length scales from the first of `log_values`.
 pub(super) fn set_lengthscales(lengthscale: &mut [f64], ard: bool, log_values: &[f64]) {
     if ard {
         lengthscale.iter_mut().zip(log_values).for_each(|(l, v)| *l = v.exp());
@@ -382,97 +378,62 @@ pub(super) fn set_lengthscales(lengthscale: &mut [f64], ard: bool, log_values: &
     }
 }
 
-#[inline(always)]
-fn column_body<V: Simd, S: RadialFunction>(shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]) {
-    for (o, &x) in out.iter_mut().zip(u) {
-        *o *= shape.of_distance::<V>(((x - v) * inverse).abs());
-    }
-}
-
-/// The sum of `weights[i]` times the slope at `u[i]` and `v`, in fixed lanes.
-#[inline(always)]
-fn weigh_column_body<V: Simd, S: RadialFunction>(
-    shape: S,
-    u: &[f64],
-    v: f64,
-    inverse: f64,
-    weights: &[f64],
-) -> f64 {
-    let mut lanes = [0.0; LANES];
-    let ((u, u_rest), (w, w_rest)) = (u.as_chunks::<LANES>(), weights.as_chunks::<LANES>());
-    for (u, w) in u.iter().zip(w) {
-        for l in 0..LANES {
-            lanes[l] = fma::<V>(w[l], shape.slope(((u[l] - v) * inverse).abs()), lanes[l]);
+dispatch! {
+    fn column<V: Simd, S: RadialFunction>(shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]) {
+        for (o, &x) in out.iter_mut().zip(u) {
+            *o *= shape.of_distance::<V>(((x - v) * inverse).abs());
         }
     }
-    let remainder = u_rest.iter().zip(w_rest).map(|(u, w)| w * shape.slope(((u - v) * inverse).abs()));
-    lanes.iter().sum::<f64>() + remainder.sum::<f64>()
-}
 
-#[inline(always)]
-fn add_square_body<V: Simd>(u: &[f64], v: f64, inverse: f64, out: &mut [f64]) {
-    for (o, &x) in out.iter_mut().zip(u) {
-        let r = (x - v) * inverse;
-        *o = fma::<V>(r, r, *o);
+    /// The sum over i of `weights[i]` times the derivative at `u[i]` and `v`, in fixed lanes.
+    fn weigh_column<V: Simd, S: RadialFunction>(
+        shape: S,
+        u: &[f64],
+        v: f64,
+        inverse: f64,
+        weights: &[f64],
+    ) -> f64 {
+        let mut lanes = [0.0; LANES];
+        let ((u, u_rest), (w, w_rest)) = (u.as_chunks::<LANES>(), weights.as_chunks::<LANES>());
+        for (u, w) in u.iter().zip(w) {
+            for l in 0..LANES {
+                lanes[l] = fma::<V>(w[l], shape.slope(((u[l] - v) * inverse).abs()), lanes[l]);
+            }
+        }
+        let remainder = u_rest.iter().zip(w_rest).map(|(u, w)| w * shape.slope(((u - v) * inverse).abs()));
+        lanes.iter().sum::<f64>() + remainder.sum::<f64>()
     }
-}
 
-#[inline(always)]
-fn of_square_body<V: Simd, S: RadialFunction>(shape: S, square: &[f64], out: &mut [f64]) {
-    for (o, &s) in out.iter_mut().zip(square) {
-        *o *= shape.of_squared_distance::<V>(s);
+    fn add_square<V: Simd>(u: &[f64], v: f64, inverse: f64, out: &mut [f64]) {
+        for (o, &x) in out.iter_mut().zip(u) {
+            let r = (x - v) * inverse;
+            *o = fma::<V>(r, r, *o);
+        }
     }
-}
 
-#[inline(always)]
-fn add_slope_body<V: Simd, S: RadialFunction>(shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]) {
-    for (o, &x) in out.iter_mut().zip(u) {
-        *o += shape.slope(((x - v) * inverse).abs());
+    fn of_square<V: Simd, S: RadialFunction>(shape: S, square: &[f64], out: &mut [f64]) {
+        for (o, &s) in out.iter_mut().zip(square) {
+            *o *= shape.of_squared_distance::<V>(s);
+        }
     }
-}
 
-#[inline(always)]
-fn slope_over_square_body<V: Simd, S: RadialFunction>(shape: S, square: &mut [f64]) {
-    for s in square {
-        let slope = shape.slope(s.sqrt()) / *s;
-        *s = if *s > 0.0 { slope } else { 0.0 };
+    fn add_slope<V: Simd, S: RadialFunction>(shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]) {
+        for (o, &x) in out.iter_mut().zip(u) {
+            *o += shape.slope(((x - v) * inverse).abs());
+        }
     }
-}
 
-#[inline(always)]
-fn add_square_times_body<V: Simd>(u: &[f64], v: f64, inverse: f64, times: &[f64], out: &mut [f64]) {
-    for ((o, &x), t) in out.iter_mut().zip(u).zip(times) {
-        let r = (x - v) * inverse;
-        *o = fma::<V>(r * r, *t, *o);
+    fn slope_over_square<V: Simd, S: RadialFunction>(shape: S, square: &mut [f64]) {
+        for s in square {
+            let slope = shape.slope(s.sqrt()) / *s;
+            *s = if *s > 0.0 { slope } else { 0.0 };
+        }
     }
-}
 
-dispatch! {
-    fn column[S: RadialFunction](
-        shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]
-    ) = column_body::<V, S>
-}
-dispatch! {
-    fn weigh_column[S: RadialFunction](
-        shape: S, u: &[f64], v: f64, inverse: f64, weights: &[f64]
-    ) -> f64 = weigh_column_body::<V, S>
-}
-dispatch! {
-    fn add_square(u: &[f64], v: f64, inverse: f64, out: &mut [f64]) = add_square_body::<V>
-}
-dispatch! {
-    fn of_square[S: RadialFunction](shape: S, square: &[f64], out: &mut [f64]) = of_square_body::<V, S>
-}
-dispatch! {
-    fn add_slope[S: RadialFunction](
-        shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]
-    ) = add_slope_body::<V, S>
-}
-dispatch! {
-    fn slope_over_square[S: RadialFunction](shape: S, square: &mut [f64]) = slope_over_square_body::<V, S>
-}
-dispatch! {
-    fn add_square_times(
-        u: &[f64], v: f64, inverse: f64, times: &[f64], out: &mut [f64]
-    ) = add_square_times_body::<V>
+    fn add_square_times<V: Simd>(u: &[f64], v: f64, inverse: f64, times: &[f64], out: &mut [f64]) {
+        for ((o, &x), t) in out.iter_mut().zip(u).zip(times) {
+            let r = (x - v) * inverse;
+            *o = fma::<V>(r * r, *t, *o);
+        }
+    }
 }

@@ -1,11 +1,12 @@
-//! Profiles of stationary kernels: similarity as a function of the scaled distance r.
+//! Profiles of stationary kernels: the kernel value as a function of the scaled distance r.
 //!
-//! A new profile is a struct with [`Shape`] here and one line of `profiles!` in `stationary.rs`.
+//! To add a profile, write a struct that implements [`RadialFunction`] here, and a line of `profiles!` in
+//! `stationary.rs`.
 
 use crate::random::{Exp1, Random, RngExt, StandardNormal, StudentT};
 use crate::simd::{Simd, exp_neg};
 
-/// A function of the scaled distance `r ≥ 0`, 1 at 0 and falling.
+/// A decreasing function of the scaled distance `r ≥ 0` whose value at 0 is 1.
 pub(crate) trait RadialFunction: Copy {
     /// Whether the product over columns is the profile of the joint distance.
     const IS_RADIAL: bool = false;
@@ -18,25 +19,26 @@ pub(crate) trait RadialFunction: Copy {
     }
     /// `-d ln k / d ln r` at distance `r`.
     fn slope(self, r: f64) -> f64;
-    /// Roundings of the profile at a distance that has three roundings itself: those of the value, and
-    /// those for each unit of `-ln k`. The last two numbers bound `-ln k` by a linear and a squared multiple
-    /// of the distance.
+    /// Bounds of the rounding error at a distance that itself has three roundings. The first number counts
+    /// the roundings of the value, the second the roundings for each unit of `-ln k`. The last two are the
+    /// multiples of `r` and of `r²` whose sum bounds `-ln k`.
     fn precision(self) -> (f64, f64, [f64; 2]);
-    /// c of the parabola `1 - c r²` that it is never below; `None` of the exponential profile, which is below
-    /// all.
+    /// The coefficient c of a parabola `1 - c r²` that bounds the profile from below. `None` for the
+    /// exponential profile, which has no such bound.
     fn quadratic_lower_coefficient(self) -> Option<f64>;
-    /// `∂ ln k / ∂ ln p` at squared distance `s`, in its own parameter p of this number.
+    /// The derivative `∂ ln k / ∂ ln p` at squared distance `s`, where p is the shape parameter with this
+    /// index.
     fn parameter_slope(self, _: usize, _: f64) -> f64 {
         0.0
     }
-    /// A draw from the spectral density with length scale 1, where it is known.
+    /// A draw from the spectral density with length scale 1; `None` if it is not known.
     fn frequency(self, _: &mut Random) -> Option<f64> {
         None
     }
 }
 
-/// A draw from Student's t distribution, the spectral density of the Matérn kernel with ν = half the degrees
-/// of freedom.
+/// A draw from Student's t distribution with `degrees` degrees of freedom: the spectral density of the Matérn
+/// kernel with ν = `degrees` / 2.
 fn student_t_draw(degrees: f64, random: &mut Random) -> Option<f64> {
     StudentT::new(degrees).ok().map(|t| random.sample(t))
 }
@@ -103,7 +105,7 @@ impl RadialFunction for Matern32Shape {
         // The polynomial overflows where the exponential is 0.
         if e == 0.0 { 0.0 } else { (1.0 + q) * e }
     }
-    // The distance matters by the slope, which `-ln k` and a part of a unit exceed.
+    // The distance's error matters times the slope, which `-ln k` plus a part of a unit bounds.
     fn precision(self) -> (f64, f64, [f64; 2]) {
         (9.0, 8.0, [SQRT_3, 0.0])
     }
@@ -148,10 +150,10 @@ impl RadialFunction for Matern52Shape {
 pub(crate) struct RationalQuadraticShape {
     pub(crate) alpha: f64,
 }
-/// Where squares are about to leave the range of doubles, and 1 is long lost beside them.
+/// Above this value squares are close to the largest double, and adding 1 does not change the number.
 const FAR: f64 = 1e150;
 impl RationalQuadraticShape {
-    /// The value where `r²/(2α)` is so large, from `ln r²`; not a number where that is lost.
+    /// The value if `r²/(2α)` exceeds [`FAR`], computed from `ln r²`; NaN if `ln r²` is not finite.
     #[cold]
     fn far(self, log_square: f64) -> f64 {
         if log_square < f64::INFINITY {

@@ -1,6 +1,7 @@
-//! A model split by parts of its columns that no factor of its kernel ties together, such as the two items of
-//! a duel. Each term is a product of kernels, one for each part, and support points with equal values in a
-//! part share its computations. A model of duels of N items has N rows in a part, however many duels it has.
+//! A model split by parts of its columns, such as the two items of a duel. No factor of the kernel may be a
+//! joint function of several parts. Each term is then a product of kernels, one per part. Support points with
+//! equal values in a part share computations: a model of duels between N items has N distinct rows in a part,
+//! however many duels there are.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,56 +12,57 @@ use crate::linalg::{Matrix, dot};
 use crate::simd::Isa;
 use crate::table::{ColumnKind, Table};
 
-/// The distinct values of support points in the columns that a kernel reads.
+/// The distinct rows of support points in the columns that a kernel reads, with this kernel.
 #[derive(Debug, PartialEq)]
 pub(crate) struct DistinctRows {
-    /// The different rows, in the kernel's own columns.
+    /// The distinct rows, with the kernel's columns only.
     pub(crate) rows: Table,
-    /// One term, of scale 1.
+    /// The kernel: one term with scale 1.
     pub(crate) kernel: Kernel,
 }
 
-/// The part of a term that reads the columns of one part.
+/// The factors of a term that read the columns of one part.
 #[derive(Debug)]
 pub(crate) struct KernelView {
     pub(crate) part: usize,
-    /// Where the domain's columns are among the model's.
+    /// The indices of the domain's columns in the model.
     pub(crate) columns: Vec<usize>,
     pub(crate) domain: usize,
     /// For each support point, its row of the domain.
     pub(crate) rows: Vec<u32>,
 }
 
-/// A term of the kernel with its coefficients: support points that are alike in all its sides are one.
+/// A term of the kernel with its coefficients. Support points with equal rows on all sides are merged into
+/// one tuple.
 #[derive(Debug)]
 pub(crate) struct SparseTerm {
-    /// The views on which it depends.
+    /// The views whose kernels the term multiplies.
     pub(crate) sides: Vec<usize>,
-    /// Tuples × sides, in ascending order: the rows.
+    /// The rows of the tuples, tuples × sides, in ascending order.
     pub(crate) rows: Vec<u32>,
-    /// Outputs × tuples: coefficients times the term's scale.
+    /// Coefficients times the term's scale, outputs × tuples.
     pub(crate) coef: Vec<Vec<f64>>,
-    /// For each output, the sums of absolute values of the merged coefficients, to which rounding is
-    /// relative.
+    /// The sums of the absolute values of the merged coefficients, outputs × tuples; rounding errors are
+    /// relative to them.
     pub(crate) sizes: Vec<Vec<f64>>,
     /// The largest number of support points that were merged into one tuple.
     pub(crate) merged: usize,
 }
 
-/// See the module.
+/// A model split by parts of its columns; see the module.
 #[derive(Debug)]
 pub(crate) struct PartDecomposition {
     pub(crate) views: Vec<KernelView>,
-    /// Views that mean the same share one.
+    /// Domains of the views; views with equal kernels and equal kinds of columns share one.
     pub(crate) domains: Vec<DistinctRows>,
     pub(crate) terms: Vec<SparseTerm>,
 }
 
 impl PartDecomposition {
-    /// Splits a model by these lists of columns, which together are all of its columns.
+    /// Splits a model by these lists of columns, which together contain every column of the model.
     ///
     /// # Errors
-    /// [`Error::NotProduct`] for a kernel that ties columns of several parts together.
+    /// [`Error::NotProduct`] for a factor that is a joint function of columns of several parts.
     pub(crate) fn new(model: &KernelExpansion, parts: &[Vec<usize>]) -> Result<Self> {
         let mut known: Vec<(usize, Term)> = Vec::new();
         let mut sides = Vec::with_capacity(model.kernel.terms.len());
@@ -147,12 +149,12 @@ impl PartDecomposition {
     }
 }
 
-/// Outputs of many rows at once: where most pairs of two sides' rows have a coefficient, as those of
-/// landmarks, by a product of matrices.
+/// Outputs of many rows at once. If most pairs of rows on two sides have a coefficient, as for landmarks, a
+/// matrix product computes them.
 pub(crate) struct BatchPredictor<'p> {
     parts: &'p PartDecomposition,
-    /// For each term with two sides whose tuples fill a quarter of all pairs or more: for each output their
-    /// coefficients, first × second rows.
+    /// For each term with two sides whose tuples fill at least a quarter of all pairs: for each output the
+    /// coefficients, rows of the first side × rows of the second side.
     dense: Vec<Option<Vec<Matrix>>>,
     isa: Isa,
 }
@@ -173,7 +175,7 @@ impl<'p> BatchPredictor<'p> {
         Self { parts, dense: parts.terms.iter().map(matrix).collect(), isa: Isa::detect() }
     }
 
-    /// The outputs, without intercepts, at rows of all columns, rows × outputs.
+    /// The outputs, without intercepts, at rows of all columns: rows × outputs.
     pub(crate) fn predict(&self, rows: &[Vec<f64>]) -> Matrix {
         let view_kernels = |view: &KernelView| {
             let points = self.parts.domains[view.domain].rows.rows();
@@ -211,8 +213,8 @@ pub(crate) fn key(row: &[f64]) -> Vec<u64> {
 
 impl SparseTerm {
     fn new(scale: f64, sides: Vec<usize>, views: &[KernelView], coef: &Matrix) -> Self {
-        // For each tuple the number of its points, and for each output the sum of coefficients and of their
-        // sizes.
+        // For each tuple the number of its support points, and for each output the sums of coefficients and
+        // of their absolute values.
         let mut sums: BTreeMap<Vec<u32>, (usize, Vec<[f64; 2]>)> = BTreeMap::new();
         for i in 0..coef.rows() {
             let key = sides.iter().map(|view| views[*view].rows[i]).collect();
@@ -235,7 +237,7 @@ impl SparseTerm {
         self.coef.first().map_or(0, Vec::len)
     }
 
-    /// Tuples that share their first row: that row, and which they are.
+    /// Runs of tuples that share the row of the first side: this row, and the range of the tuples.
     pub(crate) fn runs(&self) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> {
         let (width, count) = (self.sides.len(), self.len());
         let mut from = 0;
@@ -268,7 +270,7 @@ impl SparseTerm {
     }
 }
 
-/// The factors of a term that read these columns and no others.
+/// The factors of a term that read these columns, restricted to them.
 fn side(term: &Term, columns: &[usize], model: &KernelExpansion) -> Result<Term> {
     let mut factors = Vec::new();
     for factor in &term.factors {
@@ -286,14 +288,14 @@ fn side(term: &Term, columns: &[usize], model: &KernelExpansion) -> Result<Term>
     Ok(Term { scale: 1.0, factors })
 }
 
-/// Some columns of a table.
+/// The table with these columns.
 pub(crate) fn columns_of(table: &Table, columns: &[usize]) -> Result<Table> {
     let names = columns.iter().map(|&j| table.columns()[j].clone()).collect();
     let values = columns.iter().flat_map(|&j| table.column(j)).copied().collect();
     Table::from_column_major(names, table.rows(), values)
 }
 
-/// Rows of columns under the first table's names.
+/// The rows of `above` followed by the rows of `below`, with the columns of `above`.
 fn stacked(above: &Table, below: &Table) -> Result<Table> {
     let columns = above.columns().to_vec();
     let values = (0..columns.len()).flat_map(|j| above.column(j).iter().chain(below.column(j)));

@@ -12,22 +12,22 @@ const MIN_PROBABILITY: f64 = 1e-7;
 /// The function from a row of outputs to the probabilities of the classes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProbabilityLink {
-    /// One output, the log-odds of the second of two classes.
+    /// One output: the log odds of the second of two classes.
     Logistic,
-    /// One output a class: logarithms of unnormalised probabilities.
+    /// One output per class: logarithms of unnormalised probabilities.
     Softmax,
-    /// One decision value a pair of classes.
+    /// One decision value per pair of classes.
     Platt(PlattScaling),
 }
 
-/// Platt's scaling: the first class of pair p wins it with probability `1/(1 + exp(slope_p f_p + offset_p))`,
-/// where f is the decision value of the pair. For three classes or more, these are coupled by LIBSVM's
-/// iteration, so probabilities are LIBSVM's own.
+/// Platt's scaling: the first class of pair p wins with probability `1/(1 + exp(slope_p f_p + offset_p))`,
+/// where `f_p` is the decision value of the pair. For three classes or more, LIBSVM's iteration couples the
+/// pairs, so the probabilities equal LIBSVM's.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlattScaling {
-    /// LIBSVM's `probA`, one a pair.
+    /// LIBSVM's `probA`, one per pair.
     slope: Vec<f64>,
-    /// LIBSVM's `probB`, one a pair.
+    /// LIBSVM's `probB`, one per pair.
     offset: Vec<f64>,
     /// The number of classes, at least 2.
     classes: usize,
@@ -62,7 +62,7 @@ impl PlattScaling {
     fn probabilities(&self, decisions: &[f64]) -> Vec<f64> {
         let k = self.classes;
         if k == 2 {
-            // Of two classes the second is the one for which decision values are positive.
+            // Of two classes, the second has positive decision values.
             let second = self.of_pair(0, decisions[0]);
             return vec![1.0 - second, second];
         }
@@ -76,8 +76,8 @@ impl PlattScaling {
     }
 }
 
-/// Probabilities p of k classes that minimise `½ Σ_i Σ_{j≠i} (r_ji p_i - r_ij p_j)²` under `Σ p = 1`, where r
-/// (k × k) holds the probabilities of pairs. The iteration has LIBSVM's start and tolerance: a finer
+/// Probabilities p of k classes that minimise `½ Σ_i Σ_{j≠i} (r_ji p_i - r_ij p_j)²` subject to `Σ p = 1`,
+/// where r (k × k) holds the pairwise probabilities. The iteration has LIBSVM's start and tolerance. A finer
 /// tolerance would give other probabilities than `svm-predict -b 1`, by up to about 0.001.
 fn coupled(pairwise: &[f64], k: usize) -> Vec<f64> {
     let mut quadratic = vec![0.0; k * k];
@@ -112,7 +112,7 @@ fn coupled(pairwise: &[f64], k: usize) -> Vec<f64> {
 }
 
 impl ProbabilityLink {
-    /// The link of a model whose outputs alone make probabilities; `None` for others (see
+    /// The link of a model whose probabilities depend on the outputs alone; `None` for other models (see
     /// [`Link::LatentLogistic`]).
     pub fn of_model(model: &KernelExpansion) -> Option<Self> {
         match model.link {
@@ -144,8 +144,8 @@ impl ProbabilityLink {
         }
     }
 
-    /// The largest change of a probability relative to the largest change of an output. `None` where the
-    /// iteration that couples pairs stops by a tolerance, because its result is discontinuous.
+    /// The largest change of a probability relative to the largest change of an output. `None` if an
+    /// iteration couples the pairs: it stops at a tolerance, so its result is discontinuous.
     pub(crate) fn steepness(&self) -> Option<f64> {
         match self {
             Self::Logistic | Self::Softmax => Some(0.5),
@@ -153,8 +153,8 @@ impl ProbabilityLink {
         }
     }
 
-    /// A bound on how much rounding inside the link changes a probability of these outputs, beside some
-    /// roundings of the probability itself: that of the exponent of Platt's scaling.
+    /// A bound on the change of a probability by rounding inside the link, which for Platt's scaling is the
+    /// rounding of the exponent. A few roundings of the probability itself are not included.
     pub(crate) fn rounding(&self, outputs: &[f64]) -> f64 {
         match self {
             Self::Platt(scaling) if scaling.classes == 2 => {

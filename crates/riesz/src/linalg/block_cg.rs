@@ -1,10 +1,10 @@
 //! Block conjugate gradients: several right-hand sides of one symmetric positive definite system share their
-//! search directions, so that a hundred right-hand sides take a few steps where one takes dozens. Directions
-//! are made orthonormal, and linearly dependent ones are left out, so that steps do not break down (Ji and Li
-//! 2017, after O'Leary 1980).
+//! search directions. A hundred right-hand sides then take a few steps where one takes dozens. Directions are
+//! made orthonormal, and linearly dependent directions are left out, so that steps do not break down (Ji and
+//! Li 2017, after O'Leary 1980).
 //!
-//! The caller multiplies by the matrix. Blocks of k vectors of length n are k × n, column by column: the k
-//! numbers of a row are next to one another.
+//! The caller multiplies by the matrix. A block of k vectors of length n is stored as k × n, column by
+//! column: the k numbers of a row are contiguous.
 
 use std::sync::atomic::AtomicBool;
 
@@ -15,29 +15,31 @@ use super::small_dense::{
 use crate::control;
 use crate::error::Result;
 
-/// Directions are left out if what others do not explain of them has a smaller square, relative to their own.
+/// A direction is left out if the squared norm of its part orthogonal to the others is below this fraction of
+/// its squared norm.
 const DEPENDENT: f64 = 1e-10;
 
-/// Right sides, and how far they are solved.
+/// Right-hand sides of one system, with the current solutions and residuals.
 #[derive(Debug, Clone)]
 pub(crate) struct BlockConjugateGradients {
-    /// Right sides.
+    /// The number of right-hand sides.
     count: usize,
-    /// count × n
+    /// Current solutions, count × n.
     solution: Vec<f64>,
-    /// count × n
+    /// Current residuals, count × n.
     residual: Vec<f64>,
     /// The residual length at which each right-hand side has converged.
     targets: Vec<f64>,
     /// Orthonormal search directions, directions × n.
     directions: Vec<f64>,
-    /// Their products with the matrix.
+    /// The products of the directions with the matrix, directions × n.
     images: Vec<f64>,
 }
 
 impl BlockConjugateGradients {
-    /// Starts from 0. `right` is targets × n; residuals are to be no longer than their targets.
-    /// `precondition` takes residuals and their number, and makes them as much like errors as it can.
+    /// Starts from zero solutions. `right` holds the right-hand sides, count × n, and `targets` the residual
+    /// lengths at which they have converged. `precondition` takes residuals and their number, and returns
+    /// approximate errors.
     pub(crate) fn new(
         right: Vec<f64>,
         targets: Vec<f64>,
@@ -55,7 +57,7 @@ impl BlockConjugateGradients {
         &self.directions
     }
 
-    /// Search directions, and where their products with the matrix go, directions × n each.
+    /// The search directions and the buffer for their products with the matrix, directions × n each.
     pub(crate) fn directions_and_products(&mut self) -> (&[f64], &mut Vec<f64>) {
         (&self.directions, &mut self.images)
     }
@@ -65,17 +67,17 @@ impl BlockConjugateGradients {
         &self.residual
     }
 
-    /// The solutions so far, right-hand sides × n.
+    /// The current solutions, right-hand sides × n.
     pub(crate) fn solution(&self) -> &[f64] {
         &self.solution
     }
 
-    /// Ends the iteration.
+    /// Returns the solutions and ends the iteration.
     pub(crate) fn into_solution(self) -> Vec<f64> {
         self.solution
     }
 
-    /// The lengths of the residuals, over their targets.
+    /// The lengths of the residuals divided by their targets.
     pub(crate) fn relative_residuals(&self) -> impl Iterator<Item = f64> {
         let lengths = lengths(&self.residual, self.count).into_iter();
         lengths.zip(&self.targets).map(|(l, t)| if l == 0.0 { 0.0 } else { l / t })
@@ -86,7 +88,7 @@ impl BlockConjugateGradients {
         self.targets = targets;
     }
 
-    /// Starts again from residuals that were computed anew.
+    /// Restarts from recomputed residuals.
     pub(crate) fn restart(
         &mut self,
         residual: Vec<f64>,
@@ -100,12 +102,12 @@ impl BlockConjugateGradients {
         Ok(())
     }
 
-    /// One step along the directions whose products with the matrix are known, and new directions from what
-    /// `precondition` makes of those residuals that are too long. False if the matrix is not positive
-    /// definite along the directions.
+    /// Makes one step along the directions, whose products with the matrix are known. The new directions are
+    /// `precondition` applied to the residuals that are still too long. Returns false if the matrix is not
+    /// positive definite along the directions.
     ///
     /// # Errors
-    /// Those of `precondition`; [`Error::Interrupted`](crate::Error::Interrupted).
+    /// The errors of `precondition`; [`Error::Interrupted`](crate::Error::Interrupted).
     pub(crate) fn advance(
         &mut self,
         precondition: impl FnOnce(Vec<f64>, usize) -> Result<Vec<f64>>,
@@ -148,17 +150,17 @@ impl BlockConjugateGradients {
         Ok(true)
     }
 
-    /// Whether no residual is longer than its target.
+    /// Whether every residual is at most as long as its target.
     pub(crate) fn converged(&self) -> bool {
         self.relative_residuals().all(|e| e <= 1.0)
     }
 
-    /// Whether there is no direction to go.
+    /// Whether no search direction is left.
     pub(crate) fn is_stalled(&self) -> bool {
         self.directions.is_empty()
     }
 
-    /// The residuals that are too long, and their number.
+    /// The residuals that are longer than their targets, and their number.
     fn active(&self) -> (Vec<f64>, usize) {
         let long: Vec<usize> = self
             .relative_residuals()
@@ -171,7 +173,7 @@ impl BlockConjugateGradients {
     }
 }
 
-/// The lengths of `count` vectors.
+/// The lengths of the `count` vectors in `block`.
 pub(crate) fn lengths(block: &[f64], count: usize) -> Vec<f64> {
     let mut squares = vec![0.0; count];
     for row in block.chunks_exact(count.max(1)) {
@@ -180,14 +182,14 @@ pub(crate) fn lengths(block: &[f64], count: usize) -> Vec<f64> {
     squares.into_iter().map(f64::sqrt).collect()
 }
 
-/// From s × r to r × s.
+/// Transposes a block of s × r to r × s.
 fn transposed(block: &[f64], s: usize) -> Vec<f64> {
     let r = block.len() / s.max(1);
     (0..s * r).map(|t| block[t / r + t % r * s]).collect()
 }
 
-/// Replaces `count` vectors by an orthonormal basis of their span, without nearly dependent ones: the pivoted
-/// Cholesky factor of their inner products, whose inverse makes the vectors with pivots orthonormal.
+/// Replaces `count` vectors by an orthonormal basis of their span, without nearly dependent vectors. It
+/// applies the inverse of the pivoted Cholesky factor of their Gram matrix to the vectors with pivots.
 fn orthonormalise(block: &mut Vec<f64>, count: usize) {
     let mut scales: Vec<f64> = lengths(block, count);
     scales.iter_mut().for_each(|l| *l = if *l > 0.0 && l.is_finite() { 1.0 / *l } else { 0.0 });
@@ -212,7 +214,7 @@ fn orthonormalise(block: &mut Vec<f64>, count: usize) {
 mod tests {
     use super::*;
 
-    /// Right-hand sides that are equal, zero and dependent are solved, with and without a preconditioner.
+    /// Right-hand sides that are equal, zero or dependent are solved, with and without a preconditioner.
     #[test]
     fn right_sides_that_depend_on_each_other_are_solved() {
         let n = 60;

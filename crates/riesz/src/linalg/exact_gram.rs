@@ -1,9 +1,9 @@
-//! Exact products of rounded numbers, summed as integers: the results are the same in any order, and so for
-//! any number of threads, files and machines.
+//! Exact products of rounded numbers, summed as integers. The results do not depend on the order of the sums,
+//! and so not on the number of threads, files or machines.
 //!
 //! Numbers are rounded to multiples of 2⁻²¹ of their bound and stored as integers of at most 2²¹. The sum of
-//! 2,048 products of two such numbers is at most 2⁵³, so a product of matrices in double precision is exact
-//! whatever the order of its sums; all further sums are sums of integers.
+//! 2,048 products of two such numbers is at most 2⁵³. So a product of matrices in double precision is exact
+//! in any order of its sums. All further sums are sums of integers.
 
 use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{self, BlockStructure};
@@ -14,30 +14,30 @@ use crate::simd::{LANES, Lanes, Simd, dispatch};
 
 /// The integer that represents 1.
 pub(crate) const UNIT: f64 = 2_097_152.0;
-/// Its logarithm to base 2.
+/// The logarithm of [`UNIT`] to base 2.
 pub(crate) const FRACTION_BITS: i32 = 21;
-/// The most rows of a block.
+/// Maximum number of rows of a block.
 pub(crate) const BLOCK: usize = 2048;
-/// Rows of which sums of products fit into 63 bits.
+/// Number of rows whose sums of products fit into 63 bits.
 const MAX_ROWS_I64: usize = 1 << 20;
 
 /// The number whose addition and subtraction rounds a number to an integer.
 const ROUND_SHIFT: f64 = 6_755_399_441_055_744.0;
 
-/// The nearest whole number, of ties the even one, of a number of at most 2⁵¹.
+/// The nearest integer of a number of at most 2⁵¹ in magnitude; ties go to the even integer.
 #[inline(always)]
 pub(crate) fn nearest(v: f64) -> f64 {
     (v + ROUND_SHIFT) - ROUND_SHIFT
 }
 
-/// `v` as `a + b 2⁻²¹` with whole numbers, but for at most half of 2⁻²¹.
+/// Splits `v` into `a + b 2⁻²¹` with integers a and b; the error is at most 2⁻²².
 #[inline(always)]
 pub(crate) fn split_high_low(v: f64) -> (f64, f64) {
     let first = nearest(v);
     (first, nearest((v - first) * UNIT))
 }
 
-/// The last lane, from `start` on; missing entries are 0.
+/// The last, incomplete lane of `v`, from `start` on; missing entries are 0.
 #[inline(always)]
 fn last_lane(v: &[f64], start: usize) -> Lanes {
     let mut lane = Lanes::ZERO;
@@ -46,7 +46,7 @@ fn last_lane(v: &[f64], start: usize) -> Lanes {
     lane
 }
 
-/// Two slices of a number.
+/// Splits numbers into a high and a low integer part, as [`split_high_low`] does.
 #[inline(always)]
 fn slices<V: Simd>(v: Lanes) -> (Lanes, Lanes) {
     let shift = Lanes::splat(ROUND_SHIFT);
@@ -55,97 +55,80 @@ fn slices<V: Simd>(v: Lanes) -> (Lanes, Lanes) {
     (first, left.add::<V>(shift).sub::<V>(shift))
 }
 
-#[inline(always)]
-fn round_body<V: Simd>(column: &mut [f64], scale: f64, roots: &[f64]) {
-    if roots.is_empty() {
-        for v in column {
-            *v = nearest(*v * scale);
-        }
-    } else {
-        for (v, root) in column.iter_mut().zip(roots) {
-            *v = nearest(*v * scale * root);
-        }
-    }
-}
-
-#[inline(always)]
-fn product_body<V: Simd>(a: &[f64], b: &[f64]) -> f64 {
-    let (mut sum, mut other) = (Lanes::ZERO, Lanes::ZERO);
-    let full_len = a.len() / LANES * LANES;
-    for start in (0..full_len).step_by(LANES) {
-        (sum, other) = (other, Lanes::load(a, start).fma::<V>(Lanes::load(b, start), sum));
-    }
-    if full_len < a.len() {
-        sum = last_lane(a, full_len).fma::<V>(last_lane(b, full_len), sum);
-    }
-    sum.add::<V>(other).sum()
-}
-
-#[inline(always)]
-fn sliced_products_body<V: Simd>(
-    column: &[f64],
-    scale: f64,
-    roots: &[f64],
-    with: [&[f64]; 2],
-) -> [(f64, f64); 2] {
-    let (mut s, mut t, mut u, mut w) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
-    let scale = Lanes::splat(scale);
-    let full_len = column.len() / LANES * LANES;
-    for start in (0..column.len()).step_by(LANES) {
-        let (mut v, a, b) = if start < full_len {
-            (Lanes::load(column, start), Lanes::load(with[0], start), Lanes::load(with[1], start))
+dispatch! {
+    /// Rounds each number times `scale` and its root to an integer. Empty `roots` mean that all roots are 1.
+    pub(crate) fn round<V: Simd>(column: &mut [f64], scale: f64, roots: &[f64]) {
+        if roots.is_empty() {
+            for v in column {
+                *v = nearest(*v * scale);
+            }
         } else {
-            (last_lane(column, start), last_lane(with[0], start), last_lane(with[1], start))
-        };
-        v = v.mul::<V>(scale);
-        if !roots.is_empty() {
-            v = v.mul::<V>(if start < full_len {
-                Lanes::load(roots, start)
-            } else {
-                last_lane(roots, start)
-            });
+            for (v, root) in column.iter_mut().zip(roots) {
+                *v = nearest(*v * scale * root);
+            }
         }
-        let (first, second) = slices::<V>(v);
-        (s, t) = (first.fma::<V>(a, s), second.fma::<V>(a, t));
-        (u, w) = (first.fma::<V>(b, u), second.fma::<V>(b, w));
     }
-    [(s.sum(), t.sum()), (u.sum(), w.sum())]
-}
 
-dispatch! {
-    /// Rounds numbers, times `scale` and each its root, to whole ones; no roots are all 1.
-    pub(crate) fn round(column: &mut [f64], scale: f64, roots: &[f64]) = round_body::<V>
-}
-dispatch! {
-    /// The sum of products of whole numbers, of which all partial sums are below 2⁵³: exact, and so the same
-    /// in any order.
-    pub(crate) fn product(a: &[f64], b: &[f64]) -> f64 = product_body::<V>
-}
-dispatch! {
-    /// The two slices of numbers, times `scale` and each its root: the [`product`] of either with each of two
-    /// vectors of whole numbers.
-    pub(crate) fn sliced_products(
+    /// The sum of products of integers. All partial sums are below 2⁵³, so the sum is exact in any order.
+    pub(crate) fn product<V: Simd>(a: &[f64], b: &[f64]) -> f64 {
+        let (mut sum, mut other) = (Lanes::ZERO, Lanes::ZERO);
+        let full_len = a.len() / LANES * LANES;
+        for start in (0..full_len).step_by(LANES) {
+            (sum, other) = (other, Lanes::load(a, start).fma::<V>(Lanes::load(b, start), sum));
+        }
+        if full_len < a.len() {
+            sum = last_lane(a, full_len).fma::<V>(last_lane(b, full_len), sum);
+        }
+        sum.add::<V>(other).sum()
+    }
+
+    /// Splits each number times `scale` and its root into two integer parts, and returns the [`product`] of
+    /// both parts with each of two vectors of integers.
+    pub(crate) fn sliced_products<V: Simd>(
         column: &[f64],
         scale: f64,
         roots: &[f64],
-        with: [&[f64]; 2]
-    ) -> [(f64, f64); 2] = sliced_products_body::<V>
+        with: [&[f64]; 2],
+    ) -> [(f64, f64); 2] {
+        let (mut s, mut t, mut u, mut w) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
+        let scale = Lanes::splat(scale);
+        let full_len = column.len() / LANES * LANES;
+        for start in (0..column.len()).step_by(LANES) {
+            let (mut v, a, b) = if start < full_len {
+                (Lanes::load(column, start), Lanes::load(with[0], start), Lanes::load(with[1], start))
+            } else {
+                (last_lane(column, start), last_lane(with[0], start), last_lane(with[1], start))
+            };
+            v = v.mul::<V>(scale);
+            if !roots.is_empty() {
+                v = v.mul::<V>(if start < full_len {
+                    Lanes::load(roots, start)
+                } else {
+                    last_lane(roots, start)
+                });
+            }
+            let (first, second) = slices::<V>(v);
+            (s, t) = (first.fma::<V>(a, s), second.fma::<V>(a, t));
+            (u, w) = (first.fma::<V>(b, u), second.fma::<V>(b, w));
+        }
+        [(s.sum(), t.sum()), (u.sum(), w.sum())]
+    }
 }
 
-/// Columns of a part of a product, and rows: a multiple of what products take at a time, so that nothing is
-/// left for slower ways.
+/// Maximum number of rows and of columns of a part of a product: a multiple of [`KERNEL`], so that the fast
+/// loops leave no remainder.
 const PART: usize = 20 * KERNEL;
-/// Rows and columns of which loops of products on registers of any width take a whole number.
+/// A multiple of the block sizes of matrix products for registers of any width.
 const KERNEL: usize = 24;
 
-/// The number of columns of the sums that one thread computes at a time: four times as many tasks as threads,
-/// because tasks have different sizes.
+/// The number of columns of the sums that one thread computes at a time. There are four times as many tasks
+/// as threads, because tasks have different sizes.
 fn panel(size: usize) -> usize {
     (size / (4 * rayon::current_num_threads())).clamp(3 * KERNEL, PART) / KERNEL * KERNEL
 }
 
-/// Adds the lower triangle of `AᵀA` in some columns from `first` on to their packed sums, part by part: none
-/// is larger than the cache.
+/// Adds the lower triangle of `AᵀA`, in the `count` columns from `first` on, to these columns' packed sums.
+/// It works in parts that fit in the cache.
 fn add_lower(sums: &mut [i64], a: MatRef<'_, f64>, first: usize, count: usize, scratch: &mut Vec<f64>) {
     let p = a.ncols();
     let columns = a.subcols(first, count);
@@ -172,8 +155,8 @@ fn add_lower(sums: &mut [i64], a: MatRef<'_, f64>, first: usize, count: usize, s
     }
 }
 
-/// Adds a part of a product, whose first row is `from`, to packed sums of columns from `first` on of a matrix
-/// with p rows.
+/// Adds a part of a product, whose first row is `from`, to the packed sums of the columns from `first` on of
+/// a matrix with p rows.
 fn add_part(sums: &mut [i64], (first, p): (usize, usize), from: usize, part: &[f64], rows: usize) {
     let mut remaining = sums;
     for (j, column) in part.chunks_exact(rows).enumerate() {
@@ -186,14 +169,14 @@ fn add_part(sums: &mut [i64], (first, p): (usize, usize), from: usize, part: &[f
     }
 }
 
-/// The sum of `AᵀA` over blocks A of whole numbers: the lower triangle, column by column.
+/// The sum of `AᵀA` over blocks A of integers: the packed lower triangle, column by column.
 #[derive(Debug, Clone)]
 pub(crate) struct ExactGram {
     size: usize,
     narrow: Vec<i64>,
-    /// Rows in `narrow`.
+    /// Number of rows whose products are in `narrow`.
     rows: usize,
-    /// Sums that exceed the range of `narrow`; empty until then.
+    /// Sums that exceed the range of `narrow`; empty if no sum does.
     wide: Vec<i128>,
 }
 
@@ -232,7 +215,7 @@ impl ExactGram {
         self.rows = 0;
     }
 
-    /// The sums.
+    /// Returns the packed sums.
     pub(crate) fn into_sums(self) -> Vec<i128> {
         if self.wide.is_empty() {
             return self.narrow.into_iter().map(i128::from).collect();
@@ -241,7 +224,7 @@ impl ExactGram {
     }
 }
 
-/// Numbers of a lower triangle.
+/// The number of entries of a packed lower triangle.
 pub(crate) fn packed_len(size: usize) -> usize {
     size * (size + 1) / 2
 }
@@ -293,7 +276,8 @@ mod tests {
         }
     }
 
-    /// Products agree with integers on every instruction set, for any length, with and without roots.
+    /// Products agree with integer arithmetic on every instruction set, for any length, with and without
+    /// roots.
     #[test]
     fn products_are_those_of_whole_numbers() {
         let mut random = Random::seed_from_u64(3);

@@ -1,7 +1,8 @@
-//! The linear algebra of kernel machines, over the `faer` library. No type of that library appears in a
-//! public signature, so it can be replaced here alone.
+//! Linear algebra for kernel machines, based on the `faer` library. No type of that library appears in a
+//! public signature, so only this module depends on it.
 
 pub(crate) mod block_cg;
+pub(crate) mod conjugate_gradients;
 pub(crate) mod exact_gram;
 mod pivoted;
 pub(crate) mod small_dense;
@@ -47,13 +48,13 @@ impl Matrix {
         Self { rows, cols, data }
     }
 
-    /// Some rows, in this order.
+    /// The rows with these indices, in this order.
     pub(crate) fn select_rows(&self, rows: &[usize]) -> Self {
         let data = rows.iter().flat_map(|i| self.row(*i).iter().copied()).collect();
         Self { rows: rows.len(), cols: self.cols, data }
     }
 
-    /// One column.
+    /// A matrix with one column.
     pub fn column_vector(data: Vec<f64>) -> Self {
         Self { rows: data.len(), cols: 1, data }
     }
@@ -73,17 +74,17 @@ impl Matrix {
         &self.data
     }
 
-    /// The numbers, row by row.
+    /// The numbers, row by row, mutable.
     pub fn data_mut(&mut self) -> &mut [f64] {
         &mut self.data
     }
 
-    /// The numbers, row by row, without the matrix.
+    /// Returns the numbers, row by row, and consumes the matrix.
     pub(crate) fn into_data(self) -> Vec<f64> {
         self.data
     }
 
-    /// The first so many rows of as many columns, in the same memory.
+    /// The leading `size` rows and columns, in the same memory.
     pub(crate) fn truncate_square(mut self, size: usize) -> Self {
         if size < self.cols {
             (1..size).for_each(|i| self.data.copy_within(i * self.cols..i * self.cols + size, i * size));
@@ -97,7 +98,7 @@ impl Matrix {
         &self.data[i * self.cols..(i + 1) * self.cols]
     }
 
-    /// Row `i`.
+    /// Row `i`, mutable.
     pub fn row_mut(&mut self, i: usize) -> &mut [f64] {
         &mut self.data[i * self.cols..(i + 1) * self.cols]
     }
@@ -107,7 +108,33 @@ impl Matrix {
         (0..self.rows).map(|i| self[(i, j)]).collect()
     }
 
-    /// Adds `value[i]` to the diagonal.
+    /// Adds a matrix of the same size times a factor.
+    pub(crate) fn add_times(&mut self, factor: f64, other: &Self) {
+        self.data.iter_mut().zip(&other.data).for_each(|(v, added)| *v += factor * added);
+    }
+
+    /// Multiplies each row by its factor.
+    pub(crate) fn scale_rows(&mut self, factors: impl IntoIterator<Item = f64>) {
+        for (row, factor) in self.data.chunks_exact_mut(self.cols.max(1)).zip(factors) {
+            row.iter_mut().for_each(|v| *v *= factor);
+        }
+    }
+
+    /// Multiplies each column by its factor.
+    pub(crate) fn scale_columns(&mut self, factors: impl Iterator<Item = f64> + Clone) {
+        for row in self.data.chunks_exact_mut(self.cols.max(1)) {
+            row.iter_mut().zip(factors.clone()).for_each(|(v, factor)| *v *= factor);
+        }
+    }
+
+    /// Adds the outer product of two vectors.
+    pub(crate) fn add_outer(&mut self, left: impl IntoIterator<Item = f64>, right: &[f64]) {
+        for (row, factor) in self.data.chunks_exact_mut(self.cols.max(1)).zip(left) {
+            row.iter_mut().zip(right).for_each(|(v, entry)| *v += factor * entry);
+        }
+    }
+
+    /// Adds `value(i)` to the i-th diagonal element.
     pub fn add_diagonal(&mut self, value: impl Fn(usize) -> f64) {
         for i in 0..self.rows.min(self.cols) {
             self.data[i * self.cols + i] += value(i);
@@ -167,16 +194,16 @@ impl Matrix {
         out
     }
 
-    /// Takes away `aᵀ b`.
+    /// Subtracts `aᵀ b`.
     ///
     /// # Panics
-    /// If sizes differ.
+    /// If the sizes differ.
     pub(crate) fn subtract_product(&mut self, a: &Matrix, b: &Matrix) {
         let (left, right) = (a.view().transpose(), b.view());
         faer::linalg::matmul::matmul(self.view_mut(), faer::Accum::Add, left, right, -1.0, par());
     }
 
-    /// The product `selfᵀ self`, half the cost of any other.
+    /// The product `selfᵀ self`, at half the cost of a general product.
     pub(crate) fn gram_of_columns(&self) -> Matrix {
         use faer::linalg::matmul::triangular::{self, BlockStructure};
         let mut out = Matrix::zeros(self.cols, self.cols);
@@ -195,8 +222,8 @@ impl Matrix {
         out
     }
 
-    /// Adds `AᵀA` to the upper triangle of this square matrix; A is given column by column. The strict lower
-    /// triangle is left as it is.
+    /// Adds `AᵀA` to the upper triangle of this square matrix; `columns` holds A column by column. The strict
+    /// lower triangle does not change.
     pub(crate) fn add_gram_of_columns(&mut self, columns: &[f64]) {
         use faer::linalg::matmul::triangular::{self, BlockStructure};
         let n = columns.len() / self.cols.max(1);
@@ -247,19 +274,19 @@ impl std::ops::IndexMut<(usize, usize)> for Matrix {
     }
 }
 
-/// The number of parts into which the library splits work among the threads of the current rayon pool. Its
-/// results depend on this number; a fixed one makes the results of matrix-vector products, triangular solves
-/// and eigenvectors independent of the number of threads.
+/// The number of parts into which faer splits work among the threads of the current rayon pool. Its results
+/// depend on this number. A fixed number makes matrix-vector products, triangular solves and eigenvectors
+/// independent of the number of threads.
 fn par() -> Par {
     Par::rayon(16)
 }
 
-/// Products that [`dot`] sums up in one go.
+/// Maximum number of products that [`dot`] adds in one run.
 const RUN: usize = 128;
 const LANES: usize = 8;
 
 /// The inner product. Its error grows with the logarithm of the length: runs are summed in fixed lanes, and
-/// their sums pairwise (Higham, *Accuracy and Stability of Numerical Algorithms*, §4.2).
+/// the runs' sums are added pairwise (Higham, *Accuracy and Stability of Numerical Algorithms*, §4.2).
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     if a.len() > RUN {
         let middle = (a.len() / 2).next_multiple_of(RUN);
@@ -283,7 +310,7 @@ pub(crate) fn dot_roundings(len: usize) -> usize {
     1 + (run_len / LANES).max(run_len % LANES) + 4 + len.div_ceil(RUN).next_power_of_two().ilog2() as usize
 }
 
-/// The Cholesky factor of a symmetric positive definite matrix, and what had to be added to get it.
+/// The Cholesky factor of a symmetric positive definite matrix, with the jitter that its diagonal needed.
 #[derive(Debug, Clone)]
 pub struct Cholesky {
     lower: Matrix,
@@ -291,13 +318,13 @@ pub struct Cholesky {
     pub jitter: f64,
 }
 
-/// Jitters tried, relative to the mean of the diagonal.
+/// Jitters in the order of the attempts, relative to the mean of the diagonal.
 const JITTERS: [f64; 7] = [0.0, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7];
 
 impl Cholesky {
-    /// Factors a symmetric matrix (only its lower triangle is read). If that fails, tries again with a
-    /// growing jitter on the diagonal, from 1e-12 to 1e-7 of its mean, and reports it in
-    /// [`jitter`](Self::jitter). Cost n³/3.
+    /// Factors a symmetric matrix; only its lower triangle is read. If this fails, the factorisation is
+    /// repeated with a growing jitter on the diagonal, from 1e-12 to 1e-7 of its mean.
+    /// [`jitter`](Self::jitter) reports the jitter. Cost n³/3.
     ///
     /// # Errors
     /// [`Error::NotPositiveDefinite`]; `name` names the matrix in the message.
@@ -307,8 +334,9 @@ impl Cholesky {
         Self::with_jitter_scale(matrix, mean, name)
     }
 
-    /// The factorisation as in [`new`](Self::new), with jitters relative to `mean` instead of the mean of the
-    /// diagonal: for a matrix that is a small difference of larger ones, the size of those.
+    /// Factors as [`new`](Self::new) does, with jitters relative to `mean` instead of the mean of the
+    /// diagonal. If the matrix is a small difference of larger matrices, `mean` is the size of the larger
+    /// ones.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -356,7 +384,7 @@ impl Cholesky {
         self.solve_lower(b.view_mut());
     }
 
-    /// Solves `X Lᵀ = B` in place: [`solve_lower_in_place`](Self::solve_lower_in_place) of every row.
+    /// Solves `X Lᵀ = B` in place: [`solve_lower_in_place`](Self::solve_lower_in_place) applied to every row.
     pub(crate) fn solve_lower_right(&self, b: &mut Matrix) {
         self.solve_lower(b.view_mut().transpose_mut());
     }
@@ -370,7 +398,7 @@ impl Cholesky {
         self.solve_upper(b.view_mut());
     }
 
-    /// Solves `X L = B` in place: [`solve_upper_in_place`](Self::solve_upper_in_place) of every row.
+    /// Solves `X L = B` in place: [`solve_upper_in_place`](Self::solve_upper_in_place) applied to every row.
     pub(crate) fn solve_upper_right(&self, b: &mut Matrix) {
         self.solve_upper(b.view_mut().transpose_mut());
     }
@@ -380,15 +408,15 @@ impl Cholesky {
         faer::linalg::triangular_solve::solve_upper_triangular_in_place(upper, b, par());
     }
 
-    /// Solves as [`solve_upper_in_place`](Self::solve_upper_in_place) does, for the leading rows and columns
-    /// of L, as many as B has rows.
+    /// Solves as [`solve_upper_in_place`](Self::solve_upper_in_place) does, with the leading n rows and
+    /// columns of L, where n is the number of rows of B.
     pub(crate) fn solve_first_upper_in_place(&self, b: &mut Matrix) {
         let n = b.rows();
         let upper = self.lower.view().submatrix(0, 0, n, n).transpose();
         faer::linalg::triangular_solve::solve_upper_triangular_in_place(upper, b.view_mut(), par());
     }
 
-    /// `Lᵀ B`.
+    /// The product `Lᵀ B`.
     pub(crate) fn upper_times(&self, b: &Matrix) -> Matrix {
         let mut out = Matrix::zeros(b.rows, b.cols);
         for i in 0..b.rows {
@@ -400,7 +428,7 @@ impl Cholesky {
         out
     }
 
-    /// `L B`.
+    /// The product `L B`.
     pub fn lower_times(&self, b: &Matrix) -> Matrix {
         let mut out = Matrix::zeros(b.rows, b.cols);
         out.data.par_chunks_mut(b.cols.max(1)).enumerate().for_each(|(i, sums)| {
@@ -411,12 +439,12 @@ impl Cholesky {
         out
     }
 
-    /// `log det A`.
+    /// The log determinant `log det A`.
     pub fn log_det(&self) -> f64 {
         2.0 * (0..self.size()).map(|i| self.lower[(i, i)].ln()).sum::<f64>()
     }
 
-    /// The inverse of `A`. Cost 2n³/3; needs room for another n² numbers meanwhile.
+    /// The inverse of `A`. Cost 2n³/3; needs temporary memory for another n² numbers.
     pub fn inverse(&self) -> Matrix {
         use faer::dyn_stack::{MemBuffer, MemStack};
         use faer::linalg::cholesky::llt::inverse;
@@ -424,15 +452,15 @@ impl Cholesky {
         let par = par();
         let mut out = Matrix::zeros(n, n);
         let mut memory = MemBuffer::new(inverse::inverse_scratch::<f64>(n, par));
-        // The lower triangle of the transpose is filled, which is the upper one here.
+        // faer fills the lower triangle of the transpose, which is the upper triangle here.
         inverse::inverse(out.view_mut().transpose_mut(), self.lower.view(), par, MemStack::new(&mut memory));
         out.mirror_upper();
         out
     }
 
-    /// An upper bound on the norm of the inverse of `A`, and on that of its absolute values: the smaller one
-    /// of the largest row sum of absolute values and the Frobenius norm. Cost 2n³/3, with memory for a few
-    /// columns.
+    /// An upper bound on the norm of the inverse of `A` and on the norm of the matrix of its absolute values.
+    /// The bound is the smaller of the largest row sum of absolute values and the Frobenius norm. Cost 2n³/3,
+    /// with memory for a few columns.
     pub(crate) fn inverse_norm(&self) -> f64 {
         use faer::linalg::triangular_solve::{
             solve_lower_triangular_in_place, solve_upper_triangular_in_place,
@@ -442,7 +470,7 @@ impl Cholesky {
         let (mut sums, mut squares) = (vec![0.0; n], 0.0);
         for start in (0..n).step_by(COLUMNS) {
             let width = COLUMNS.min(n - start);
-            // From the diagonal downwards; the entries above it are those to its left, by symmetry.
+            // Computes the entries from the diagonal downwards; the entries above follow by symmetry.
             let mut columns = Matrix::zeros(n - start, width);
             columns.add_diagonal(|_| 1.0);
             let lower = self.lower.view().submatrix(start, start, n - start, n - start);
@@ -462,8 +490,8 @@ impl Cholesky {
         sums.into_iter().fold(0.0, f64::max).min(squares.sqrt())
     }
 
-    /// The factor L from its n(n + 1)/2 numbers, row by row, as [`packed`](Self::packed) gives them. `None`
-    /// unless all are finite and those on the diagonal positive.
+    /// The factor L from its n(n + 1)/2 numbers, row by row, as [`packed`](Self::packed) returns them. `None`
+    /// unless all numbers are finite and the diagonal is positive.
     pub fn from_packed(size: usize, packed: &[f64], jitter: f64) -> Option<Self> {
         let mut lower = Matrix::zeros(size, size);
         let mut remaining = packed;
@@ -482,28 +510,16 @@ impl Cholesky {
         (0..self.size()).flat_map(|i| self.lower.row(i)[..=i].iter().copied())
     }
 
-    /// The lower factor `L`; above the diagonal it holds the matrix that was factored.
+    /// The lower factor `L`. The part above the diagonal holds the matrix that was factored.
     pub fn lower(&self) -> &Matrix {
         &self.lower
     }
 }
 
-/// Factors the lower triangle in place; false if a pivot is not positive.
+/// Factors the lower triangle in place; returns false if a pivot is not positive.
 fn cholesky_in_place(matrix: &mut Matrix) -> bool {
-    use faer::dyn_stack::{MemBuffer, MemStack};
-    use faer::linalg::cholesky::llt::factor;
     let n = matrix.rows;
-    let par = par();
-    let mut memory = MemBuffer::new(factor::cholesky_in_place_scratch::<f64>(n, par, Default::default()));
-    factor::cholesky_in_place(
-        matrix.view_mut(),
-        Default::default(),
-        par,
-        MemStack::new(&mut memory),
-        Default::default(),
-    )
-    .is_ok()
-        && (0..n).all(|i| matrix[(i, i)].is_finite())
+    small_dense::factor_in_place(matrix.view_mut(), par()) && (0..n).all(|i| matrix[(i, i)].is_finite())
 }
 
 /// Eigenvalues (ascending) and eigenvectors (columns) of a symmetric matrix.
@@ -525,14 +541,11 @@ pub fn symmetric_eigen(matrix: &Matrix) -> Result<(Vec<f64>, Matrix)> {
         MemStack::new(&mut MemBuffer::new(scratch)),
         Default::default(),
     )
-    .map_err(|_| Error::Overflow {
-        subject: "the eigendecomposition".into(),
-        remedy: "check the kernel's parameters",
-    })?;
+    .map_err(|_| Error::overflow("the eigendecomposition", "check the kernel's parameters"))?;
     Ok((values, vectors))
 }
 
-/// Eigenvalues of a square matrix, real and imaginary parts, in no particular order.
+/// Eigenvalues of a square matrix as real and imaginary parts, in no particular order.
 ///
 /// # Errors
 /// [`Error::Overflow`] if the iteration fails, which happens only for entries that are not finite.
@@ -553,14 +566,12 @@ pub fn eigenvalues(matrix: &Matrix) -> Result<Vec<(f64, f64)>> {
         MemStack::new(&mut MemBuffer::new(scratch)),
         Default::default(),
     )
-    .map_err(|_| Error::Overflow {
-        subject: "the eigenvalues".into(),
-        remedy: "check the numbers of the matrix",
-    })?;
+    .map_err(|_| Error::overflow("the eigenvalues", "check the numbers of the matrix"))?;
     Ok(real.into_iter().zip(imaginary).collect())
 }
 
-/// Solves a square system with partially pivoted LU; for small, possibly unsymmetric systems.
+/// Solves a square system by LU factorisation with partial pivoting; for small systems that need not be
+/// symmetric.
 pub fn lu_solve(matrix: &Matrix, b: &[f64]) -> Vec<f64> {
     let mut x = Matrix::column_vector(b.to_vec());
     matrix.view().partial_piv_lu().solve_in_place(x.view_mut());
@@ -582,8 +593,8 @@ mod tests {
         a
     }
 
-    /// Norms and sums are correct for fewer and more columns than are processed at a time; the lower triangle
-    /// of sums stays unchanged.
+    /// Norms and sums are correct for fewer and for more columns than one block holds; the lower triangle of
+    /// sums does not change.
     #[test]
     fn norms_of_inverses_and_sums_of_columns_are_those_of_the_whole() {
         for n in [5, 300] {
@@ -605,13 +616,13 @@ mod tests {
         }
     }
 
-    /// Inner products are within their bound for equal numbers, whose sums round in the same direction again
-    /// and again, and for all lengths.
+    /// Inner products are within their bound for all lengths, also for equal numbers, whose sums always round
+    /// in the same direction.
     #[test]
     fn inner_products_keep_their_promise() {
         for n in (0..300).chain([1000, 12_345, 1 << 20]) {
             let (a, b) = (vec![0.1; n], vec![0.3; n]);
-            // The product of two doubles, its rounding, and what that lost.
+            // The exact product of two doubles as the rounded product and the rounding error.
             let product = 0.1 * 0.3;
             let truth = (n as f64 * product, n as f64 * 0.1_f64.mul_add(0.3, -product));
             let error = ((dot(&a, &b) - truth.0) - truth.1).abs();

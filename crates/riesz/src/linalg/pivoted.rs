@@ -1,11 +1,11 @@
-//! The pivoted Cholesky factorisation: each step takes the largest remaining diagonal element. Covariances of
-//! smooth functions rarely need more than a few dozen columns.
+//! The pivoted Cholesky factorisation: each step takes the largest remaining diagonal element as its pivot.
+//! Covariances of smooth functions rarely need more than a few dozen columns.
 
 use super::Matrix;
 
-/// Pivots and their columns, in the order of steps, of a symmetric positive semi-definite matrix of `n` rows,
-/// until `enough` of what is left on the diagonal, with the next pivot, is true; pivots have less than
-/// nothing left. Cost O(n columns²).
+/// Pivots and their columns, in the order of the steps, for a symmetric positive semi-definite matrix of `n`
+/// rows. The steps end when `enough` returns true for the residual diagonal and the next pivot. The residual
+/// diagonal of earlier pivots is -∞. Cost O(n columns²).
 pub(super) fn pivoted_cholesky(
     matrix: &[f64],
     n: usize,
@@ -32,8 +32,8 @@ pub(super) fn pivoted_cholesky(
     pivots
 }
 
-/// Columns C such that `C Cᵀ` equals the matrix up to a residual whose trace is at most the fraction `left`
-/// of the matrix's trace.
+/// Columns C such that `C Cᵀ` equals the matrix up to a residual. The trace of the residual is at most the
+/// fraction `left` of the matrix's trace.
 pub(crate) fn low_rank_factor(matrix: &Matrix, left: f64) -> Matrix {
     let n = matrix.rows();
     let sum = |diagonal: &[f64]| diagonal.iter().map(|v| v.max(0.0)).sum::<f64>();
@@ -50,7 +50,7 @@ mod tests {
     use crate::kernel::Kernel;
     use crate::table::Table;
 
-    /// The residual is positive semi-definite and at most as large as requested; a kernel with few features
+    /// The residual is positive semi-definite and at most as large as requested. A kernel with few features
     /// needs few columns.
     #[test]
     fn columns_make_up_a_covariance() {

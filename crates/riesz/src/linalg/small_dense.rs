@@ -1,5 +1,5 @@
-//! Dense column-major kernels for one thread of many: systems of one size are solved again and again in
-//! memory that is kept.
+//! Dense column-major linear algebra within one thread, for repeated operations on small matrices in memory
+//! that is reused.
 
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt::factor;
@@ -11,31 +11,32 @@ use std::sync::atomic::AtomicBool;
 use crate::control;
 use crate::error::Result;
 
-/// Replaces the lower triangle of the n × n `a` by its Cholesky factor; false if it is not positive definite.
+/// Replaces the lower triangle of the n × n matrix `a` by its Cholesky factor; returns false if `a` is not
+/// positive definite.
 pub(crate) fn cholesky_in_place(a: &mut [f64], n: usize) -> bool {
-    let scratch = factor::cholesky_in_place_scratch::<f64>(n, Par::Seq, Default::default());
-    factor::cholesky_in_place(
-        MatMut::from_column_major_slice_mut(a, n, n),
-        Default::default(),
-        Par::Seq,
-        MemStack::new(&mut MemBuffer::new(scratch)),
-        Default::default(),
-    )
-    .is_ok()
+    factor_in_place(MatMut::from_column_major_slice_mut(a, n, n), Par::Seq)
         && (0..n).all(|i| a[i * n + i].is_finite())
 }
 
-/// The [`cholesky`] factorisation for matrices that take long: it can be cancelled within a second.
+/// Replaces the lower triangle by its Cholesky factor; returns false if a pivot is not positive.
+pub(super) fn factor_in_place(a: MatMut<'_, f64>, par: Par) -> bool {
+    let scratch = factor::cholesky_in_place_scratch::<f64>(a.nrows(), par, Default::default());
+    let mut memory = MemBuffer::new(scratch);
+    let memory = MemStack::new(&mut memory);
+    factor::cholesky_in_place(a, Default::default(), par, memory, Default::default()).is_ok()
+}
+
+/// Factors as [`cholesky_in_place`] does, but for large matrices it can be cancelled within a second.
 ///
 /// # Errors
 /// [`Error::Interrupted`](crate::Error::Interrupted).
 pub(crate) fn cholesky_until(a: &mut [f64], n: usize, stop: &AtomicBool) -> Result<bool> {
-    // A column takes n²/4 multiplications at most.
+    // One column takes at most n²/4 multiplications.
     let width = (8 * control::CHUNK_COST / (n * n).max(1)).max(64);
     if width < n { cholesky_by_columns(a, n, width, stop) } else { Ok(cholesky_in_place(a, n)) }
 }
 
-/// The factorisation, `width` columns at a time.
+/// The Cholesky factorisation in panels of `width` columns.
 fn cholesky_by_columns(a: &mut [f64], n: usize, width: usize, stop: &AtomicBool) -> Result<bool> {
     let mut a = MatMut::from_column_major_slice_mut(a, n, n);
     for start in (0..n).step_by(width) {
@@ -54,18 +55,7 @@ fn cholesky_by_columns(a: &mut [f64], n: usize, width: usize, stop: &AtomicBool)
             Par::Seq,
         );
         let (mut square, below) = panel.split_at_row_mut(next);
-        let scratch = factor::cholesky_in_place_scratch::<f64>(next, Par::Seq, Default::default());
-        let mut memory = MemBuffer::new(scratch);
-        let memory = MemStack::new(&mut memory);
-        if factor::cholesky_in_place(
-            square.rb_mut(),
-            Default::default(),
-            Par::Seq,
-            memory,
-            Default::default(),
-        )
-        .is_err()
-        {
+        if !factor_in_place(square.rb_mut(), Par::Seq) {
             return Ok(false);
         }
         triangular_solve::solve_lower_triangular_in_place(square.rb(), below.transpose_mut(), Par::Seq);
@@ -90,23 +80,23 @@ pub(crate) fn solve_lower_in_place(lower: &[f64], n: usize, b: &mut [f64]) {
     triangular_solve::solve_lower_triangular_in_place(l, b, Par::Seq);
 }
 
-/// `out += a bᵀ`, where `a` is m × c, `b` k × c, and `out` m × k.
+/// Computes `out += a b`, where `out` has as many rows as `a` and as many columns as `b`.
+fn add_matmul(out: &mut [f64], a: MatRef<'_, f64>, b: MatRef<'_, f64>) {
+    let out = MatMut::from_column_major_slice_mut(out, a.nrows(), b.ncols());
+    matmul::matmul(out, Accum::Add, a, b, 1.0, Par::Seq);
+}
+
+/// Computes `out += a bᵀ`, where `a` is m × c, `b` k × c, and `out` m × k.
 pub(crate) fn add_outer_product(out: &mut [f64], a: &[f64], b: &[f64], m: usize) {
     if out.is_empty() {
         return;
     }
     let (k, c) = (out.len() / m, a.len() / m);
-    matmul::matmul(
-        MatMut::from_column_major_slice_mut(out, m, k),
-        Accum::Add,
-        MatRef::from_column_major_slice(a, m, c),
-        MatRef::from_column_major_slice(b, k, c).transpose(),
-        1.0,
-        Par::Seq,
-    );
+    let b = MatRef::from_column_major_slice(b, k, c);
+    add_matmul(out, MatRef::from_column_major_slice(a, m, c), b.transpose());
 }
 
-/// The lower triangle of `out += a bᵀ`, which is symmetric; `a` and `b` are m × c, and `out` m × m.
+/// Computes the lower triangle of the symmetric `out += a bᵀ`; `a` and `b` are m × c, and `out` m × m.
 pub(crate) fn add_lower_outer_product(out: &mut [f64], a: &[f64], b: &[f64], m: usize) {
     let c = a.len() / m;
     triangular::matmul(
@@ -122,33 +112,21 @@ pub(crate) fn add_lower_outer_product(out: &mut [f64], a: &[f64], b: &[f64], m: 
     );
 }
 
-/// `out += a b`, where `a` is m × k, `b` k × columns, and `out` m × columns.
+/// Computes `out += a b`, where `a` is m × k, `b` k × columns, and `out` m × columns.
 pub(crate) fn add_product(out: &mut [f64], a: &[f64], b: &[f64], m: usize) {
     if out.is_empty() {
         return;
     }
     let (k, columns) = (a.len() / m, out.len() / m);
-    matmul::matmul(
-        MatMut::from_column_major_slice_mut(out, m, columns),
-        Accum::Add,
-        MatRef::from_column_major_slice(a, m, k),
-        MatRef::from_column_major_slice(b, k, columns),
-        1.0,
-        Par::Seq,
-    );
+    let b = MatRef::from_column_major_slice(b, k, columns);
+    add_matmul(out, MatRef::from_column_major_slice(a, m, k), b);
 }
 
-/// `out += aᵀ b`, where `a` is rows × m, `b` rows × k, and `out` m × k.
+/// Computes `out += aᵀ b`, where `a` is rows × m, `b` rows × k, and `out` m × k.
 pub(crate) fn add_transposed_product(out: &mut [f64], a: &[f64], b: &[f64], rows: usize) {
     let (m, k) = (a.len() / rows, b.len() / rows);
-    matmul::matmul(
-        MatMut::from_column_major_slice_mut(out, m, k),
-        Accum::Add,
-        MatRef::from_column_major_slice(a, rows, m).transpose(),
-        MatRef::from_column_major_slice(b, rows, k),
-        1.0,
-        Par::Seq,
-    );
+    let a = MatRef::from_column_major_slice(a, rows, m);
+    add_matmul(out, a.transpose(), MatRef::from_column_major_slice(b, rows, k));
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use rayon::prelude::*;
 use super::Matrix;
 use crate::error::{Error, Result};
 
-/// A sparse matrix in compressed columns: of each column the rows that are not zero, and their weights. Rows
-/// may repeat; their weights add.
+/// A sparse matrix in compressed column format: for each column the rows with entries, and the entries'
+/// weights. Rows may repeat; their weights are added.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sparse {
     rows: usize,
@@ -16,23 +16,18 @@ pub struct Sparse {
 }
 
 impl Sparse {
-    /// From the three arrays of the format: column j has the entries `starts[j] .. starts[j + 1]` of `places`
-    /// (row numbers) and `weights` (scipy's `indptr`, `indices` and `data`).
+    /// Builds the matrix from the three arrays of the format. Column j has the entries
+    /// `starts[j]..starts[j + 1]` of `places` (row indices) and `weights`. These are scipy's `indptr`,
+    /// `indices` and `data`.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the arrays do not fit each other; [`Error::Parameter`] for rows that are not
-    /// there, and weights that are not finite.
+    /// [`Error::Shape`] if the lengths of the arrays do not match; [`Error::Parameter`] for row indices that
+    /// are not below `rows`, and weights that are not finite.
     pub fn new(rows: usize, starts: Vec<usize>, places: Vec<usize>, weights: Vec<f64>) -> Result<Self> {
         let count = starts.last().copied().unwrap_or_default();
         for (name, actual) in [("the list of places", places.len()), ("the list of weights", weights.len())] {
             if actual != count {
-                return Err(Error::Shape {
-                    subject: name.into(),
-                    unit: "numbers",
-                    expected: count,
-                    actual,
-                    why: "where the last column ends".into(),
-                });
+                return Err(Error::shape(name, "numbers", count, actual, "the end of the last column"));
             }
         }
         if starts.first() != Some(&0) || starts.windows(2).any(|pair| pair[0] > pair[1]) {
@@ -48,7 +43,7 @@ impl Sparse {
         Ok(Self { rows, starts, places, weights })
     }
 
-    /// From the columns, each a list of rows and their weights.
+    /// Builds the matrix from its columns, each a list of row indices and weights.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -66,7 +61,7 @@ impl Sparse {
         Self::new(rows, starts, places, weights)
     }
 
-    /// The matrix with these numbers on its diagonal.
+    /// The diagonal matrix with these numbers.
     pub fn diagonal(weights: Vec<f64>) -> Self {
         let n = weights.len();
         Self { rows: n, starts: (0..=n).collect(), places: (0..n).collect(), weights }
@@ -82,18 +77,18 @@ impl Sparse {
         self.starts.len() - 1
     }
 
-    /// The three arrays of [`new`](Self::new).
+    /// The three arrays, as in [`new`](Self::new).
     pub fn raw_parts(&self) -> (&[usize], &[usize], &[f64]) {
         (&self.starts, &self.places, &self.weights)
     }
 
-    /// The entries of column `j`.
+    /// The entries of column `j` as row indices and weights.
     pub fn column(&self, j: usize) -> impl Iterator<Item = (usize, f64)> {
         let range = self.starts[j]..self.starts[j + 1];
         self.places[range.clone()].iter().copied().zip(self.weights[range].iter().copied())
     }
 
-    /// `selfᵀ dense`.
+    /// The product `selfᵀ dense`.
     ///
     /// # Panics
     /// If the numbers of rows differ.
@@ -109,10 +104,10 @@ impl Sparse {
         out
     }
 
-    /// `self dense`.
+    /// The product `self dense`.
     ///
     /// # Panics
-    /// If the matrix has not as many rows as this one columns.
+    /// If the number of rows of `dense` differs from the number of columns of this matrix.
     pub fn matmul(&self, dense: &Matrix) -> Matrix {
         assert_eq!(self.cols(), dense.rows(), "inner sizes differ");
         let mut out = Matrix::zeros(self.rows, dense.cols());

@@ -1,15 +1,15 @@
-//! Skew functions of two items in a context that are linear in features of each. With features f and h of
-//! items and φ of contexts,
+//! Skew-symmetric functions of two items in a context that are linear in features of each. With the features
+//! f (q) and h (p) of items and φ (c) of contexts, l and r the left and the right item and u the context,
 //!
 //! ```text
 //! g(l, r, u) = Σ_c φ_c(u) [f_lᵀ V_c f_r + (h_l - h_r)ᵀ w_c],   V_c = -V_cᵀ,
 //! ```
 //!
-//! where the w_c and the upper triangles of the V_c are standard normal a priori. The prior covariance of two
-//! pairs is that of the [nested prior](super::PairKernel), with `f_lᵀ f_r` for its generalised part, `h_lᵀ
-//! h_r` for all its utilities and `φ(u)ᵀ φ(u')` for its contexts. The posterior needs no matrix over duels:
-//! it is computed by Newton's method with conjugate gradients, whose products cost O(c (items q² + pairs q))
-//! for q features of items and c of contexts.
+//! where the w_c (p) and the upper triangles of the V_c (q × q) are standard normal a priori. The prior
+//! covariance of two pairs is that of the [nested prior](super::PairKernel), with `f_lᵀ f_r` for its
+//! generalised part, `h_lᵀ h_r` for all its utilities and `φ(u)ᵀ φ(u')` for its contexts. The posterior needs
+//! no matrix over duels: it is computed by Newton's method with conjugate gradients, whose products cost O(c
+//! (items q² + pairs q)).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -19,44 +19,49 @@ use rayon::prelude::*;
 use super::pair_kernel::Pair;
 use crate::control::check_cancelled;
 use crate::error::{Error, Result};
-use crate::fit::laplace::{Derivatives, LogisticLikelihood};
+use crate::gp::likelihood::logistic::{Derivatives, LogisticLikelihood};
+use crate::gp::newton::halved_step;
+use crate::linalg::conjugate_gradients::{
+    CgOutcome, InnerProductSpace, ResidualNorm, StoppingRule, conjugate_gradients,
+};
 use crate::linalg::{Matrix, Sparse, dot};
 use crate::random::{Random, RngExt, StandardNormal};
 use crate::simd::{Isa, LANES, Lanes, Simd, add_scaled, dispatch, fma};
 
-/// Newton steps allowed, and conjugate gradients in each.
+/// Maximal number of Newton steps, and of conjugate gradient products in each.
 const MAX_NEWTON: usize = 60;
 const MAX_GRADIENTS: usize = 2000;
-/// Tolerance of the linear solve for a posterior draw: less than the differences between draws.
+/// Tolerance of the linear solve for a posterior draw. Its error is smaller than the differences between
+/// draws.
 const DRAW_TOLERANCE: f64 = 1e-2;
 
 /// Features of items and contexts.
 pub(super) struct SkewFeatures {
-    /// f, items × q; without columns where there is no generalised part.
+    /// f, items × q; q is 0 without a generalised part.
     pub items: Matrix,
     /// h, items × p.
     pub utilities: Matrix,
-    /// More of h, for utilities that each item has for itself: a column an item.
+    /// Further features h, levels × items with one column per item, for effects of single items.
     pub item_effects: Sparse,
-    /// φ, contexts × c; a 1 where all is in the same one.
+    /// φ, contexts × c; a single 1 without contexts.
     pub contexts: Matrix,
 }
 
-/// Pairs of items by their rows, and by the rows of their contexts.
+/// Pairs of items and their contexts, both given by row indices.
 #[derive(Debug, Clone)]
 pub(super) struct ComparedPairs {
     pub pairs: Vec<Pair>,
     pub contexts: Vec<usize>,
 }
 
-/// The weights of a skew function.
+/// The weights of a skew-symmetric function.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SkewWeights {
-    /// V, by feature of contexts, q × q each.
+    /// V_c for each feature of contexts, q × q each.
     pub pairs: Vec<Matrix>,
-    /// w, p × c.
+    /// w_c as columns, p × c.
     pub utilities: Matrix,
-    /// The rest of w, levels × c.
+    /// The weights of `item_effects`, levels × c.
     pub item_effects: Matrix,
 }
 
@@ -70,7 +75,7 @@ impl SkewWeights {
         }
     }
 
-    /// All numbers: how often each counts in inner products, and where they are.
+    /// Returns all entries, each with its factor in inner products.
     fn parts(&self) -> impl Iterator<Item = (f64, &[f64])> {
         let pairs = self.pairs.iter().map(|v| (0.5, v.data()));
         pairs.chain([(1.0, self.utilities.data()), (1.0, self.item_effects.data())])
@@ -81,17 +86,6 @@ impl SkewWeights {
         pairs.chain([self.utilities.data_mut(), self.item_effects.data_mut()])
     }
 
-    /// The inner product, in which each element of the V counts once.
-    pub fn dot(&self, other: &Self) -> f64 {
-        self.parts().zip(other.parts()).map(|((count, a), (_, b))| count * dot(a, b)).sum()
-    }
-
-    fn add(&mut self, times: f64, other: &Self) {
-        for (a, (_, b)) in self.parts_mut().zip(other.parts()) {
-            a.iter_mut().zip(b).for_each(|(a, b)| *a += times * b);
-        }
-    }
-
     fn multiply(&mut self, other: &Self) {
         for (a, (_, b)) in self.parts_mut().zip(other.parts()) {
             a.iter_mut().zip(b).for_each(|(a, b)| *a *= b);
@@ -99,31 +93,41 @@ impl SkewWeights {
     }
 }
 
-dispatch! {
-    /// The inner product of features.
-    fn inner(a: &[f64], b: &[f64]) -> f64 = inner_body::<V>
+impl InnerProductSpace for SkewWeights {
+    /// Returns the inner product in which each pair of entries (i, j), (j, i) of a V_c counts once.
+    fn inner_product(&self, other: &Self) -> f64 {
+        self.parts().zip(other.parts()).map(|((count, a), (_, b))| count * dot(a, b)).sum()
+    }
+
+    fn add_scaled(&mut self, factor: f64, other: &Self) {
+        for (a, (_, b)) in self.parts_mut().zip(other.parts()) {
+            a.iter_mut().zip(b).for_each(|(a, b)| *a += factor * b);
+        }
+    }
 }
 
-#[inline(always)]
-fn inner_body<V: Simd>(a: &[f64], b: &[f64]) -> f64 {
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
-    let (mut even, mut odd) = (Lanes::ZERO, Lanes::ZERO);
-    for (t, (a, b)) in a.iter().zip(b).enumerate() {
-        let sum = if t % 2 == 0 { &mut even } else { &mut odd };
-        *sum = Lanes(*a).fma::<V>(Lanes(*b), *sum);
+dispatch! {
+    /// Returns the inner product of two feature vectors.
+    fn inner<V: Simd>(a: &[f64], b: &[f64]) -> f64 {
+        let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+        let (mut even, mut odd) = (Lanes::ZERO, Lanes::ZERO);
+        for (t, (a, b)) in a.iter().zip(b).enumerate() {
+            let sum = if t % 2 == 0 { &mut even } else { &mut odd };
+            *sum = Lanes(*a).fma::<V>(Lanes(*b), *sum);
+        }
+        let tail = a_rest.iter().zip(b_rest).fold(0.0, |sum, (a, b)| fma::<V>(*a, *b, sum));
+        even.add::<V>(odd).sum() + tail
     }
-    let tail = a_rest.iter().zip(b_rest).fold(0.0, |sum, (a, b)| fma::<V>(*a, *b, sum));
-    even.add::<V>(odd).sum() + tail
 }
 
 impl SkewFeatures {
-    /// Weights of 0.
+    /// Returns weights of 0.
     pub fn zeros(&self) -> SkewWeights {
         let (q, p) = (self.items.cols(), self.utilities.cols());
         SkewWeights::zeros(q, p, self.item_effects.rows(), self.contexts.cols())
     }
 
-    /// `g` of pairs: exactly skew, also in floating point.
+    /// Returns g of each pair. The result is exactly skew-symmetric in floating-point arithmetic too.
     pub fn log_odds(&self, weights: &SkewWeights, compared: &ComparedPairs) -> Vec<f64> {
         let isa = Isa::detect();
         let mut scores = self.item_effects.transpose_times(&weights.item_effects);
@@ -155,8 +159,8 @@ impl SkewFeatures {
         log_odds
     }
 
-    /// The prior variance of g of a pair in a context, the inner product of its
-    /// [evaluation](Self::evaluation) with itself.
+    /// Returns the prior variance of g of a pair in a context, the squared norm of its
+    /// [evaluation](Self::evaluation).
     pub fn variance(&self, (l, r): Pair, context: usize) -> f64 {
         let (left, right, phi) = (self.items.row(l), self.items.row(r), self.contexts.row(context));
         let generalised = dot(left, left) * dot(right, right) - dot(left, right).powi(2);
@@ -167,7 +171,7 @@ impl SkewFeatures {
         dot(phi, phi) * (generalised + utilities)
     }
 
-    /// The weights whose inner product with a function's weights is g of this pair in this context.
+    /// Returns the weights whose inner product with a function's weights is g of this pair in this context.
     pub fn evaluation(&self, (l, r): Pair, context: usize) -> SkewWeights {
         let mut out = self.zeros();
         let (left, right, phi) = (self.items.row(l), self.items.row(r), self.contexts.row(context));
@@ -189,13 +193,13 @@ impl SkewFeatures {
     }
 }
 
-/// Duels between items with features.
+/// A model of duels between items with features.
 pub(super) struct SkewModel<'d> {
     features: &'d SkewFeatures,
-    /// Transposed features of items, and of utilities.
+    /// Transposes of `items` and `utilities` of the features.
     transposed: [Matrix; 2],
     compared: &'d ComparedPairs,
-    /// For each item, the first of the pairs in which it is the first item; pairs are in the order of their
+    /// For each item, the index of the first pair in which it is the first item. Pairs are sorted by their
     /// first items.
     starts: Vec<usize>,
 }
@@ -208,13 +212,13 @@ pub(super) struct WeightMode {
     /// For each pair, minus the second derivative of the log likelihood.
     pub curvature: Vec<f64>,
     pub log_likelihood: f64,
-    /// Newton steps, and products with the Hessian.
+    /// Number of Newton steps, and of products with the Hessian.
     pub steps: usize,
     pub products: usize,
 }
 
 impl<'d> SkewModel<'d> {
-    /// A model of pairs that are in the order of their first items.
+    /// Creates a model of pairs that are sorted by their first items.
     pub fn new(features: &'d SkewFeatures, compared: &'d ComparedPairs) -> Self {
         let items = features.items.rows();
         let mut starts = vec![0; items + 1];
@@ -228,8 +232,8 @@ impl<'d> SkewModel<'d> {
         self.features.log_odds(weights, self.compared)
     }
 
-    /// `Σ_p by_pair_p φ_c f_l f_rᵀ` minus its transpose, and `Σ_p by_pair_p φ_c (h_l - h_r)`: the adjoint of
-    /// [`log_odds`](Self::log_odds).
+    /// Returns `Σ_p by_pair_p φ_c f_l f_rᵀ` minus its transpose, and `Σ_p by_pair_p φ_c (h_l - h_r)`. This is
+    /// the adjoint of [`log_odds`](Self::log_odds).
     fn apply_transpose(&self, by_pair: &[f64]) -> SkewWeights {
         let (f, phi, compared) = (&self.features.items, &self.features.contexts, self.compared);
         let (q, contexts) = (f.cols(), phi.cols());
@@ -267,7 +271,7 @@ impl<'d> SkewModel<'d> {
         out
     }
 
-    /// The mode, where the gradient is `tolerance` times that at 0.
+    /// Computes the mode, at which the norm of the gradient is at most `tolerance` times its norm at 0.
     ///
     /// # Errors
     /// [`Error::NotConverged`]; [`Error::Interrupted`].
@@ -290,8 +294,8 @@ impl<'d> SkewModel<'d> {
             let curve: Vec<f64> = local.iter().map(|d| d.curvature).collect();
             let target = self.apply_transpose(&alpha);
             let mut slope = target.clone();
-            slope.add(-1.0, &weights);
-            let size = slope.dot(&slope).sqrt();
+            slope.add_scaled(-1.0, &weights);
+            let size = slope.inner_product(&slope).sqrt();
             let initial_size = *first.get_or_insert(size.max(1e-300));
             left = size / initial_size;
             if left <= tolerance {
@@ -307,20 +311,15 @@ impl<'d> SkewModel<'d> {
             let (step, n_products) = self.solve(&curve, &slope, left.sqrt().min(0.1), stop)?;
             products += n_products;
             let step_g = self.log_odds(&step);
-            let (slant, step_norm, ahead) = (weights.dot(&weights), step.dot(&step), weights.dot(&step));
-            let mut t = 1.0;
-            loop {
+            let (slant, step_norm, ahead) =
+                (weights.inner_product(&weights), step.inner_product(&step), weights.inner_product(&step));
+            let (next, (t, next_g, next_value)) = halved_step(objective, |t| {
                 let next_g: Vec<f64> = g.iter().zip(&step_g).map(|(g, s)| g + t * s).collect();
-                let next_value = likelihood.value(&next_g);
-                let next = next_value - 0.5 * (slant + 2.0 * t * ahead + t * t * step_norm);
-                // Near the mode the objective changes by less than its rounding error.
-                if next >= objective - 1e-12 * objective.abs().max(1.0) || t < 1e-10 {
-                    weights.add(t, &step);
-                    (g, value, objective) = (next_g, next_value, next);
-                    break;
-                }
-                t *= 0.5;
-            }
+                let value = likelihood.value(&next_g);
+                (value - 0.5 * (slant + 2.0 * t * ahead + t * t * step_norm), (t, next_g, value))
+            });
+            weights.add_scaled(t, &step);
+            (g, value, objective) = (next_g, next_value, next);
         }
         Err(Error::NotConverged {
             method: "Newton's method for preferences with landmarks",
@@ -330,11 +329,12 @@ impl<'d> SkewModel<'d> {
         })
     }
 
-    /// Solves `(I + ΨᵀWΨ) x = b`, where Ψ makes log odds of weights, by conjugate gradients until so much of
-    /// b is left, and how many products that took.
+    /// Solves `(I + ΨᵀWΨ) x = b` by conjugate gradients, where Ψ maps weights to log odds and W is the
+    /// diagonal matrix of `curve`. The norm of the residual is at most `relative` times that of b. Returns x
+    /// and the number of products with the matrix.
     ///
-    /// `bᵀx` is never more than the truth, and by no more than `relative² bᵀb` less: what is missing is the
-    /// error's square in the norm of the Hessian, whose eigenvalues are at least 1.
+    /// `bᵀx` never exceeds the exact value and is at most `relative² bᵀb` below it. The difference is the
+    /// squared error of x in the norm of the Hessian, whose eigenvalues are at least 1.
     ///
     /// # Errors
     /// As [`mode`](Self::mode).
@@ -347,48 +347,37 @@ impl<'d> SkewModel<'d> {
     ) -> Result<(SkewWeights, usize)> {
         let inverse = self.preconditioner(curve);
         let times = |v: &SkewWeights| {
+            check_cancelled(stop)?;
             let mut g = self.log_odds(v);
             g.iter_mut().zip(curve).for_each(|(g, w)| *g *= w);
             let mut out = self.apply_transpose(&g);
-            out.add(1.0, v);
-            out
+            out.add_scaled(1.0, v);
+            Ok(out)
         };
-        let scaled = |r: &SkewWeights| {
+        let precondition = |r: &SkewWeights| {
             let mut z = r.clone();
             z.multiply(&inverse);
             z
         };
-        let (mut x, mut r) = (self.features.zeros(), b.clone());
-        let target = relative * relative * b.dot(b);
-        let mut z = scaled(&r);
-        let mut direction = z.clone();
-        let mut size = r.dot(&z);
-        for step in 0..MAX_GRADIENTS {
-            if r.dot(&r) <= target {
-                return Ok((x, step));
-            }
-            check_cancelled(stop)?;
-            let image = times(&direction);
-            let t = size / direction.dot(&image);
-            x.add(t, &direction);
-            r.add(-t, &image);
-            z = scaled(&r);
-            let next = r.dot(&z);
-            let keep = next / size;
-            std::mem::swap(&mut direction, &mut z);
-            direction.add(keep, &z);
-            size = next;
-        }
+        let rule =
+            StoppingRule { norm: ResidualNorm::Euclidean, tolerance: relative, max_products: MAX_GRADIENTS };
+        let solution = conjugate_gradients(times, precondition, b, self.features.zeros(), rule)?;
+        let change = match solution.outcome {
+            CgOutcome::Converged => return Ok((solution.x, solution.products)),
+            CgOutcome::NotPositiveDefinite => f64::NAN,
+            CgOutcome::TooManyProducts { residual } => residual,
+        };
         Err(Error::NotConverged {
             method: "the method of conjugate gradients for preferences with landmarks",
             iterations: MAX_GRADIENTS,
-            change: (r.dot(&r) / b.dot(b)).sqrt(),
+            change,
             remedy: "lower the kernel's scale, or take fewer landmarks",
         })
     }
 
-    /// The inverse of the Hessian's diagonal under two independence assumptions: contexts are independent of
-    /// pairs, and, for the V, the two items of a pair are independent with uncorrelated features.
+    /// Returns the inverse of the Hessian's diagonal under two independence assumptions. Contexts are
+    /// independent of pairs; for the V_c the two items of a pair are independent and have uncorrelated
+    /// features.
     fn preconditioner(&self, curve: &[f64]) -> SkewWeights {
         let SkewFeatures { items, utilities, item_effects: levels, contexts } = self.features;
         let mut out = self.features.zeros();
@@ -420,7 +409,8 @@ impl<'d> SkewModel<'d> {
         out
     }
 
-    /// A draw from the posterior, less its mean: `H⁻¹(Ψᵀ W^½ ε + ε₀)`, whose covariance is H⁻¹.
+    /// Returns a draw from the posterior minus its mean: `H⁻¹(Ψᵀ W^½ ε + ε₀)` with standard normal ε and ε₀.
+    /// Its covariance is H⁻¹ for the Hessian H.
     ///
     /// # Errors
     /// As [`mode`](Self::mode).

@@ -1,8 +1,10 @@
-//! Bradley and Terry's model (1952), the baseline of all others: each item has an ability β, and the log odds
-//! of a duel are the difference of two. With covariates abilities are linear, `β_i = θᵀx_i`.
+//! The model of Bradley and Terry (1952), the baseline of all models of duels. Each item i has an ability
+//! β_i, and the log odds of a duel are the difference of the two abilities. With covariates x_i, abilities
+//! are linear, `β_i = θᵀx_i`.
 //!
-//! A ridge λ on the coefficients is the prior N(0, 1/λ), so the model is a Gaussian process with the utility
-//! `k(i, j) = [i = j]/λ`, or a linear kernel; but its few coefficients make it cheap for any number of duels.
+//! A ridge λ on the coefficients is the prior N(0, 1/λ). So the model is a Gaussian process with the utility
+//! kernel `k(i, j) = [i = j]/λ`, or a linear kernel; but it has few coefficients and is cheap for any number
+//! of duels.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,7 +14,7 @@ use super::pair_kernel::{self, Pair, wide_columns};
 use super::paired_logistic::{PairedLogistic, PairedLogisticMode};
 use crate::control::RunControl;
 use crate::error::{Error, Result, listed};
-use crate::fit::hyperparameter_search::{self, SearchOptions};
+use crate::gp::search::{self, SearchOptions};
 use crate::kernel::{Categorical, Kernel, Linear, Parameter};
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::Matrix;
@@ -20,17 +22,18 @@ use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
 use crate::table::{Column, ColumnKind, Table};
 
-/// Models with more coefficients say nothing of their covariance in files, which takes 32 of their square in
-/// bytes.
+/// The largest number of coefficients for which files contain their covariance, which needs 32 times the
+/// square of this number in bytes.
 const COVARIANCE: usize = 1000;
 
-/// Ridge on the coefficients.
+/// The choice of the ridge on the coefficients.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum AbilityRidge {
-    /// λ of the penalty `½ λ Σ β²`, ≥ 0. At 0 the likelihood alone is maximised, where it has a maximum.
+    /// The factor λ ≥ 0 of the penalty `½ λ Σ β²`. At 0 the likelihood alone is maximised, if it has a
+    /// maximum.
     Fixed(f64),
-    /// Random effects: λ by Laplace's approximation of the marginal likelihood, times the weak prior of a
-    /// [utility's share](super::PreferenceProcess).
+    /// Random effects: λ maximises Laplace's approximation of the marginal likelihood times the weakly
+    /// informative prior of a [utility's share](super::PreferenceProcess).
     Evidence,
 }
 
@@ -39,7 +42,7 @@ pub enum AbilityRidge {
 /// ```
 /// use riesz::preference::{AbilityRidge, BradleyTerry, Duels};
 ///
-/// // Two players, of whom the first won three duels of four.
+/// // Two players; the first one won three of four duels.
 /// let duels = Duels::new(2, &[0, 0, 0, 1], &[1, 1, 1, 0], &[1.0; 4], None)?;
 /// let names = ["Ada".to_string(), "Bob".to_string()];
 /// let fit = BradleyTerry::new(AbilityRidge::Fixed(0.0)).fit(&names, &duels)?;
@@ -57,49 +60,50 @@ pub struct BradleyTerry {
 /// A fitted model of Bradley and Terry.
 #[derive(Debug, Clone)]
 pub struct BradleyTerryFit {
-    /// The log odds that the left item wins over wide rows: of the items' names (`left_item`, `right_item`),
-    /// or of their covariates.
+    /// The log odds that the left item wins, as a function of wide rows: of the items' names (`left_item`,
+    /// `right_item`), or of their covariates.
     pub model: KernelExpansion,
     /// Covariance of the coefficients: that of the posterior given a ridge, or the asymptotic covariance of
     /// maximum likelihood. `None` for more than 1,000 coefficients.
     pub covariance: Option<PosteriorCovariance>,
-    /// Abilities, one an item, whose sum is 0 (NaN where a maximum of the likelihood says nothing: for items
-    /// without duels); or the coefficients of covariates, a unit of the column.
+    /// One ability per item, with sum 0; NaN for items without duels if there is no ridge, because the
+    /// likelihood does not determine their abilities. In the linear model, one coefficient per covariate, per
+    /// unit of the column.
     pub coef: Vec<f64>,
-    /// λ as it was used. That of covariates is for columns divided by their standard deviations among the
-    /// items.
+    /// The ridge λ that was used. For covariates it applies to columns divided by their standard deviations
+    /// over the items.
     pub ridge: f64,
     /// The log likelihood of the duels at the maximum.
     pub log_likelihood: f64,
-    /// Laplace's approximation of the log marginal likelihood, where the ridge was chosen by it.
+    /// Laplace's approximation of the log marginal likelihood, if it was used to choose the ridge.
     pub log_marginal_likelihood: Option<f64>,
-    /// Newton steps, or evaluations of the marginal likelihood.
+    /// The number of Newton steps, or of evaluations of the marginal likelihood.
     pub steps: usize,
     /// Notes for the user: several components, items that never won or never lost.
     pub notes: Vec<String>,
     differences: PairedLogistic,
     mode: PairedLogisticMode,
-    /// Standard deviations of the parameters, where their covariance was made.
+    /// Standard deviations of the parameters, if their covariance was computed.
     errors: Option<Vec<f64>>,
-    /// Units by which the coefficients were divided.
+    /// The units by which the columns were divided.
     units: Vec<f64>,
-    /// For each item of the duels its index in the model.
+    /// For each item of the duels, its index in the model.
     places: Vec<Option<usize>>,
 }
 
 impl BradleyTerry {
-    /// With this ridge.
+    /// Creates the model with this ridge.
     pub fn new(ridge: AbilityRidge) -> Self {
         Self { ridge, stop: Arc::default() }
     }
 
-    /// Fits one ability per item; `names` are the items' names. Cost of a Newton step: some ten to a hundred
-    /// times the number of compared pairs; where the ridge is chosen, items³ per evaluation (some ten).
+    /// Fits one ability per item; `names` are the items' names. Cost of a Newton step: about 10 to 100 times
+    /// the number of compared pairs; if the ridge is chosen, items³ for each of about 10 evaluations.
     ///
     /// # Errors
-    /// [`Error::Target`] without a ridge where no maximum exists: for items that never won or never lost, and
-    /// wherever wins do not connect all (Ford 1957);
-    /// [`Error::Parameter`]; [`Error::Shape`]; [`Error::NotConverged`]; [`Error::Interrupted`].
+    /// [`Error::Target`] without a ridge if the likelihood has no maximum: for items that never won or never
+    /// lost, and if wins do not connect all items (Ford 1957); [`Error::Parameter`]; [`Error::Shape`];
+    /// [`Error::NotConverged`]; [`Error::Interrupted`].
     pub fn fit(&self, names: &[String], duels: &Duels) -> Result<BradleyTerryFit> {
         if names.len() != duels.items() {
             return Err(covariance_shape("the list of names", "names", duels.items(), names.len()));
@@ -108,10 +112,12 @@ impl BradleyTerry {
         let unpenalised = self.ridge == AbilityRidge::Fixed(0.0);
         if let Some(problem) = disconnected_reason(duels, names) {
             if unpenalised {
-                let problem = format!(
-                    "have no Bradley-Terry abilities without a ridge: {problem}; set a ridge above 0"
-                );
-                return Err(Error::Target { name: "duels".into(), problem });
+                return Err(Error::target(
+                    "duels",
+                    format!(
+                        "have no Bradley-Terry abilities without a ridge: {problem}; set a ridge above 0"
+                    ),
+                ));
             }
             notes.push(format!("{problem}: only the ridge keeps abilities finite, or comparable"));
         }
@@ -127,8 +133,8 @@ impl BradleyTerry {
         let theta = &solution.mode.theta;
         let coef = places.iter().map(|index| index.map_or(f64::NAN, |index| theta[index])).collect();
 
-        // Every item against the first one, whose share in the sums is minus that of all others: its ability,
-        // as abilities sum up to 0.
+        // One pair of points per other item against the first item. The total coefficient of the first item is
+        // minus the sum of the other abilities, which is its own ability because abilities sum to 0.
         let levels: Vec<String> = known.iter().map(|&i| names[i].clone()).collect();
         let columns =
             wide_columns(&[Column { name: "item".into(), kind: ColumnKind::Categorical { levels } }]);
@@ -148,8 +154,8 @@ impl BradleyTerry {
             item_covariance.data_mut().iter_mut().for_each(|c| *c -= grand_mean);
             let mut q = Matrix::zeros(model.support_points.rows(), model.support_points.rows());
             for (i, j) in after_first().flat_map(|i| after_first().map(move |j| (i, j))) {
-                // Differences from the first item determine all others, because rows of the centred
-                // covariance sum up to 0.
+                // The covariances of the other items determine those of the first one, because rows of the
+                // centred covariance sum to 0.
                 let c = item_covariance[(i, j)];
                 for (a, b) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
                     q[(2 * (i - 1) + a, 2 * (j - 1) + b)] = if a == b { -c } else { c };
@@ -179,13 +185,13 @@ impl BradleyTerry {
         })
     }
 
-    /// Fits abilities that are linear in the items' columns, which are numeric. Cost of a Newton step: pairs
-    /// times columns, and columns³.
+    /// Fits abilities that are linear in the items' numeric columns. Cost of a Newton step: pairs times
+    /// columns, and columns³.
     ///
     /// # Errors
-    /// [`Error::WrongKind`] for categorical columns; [`Error::Target`] without a ridge for columns that
-    /// depend on one another, and where one weighted sum of them tells all winners;
-    /// [`Error::Parameter`]; [`Error::Shape`]; [`Error::Interrupted`].
+    /// [`Error::WrongKind`] for categorical columns; [`Error::Target`] without a ridge for linearly dependent
+    /// columns, and if one weighted sum of columns predicts all winners; [`Error::Parameter`];
+    /// [`Error::Shape`]; [`Error::Interrupted`].
     pub fn fit_linear(&self, items: &Table, duels: &Duels) -> Result<BradleyTerryFit> {
         if items.rows() != duels.items() {
             return Err(covariance_shape("the table of items", "rows", duels.items(), items.rows()));
@@ -210,7 +216,7 @@ impl BradleyTerry {
         let differences = PairedLogistic::of_features(x, duels);
         let solution = self.solve(&differences)?;
         let theta = &solution.mode.theta;
-        // Point j is one unit of column j ahead on the left and one behind on the right.
+        // At point j, column j is one unit above its centre on the left, and one unit below on the right.
         let columns = wide_columns(items.columns());
         let coordinate =
             |j: usize, p: usize, sign: f64| center[j] + if j == p { sign * units[j] } else { 0.0 };
@@ -253,7 +259,7 @@ impl BradleyTerry {
         let control = RunControl { stop: &self.stop, progress: RunControl::none().progress };
         if let AbilityRidge::Fixed(ridge) = self.ridge {
             if !(ridge.is_finite() && ridge >= 0.0) {
-                return Err(Error::parameter("ridge", ridge, "it is finite and not negative"));
+                return Err(Error::parameter("ridge", ridge, "it must be finite and 0 or more"));
             }
             let mode = differences.mode(ridge, &self.stop)?;
             let steps = mode.steps;
@@ -265,8 +271,7 @@ impl BradleyTerry {
             let z = (theta[0] - start[0].log_value) / 3.0;
             Ok((value - 0.5 * z * z, vec![slope - z / 3.0]))
         };
-        let optimum =
-            hyperparameter_search::maximise(&start, 0..1, SearchOptions::default(), control, objective)?;
+        let optimum = search::maximise(&start, 0..1, SearchOptions::default(), control, objective)?;
         let ridge = optimum.theta[0].exp();
         let (value, _) = differences.evidence(ridge, &self.stop)?;
         let mode = differences.mode(ridge, &self.stop)?;
@@ -275,8 +280,8 @@ impl BradleyTerry {
 }
 
 impl BradleyTerryFit {
-    /// Standard deviations of [`coef`](Self::coef). Those of abilities refer to a mean ability of 0, unless a
-    /// ridge fixes the origin. Cost coefficients³ where there are more than 1,000.
+    /// Returns the standard deviations of [`coef`](Self::coef). Those of abilities are relative to a mean
+    /// ability of 0, unless a ridge fixes the origin. Cost coefficients³ for more than 1,000 coefficients.
     ///
     /// # Errors
     /// [`Error::NotPositiveDefinite`].
@@ -293,29 +298,33 @@ impl BradleyTerryFit {
         })
     }
 
-    /// The mean and covariance of the abilities of all items, as
-    /// [`Ranking::of_abilities`](super::RankingRequest::of_abilities) takes them. Cost items³.
+    /// Returns the mean and covariance of the abilities of all items, for
+    /// [`RankingRequest::of_abilities`](super::RankingRequest::of_abilities). Cost items³.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a linear model, and where an item had no duels while there is no ridge;
+    /// [`Error::Parameter`] for a linear model, and for an item without duels if there is no ridge;
     /// [`Error::NotPositiveDefinite`].
     pub fn abilities(&self) -> Result<(Vec<f64>, Matrix)> {
         if self.places.is_empty() {
-            return Err(Error::parameter("model", "linear", "abilities are those of items, not of columns"));
+            return Err(Error::parameter(
+                "model",
+                "linear",
+                "a linear model has coefficients of columns, not abilities of items",
+            ));
         }
         if let Some(item) = self.places.iter().position(Option::is_none) {
-            let allowed = "it was in no duel: only a ridge above 0 says anything of it";
+            let allowed = "it was in no duel, so its ability is known only with a ridge above 0";
             return Err(Error::parameter("item", item, allowed));
         }
         Ok((self.coef.clone(), self.differences.covariance(&self.mode)?))
     }
 
-    /// The differences of abilities with their standard deviations, for items by their indices in the duels.
-    /// Cost coefficients³ where there are at most 3,000; otherwise conjugate gradients for each, some hundred
-    /// times the number of compared pairs.
+    /// Returns the differences of abilities with their standard deviations, for pairs of items by their
+    /// indices in the duels. Cost coefficients³ for at most 3,000 coefficients; otherwise conjugate gradients
+    /// for each pair, about 100 times the number of compared pairs.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for items that are not there, or had no duels while there is no ridge;
+    /// [`Error::Parameter`] for items that do not exist, or have no duels if there is no ridge;
     /// [`Error::NotConverged`]; [`Error::Interrupted`].
     pub fn differences(&self, pairs: &[Pair], stop: &AtomicBool) -> Result<Vec<(f64, f64)>> {
         let place = |item: usize| match self.places.get(item) {
@@ -323,7 +332,7 @@ impl BradleyTerryFit {
             Some(None) => Err(Error::parameter(
                 "item",
                 item,
-                "it was in no duel: only a ridge above 0 says anything of it",
+                "it was in no duel, so its ability is known only with a ridge above 0",
             )),
             None if self.places.is_empty() && item < self.differences.items() => Ok(item),
             None => Err(Error::parameter("item", item, "there is no such item")),
@@ -334,18 +343,18 @@ impl BradleyTerryFit {
         Ok(pairs.iter().zip(sd).map(|(&(l, r), sd)| (g[l] - g[r], sd)).collect())
     }
 
-    /// The mean and covariance of the log odds of wide rows, where it is known.
+    /// Returns the posterior of the log odds of wide rows; `None` if there is no covariance.
     pub fn posterior(&self) -> Option<Posterior<'_>> {
         self.covariance.as_ref().map(|covariance| Posterior::new_unchecked(&self.model, covariance))
     }
 }
 
-/// Square roots of the diagonal.
+/// The square roots of the diagonal.
 fn roots(covariance: &Matrix) -> Vec<f64> {
     (0..covariance.rows()).map(|i| covariance[(i, i)].max(0.0).sqrt()).collect()
 }
 
-/// A solution.
+/// The maximum for a ridge that was given or chosen.
 struct BradleyTerrySolution {
     mode: PairedLogisticMode,
     ridge: f64,
@@ -354,16 +363,10 @@ struct BradleyTerrySolution {
 }
 
 fn covariance_shape(subject: &str, unit: &'static str, expected: usize, count: usize) -> Error {
-    Error::Shape {
-        subject: subject.into(),
-        unit,
-        expected,
-        actual: count,
-        why: "one an item of the duels".into(),
-    }
+    Error::shape(subject, unit, expected, count, "one per item of the duels")
 }
 
-/// A posterior covariance given by a whole matrix of coefficients, without a prior part.
+/// Returns a posterior covariance with a dense matrix of coefficients and without a prior part.
 fn covariance_from_matrix(q: Matrix) -> PosteriorCovariance {
     PosteriorCovariance {
         prior_scale: 0.0,
@@ -394,7 +397,7 @@ fn expansion(
     pair_kernel::model(kernel, points, coef, Link::Logistic, card)
 }
 
-/// For each item, the total weight of its duels.
+/// Returns, for each item, the total weight of its duels.
 fn duel_weights(duels: &Duels) -> Vec<f64> {
     let mut item_weights = vec![0.0; duels.items()];
     for (&(l, r), weight) in duels.pairs().iter().zip(duels.weight()) {
@@ -404,8 +407,8 @@ fn duel_weights(duels: &Duels) -> Vec<f64> {
     item_weights
 }
 
-/// The reason why the likelihood of abilities has no maximum, if it has none: a graph of several components,
-/// items that never won or lost, or groups without wins over the others.
+/// Returns the reason why the likelihood of abilities has no maximum: a graph of several components, items
+/// that never won or lost, or groups without wins over the others. `None` if it has a maximum.
 fn disconnected_reason(duels: &Duels, names: &[String]) -> Option<String> {
     let components = duels.components();
     if components.len() > 1 {

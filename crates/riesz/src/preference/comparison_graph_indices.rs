@@ -1,7 +1,7 @@
 //! Model-free indices of the comparison graph and of its outcomes: SpecR and the clustering coefficient.
 //!
-//! Both have been used to measure whether there is a ranking. They mostly depend on which pairs were
-//! compared: a perfect ranking and fair coins have nearly the same values on the same graph. Therefore each
+//! Both have been used to measure whether there is a ranking, but they mostly depend on the set of compared
+//! pairs. A perfect ranking and fair coins have nearly the same values on the same graph. Therefore each
 //! index is returned with these two references.
 
 use std::sync::atomic::AtomicBool;
@@ -19,34 +19,34 @@ use crate::random::{Random, RngExt, SeedableRng, SliceRandom, StandardNormal, ha
 pub struct Reference {
     /// The mean over draws.
     pub mean: f64,
-    /// Their standard deviation.
+    /// The standard deviation over draws.
     pub sd: f64,
 }
 
-/// SpecR and what it would be by the graph alone.
+/// The SpecR index, with reference distributions on the same graph.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpecR {
-    /// The index of the duels, at most 1, which a complete and perfect ranking has.
+    /// The index of the duels, at most 1, its value for a complete and perfect ranking.
     pub value: f64,
-    /// Reference: a perfect ranking in random order, on the same graph.
+    /// Reference distribution: a perfect ranking in random order, on the same graph.
     pub ranking: Reference,
-    /// Reference: a fair coin for each duel, on the same graph.
+    /// Reference distribution: a fair coin for each duel, on the same graph.
     pub coins: Reference,
-    /// The average clustering of the graph, which does not depend on outcomes at all.
+    /// The average clustering coefficient of the graph, which does not depend on outcomes.
     pub average_clustering: f64,
-    /// The number of rankings and of coin sequences that were drawn.
+    /// The number of draws of rankings, and of coin sequences.
     pub draws: usize,
 }
 
 impl SpecR {
-    /// The index of the duels, with references from `draws` seeded draws each. Cost: eigenvalues, some 10 N³
-    /// for N items, for each of 2 draws + 1.
+    /// Returns the index of the duels, with references from `draws` seeded draws each. Cost: 2 draws + 1
+    /// times the eigenvalues of a matrix, about 10 N³ for N items.
     ///
     /// # Errors
     /// [`Error::Parameter`] for fewer than 2 draws; [`Error::Interrupted`].
     pub fn from_duels(duels: &Duels, draws: usize, seed: u64, stop: &AtomicBool) -> Result<Self> {
         if draws < 2 {
-            return Err(Error::parameter("draws", draws, "a standard deviation takes 2 draws or more"));
+            return Err(Error::parameter("draws", draws, "a standard deviation needs 2 or more draws"));
         }
         let value = spec_r(&win_shares(duels, duels.outcome()))?;
         let reference = |coins: bool| {
@@ -70,7 +70,8 @@ impl SpecR {
     }
 }
 
-/// Entry (l, r) is the share of the duels of this pair that l won; 0 where they did not meet.
+/// Returns the matrix whose entry (l, r) is the share of duels of this pair that l won; 0 for pairs without
+/// duels.
 fn win_shares(duels: &Duels, outcome: &[f64]) -> Matrix {
     let mut out = Matrix::zeros(duels.items(), duels.items());
     for (&(l, r), &won) in duels.pairs().iter().zip(outcome) {
@@ -79,22 +80,23 @@ fn win_shares(duels: &Duels, outcome: &[f64]) -> Matrix {
     out
 }
 
-/// The pairs' outcomes if a random order decided.
+/// Returns the outcomes of the pairs under a random order of the items.
 fn random_ranking_outcomes(duels: &Duels, random: &mut Random) -> Vec<f64> {
     let mut place: Vec<usize> = (0..duels.items()).collect();
     place.shuffle(random);
     duels.pairs().iter().map(|&(l, r)| f64::from(u8::from(place[l] < place[r]))).collect()
 }
 
-/// More coins than this are not thrown one by one.
+/// The largest number of coins of a pair that are thrown one by one.
 const MAX_COINS: f64 = 4096.0;
 
-/// The pairs' outcomes if a coin decided each duel: as many as their weight says, at least one.
+/// Returns the outcomes of the pairs if a fair coin decided each duel. The number of a pair's duels is its
+/// rounded weight, at least 1.
 fn coin_flip_outcomes(duels: &Duels, random: &mut Random) -> Vec<f64> {
     let pair = |&weight: &f64| {
         let count = weight.round().max(1.0);
         if count > MAX_COINS {
-            // The normal distribution that so many coins are near to.
+            // The normal approximation of the binomial distribution.
             let z: f64 = random.sample(StandardNormal);
             return (0.5 + 0.5 * z / count.sqrt()).clamp(0.0, 1.0);
         }
@@ -105,9 +107,9 @@ fn coin_flip_outcomes(duels: &Duels, random: &mut Random) -> Vec<f64> {
     duels.weight().iter().map(pair).collect()
 }
 
-/// `1 - [H(λ(L), {0 … N-1}) + H(deg⁺, {0 … N-1})] / 2(N-1)`, with H the Hausdorff distance, deg⁺ the row sums
-/// of A and `L = diag(deg⁺) - A`, of a matrix A of shares of wins (Cameron, Langville and Smith 2020). Cost
-/// some 10 N³.
+/// Returns the SpecR index `1 - [H(λ(L), {0 … N-1}) + H(deg⁺, {0 … N-1})] / 2(N-1)` of a matrix A (N × N) of
+/// shares of wins. H is the Hausdorff distance, deg⁺ are the row sums of A, `L = diag(deg⁺) - A`, and λ are
+/// its eigenvalues (Cameron, Langville and Smith 2020). Cost about 10 N³.
 ///
 /// # Errors
 /// As [`eigenvalues`].
@@ -123,8 +125,8 @@ pub fn spec_r(wins: &Matrix) -> Result<f64> {
     Ok(1.0 - distance / (2.0 * (n as f64 - 1.0)))
 }
 
-/// The Hausdorff distance of two sets of complex numbers: the farthest that anyone of either is from the
-/// other set.
+/// Returns the Hausdorff distance of two sets of complex numbers: the largest distance of a number in either
+/// set from the other set.
 fn hausdorff(a: &[(f64, f64)], b: &[(f64, f64)]) -> f64 {
     let farthest = |from: &[(f64, f64)], to: &[(f64, f64)]| {
         let nearest =
@@ -134,8 +136,9 @@ fn hausdorff(a: &[(f64, f64)], b: &[(f64, f64)]) -> f64 {
     farthest(a, b).max(farthest(b, a))
 }
 
-/// The average over items of the share of pairs of their opponents that were compared with each other (Watts
-/// and Strogatz 1998); 0 for an item with fewer than two opponents. Cost O(Σ degree²).
+/// Returns the clustering coefficient (Watts and Strogatz 1998), averaged over items: the share of pairs of
+/// an item's opponents that were compared with each other. It is 0 for an item with fewer than two opponents.
+/// Cost O(Σ degree²).
 pub fn average_clustering(duels: &Duels) -> f64 {
     let n = duels.items();
     let mut opponents = vec![Vec::new(); n];

@@ -1,5 +1,5 @@
-//! Explained duels as differences of their items: one column per property, for plots that colour by it and
-//! labels that name it.
+//! Explained duels as differences of their items: one column per property, for the colours and labels of
+//! plots.
 
 use std::collections::BTreeSet;
 
@@ -8,20 +8,20 @@ use crate::error::Result;
 use crate::explanation::Explanation;
 use crate::table::{Column, ColumnKind, Player, Table};
 
-/// Suffix of the names of columns whose numbers are differences.
+/// The suffix of the names of columns whose numbers are differences.
 const DIFFERENCE_SUFFIX: &str = ", left − right";
 
-/// The explanation with the differences of the items as data: the left item's number minus the right one's,
-/// in a column named after the original with `, left − right`; for categories `left / right`; and the
-/// contexts unchanged.
+/// Returns the explanation with the differences of the items as data. A numeric column has the left item's
+/// number minus the right one's, and its name has the suffix `, left − right`; a categorical column has
+/// `left / right`. Contexts are unchanged.
 ///
 /// # Errors
-/// [`Error::Parameter`](crate::Error::Parameter) for rows that are no duels.
+/// [`Error::Parameter`](crate::Error::Parameter) if the rows are not duels.
 pub fn differences(explanation: &Explanation) -> Result<Explanation> {
     let data = &explanation.data;
     let sides = LeftRightColumns::from_columns(data.columns())?;
     let (mut columns, mut values) = (Vec::new(), Vec::new());
-    // For each old column the index of the new one.
+    // For each old column, the index of the new one.
     let mut place = vec![0; data.width()];
     let items = sides.items(data.columns());
     for ((mut column, &l), &r) in items.into_iter().zip(&sides.left).zip(&sides.right) {

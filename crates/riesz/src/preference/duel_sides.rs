@@ -1,6 +1,6 @@
-//! Side effects of duels: playing at home, and the identity of an item apart from its columns. Both become
-//! further columns of the items, so that a model of duels needs no special case: an item that played at home
-//! and away is two rows of the table to which the model is fitted.
+//! Side effects of duels: playing at home, and the identity of an item in addition to its columns. Both
+//! become further columns of the items, so that a model of duels needs no special case. An item that played
+//! at home and away has two rows in the table to which the model is fitted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,50 +8,50 @@ use crate::error::{Error, Result};
 use crate::kernel::{Categorical, Kernel, Linear};
 use crate::table::{Column, ColumnKind, Table, UNKNOWN_LEVEL};
 
-/// The share of a further utility that tuning starts from, in squared log odds.
+/// The initial variance of a further utility in tuning, in squared log odds.
 const START_SHARE: f64 = 2.25;
 
 /// The column that is 1 for the item at home.
 pub const HOME: &str = "home";
-/// The column of the item's name.
+/// The column of the item's identity, its name.
 pub const ID: &str = "id";
-/// Level of the right item if the model was not fitted to it; that of the left one is [`UNKNOWN_LEVEL`]. The
-/// two levels differ.
+/// The level of the right item if the model was not fitted to it; that of the left item is [`UNKNOWN_LEVEL`].
+/// The two levels differ.
 pub const UNSEEN_RIGHT: &str = "(unseen, right)";
 
 /// The side that is at home in a duel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HomeSide {
-    /// The left one.
+    /// The left side.
     Left,
-    /// The right one.
+    /// The right side.
     Right,
-    /// Neither.
+    /// Neither side.
     Nobody,
 }
 
-/// Duels between rows of a table that says what items are in them.
+/// Duels between rows of a table of items, with columns for side effects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DuelEntries {
-    /// The items' columns, [`HOME`] and [`ID`]; a row for each way in which an item takes part.
+    /// The items' columns, then [`HOME`] and [`ID`]; one row per item and role (at home or not) that occurs.
     pub table: Table,
-    /// The rows on the left, one a duel.
+    /// For each duel, the row on the left.
     pub left: Vec<usize>,
-    /// The rows on the right.
+    /// For each duel, the row on the right.
     pub right: Vec<usize>,
-    /// The kernel of their utilities, `s_h² home home' + s_id² δ(id, id')`: the advantage of being at home,
-    /// and ability that the items' columns do not tell (random effects, as of Bradley and Terry's model).
-    /// `None` if neither is asked for.
+    /// The kernel of the further utilities, `s_h² home home' + s_id² δ(id, id')`: the advantage of being at
+    /// home, and ability that the items' columns do not explain (random effects, as in Bradley and Terry's
+    /// model). `None` without home and names.
     pub extra_utility_kernel: Option<Kernel>,
 }
 
-/// Rows for duels in which somebody is at `home`, or whose items have `names` of their own (one an item);
-/// neither leaves the items as they are.
+/// Returns the rows of duels with sides at `home`, or with `names` of the items (one per item). Without both,
+/// the items stay as they are.
 ///
 /// # Errors
-/// [`Error::Shape`]; [`Error::Parameter`] for an item that is not there or that meets itself, for a name that
-/// two items have, and if the duels do not tell the advantage of being at home: there is none with a home, or
-/// all of them ended alike for the side at home; those of a table whose columns have names that become one.
+/// [`Error::Shape`]; [`Error::Parameter`] for an item that does not exist or meets itself, for a repeated
+/// name, and if the duels do not determine the advantage of being at home: no duel has a side at home, or the
+/// side at home won all or lost all of them; the errors of a table with equal column names.
 pub fn prepare_entries(
     items: &Table,
     (left, right): (&[usize], &[usize]),
@@ -59,25 +59,19 @@ pub fn prepare_entries(
     home: Option<&[HomeSide]>,
     names: Option<&[String]>,
 ) -> Result<DuelEntries> {
-    let lengths = [("right", left.len(), right.len(), "one a duel")]
+    let lengths = [("right", left.len(), right.len(), "one per duel")]
         .into_iter()
-        .chain(home.map(|h| ("home", left.len(), h.len(), "one a duel")))
-        .chain(names.map(|n| ("the list of names", items.rows(), n.len(), "one an item")));
+        .chain(home.map(|h| ("home", left.len(), h.len(), "one per duel")))
+        .chain(names.map(|n| ("the list of names", items.rows(), n.len(), "one per item")));
     for (list, expected, length, why) in lengths {
         if length != expected {
-            return Err(Error::Shape {
-                subject: list.into(),
-                unit: "entries",
-                expected,
-                actual: length,
-                why: why.into(),
-            });
+            return Err(Error::shape(list, "entries", expected, length, why));
         }
     }
     for (i, (l, r)) in left.iter().zip(right).enumerate() {
         let allowed = match l.max(r) {
-            last if *last >= items.rows() => format!("there are {} items, from 0", items.rows()),
-            _ if l == r => "an item that meets itself tells nothing: leave the duel out".into(),
+            last if *last >= items.rows() => format!("there are {} items, numbered from 0", items.rows()),
+            _ if l == r => "an item that meets itself gives no information: leave the duel out".into(),
             _ => continue,
         };
         return Err(Error::parameter(format!("item of duel {}", i + 1), l.max(r), allowed));
@@ -88,7 +82,7 @@ pub fn prepare_entries(
     let mut seen = BTreeSet::from([UNKNOWN_LEVEL, UNSEEN_RIGHT]);
     if let Some(twice) = names.and_then(|names| names.iter().find(|name| !seen.insert(name))) {
         let allowed =
-            format!("each item has a name of its own, other than {UNKNOWN_LEVEL} and {UNSEEN_RIGHT}");
+            format!("each item needs a name of its own, other than {UNKNOWN_LEVEL} and {UNSEEN_RIGHT}");
         return Err(Error::parameter("name of an item", twice, allowed));
     }
     let side = |i: usize, side: HomeSide| home.is_some_and(|home| home[i] == side);
@@ -142,12 +136,12 @@ fn home_is_informative(home: &[HomeSide], outcome: &[f64]) -> Result<()> {
     let (value, allowed) = match at_home.len() {
         0 => (
             "nobody in all duels".to_string(),
-            "an advantage of being at home takes duels with a home: leave it out",
+            "an advantage of being at home needs duels with a side at home: leave it out",
         ),
         n if all_ended(1.0) || all_ended(0.0) => {
             let end = if all_ended(1.0) { "won" } else { "lost" };
-            let allowed =
-                "how large its advantage is cannot be told from duels that all end alike: leave it out";
+            let allowed = "duels that all end the same way do not determine the advantage of being at home: \
+                           leave it out";
             (format!("a side that {end} all {n} duels"), allowed)
         }
         _ => return Ok(()),

@@ -1,5 +1,5 @@
-//! Duels in the form that models learn from: each compared pair of items once, with the share of its duels
-//! that the left item won.
+//! Duels in the form for model fitting: each compared pair of items once, with the share of its duels that
+//! the left item won.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use crate::error::{Error, Result};
 use crate::random::{Random, SeedableRng, index};
 use crate::table::Table;
 
-/// Largest total weight of all duels: beyond it, covariances leave the range of doubles.
+/// The largest total weight of all duels; larger weights would overflow covariances.
 const MAX_TOTAL_WEIGHT: f64 = 1e100;
 
-/// Duels between items that are numbered from 0.
+/// Duels between items with numbers from 0.
 ///
-/// Which item stands left means nothing. All duels of a pair (in the same [context](Self::in_contexts))
-/// become one: its weight is the sum of theirs, and its outcome the weighted share that was won by the item
-/// with the lower number. Nothing of the likelihood is lost, up to a constant, nor of ties, which are half a
-/// win for either.
+/// The order of the two items has no meaning. All duels of a pair (in the same [context](Self::in_contexts))
+/// become one entry. Its weight is the sum of their weights, and its outcome is the weighted share that the
+/// item with the lower number won. A tie is half a win for each item. The likelihood is preserved up to a
+/// constant.
 ///
 /// ```
 /// use riesz::preference::Duels;
@@ -38,12 +38,12 @@ pub struct Duels {
     count: usize,
 }
 
-/// The contexts in which pairs met.
+/// The contexts of the compared pairs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contexts {
-    /// The different ones.
+    /// The distinct contexts.
     pub table: Table,
-    /// One a pair that met: the row of its context.
+    /// For each compared pair, the row of its context.
     pub rows: Vec<usize>,
 }
 
@@ -56,12 +56,12 @@ struct Sums {
 }
 
 impl Duels {
-    /// Duels given by the items on the left and on the right, the outcome (1: the left item won, 0: the right
-    /// one; ½: a tie), and the weight of each, by default 1.
+    /// Creates duels from the items on the left and on the right, the outcomes (1: the left item won, 0: the
+    /// right one, ½: a tie), and the weights, by default 1.
     ///
     /// # Errors
-    /// [`Error::Shape`]; [`Error::TooFew`] without duels; [`Error::Parameter`] for an item that is not there,
-    /// one that meets itself, an outcome that is none, or a weight that is not positive.
+    /// [`Error::Shape`]; [`Error::TooFew`] without duels; [`Error::Parameter`] for an item that does not
+    /// exist or meets itself, an invalid outcome, or a weight that is not positive.
     pub fn new(
         items: usize,
         left: &[usize],
@@ -72,8 +72,8 @@ impl Duels {
         Self::pairs_in_contexts(items, (left, right), outcome, weight, None)
     }
 
-    /// Duels in contexts, with one row of `contexts` per duel: surfaces, seasons, judges. A pair is then
-    /// counted once in each different context.
+    /// Creates duels in contexts (surfaces, seasons, judges), with one row of `contexts` per duel. A pair
+    /// then has one entry for each of its distinct contexts.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -86,17 +86,11 @@ impl Duels {
         contexts: &Table,
     ) -> Result<Self> {
         if contexts.rows() != left.len() {
-            let (expected, rows_of_contexts, why) = (left.len(), contexts.rows(), "one a duel".into());
-            return Err(Error::Shape {
-                subject: "the table of contexts".into(),
-                unit: "rows",
-                expected,
-                actual: rows_of_contexts,
-                why,
-            });
+            let (expected, rows_of_contexts, why) = (left.len(), contexts.rows(), "one per duel");
+            return Err(Error::shape("the table of contexts", "rows", expected, rows_of_contexts, why));
         }
-        // The index of each row among the distinct ones, which are in the order of their first duels. (-0 is
-        // 0.)
+        // The index of each row among the distinct rows, which are in the order of their first duels; -0
+        // equals 0.
         let mut known: BTreeMap<Vec<u64>, usize> = BTreeMap::new();
         let (mut first, mut rows) = (Vec::new(), Vec::new());
         for i in 0..contexts.rows() {
@@ -127,18 +121,11 @@ impl Duels {
         let lengths = [("right", right.len()), ("outcome", outcome.len())];
         for (list, length) in lengths.into_iter().chain(weight.map(|w| ("weight", w.len()))) {
             if length != count {
-                let why = "one a duel".into();
-                return Err(Error::Shape {
-                    subject: list.into(),
-                    unit: "numbers",
-                    expected: count,
-                    actual: length,
-                    why,
-                });
+                return Err(Error::shape(list, "numbers", count, length, "one per duel"));
             }
         }
         if count == 0 {
-            return Err(Error::TooFew { subject: "the table of duels".into(), needed: 1, unit: "duel is" });
+            return Err(Error::too_few("the table of duels", 1, "duel is"));
         }
         let mut sums_by_pair: BTreeMap<((usize, usize), usize), Sums> = BTreeMap::new();
         let mut has_shares = false;
@@ -148,18 +135,18 @@ impl Duels {
                 Err(Error::parameter(format!("{quantity} of duel {}", i + 1), value, allowed))
             };
             if let Some(item) = [l, r].into_iter().find(|item| *item >= items) {
-                return bad("item", item.to_string(), format!("there are {items} items, from 0"));
+                return bad("item", item.to_string(), format!("there are {items} items, numbered from 0"));
             }
             if l == r {
                 return bad(
                     "item",
                     l.to_string(),
-                    "an item that meets itself tells nothing: leave the duel out".into(),
+                    "an item that meets itself gives no information: leave the duel out".into(),
                 );
             }
             if !(0.0..=1.0).contains(&won) {
                 let allowed =
-                    "it is 1 where the left item won, 0 where the right one, and 0.5 for a tie".into();
+                    "it must be 1 if the left item won, 0 if the right item won, and 0.5 for a tie".into();
                 return bad("outcome", won.to_string(), allowed);
             }
             if !(weight.is_finite() && weight > 0.0) {
@@ -175,7 +162,7 @@ impl Duels {
         }
         if sums_by_pair.values().map(|sums| sums.weight).sum::<f64>() > MAX_TOTAL_WEIGHT {
             let allowed =
-                format!("together they count less than {MAX_TOTAL_WEIGHT:e}: divide them by a common number");
+                format!("their sum must be less than {MAX_TOTAL_WEIGHT:e}: divide them by a common number");
             return Err(Error::parameter("weight", "too large", allowed));
         }
         let (pairs_and_contexts, sums): (Vec<_>, Vec<_>) = sums_by_pair.into_iter().unzip();
@@ -192,44 +179,44 @@ impl Duels {
         })
     }
 
-    /// The duels with another count, where an entry represents several duels by its weight.
+    /// Returns the duels with another count, where the weight of an entry represents several duels.
     pub fn with_count(self, count: usize) -> Self {
         Self { count, ..self }
     }
 
-    /// Number of items, of which some may be in no duel.
+    /// Returns the number of items, some of which may have no duels.
     pub fn items(&self) -> usize {
         self.items
     }
 
-    /// Number of duels.
+    /// Returns the number of duels.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// The pairs that met, each with its lower number first, ascending; more than once where they met in
-    /// different contexts.
+    /// Returns the compared pairs, ascending, with the lower number of each first. A pair occurs once per
+    /// context.
     pub fn pairs(&self) -> &[(usize, usize)] {
         &self.pairs
     }
 
-    /// One a pair: the share that was won by its first item.
+    /// Returns, for each pair, the share of its duels that its first item won.
     pub fn outcome(&self) -> &[f64] {
         &self.outcome
     }
 
-    /// One a pair: how much its duels count together.
+    /// Returns, for each pair, the total weight of its duels.
     pub fn weight(&self) -> &[f64] {
         &self.weight
     }
 
-    /// One a pair: how much of its weight is that of ties.
+    /// Returns, for each pair, the weight of its ties.
     pub fn ties(&self) -> &[f64] {
         &self.ties
     }
 
-    /// The margin with which items that are alike tie as often as these duels did, `2 artanh(share of ties)`,
-    /// where tuning may start; from 0.02 to 3.
+    /// Returns the margin at which equal items tie as often as in these duels, `2 artanh(share of ties)`,
+    /// from 0.02 to 3: a starting value for tuning.
     pub fn margin(&self) -> f64 {
         let share = self.ties.iter().sum::<f64>() / self.weight.iter().sum::<f64>();
         (2.0 * share.min(0.9).atanh()).max(0.02)
@@ -240,13 +227,13 @@ impl Duels {
         self.has_fractions
     }
 
-    /// Where the pairs met, if that was said.
+    /// Returns the contexts of the pairs, if the duels have contexts.
     pub fn contexts(&self) -> Option<&Contexts> {
         self.contexts.as_ref()
     }
 
-    /// The items of each connected component of the comparison graph, largest first; items without duels are
-    /// left out. Only covariates relate items of different components.
+    /// Returns the items of each connected component of the comparison graph, the largest component first,
+    /// without items that have no duels. Only covariates relate items of different components.
     pub fn components(&self) -> Vec<Vec<usize>> {
         let neighbours = self.neighbours();
         let mut seen = vec![false; self.items];
@@ -262,11 +249,11 @@ impl Duels {
         components
     }
 
-    /// Whether every item with duels can be reached from every other along wins; otherwise abilities without
-    /// a penalty are infinite (Ford 1957).
+    /// Whether every item with duels is reachable from every other one along wins. Otherwise abilities
+    /// without a penalty are infinite (Ford 1957).
     pub fn is_strongly_connected(&self) -> bool {
         let [component] = &self.components()[..] else { return false };
-        // From one item along wins and against them.
+        // Reachability from one item, along wins or against them.
         let along = |won: bool| {
             let mut wins = vec![Vec::new(); self.items];
             for (&(l, r), &share) in self.pairs.iter().zip(&self.outcome) {
@@ -282,7 +269,7 @@ impl Duels {
         along(true) && along(false)
     }
 
-    /// Items of one component that never beat any other item of it, if there are some.
+    /// Returns items of one component that never beat the other items of it, if there are such items.
     pub(super) fn winless_items(&self) -> Option<Vec<usize>> {
         let component = self.components().into_iter().next()?;
         let mut beaten = vec![Vec::new(); self.items];
@@ -294,12 +281,12 @@ impl Duels {
                 beaten[r].push(l);
             }
         }
-        // The items reached along wins from one item beat only one another. If all items are reached, this
-        // holds for those from which that item is not reached.
+        // The items that one item reaches along wins beat only each other. If an item reaches all items, a
+        // proper group starts from an item that does not reach it.
         component.iter().map(|&item| reachable(item, &beaten)).find(|group| group.len() < component.len())
     }
 
-    /// The duels of `pairs` compared pairs, drawn at random; all duels if there are no more pairs.
+    /// Returns the duels of `pairs` random compared pairs, or all duels if there are no more pairs.
     pub fn sample(&self, pairs: usize, seed: u64) -> Self {
         if pairs >= self.pairs.len() {
             return self.clone();
@@ -322,7 +309,7 @@ impl Duels {
         }
     }
 
-    /// The items that have duels, in ascending order, and the duels renumbered to these items and to the
+    /// Returns the items that have duels, ascending, and the duels with the numbers of these items and of the
     /// contexts that occur.
     pub(super) fn without_idle_items(&self) -> (Vec<usize>, Self) {
         let numbered = |used: &[bool]| -> (Vec<usize>, Vec<usize>) {
@@ -355,7 +342,7 @@ impl Duels {
     }
 }
 
-/// The items that can be reached, ascending.
+/// Returns the items that can be reached from `start`, ascending.
 fn reachable(start: usize, neighbours: &[Vec<usize>]) -> Vec<usize> {
     let (mut seen, mut open) = (vec![false; neighbours.len()], vec![start]);
     seen[start] = true;

@@ -1,5 +1,5 @@
 //! Evaluation of predicted probabilities of duels: splits that keep all duels of a pair together, and scores
-//! that do not depend on which item is on the left.
+//! that do not depend on the order of the items.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,25 +9,27 @@ use crate::random::{Random, SeedableRng, index};
 /// The unit by which duels are held out for testing.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Split<'a> {
-    /// Pairs of items, with all their duels. A pair's duels apart would tell a model what it is tested on.
+    /// Pairs of items, with all their duels. Duels of the same pair on both sides would show the model its
+    /// test data.
     #[default]
     Pairs,
-    /// Items: it is tested on duels between two that it has not seen, and learns from those between two that
-    /// it has.
+    /// Items: the test is on duels between two items that the model has not seen. The model learns from duels
+    /// between two of the other items.
     Items,
-    /// The last duels, where each has a time: it learns from those before. Duels at the same time stay
-    /// together. Nothing is drawn.
+    /// The last duels by their times: the model learns from the earlier ones. Duels at the same time stay
+    /// together, and nothing is random.
     Time(&'a [f64]),
-    /// Whole contexts, where each duel has the number of one: seasons, courts or users that it has not seen.
+    /// Whole contexts, by the number of each duel's context: seasons, courts or users that the model has not
+    /// seen.
     Contexts(&'a [usize]),
 }
 
-/// For each duel `Some(true)` if it is for testing, `Some(false)` if it is for training, and `None` for
-/// neither.
+/// Returns for each duel `Some(true)` if it is for testing, `Some(false)` if it is for training, and `None`
+/// if it is for neither.
 ///
 /// # Errors
-/// [`Error::Shape`] for as many times or contexts as there are no duels; [`Error::Parameter`] for a share
-/// that leaves nothing to test on or to learn from.
+/// [`Error::Shape`] unless there is one time or context per duel; [`Error::Parameter`] for a share that
+/// leaves no duels for testing or for training.
 pub fn split(
     left: &[usize],
     right: &[usize],
@@ -36,16 +38,10 @@ pub fn split(
     seed: u64,
 ) -> Result<Vec<Option<bool>>> {
     let one_each = |name: &str, length: usize| {
-        let why = "one a duel".into();
+        let why = "one per duel";
         match length == left.len() {
             true => Ok(()),
-            false => Err(Error::Shape {
-                subject: name.into(),
-                unit: "entries",
-                expected: left.len(),
-                actual: length,
-                why,
-            }),
+            false => Err(Error::shape(name, "entries", left.len(), length, why)),
         }
     };
     let mut random = Random::seed_from_u64(seed);
@@ -73,7 +69,7 @@ pub fn split(
             one_each("the list of times", times.len())?;
             let mut sorted = times.to_vec();
             sorted.sort_by(f64::total_cmp);
-            // As many as asked for, or fewer, so that no time is on both sides.
+            // The requested number, or fewer, so that duels at the same time are on the same side.
             let wanted = (share * sorted.len() as f64).round() as usize;
             let first = sorted.len().saturating_sub(wanted);
             let before = first.checked_sub(1).map(|last_index| sorted[last_index]);
@@ -88,31 +84,32 @@ pub fn split(
         }
     };
     if share.is_nan() || !for_test.contains(&Some(true)) || !for_test.contains(&Some(false)) {
-        let allowed = "some duels are to test on and some to learn from: give a share between 0 and 1, and \
+        let allowed = "the test and the training set both need duels: give a share between 0 and 1, and \
                        enough duels";
         return Err(Error::parameter("share of the test", share, allowed));
     }
     Ok(for_test)
 }
 
-/// Scores of probabilities.
+/// Scores of predicted probabilities.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProbabilityScores {
-    /// The share of decided duels whose winner was the more probable one; ½ for each without a favourite.
+    /// The share of decided duels won by the more probable winner; a probability of ½ counts as half.
     pub accuracy: f64,
-    /// The area under the ROC curve of decided duels, each seen from both sides.
+    /// The area under the ROC curve of decided duels, each from both sides.
     pub auc: f64,
-    /// The mean of minus the logarithm of the probability of what happened; ties count half each way. ln 2 =
-    /// 0.693 for coins.
+    /// The mean of minus the log probability of the outcome; ties count half for each side. A fair coin has
+    /// ln 2 = 0.693.
     pub log_loss: f64,
     /// The number of duels.
     pub duels: usize,
 }
 
 impl ProbabilityScores {
-    /// Scores of the probabilities that left items win, given the outcomes of the duels: 1, 0, or ½ for ties.
+    /// Returns the scores of the probabilities that left items win, given the outcomes of the duels: 1, 0, or
+    /// ½ for ties.
     pub fn from_probabilities(probability: &[f64], outcome: &[f64]) -> Self {
-        // Every duel from both sides: nothing depends on which.
+        // Every duel counts from both sides, so that scores do not depend on the order of the items.
         let from_both_sides = |p: &[f64], y: &[f64]| -> Vec<(f64, f64)> {
             p.iter().zip(y).flat_map(|(p, y)| [(*p, *y), (1.0 - p, 1.0 - y)]).collect()
         };
@@ -123,7 +120,7 @@ impl ProbabilityScores {
             side => f64::from(u8::from(side.is_gt() == (*y > 0.5))),
         };
         let scored = from_both_sides(probability, outcome);
-        // 0 ln 0 is 0.
+        // 0 ln 0 is defined as 0.
         let of_side = |p: f64, y: f64| if y > 0.0 { -y * p.ln() } else { 0.0 };
         let loss = |(p, y): &(f64, f64)| of_side(*p, *y) + of_side(1.0 - p, 1.0 - y);
         Self {
@@ -135,7 +132,7 @@ impl ProbabilityScores {
     }
 }
 
-/// The probability that a winner has a larger predicted probability than a loser; equal ones count half.
+/// Returns the probability that a winner has a larger predicted probability than a loser; ties count half.
 fn auc(untied: &[(f64, f64)]) -> f64 {
     let mut sorted = untied.to_vec();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -149,19 +146,19 @@ fn auc(untied: &[(f64, f64)]) -> f64 {
     sum / (below * (untied.len() as f64 - below))
 }
 
-/// Duels whose probability, from the side of the favourite, is in some range: how often the favourite won.
+/// Duels in a range of the favourite's probability, with the frequency of the favourite's wins.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bin {
     /// The mean probability of the favourites.
     pub probability: f64,
-    /// The share of duels that they won; ties are half won.
+    /// The share of duels that they won; ties count half.
     pub won: f64,
     /// The number of duels.
     pub duels: usize,
 }
 
-/// Calibration: duels in `bins` ranges of equal width from ½ to 1, by the probability of the favourite;
-/// ranges without duels are left out.
+/// Returns the calibration: duels in `bins` ranges of equal width from ½ to 1, by the probability of the
+/// favourite. Ranges without duels are left out.
 pub fn calibration(probability: &[f64], outcome: &[f64], bins: usize) -> Vec<Bin> {
     let mut sums = vec![(0.0, 0.0, 0); bins.max(1)];
     for (&p, &y) in probability.iter().zip(outcome) {
@@ -182,7 +179,8 @@ mod tests {
         let scores = ProbabilityScores::from_probabilities(&[0.8, 0.3, 0.6, 0.5], &[1.0, 0.0, 0.0, 1.0]);
         // Favourites of .8 and .7 won, one of .6 lost, and one duel had none.
         assert_eq!(scores.accuracy, 2.5 / 4.0);
-        // Winners had .8, .7, .4, .5; losers .2, .3, .6, .5: of 16 pairs 4, 4, 2 and 2½ are in order.
+        // Winners had .8, .7, .4, .5; losers .2, .3, .6, .5. Of 16 pairs, 4 + 4 + 2 + 2½ are in the right
+        // order.
         assert_eq!(scores.auc, 12.5 / 16.0);
         let loss = -(0.8_f64.ln() + 0.7_f64.ln() + 0.4_f64.ln() + 0.5_f64.ln()) / 4.0;
         assert!((scores.log_loss - loss).abs() < 1e-15);
@@ -191,7 +189,7 @@ mod tests {
         let coins = ProbabilityScores::from_probabilities(&[0.5; 6], &[1.0, 0.0, 0.5, 1.0, 1.0, 0.0]);
         assert_eq!((coins.accuracy, coins.auc), (0.5, 0.5));
         assert!((coins.log_loss - std::f64::consts::LN_2).abs() < 1e-15);
-        // What was impossible and happened costs infinitely much, what was sure nothing.
+        // An outcome of probability 0 has an infinite loss, one of probability 1 has none.
         assert_eq!(ProbabilityScores::from_probabilities(&[1.0], &[1.0]).log_loss, 0.0);
         assert_eq!(ProbabilityScores::from_probabilities(&[1.0], &[0.0]).log_loss, f64::INFINITY);
         let bins = calibration(&[0.9, 0.15, 0.55], &[1.0, 1.0, 0.5], 2);
@@ -219,7 +217,7 @@ mod tests {
             };
             assert!(items(true).is_disjoint(&items(false)));
         }
-        // Times: nothing that is learnt from is as late as what is tested on.
+        // Times: all training duels are earlier than all test duels.
         let times: Vec<f64> = (0..60).map(|i| f64::from(i * 7 % 20)).collect();
         let parts = split(&left, &right, Split::Time(&times), 0.3, 0).unwrap();
         let times_of =
@@ -233,7 +231,7 @@ mod tests {
             (0..60).filter(|&i| parts[i] == Some(true)).collect::<Vec<_>>(),
             (51..60).collect::<Vec<_>>()
         );
-        // Contexts: none is on both sides.
+        // Contexts: no context is on both sides.
         let contexts: Vec<usize> = (0..60).map(|i| i % 9).collect();
         for seed in 0..5 {
             let parts = split(&left, &right, Split::Contexts(&contexts), 0.3, seed).unwrap();

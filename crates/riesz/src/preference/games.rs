@@ -1,4 +1,4 @@
-//! Games of duels: the question, and its description in explanations, whichever game of rows computes them.
+//! Games of duels: the question, and the description of the game in explanations.
 
 use crate::embedding::Conditioning;
 use crate::explanation::{Exactness, Explanation};
@@ -7,57 +7,59 @@ use crate::index::ValueIndex;
 use crate::model_card::CardEntry;
 use crate::table::Table;
 
-/// The values that absent columns of both items take. Tables of items have the items' columns, under their
-/// names without `left_` and `right_`.
+/// The values of absent columns of both items. Tables of items have the items' columns, with names without
+/// `left_` and `right_`.
 #[derive(Debug, Clone)]
 pub enum DuelGame {
-    /// The left item takes it from one of these items, and the right one from another, drawn on its own: the
-    /// odds of two random items of whom no more is known than the present columns. Of more than 13 players in
-    /// portions of pairs of items, see [`DuelQuestion::shifts`].
+    /// The left item takes it from one of these items, and the right item from another one, drawn
+    /// independently. The value of a coalition is the log odds of two random items with its present columns.
+    /// For more than 13 players, batches of pairs of items are drawn, see [`DuelQuestion::shifts`].
     Independent(Background),
-    /// Both take it from the same one of these items: all else equal.
+    /// Both items take it from the same one of these items: all else equal.
     Paired(Background),
-    /// The items take it from the two of a duel among these rows, a table as that of the explained duels,
-    /// either way round: as independent, among items who do meet.
+    /// The two items take it from those of a duel in these rows, in either order. The table has the form of
+    /// the explained duels. In contrast to independent items, these items did meet.
     Matches(Table),
-    /// Both take it from this item, a table of one row.
+    /// Both items take it from this item, a table of one row.
     Baseline(Table),
     /// Its factor is 1 for both items.
     Functional,
-    /// Either item's follows its distribution given the item's present columns, learnt from these items.
+    /// The column of each item follows its distribution given the item's present columns, learnt from these
+    /// items.
     Observational(Background, Conditioning),
 }
 
 /// A question about duels.
 #[derive(Debug, Clone)]
 pub struct DuelQuestion {
-    /// The values that absent columns of items take; `None` where items are always present, and contexts are
-    /// the players.
+    /// The values of absent columns of items; `None` if items are always present and contexts are the
+    /// players.
     pub game: Option<DuelGame>,
-    /// The values that absent columns of contexts take; `None` where they are always present. Contexts are
-    /// drawn independently of the items.
+    /// The values of absent columns of contexts; `None` if contexts are always present. Contexts are drawn
+    /// independently of the items.
     pub contexts: Option<Background>,
     /// The players, as lists of names of items' and contexts' columns; a column in no list is a player of its
+    /// own.
     pub groups: Vec<(String, Vec<String>)>,
-    /// Which value.
+    /// The index of the values.
     pub index: ValueIndex,
-    /// Whether values are to come with their covariance under the posterior, see
+    /// Whether values come with their covariance under the posterior, see
     /// [`Question::covariance`](crate::Question::covariance).
     pub covariance: bool,
-    /// Independent items of more than 13 players: how many portions of pairs of items are drawn, where all
-    /// are too many.
+    /// The number of batches of pairs of items that are drawn, for independent items of more than 13 players
+    /// and too many pairs.
     pub shifts: usize,
-    /// Along how many random orders of the players, at least 16, values are estimated, each with its reverse,
-    /// and with items that absent columns are taken from drawn for each: for models of many columns and
-    /// landmarks, whose exact values take long. `None` for exact values, or as `shifts` says. Shapley values
-    /// of items, in games with a background.
+    /// The number of random orders of the players, at least 16, from which values are estimated. Each order
+    /// is also used in reverse, and has its own draw of items for absent columns. This is for models of many
+    /// columns and landmarks, whose exact values are expensive; it estimates Shapley values of items, in
+    /// games with a background. `None` for exact values, or those of batches (`shifts`).
     pub permutations: Option<usize>,
-    /// Seed of what is drawn.
+    /// The seed of all random draws.
     pub seed: u64,
 }
 
 impl DuelQuestion {
-    /// For Shapley values of all columns, contexts always present.
+    /// Creates the question for Shapley values of all columns, with contexts always present.
     pub fn new(game: DuelGame) -> Self {
         Self {
             game: Some(game),
@@ -73,7 +75,7 @@ impl DuelQuestion {
 }
 
 impl DuelGame {
-    /// Its name.
+    /// Returns the game's name.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Independent(_) => "independent",
@@ -85,27 +87,28 @@ impl DuelGame {
         }
     }
 
-    /// A sentence that describes absent features.
+    /// Returns a sentence that describes absent features.
     fn describe_absence(&self) -> String {
         match self {
             Self::Independent(items) => format!(
-                "absent features of the two items are those of two random ones of {} items, drawn one a side",
+                "absent features of the two items are those of two random ones of {} items, drawn \
+                 independently",
                 items.rows.rows()
             ),
             Self::Paired(items) => format!(
-                "in absent features both items are like the same random one of {} items, all else equal",
+                "absent features of both items are those of the same random one of {} items, all else equal",
                 items.rows.rows()
             ),
             Self::Matches(duels) => format!(
-                "absent features of the two items are those of the two in a random one of {} duels, either \
-                 way round",
+                "absent features of the two items are those of the items in a random one of {} duels, in \
+                 either order",
                 duels.rows()
             ),
-            Self::Baseline(_) => "in absent features both items are like one given item".into(),
+            Self::Baseline(_) => "absent features of both items are those of one given item".into(),
             Self::Functional => "the kernel factors of absent features are 1 for both items".into(),
             Self::Observational(items, _) => format!(
-                "absent features of either item are what they are like given its present ones, learnt from \
-                 {} items",
+                "absent features of either item follow their distribution given its present ones, learnt \
+                 from {} items",
                 items.rows.rows()
             ),
         }

@@ -1,5 +1,5 @@
-//! Preferential Gaussian processes: the log odds of a duel have a [prior covariance](PairKernel), and the
-//! posterior given duels is computed by [Laplace's approximation](crate::fit).
+//! Preferential Gaussian processes. The log odds of a duel have a [prior covariance](PairKernel), and their
+//! posterior is computed by Laplace's approximation or a variational bound.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,9 +12,11 @@ use super::pair_kernel::{self, ItemGrams, Pair, PairKernel, wide_rows};
 use super::teams::ItemBags;
 use crate::control::{Progress, RunControl, check_cancelled};
 use crate::error::{Error, Result};
-use crate::fit::hyperparameter_search::{self, HyperParameter, SearchOptions, SearchResult, add_log_priors};
-use crate::fit::jaakkola_bound::maximise_bound;
-use crate::fit::laplace::{LaplaceMode, LogisticLikelihood, mode_from};
+use crate::gp::hyperparameters::{HyperParameter, add_log_priors};
+use crate::gp::jaakkola_bound::maximise_bound;
+use crate::gp::laplace::{LaplaceMode, mode_from};
+use crate::gp::likelihood::logistic::LogisticLikelihood;
+use crate::gp::search::{self, SearchOptions, SearchResult, best_search};
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::{Matrix, Sparse};
@@ -22,29 +24,31 @@ use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
 use crate::table::Table;
 
-/// Where tuning starts: what of the two shares is multiplied by how much, the nested model as it is, one that
-/// is nearly a ranking, and one that is nearly none.
+/// Factors of the utility and the generalised variance at the starting points of tuning: the nested model as
+/// it is, nearly a ranking, and nearly no ranking.
 const SHARE_STARTS: [[f64; 2]; 3] = [[1.0, 1.0], [1.0, 0.01], [0.01, 1.0]];
 
-/// Number of compared pairs below which the whole covariance costs little.
+/// Number of compared pairs below which the dense covariance is cheap.
 const SMALL_PAIR_COUNT: usize = 400;
 
-/// Normal approximations of the posterior of the log odds.
+/// Normal approximation of the posterior of the log odds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inference {
-    /// Around its mode (Laplace's approximation).
+    /// A normal distribution around the posterior mode (Laplace's approximation).
     Laplace,
-    /// The approximation with the largest lower bound of the marginal likelihood, where each logistic
-    /// function is bounded by the best Gaussian below it (Jaakkola and Jordan 2000). It is a true bound, and
-    /// as a rule further from the truth than Laplace's approximation, whose error may have either sign. Cost
-    /// n³ per step, with some tens of steps.
+    /// The normal distribution with the largest lower bound of the marginal likelihood, where each logistic
+    /// function is replaced by a Gaussian function below it (Jaakkola and Jordan 2000). The bound never
+    /// exceeds the true value, but as a rule it is further from it than Laplace's approximation, whose error
+    /// may have either sign. Cost n³ for each of some tens of steps.
     JaakkolaBound,
 }
 
-/// `P(l beats r) = σ(g(l, r))` with `g` a skew Gaussian process over pairs of items.
+/// Gaussian process model of duels: `P(l beats r) = σ(g(l, r))` with a skew-symmetric Gaussian process `g`
+/// over pairs of items.
 ///
-/// With `generalised` 0 it is a preferential Gaussian process (a utility, and so a ranking), with `utility` 0
-/// a generalised one; by default it is both, and the data say which.
+/// With `prior.generalised_variance` 0 this is a preferential Gaussian process with a utility, which ranks
+/// the items. With `prior.utility_variance` 0 it is a generalised preferential Gaussian process. By default
+/// it has both parts, and tuning determines their shares.
 ///
 /// ```
 /// use riesz::preference::{Duels, PreferenceProcess};
@@ -64,52 +68,55 @@ pub enum Inference {
 /// ```
 #[derive(Debug, Clone)]
 pub struct PreferenceProcess {
-    /// The prior of duels; where tuning starts.
+    /// The prior of duels, from which tuning starts.
     pub prior: PairKernel,
-    /// `None`: a tie is half a win for either. Else ties are outcomes of their own (Rao and Kupper 1967):
-    /// with the margin m > 0, `P(win) = σ(g - m)`, `P(loss) = σ(-g - m)`, and the rest is a tie's. Tuning
-    /// starts from it. The two know different things of outcomes, so their evidences do not compare.
+    /// `None`: a tie is half a win for either item. Otherwise ties are a third outcome (Rao and Kupper 1967):
+    /// with the margin m > 0, `P(win) = σ(g - m)`, `P(loss) = σ(-g - m)`, and a tie has the remaining
+    /// probability. Tuning starts from this margin. Evidences with and without a margin are not comparable,
+    /// because their outcomes differ.
     pub margin: Option<f64>,
     /// The approximation of the posterior.
     pub inference: Inference,
-    /// Whether shares and the kernel's parameters are tuned, by maximising the approximate marginal
-    /// likelihood times weak priors around the start: a factor of e (one standard deviation) for length
-    /// scales, of 1.5² e³ for shares, of e^1.5 for others. Few duels say little of them.
+    /// Whether variances and the kernel's parameters are tuned, by maximising the approximate marginal
+    /// likelihood times weakly informative priors. One standard deviation of the prior is a factor of e for
+    /// length scales and of e^1.5 for other parameters, around the start. For variances it is a factor of e³
+    /// around 1.5². Few duels contain little information about these parameters.
     pub tune: bool,
-    /// Runs of the optimiser from random places within the bounds, besides those from the starts.
+    /// Number of runs of the optimiser from random points within the bounds, in addition to those from the
+    /// starting points.
     pub restarts: usize,
-    /// Seed of these places.
+    /// Seed of these random points.
     pub seed: u64,
-    /// Set by another thread to give up.
+    /// Flag that another thread sets to cancel the fit.
     pub stop: Arc<AtomicBool>,
-    /// Read by another thread to see how far tuning is: evaluations.
+    /// Progress of tuning in evaluations, which another thread may read.
     pub progress: Arc<Progress>,
 }
 
 /// A fitted model of duels.
 #[derive(Debug, Clone)]
 pub struct PreferenceFit {
-    /// The log odds that the left item wins, over [wide rows](super::wide_columns) and their contexts: an
-    /// expansion whose points are the pairs that met, and the same the other way round.
+    /// The log odds that the left item wins, over [wide rows](super::wide_columns) and their contexts. The
+    /// support points are the compared pairs in both orders.
     pub model: KernelExpansion,
-    /// Variance reduction relative to the prior, around the mode.
+    /// Variance reduction relative to the prior.
     pub covariance: PosteriorCovariance,
-    /// The prior with the hyper-parameters that were used.
+    /// The prior with the tuned hyper-parameters.
     pub prior: PairKernel,
-    /// The margin of ties as it was used.
+    /// The tuned margin of ties.
     pub margin: Option<f64>,
-    /// Laplace's approximation of the log marginal likelihood of the duels, or the lower bound.
+    /// Laplace's approximation of the log marginal likelihood of the duels, or its lower bound.
     pub log_marginal_likelihood: f64,
-    /// Steps of the optimiser, all runs together.
+    /// Total number of optimiser steps over all runs.
     pub steps: usize,
-    /// Evaluations of the marginal likelihood, all runs together.
+    /// Total number of evaluations of the marginal likelihood over all runs.
     pub evaluations: usize,
     /// Warnings: parameters that ended at a bound, runs that failed.
     pub warnings: Vec<String>,
 }
 
 impl PreferenceProcess {
-    /// Both parts, tuned from shares of 1.5² in squared log odds.
+    /// Returns a process with both parts, tuned from variances of 1.5² in squared log odds.
     pub fn new(kernel: Kernel) -> Self {
         Self {
             prior: PairKernel::new(kernel, 2.25, 2.25),
@@ -123,8 +130,8 @@ impl PreferenceProcess {
         }
     }
 
-    /// Fits to duels among the rows of `items`. Cost, with n pairs that met, n³/3 a Newton step (some ten);
-    /// when tuning n³ and O(items² parameters) more for each evaluation.
+    /// Fits the process to duels between the rows of `items`. For n compared pairs the cost is n³/3 for each
+    /// of about ten Newton steps. Each evaluation of tuning costs n³ and O(items² parameters) more.
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::Shape`]; [`Error::Overflow`]; [`Error::NotPositiveDefinite`];
@@ -133,8 +140,8 @@ impl PreferenceProcess {
         self.fit_after(None, items, duels)
     }
 
-    /// [`fit`](Self::fit) with tuning that starts at the optimum for a subset of the duels: most evaluations
-    /// then cost little.
+    /// Fits as [`fit`](Self::fit) does, with tuning that starts at the optimum for a subset of the duels, so
+    /// that most evaluations are cheap.
     pub(super) fn fit_after(
         &self,
         tuning_subset: Option<&Duels>,
@@ -142,7 +149,7 @@ impl PreferenceProcess {
         duels: &Duels,
     ) -> Result<PreferenceFit> {
         self.check(&ObservedDuels { items, bags: None, duels })?;
-        // Items without duels hold no information.
+        // Items without duels contain no information.
         let compact = |duels: &Duels| {
             let (with_duels, duels) = duels.without_idle_items();
             (items.select_rows(&with_duels), duels)
@@ -156,9 +163,9 @@ impl PreferenceProcess {
         self.fit_data(&ObservedDuels { items: &items, bags: None, duels: &duels }, from.as_deref())
     }
 
-    /// Fits to duels among bags of the rows of `items`; the model is one of pairs of items, of which
-    /// [`ItemBags::duels`] makes log odds of bags. Cost as of
-    /// [`fit`](Self::fit), and predictions take each pair of items that are members of bags that met.
+    /// Fits the process to duels between bags of the rows of `items`. The model is one of pairs of items,
+    /// from which [`ItemBags::duels`] computes the log odds of bags. The cost is that of [`fit`](Self::fit);
+    /// predictions evaluate all pairs of items of compared bags.
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
@@ -174,17 +181,17 @@ impl PreferenceProcess {
         let ObservedDuels { items, bags, duels } = data;
         self.prior.check(items.width(), duels)?;
         let rows = |check_rows: &str, expected: usize, length: usize, why: &str| {
-            let (subject, why) = (check_rows.into(), why.into());
+            let (subject, why) = (check_rows, why);
             if expected == length {
                 return Ok(());
             }
-            Err(Error::Shape { subject, unit: "rows", expected, actual: length, why })
+            Err(Error::shape(subject, "rows", expected, length, why))
         };
         match bags {
-            None => rows("the table of items", duels.items(), items.rows(), "one an item of the duels")?,
+            None => rows("the table of items", duels.items(), items.rows(), "one per item of the duels")?,
             Some(bags) => {
-                rows("the table of items", bags.items(), items.rows(), "one an item of the bags")?;
-                rows("the list of bags", duels.items(), bags.count(), "one a bag of the duels")?;
+                rows("the table of items", bags.items(), items.rows(), "one per item of the bags")?;
+                rows("the list of bags", duels.items(), bags.count(), "one per bag of the duels")?;
             }
         }
         let Some(margin) = self.margin else { return Ok(()) };
@@ -198,15 +205,15 @@ impl PreferenceProcess {
         Ok(())
     }
 
-    /// Refuses matrices over the compared pairs that do not fit into memory: the covariance and its factor,
-    /// and for tuning also the gradient with its intermediate matrices.
+    /// Checks that the matrices over the compared pairs fit into memory: the covariance and its factor, and
+    /// for tuning also the gradient with its intermediate matrices.
     fn check_memory(&self, pairs: usize) -> Result<()> {
         let needed = pairs.saturating_mul(pairs).saturating_mul(if self.tune { 4 } else { 3 });
         crate::memory::ensure_free(needed).map_err(|free_memory| {
             let allowed = format!(
                 "a covariance between all of them takes {:.0} GB, of which {:.0} are free: fit through \
-                 landmarks, which takes none (as many as there are items approximate nothing), or to fewer \
-                 duels",
+                 landmarks, which need no such matrix (with one per item nothing is approximated), or to \
+                 fewer duels",
                 8e-9 * needed as f64,
                 8e-9 * free_memory as f64
             );
@@ -225,8 +232,8 @@ impl PreferenceProcess {
         let (steps, evaluations, warnings) =
             optimum.map_or((0, 0, Vec::new()), |best| (best.steps, best.evaluations, best.warnings));
         let (grams, likelihood) = (data.item_grams(&prior), data.likelihood(margin));
-        // With features the mode costs little, and Newton's method with the whole matrix then takes a step or
-        // two.
+        // With features the mode is cheap, and Newton's method with the dense matrix then takes one or two
+        // steps.
         let near = match self.features(&prior, &grams, data) {
             Some(features) => Some(mode_from(&features, &likelihood, None, control.stop)?.alpha),
             None => None,
@@ -279,12 +286,11 @@ impl PreferenceProcess {
         })
     }
 
-    /// The maximum of the evidence times the priors: the best of several starts, or the optimum reached from
-    /// `from`.
+    /// Maximises the evidence times the priors, from several starting points, or from the optimum `from`.
     fn tune(&self, data: &ObservedDuels<'_>, from: Option<&[f64]>) -> Result<SearchResult> {
         let control = RunControl { stop: &self.stop, progress: &self.progress };
         let start = self.setting();
-        let search_from = |times: [f64; 2], restarts: usize| {
+        let search_from = |(times, restarts): ([f64; 2], usize)| {
             let mut coordinates = start.parameters(times);
             let nearer = from.into_iter().flatten().zip(&mut coordinates);
             nearer.for_each(|(value, c)| c.parameter.log_value = *value);
@@ -302,22 +308,18 @@ impl PreferenceProcess {
                 seed: self.seed,
                 ..SearchOptions::default()
             };
-            hyperparameter_search::maximise(&parameters, 0..parameters.len(), search, control, objective)
+            Ok((search::maximise(&parameters, 0..parameters.len(), search, control, objective)?, ()))
         };
-        let (first, other_starts) = (SHARE_STARTS[0], &SHARE_STARTS[1..]);
-        let mut best = search_from(first, if from.is_none() { self.restarts } else { 0 })?;
         let both_parts = self.prior.utility_variance > 0.0 && self.prior.generalised_variance > 0.0;
-        for times in other_starts.iter().filter(|_| both_parts && from.is_none()) {
-            let optimum = search_from(*times, 0)?;
-            let (steps, evaluations) = (best.steps + optimum.steps, best.evaluations + optimum.evaluations);
-            let better = if optimum.value > best.value { optimum } else { best };
-            best = SearchResult { steps, evaluations, ..better };
-        }
-        Ok(best)
+        let first = (SHARE_STARTS[0], if from.is_none() { self.restarts } else { 0 });
+        let other_starts = SHARE_STARTS[1..].iter().filter(|_| both_parts && from.is_none());
+        let best =
+            best_search(std::iter::once(first).chain(other_starts.map(|times| (*times, 0))), search_from)?;
+        Ok(best.map_or_else(|| SearchResult::unchanged(Vec::new()), |(result, ())| result))
     }
 
-    /// Features of the duels' prior covariance, where these make Laplace's approximation cheaper than the
-    /// whole matrix does.
+    /// Returns features of the duels' prior covariance if they make Laplace's approximation cheaper than the
+    /// dense matrix.
     fn features<'a>(
         &self,
         prior: &'a PairKernel,
@@ -344,9 +346,9 @@ impl PreferenceProcess {
         }
     }
 
-    /// The log marginal likelihood of duels, approximate or its bound, and its gradient in the
-    /// hyper-parameters. Newton's method starts at the last mode, `warm_start`, which is replaced by this
-    /// one.
+    /// Returns the approximate log marginal likelihood of duels, or its bound, and the gradient in the
+    /// hyper-parameters. Newton's method starts at the previous mode, `warm_start`, which is then replaced by
+    /// the new mode.
     fn value_and_gradient(
         &self,
         setting: &PreferenceHyperParameters,
@@ -368,10 +370,7 @@ impl PreferenceProcess {
         }
         let gram = prior.gram(&grams, data.duels);
         if gram.data().iter().any(|v| !v.is_finite()) {
-            return Err(Error::Overflow {
-                subject: "the prior covariance of duels".into(),
-                remedy: "check the kernel's parameters",
-            });
+            return Err(Error::overflow("the prior covariance of duels", "check the kernel's parameters"));
         }
         let mode = self.mode(&gram, &likelihood, warm_start.as_deref(), control)?;
         *warm_start = Some(mode.alpha.clone());
@@ -386,16 +385,17 @@ impl PreferenceProcess {
         Ok((value, setting.gradient(data.items, contexts, &gradients, slopes.margin)))
     }
 
-    /// The arguments of [`log_marginal_likelihood`](Self::log_marginal_likelihood): the logarithms of the
-    /// variances that are not 0 and of the scales of further utilities, the kernel's parameters, with
-    /// contexts the logit of the shared part (unless it is 0 or 1) and their kernel's parameters, and the
-    /// logarithm of the margin.
+    /// Returns the arguments of [`log_marginal_likelihood`](Self::log_marginal_likelihood): the logarithms of
+    /// the variances that are not 0 and of the scales of further utilities; the kernel's parameters; with
+    /// contexts the logit of the shared part (unless it is 0 or 1) and the parameters of the context kernel;
+    /// the logarithm of the margin.
     pub fn parameters(&self) -> Vec<Parameter> {
         self.setting().parameters([1.0; 2]).into_iter().map(|c| c.parameter).collect()
     }
 
-    /// The log marginal likelihood, Laplace's approximation or the bound, and its gradient, in `theta`, which
-    /// is as [`parameters`](Self::parameters). Cost some ten times n³/3 and n³, with n pairs that met.
+    /// Returns Laplace's approximation of the log marginal likelihood, or its bound, and the gradient in
+    /// `theta`, which has the order and scale of [`parameters`](Self::parameters). For n compared pairs the
+    /// cost is about ten times n³/3, plus n³.
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
@@ -408,7 +408,7 @@ impl PreferenceProcess {
         self.log_marginal_likelihood_of(&ObservedDuels { items, bags: None, duels }, theta)
     }
 
-    /// The log marginal likelihood of duels among bags.
+    /// Returns the log marginal likelihood of duels between bags and its gradient in `theta`.
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
@@ -424,20 +424,19 @@ impl PreferenceProcess {
 
     fn log_marginal_likelihood_of(&self, data: &ObservedDuels<'_>, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
         self.check(data)?;
-        hyperparameter_search::check("theta", "numbers", theta.len(), &self.parameters())?;
+        search::check("theta", "numbers", theta.len(), &self.parameters())?;
         self.value_and_gradient(&self.setting().with_parameters(theta), data, &mut None, RunControl::none())
     }
 }
 
 impl PreferenceFit {
-    /// The posterior of the log odds.
+    /// Returns the posterior of the log odds.
     pub fn posterior(&self) -> Posterior<'_> {
         Posterior::new_unchecked(&self.model, &self.covariance)
     }
 
-    /// The probability that the left item of each pair wins, averaged over the posterior. (Pairs in contexts:
-    /// [`wide_rows_in`](super::wide_rows_in) and
-    /// [`Prediction::new`](crate::Prediction::new).)
+    /// Returns the probability that the left item of each pair wins, averaged over the posterior. For pairs
+    /// in contexts use [`wide_rows_in`](super::wide_rows_in) and [`Prediction::new`](crate::Prediction::new).
     ///
     /// # Errors
     /// As [`Table::align_to`].
@@ -445,6 +444,6 @@ impl PreferenceFit {
         let rows = wide_rows(items, pairs)?;
         let prediction = crate::Prediction::new(&self.model, Some(&self.covariance), &rows)?;
         let probabilities = prediction.probabilities.map(|p| (0..pairs.len()).map(|r| p[(r, 1)]).collect());
-        probabilities.ok_or_else(|| Error::Format { problem: "the model has no probabilities".into() })
+        probabilities.ok_or_else(|| Error::format("the model has no probabilities"))
     }
 }

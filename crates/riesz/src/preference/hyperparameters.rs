@@ -1,19 +1,19 @@
-//! The hyper-parameters of a model of duels with their priors, in one list: variances, parameters of kernels,
-//! the margin of ties.
+//! The hyper-parameters of a model of duels with their priors, in one list: variances, parameters of kernels
+//! and the margin of ties.
 
 use super::pair_kernel::{ContextKernel, PairKernel, PairKernelGradient};
-use crate::fit::hyperparameter_search::{HyperParameter, HyperPrior};
+use crate::gp::hyperparameters::{HyperParameter, HyperPrior, ThetaReader};
 use crate::kernel::{Kernel, Parameter};
 use crate::table::Table;
 
-/// A prior of duels, and the margin of ties if they have one.
+/// The prior of duels, and the margin of ties if ties are modelled.
 #[derive(Debug, Clone)]
 pub(super) struct PreferenceHyperParameters {
     pub prior: PairKernel,
     pub margin: Option<f64>,
 }
 
-/// Shares are believed to be around 1.5², within a factor of e³.
+/// Mean and standard deviation of the normal prior of a log variance: a median of 1.5² and a factor of e³.
 const SHARE_PRIOR: (f64, f64) = (0.810_930_216_216_328_8, 3.0);
 
 fn hyperparameter(name: &str, log_value: f64, (mean, sd): (f64, f64)) -> HyperParameter {
@@ -21,10 +21,10 @@ fn hyperparameter(name: &str, log_value: f64, (mean, sd): (f64, f64)) -> HyperPa
     HyperParameter { parameter: Parameter { name: name.into(), log_value }, weak }
 }
 
-/// Hyper-parameters of a kernel whose first scale is fixed, because other parameters hold it.
+/// Returns the hyper-parameters of a kernel. Its first scale is fixed, because other parameters contain it.
 fn kernel_hyperparameters(kernel: &Kernel) -> impl Iterator<Item = HyperParameter> {
     kernel.parameters().into_iter().enumerate().map(|(i, parameter)| {
-        let sd = if parameter.name.starts_with("lengthscale") { 1.0 } else { 1.5 };
+        let sd = if parameter.is_lengthscale() { 1.0 } else { 1.5 };
         if i == 0 {
             HyperParameter { parameter, weak: None }
         } else {
@@ -34,23 +34,19 @@ fn kernel_hyperparameters(kernel: &Kernel) -> impl Iterator<Item = HyperParamete
 }
 
 impl PreferenceHyperParameters {
-    /// The logarithms of the variances that are not 0, the first that of the utility, and of the scales of
-    /// further utilities; the kernel's parameters; for contexts the logit of the shared part, if it is
-    /// between 0 and 1, and their kernel's parameters; the logarithm of the margin. `times` multiplies the
-    /// first two.
+    /// Returns all hyper-parameters in the order of θ: the logarithms of the positive variances of the
+    /// utility and of the generalised part, and of the scales of further utilities; the parameters of the
+    /// item kernel; with contexts the logit of the shared part, if it is between 0 and 1, and the parameters
+    /// of the context kernel; the logarithm of the margin. `times` multiplies the two variances.
     pub fn parameters(&self, times: [f64; 2]) -> Vec<HyperParameter> {
-        let PairKernel {
-            items,
-            utility_variance: utility,
-            generalised_variance: generalised,
-            extra_utility_kernel: alone,
-            contexts,
-        } = &self.prior;
-        let shares = [("utility", utility, times[0]), ("generalised", generalised, times[1])];
+        let PairKernel { items, utility_variance, generalised_variance, extra_utility_kernel, contexts } =
+            &self.prior;
+        let shares =
+            [("utility", utility_variance, times[0]), ("generalised", generalised_variance, times[1])];
         let mut parameters: Vec<HyperParameter> = (shares.iter().filter(|(_, share, _)| **share > 0.0))
             .map(|(name, share, times)| hyperparameter(name, (*share * times).ln(), SHARE_PRIOR))
             .collect();
-        let terms = alone.iter().flat_map(|k| &k.terms);
+        let terms = extra_utility_kernel.iter().flat_map(|k| &k.terms);
         parameters.extend(terms.map(|term| hyperparameter("further utility", term.scale.ln(), SHARE_PRIOR)));
         parameters.extend(kernel_hyperparameters(items));
         if let Some(ContextKernel { kernel, shared }) = contexts {
@@ -65,36 +61,28 @@ impl PreferenceHyperParameters {
     }
 
     pub fn with_parameters(&self, theta: &[f64]) -> Self {
-        let mut remaining = theta;
-        let mut take = |count: usize| {
-            let (values, following) = remaining.split_at(count);
-            remaining = following;
-            values
-        };
+        let mut reader = ThetaReader::new(theta);
         let mut hyperparameters = self.clone();
-        let PairKernel {
-            items,
-            utility_variance: utility,
-            generalised_variance: generalised,
-            extra_utility_kernel: alone,
-            contexts,
-        } = &mut hyperparameters.prior;
-        for share in [utility, generalised].into_iter().filter(|share| **share > 0.0) {
-            *share = take(1)[0].exp();
+        let PairKernel { items, utility_variance, generalised_variance, extra_utility_kernel, contexts } =
+            &mut hyperparameters.prior;
+        for share in [utility_variance, generalised_variance].into_iter().filter(|share| **share > 0.0) {
+            *share = reader.exp();
         }
-        alone.iter_mut().flat_map(|k| &mut k.terms).for_each(|term| term.scale = take(1)[0].exp());
-        *items = items.with_parameters(take(items.parameters().len()));
+        extra_utility_kernel.iter_mut().flat_map(|k| &mut k.terms).for_each(|term| term.scale = reader.exp());
+        *items = reader.kernel(items);
         if let Some(ContextKernel { kernel, shared }) = contexts {
             if is_free(*shared) {
-                *shared = 1.0 / (1.0 + (-take(1)[0]).exp());
+                *shared = 1.0 / (1.0 + (-reader.number()).exp());
             }
-            *kernel = kernel.with_parameters(take(kernel.parameters().len()));
+            *kernel = reader.kernel(kernel);
         }
-        hyperparameters.margin = hyperparameters.margin.map(|_| take(1)[0].exp());
+        hyperparameters.margin = hyperparameters.margin.map(|_| reader.exp());
+        reader.finish();
         hyperparameters
     }
 
-    /// Derivatives in all [parameters](Self::parameters), from those in matrices and numbers.
+    /// Returns the gradient in all [parameters](Self::parameters), from the gradient in gram matrices and
+    /// variances (`slopes`) and the derivative in the margin.
     pub fn gradient(
         &self,
         items: &Table,
@@ -102,17 +90,15 @@ impl PreferenceHyperParameters {
         slopes: &PairKernelGradient,
         margin: f64,
     ) -> Vec<f64> {
-        let PairKernel {
-            items: kernel,
-            utility_variance: utility,
-            generalised_variance: generalised,
-            extra_utility_kernel: alone,
-            contexts: between,
-        } = &self.prior;
-        let shares = [(utility, slopes.utility_variance), (generalised, slopes.generalised_variance)];
+        let PairKernel { utility_variance, generalised_variance, extra_utility_kernel, .. } = &self.prior;
+        let shares = [
+            (utility_variance, slopes.utility_variance),
+            (generalised_variance, slopes.generalised_variance),
+        ];
         let mut gradient: Vec<f64> =
             shares.iter().filter(|(share, _)| **share > 0.0).map(|(share, slope)| *share * slope).collect();
-        if let Some((kernel, extra_gradient)) = alone.as_ref().zip(slopes.grams.extra_utility_kernel.as_ref())
+        if let Some((kernel, extra_gradient)) =
+            extra_utility_kernel.as_ref().zip(slopes.grams.extra_utility_kernel.as_ref())
         {
             // The first parameter of each term is its scale.
             let every = kernel.gradient(items, extra_gradient);
@@ -123,9 +109,9 @@ impl PreferenceHyperParameters {
             let firsts = counts.scan(0, |from, count| Some(std::mem::replace(from, *from + count)));
             gradient.extend(firsts.map(|first| every[first]));
         }
-        gradient.extend(kernel.gradient(items, &slopes.grams.items));
+        gradient.extend(self.prior.items.gradient(items, &slopes.grams.items));
         if let (Some(ContextKernel { kernel, shared }), Some(table), Some(context_gradient)) =
-            (between, contexts, &slopes.grams.contexts)
+            (&self.prior.contexts, contexts, &slopes.grams.contexts)
         {
             if is_free(*shared) {
                 gradient.push(shared * (1.0 - shared) * slopes.shared);

@@ -1,5 +1,5 @@
-//! The columns of the left item, the right item and the contexts in a model of duels, and the check that it
-//! is one.
+//! The columns of the left item, the right item and the contexts in a model of duels, and the check that a
+//! model is one of duels.
 
 use crate::error::{Error, Result};
 use crate::kernel_model::KernelExpansion;
@@ -7,22 +7,22 @@ use crate::kernel_model::parts::PartDecomposition;
 use crate::simd::Isa;
 use crate::table::{Column, Table};
 
-/// Where the items of a model of duels stand.
+/// The columns of the two items and of the contexts in a model of duels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftRightColumns {
     /// The left item's columns.
     pub left: Vec<usize>,
-    /// The right item's, in the same order.
+    /// The right item's columns, in the same order.
     pub right: Vec<usize>,
-    /// Columns of the contexts.
+    /// The columns of the contexts.
     pub contexts: Vec<usize>,
 }
 
 impl LeftRightColumns {
-    /// From the names of columns: `left_x` and `right_x` are column x of the items.
+    /// Determines the columns from their names: `left_x` and `right_x` are column x of the items.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for columns that are no wide rows of duels.
+    /// [`Error::Parameter`] if there is no such pair of columns.
     pub fn from_columns(columns: &[Column]) -> Result<Self> {
         let place = |name: &str| columns.iter().position(|c| c.name == name);
         let mut sides = Self { left: Vec::new(), right: Vec::new(), contexts: Vec::new() };
@@ -46,13 +46,13 @@ impl LeftRightColumns {
         Ok(sides)
     }
 
-    /// The items' columns.
+    /// Returns the items' columns.
     pub fn items(&self, columns: &[Column]) -> Vec<Column> {
         let left_columns = self.left.iter().map(|&j| &columns[j]);
         left_columns.map(|c| Column { name: c.name["left_".len()..].into(), kind: c.kind.clone() }).collect()
     }
 
-    /// The row with left and right changed.
+    /// Returns the row with left and right swapped.
     pub(super) fn swapped(&self, row: &[f64]) -> Vec<f64> {
         let mut out = row.to_vec();
         for (&l, &r) in self.left.iter().zip(&self.right) {
@@ -61,7 +61,7 @@ impl LeftRightColumns {
         out
     }
 
-    /// The model split by sides, or unsplit if the kernel is no product over the sides.
+    /// Decomposes the model by sides, or returns it whole if the kernel is not a product over the sides.
     pub(super) fn parts(&self, model: &KernelExpansion) -> Result<PartDecomposition> {
         let apart = [self.left.clone(), self.right.clone(), self.contexts.clone()];
         let unsplit = || PartDecomposition::new(model, &[(0..model.support_points.width()).collect()]);
@@ -69,7 +69,7 @@ impl LeftRightColumns {
     }
 }
 
-/// Refuses models whose output does not change its sign when the sides are exchanged.
+/// Rejects models whose output does not change its sign when the sides are swapped.
 pub(super) fn check_skew(model: &KernelExpansion, sides: &LeftRightColumns, data: &Table) -> Result<()> {
     let parts = sides.parts(model)?;
     let (isa, size) = (Isa::detect(), model.coef.data().iter().map(|c| c.abs()).sum::<f64>());
@@ -80,8 +80,8 @@ pub(super) fn check_skew(model: &KernelExpansion, sides: &LeftRightColumns, data
         let row = data.row(i);
         for (a, b) in outputs(&row).iter().zip(outputs(&sides.swapped(&row))) {
             if (a + b).abs() > 1e-9 * (size + a.abs()) {
-                let allowed = "the log odds of a duel change their sign with the sides";
-                let values = format!("{a} one way round and {b} the other");
+                let allowed = "the log odds of a duel must change their sign when the sides are swapped";
+                let values = format!("{a} in one order and {b} in the other");
                 return Err(Error::parameter("model", values, allowed));
             }
         }

@@ -11,12 +11,12 @@ use crate::posterior::{Posterior, PosteriorCovariance};
 use crate::prediction::{AggregatePrediction, Prediction, reaching};
 use crate::table::Table;
 
-/// The advantage of the left item of each duel, and the probability that it wins; one number per duel in each
-/// list.
+/// Predictions of duels: the advantage of the left item of each duel and the probability that it wins. Each
+/// list has one number per duel.
 ///
 /// The model's output g is the left item's advantage. Without a margin of ties it is the log odds that the
-/// left item wins. With a margin δ (Rao and Kupper 1967) `P(left wins) = σ(g - δ)` and `P(right wins) = σ(-g
-/// - δ)`, so that the log odds of a win are `g - δ`.
+/// left item wins. With a margin δ (Rao and Kupper 1967), `P(left wins) = σ(g - δ)` and
+/// `P(right wins) = σ(-g - δ)`, so that the log odds of a win are `g - δ`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DuelLogOdds {
     /// The posterior means of g.
@@ -25,18 +25,17 @@ pub struct DuelLogOdds {
     pub sd: Option<Vec<f64>>,
     /// The probabilities that the left item wins, averaged over the posterior.
     pub probability: Option<Vec<f64>>,
-    /// The probabilities of a tie, averaged over the posterior; `None` where the model has no margin of ties.
+    /// The probabilities of a tie, averaged over the posterior; `None` if the model has no margin of ties.
     pub tie: Option<Vec<f64>>,
-    /// The margin of ties δ; 0 without one.
+    /// The margin of ties δ; 0 if the model has none.
     pub margin: f64,
 }
 
 impl DuelLogOdds {
-    /// Predictions for duels as wide rows. Cost O(n²) per duel for n compared pairs, where there is a
-    /// posterior.
+    /// Returns predictions for duels as wide rows. Cost with a posterior O(n²) per duel for n compared pairs.
     ///
     /// # Errors
-    /// As [`Prediction::new`]; [`Error::Parameter`](crate::Error::Parameter) for a model that is none of
+    /// As [`Prediction::new`]; [`Error::Parameter`](crate::Error::Parameter) if the model is not one of
     /// duels.
     pub fn of_rows(
         model: &KernelExpansion,
@@ -62,8 +61,8 @@ impl DuelLogOdds {
         })
     }
 
-    /// Predictions for weighted sums of the log odds of duels: those of bags, with the rows and weights of
-    /// [`ItemBags::duels`](super::ItemBags::duels). Means alone without a posterior.
+    /// Returns predictions for weighted sums of the log odds of duels, as for bags, with the rows and weights
+    /// of [`ItemBags::duels`](super::ItemBags::duels). Only means are available without a posterior.
     ///
     /// # Errors
     /// As [`AggregatePrediction::new`].
@@ -85,7 +84,8 @@ impl DuelLogOdds {
         })
     }
 
-    /// The probabilities of the classes right, left, and with a margin of ties a tie, without the advantages.
+    /// Returns the probabilities of the classes right, left, and with a margin of ties tie, without the
+    /// advantages.
     fn of_classes(model: &KernelExpansion, probabilities: Option<&Matrix>) -> Self {
         let margin = match model.link {
             Link::LatentRaoKupper { margin } => margin,
@@ -102,13 +102,13 @@ impl DuelLogOdds {
         }
     }
 
-    /// The posterior mean of the log odds that the left item of duel i wins: its advantage less the margin of
-    /// ties.
+    /// Returns the posterior mean of the log odds that the left item of duel i wins: its advantage minus the
+    /// margin of ties.
     pub fn log_odds(&self, i: usize) -> f64 {
         self.mean[i] - self.margin
     }
 
-    /// Who wins duel i; `None` without a posterior.
+    /// Returns the probability that the left item wins duel i, with its interval; `None` without a posterior.
     pub fn win_probability(&self, i: usize) -> Option<WinProbability> {
         let (mean, sd, probability) = (self.mean[i], self.sd.as_ref()?[i], self.probability.as_ref()?[i]);
         let ends = [-NORMAL, NORMAL].map(|z| logistic(self.log_odds(i) + z * sd));
@@ -120,12 +120,12 @@ impl DuelLogOdds {
         })
     }
 
-    /// The duels by name.
+    /// Returns the duels with the names of their items.
     ///
     /// # Panics
-    /// Unless there are as many names on either side as duels.
+    /// Unless there is one name per duel on each side.
     pub fn duels(&self, left: &[String], right: &[String]) -> Vec<Duel> {
-        assert!(left.len() == self.mean.len() && right.len() == self.mean.len(), "one name a duel");
+        assert!(left.len() == self.mean.len() && right.len() == self.mean.len(), "one name per duel");
         let duel = |(i, (left, right)): (usize, (&String, &String))| Duel {
             left: left.clone(),
             right: right.clone(),

@@ -1,40 +1,41 @@
 //! The prior covariance of many duels between few items, as inner products of features.
 //!
-//! N items have a covariance of utilities `U = V Vᵀ` (the utility's share and all further ones), and `k = L
-//! Lᵀ` with r columns between them. The covariance of n pairs is `K = Φ Φᵀ`, where the row of the pair (l, r)
-//! is
+//! The covariance of the utilities of N items (all utilities' shares) is `U = V Vᵀ` (N × N), and their kernel
+//! matrix is `k = L Lᵀ`, where L has r columns. Write `V_l` and `L_l` for the rows of item l. The covariance
+//! of n pairs is `K = Φ Φᵀ`, where Φ (n × p) has the following row for the pair (l, r):
 //!
 //! ```text
 //! V_l - V_r,   and for all columns a < b of L:   √generalised (L_la L_rb - L_lb L_ra).
 //! ```
 //!
-//! With p columns of Φ, Newton's method takes O(n p²) a step instead of O(n³), by `B⁻¹ = I - W^½ Φ C⁻¹ Φᵀ
-//! W^½` for `C = I + Φᵀ W Φ`, and the gradient in the matrices between items never makes a matrix between
-//! pairs. All is exact to rounding.
+//! So a step of Newton's method costs O(n p²) instead of O(n³), by `B⁻¹ = I - W^½ Φ C⁻¹ Φᵀ W^½`, where W (n ×
+//! n) is the diagonal of curvatures and `C = I + Φᵀ W Φ` (p × p). The gradient in the matrices between items
+//! needs no matrix between pairs. All results are exact up to rounding.
 
 use super::pair_kernel::{ItemGrams, Pair, PairKernel, PairKernelGradient};
 use crate::error::Result;
-use crate::fit::laplace::{LaplaceMode, LogisticLikelihood, PriorCovariance};
+use crate::gp::laplace::{LaplaceMode, PriorCovariance};
+use crate::gp::likelihood::logistic::LogisticLikelihood;
 use crate::linalg::{Cholesky, Matrix, dot, low_rank_factor};
 
-/// The share of the trace that the columns between items leave out: less than rounding does in a covariance
-/// of duels.
+/// The share of the trace that low-rank factors leave out, which is less than the rounding errors of a
+/// covariance of duels.
 const LEFT_OUT: f64 = 1e-14;
 
-/// A prior covariance of duels by its features.
+/// The prior covariance of duels as inner products of features.
 pub(super) struct PairFeatures<'a> {
     prior: &'a PairKernel,
     grams: &'a ItemGrams,
     pairs: &'a [Pair],
-    /// L, items × r.
+    /// The factor L, items × r.
     columns: Matrix,
-    /// Φ, pairs × p.
+    /// The features Φ, pairs × p.
     features: Matrix,
 }
 
 impl<'a> PairFeatures<'a> {
-    /// The features of a prior without contexts; `None` if there are more than `max_features`, or if a matrix
-    /// is not finite.
+    /// Computes the features of a prior without contexts; `None` if there are more than `max_features`, or if
+    /// a matrix is not finite.
     pub fn from_grams(
         prior: &'a PairKernel,
         grams: &'a ItemGrams,
@@ -75,7 +76,7 @@ impl<'a> PairFeatures<'a> {
         Some(Self { prior, grams, pairs, columns, features })
     }
 
-    /// `Φᵀ v`.
+    /// Returns `Φᵀ v`.
     fn transpose_times(&self, v: &[f64]) -> Vec<f64> {
         let mut out = vec![0.0; self.features.cols()];
         for (i, v) in v.iter().enumerate() {
@@ -84,9 +85,10 @@ impl<'a> PairFeatures<'a> {
         out
     }
 
-    /// The derivatives of the log marginal likelihood in all parts of the prior and in the margin of ties:
-    /// those that [`PairKernel::gradient`] computes from `M = ½ [αα' + u α' + α u' - W + H H']`, with `H = W
-    /// Φ C⁻ᵀᐟ²`.
+    /// Returns the derivatives of the log marginal likelihood in all parts of the prior and in the margin of
+    /// ties. They equal those of [`PairKernel::gradient`] with the matrix
+    /// `M = ½ [αα' + u α' + α u' - W + H H']` (n × n), where α and u are the vectors of
+    /// [`LaplaceMode::gradient`], and `H = W Φ C⁻ᵀᐟ²` (n × p).
     pub fn slopes(
         &self,
         mode: &LaplaceMode<Cholesky>,
@@ -98,9 +100,7 @@ impl<'a> PairFeatures<'a> {
         mode.factor.solve_lower_right(&mut h);
         let precision_share: Vec<f64> = (0..n).map(|i| weight[i] * dot(h.row(i), h.row(i))).collect();
         let (u, margin) = mode.response(self, likelihood, &precision_share);
-        for (i, w) in weight.iter().enumerate() {
-            h.row_mut(i).iter_mut().for_each(|h| *h *= w);
-        }
+        h.scale_rows(weight.iter().copied());
         // M = ½ (HH' + first first' - second second' - W): αα' + uα' + αu' = (α + u)(α + u)' - uu'.
         let first: Vec<f64> = mode.alpha.iter().zip(&u).map(|(a, u)| a + u).collect();
         let by_utility = self.between_items(&h, &first, &u, &weight);
@@ -112,7 +112,7 @@ impl<'a> PairFeatures<'a> {
         let mut generalised = 0.0;
         if self.columns.cols() > 0 {
             let by_cycles = self.between_sides(&h, &first, &u, &weight);
-            // A quadratic form in k, whose slope times k is twice its value.
+            // The value is a quadratic form in k, so its derivative times k is twice the value.
             generalised = 0.5 * inner(&by_cycles, k);
             let c = self.prior.generalised_variance;
             items.data_mut().iter_mut().zip(by_cycles.data()).for_each(|(v, s)| *v += c * s);
@@ -133,7 +133,7 @@ impl<'a> PairFeatures<'a> {
         )
     }
 
-    /// `Dᵀ M D`, with `D v` the differences of a vector v over items.
+    /// Returns `Dᵀ M D` (items × items), where the matrix D (pairs × items) takes differences over items.
     fn between_items(&self, h: &Matrix, first: &[f64], second: &[f64], weight: &[f64]) -> Matrix {
         let (items, p) = (self.grams.items.rows(), h.cols());
         let mut sums = Matrix::zeros(items, p + 2);
@@ -153,8 +153,8 @@ impl<'a> PairFeatures<'a> {
         out
     }
 
-    /// `½ Σ_t ± A_t k A_tᵀ - …W`, where A_t is the skew matrix between items that a column of H, or one of
-    /// the two vectors, defines.
+    /// Returns `½ Σ_t ± A_t k A_tᵀ` minus the terms of W, where A_t is the skew matrix between items that a
+    /// column of H, or one of the two vectors, defines.
     fn between_sides(&self, h: &Matrix, first: &[f64], second: &[f64], weight: &[f64]) -> Matrix {
         let (items, p, width) = (self.grams.items.rows(), h.cols(), self.columns.cols());
         let mut sums = Matrix::zeros(items, (p + 2) * width);
@@ -179,7 +179,7 @@ impl<'a> PairFeatures<'a> {
     }
 }
 
-/// `½ (A Aᵀ - B Bᵀ)`, where A are the first `plus` columns and B the others.
+/// Returns `½ (A Aᵀ - B Bᵀ)`, where A are the first `plus` columns and B the others.
 fn signed_square(columns: &Matrix, plus: usize) -> Matrix {
     let mut right = columns.transpose();
     for (row_index, row) in right.data_mut().chunks_exact_mut(columns.rows()).enumerate() {
@@ -190,7 +190,7 @@ fn signed_square(columns: &Matrix, plus: usize) -> Matrix {
 }
 
 impl PriorCovariance for PairFeatures<'_> {
-    /// Cholesky factor of C.
+    /// The Cholesky factor of C.
     type Factor = Cholesky;
 
     fn times(&self, v: &[f64]) -> Vec<f64> {
@@ -199,9 +199,7 @@ impl PriorCovariance for PairFeatures<'_> {
 
     fn factor_b(&self, root_weight: &[f64]) -> Result<Cholesky> {
         let mut scaled = self.features.clone();
-        for (i, root) in root_weight.iter().enumerate() {
-            scaled.row_mut(i).iter_mut().for_each(|f| *f *= root);
-        }
+        scaled.scale_rows(root_weight.iter().copied());
         let mut c = scaled.gram_of_columns();
         c.add_diagonal(|_| 1.0);
         Cholesky::new(c, "matrix of the approximate posterior")

@@ -1,9 +1,9 @@
-//! Preferences: models of who beats whom, learnt from duels between items with properties.
+//! Preferences: models of the outcomes of duels between items, learnt from the items' properties.
 //!
-//! A model of duels is a [`KernelExpansion`](crate::KernelExpansion) over wide rows, which hold the left
-//! item's columns, then the right one's, then those of the duel's context. Its output changes its sign when
-//! the two items are exchanged. Predictions and explanations are therefore those of any expansion; a player
-//! is a column of *both* items. Source: Chau 2023 (thesis), chapters 6 and 7.
+//! A model of duels is a [`KernelExpansion`](crate::KernelExpansion) over wide rows, which have the left
+//! item's columns, then the right item's, then those of the duel's context. Its output changes its sign when
+//! the two items are swapped. Predictions and explanations are those of any expansion; a player is a column
+//! of *both* items. Source: Chau 2023 (thesis), chapters 6 and 7.
 
 mod bilinear_skew;
 mod bradley_terry;

@@ -6,11 +6,11 @@ use super::duels::Duels;
 use super::pair_kernel::{ItemGrams, Pair, PairKernel, wide_rows_in};
 use super::teams::ItemBags;
 use crate::error::Result;
-use crate::fit::laplace::LogisticLikelihood;
+use crate::gp::likelihood::logistic::LogisticLikelihood;
 use crate::kernel::Kernel;
 use crate::table::Table;
 
-/// Points of a model and how much each counts.
+/// Points of a model with their weights.
 type SparseWeights = Vec<(usize, f64)>;
 
 /// The data of a model of duels.
@@ -21,7 +21,7 @@ pub(super) struct ObservedDuels<'d> {
 }
 
 impl ObservedDuels<'_> {
-    /// The likelihood of the outcomes given the log odds, with a margin of ties if there is one.
+    /// Returns the likelihood of the outcomes given the log odds, with a margin of ties if there is one.
     pub fn likelihood(&self, margin: Option<f64>) -> LogisticLikelihood {
         let mut likelihood =
             LogisticLikelihood::from_fractions(self.duels.outcome(), Some(self.duels.weight()));
@@ -36,7 +36,7 @@ impl ObservedDuels<'_> {
         likelihood
     }
 
-    /// The matrices from which the covariance of these duels is computed.
+    /// Returns the matrices from which the covariance of these duels is computed.
     pub fn item_grams(&self, prior: &PairKernel) -> ItemGrams {
         let contexts = prior.contexts.as_ref().zip(self.duels.contexts());
         let gram_of = |k: &Kernel| {
@@ -50,9 +50,9 @@ impl ObservedDuels<'_> {
         }
     }
 
-    /// The support points of a model, each pair of items in both orders; and for each compared pair the
-    /// points and shares of its members. g changes its sign with the order, so a share counts with both
-    /// signs.
+    /// Returns the support points of a model, each pair of items in both orders, and for each compared pair
+    /// the points and shares of its members. The function changes its sign with the order, so each share
+    /// occurs with both signs.
     pub fn support_pairs(&self) -> Result<(Table, Vec<SparseWeights>)> {
         let duels = self.duels;
         let members = |entrant: usize| -> Vec<(usize, f64)> {

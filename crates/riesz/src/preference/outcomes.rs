@@ -1,35 +1,35 @@
-//! Recorded outcomes of duels: a word or number per duel, the scores of both sides, or counts of wins.
+//! Recorded outcomes of duels: one word or number per duel, the scores of both sides, or counts of wins.
 //!
-//! A column of words is read with one vocabulary, which has to contain all of its cells, so that `L` is the
-//! left side beside `R` and a loss beside `W`. Where two vocabularies contain all cells and disagree, the
-//! column is refused.
+//! A column of words is read with one vocabulary that contains all of its cells. So `L` means the left side
+//! in a column with `R`, and a loss in a column with `W`. If two vocabularies contain all cells and disagree,
+//! the column is rejected.
 
 use super::duel_sides::HomeSide;
 use crate::error::{Error, Result};
 
-/// Outcomes of duels between a left and a right item, as the rows of a table record them. Missing cells are
+/// Outcomes of duels between a left and a right item, as recorded in the rows of a table. Missing cells are
 /// `None` or NaN.
 #[derive(Debug, Clone, Copy)]
 pub enum Record<'a> {
-    /// The left item won each of so many duels: a table of winners and losers.
+    /// The left item won each of this number of duels: a table of winners and losers.
     Winners(usize),
     /// A column of words or numbers, see [`OUTCOME_WORDS`].
     Outcomes {
         /// The column's name.
         column: &'a str,
-        /// A cell a row.
+        /// One cell per row.
         cells: &'a [Option<String>],
-        /// The names of the left and of the right items, a row each, where outcomes may name the winner.
+        /// The names of the left and of the right items, one per row, if outcomes may be the winner's name.
         names: Option<[&'a [String]; 2]>,
     },
-    /// The scores of both sides: the higher one wins, and equal ones are a tie.
+    /// The scores of both sides: the higher one wins, and equal scores are a tie.
     Scores {
         /// The names of the two columns.
         columns: [&'a str; 2],
         /// The scores of the left and of the right side.
         scores: [&'a [f64]; 2],
     },
-    /// The numbers of duels that each side won and, if given, of ties: one row represents many duels.
+    /// The numbers of duels that each side won, and of ties if given: one row represents many duels.
     Wins {
         /// The names of the columns of wins.
         columns: [&'a str; 2],
@@ -43,7 +43,7 @@ pub enum Record<'a> {
 /// The treatment of a row without an outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MissingOutcome {
-    /// The row is refused.
+    /// The row is rejected.
     #[default]
     Refuse,
     /// The row is left out.
@@ -53,21 +53,21 @@ pub enum MissingOutcome {
 /// The duels of a table, ready for [`Duels::new`](super::Duels::new).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcomes {
-    /// The row of the table that each duel is of, ascending. A row of counts makes up to three: wins of
-    /// either side, and ties.
+    /// For each duel, its row in the table, ascending. A row of counts makes up to three entries: wins of
+    /// each side, and ties.
     pub rows: Vec<usize>,
-    /// One a duel: 1 where the left item won, 0 where the right one did, ½ for a tie, or the share that the
-    /// left one won.
+    /// For each duel, its outcome: 1 if the left item won, 0 if the right one did, ½ for a tie, or the share
+    /// that the left item won.
     pub outcome: Vec<f64>,
-    /// One a duel: how much it counts; `None` where all count 1.
+    /// For each duel, its weight; `None` if all are 1.
     pub weight: Option<Vec<f64>>,
-    /// The number of duels, which counts say.
+    /// The number of duels, including those that counts represent.
     pub count: usize,
     /// The rows without an outcome, which were left out.
     pub missing: Vec<usize>,
 }
 
-/// The outcomes that a column may hold, for messages and help.
+/// The outcomes that a column may contain, for messages and help.
 pub const OUTCOME_WORDS: &str = "left, right or tie; win, loss or draw; W, L or D; home, away or draw; H, A \
                                  or D; model_a, model_b or tie (also assistant_a, response_1, player_1 and \
                                  the like); A, B or tie; 1, 0 or 0.5, or another share of a win; 1, -1 or \
@@ -80,15 +80,15 @@ const TIE: &[&str] =
 /// A cell of an unfinished game in chess's notation (PGN).
 const UNFINISHED: &str = "*";
 
-/// Words for the outcomes of duels.
+/// A vocabulary of words for the outcomes of duels.
 struct Vocabulary {
     left: &'static [&'static str],
     right: &'static [&'static str],
-    /// Besides [`TIE`].
+    /// Words for a tie in addition to [`TIE`].
     tie: &'static [&'static str],
 }
 
-/// Words that mean the same in every column. Numbers from 0 to 1 and scores are read beside them.
+/// Words with the same meaning in every column. Numbers from 0 to 1 and scores are also read.
 const WORDS: Vocabulary = Vocabulary {
     left: &[
         "left",
@@ -144,7 +144,7 @@ const WORDS: Vocabulary = Vocabulary {
     tie: &["a=b", "b=a", "="],
 };
 
-/// Words whose meaning depends on the others of their column.
+/// Words whose meaning depends on the other words of their column.
 const LETTERS: [Vocabulary; 7] = [
     Vocabulary { left: &["w"], right: &["l"], tie: &["d", "t"] },
     Vocabulary { left: &["l"], right: &["r"], tie: &["t"] },
@@ -156,7 +156,7 @@ const LETTERS: [Vocabulary; 7] = [
     Vocabulary { left: &["s"], right: &["n"], tie: &["u"] },
 ];
 
-/// Numbers that are codes of an outcome, where they are not all from 0 to 1.
+/// Numbers that are codes of an outcome, if they are not all from 0 to 1.
 const CODES: [Vocabulary; 2] = [
     Vocabulary { left: &["1"], right: &["-1"], tie: &["0"] },
     Vocabulary { left: &["1"], right: &["2"], tie: &["x"] },
@@ -186,7 +186,7 @@ fn plain(cell: &str) -> String {
     text.replace(" - ", "-").replace(" : ", ":")
 }
 
-/// A number, one half included.
+/// Reads a number, including the fraction 1/2.
 fn number(text: &str) -> Option<f64> {
     if text == "1/2" {
         return Some(0.5);
@@ -194,12 +194,12 @@ fn number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|v: &f64| v.is_finite())
 }
 
-/// A whole number without its decimals, as codes are written: `1.0` is `1`.
+/// Writes a whole number as codes are written, without decimals: `1.0` is `1`.
 fn code(word: &str) -> String {
     number(word).map_or_else(|| word.to_string(), |v| (v + 0.0).to_string())
 }
 
-/// Who won by the scores of the two sides.
+/// Returns the outcome from the scores of the two sides.
 fn by_score(left: f64, right: f64) -> f64 {
     match left.total_cmp(&right) {
         _ if left == right => 0.5,
@@ -208,7 +208,7 @@ fn by_score(left: f64, right: f64) -> f64 {
     }
 }
 
-/// An unambiguous word, a share of a win, or a score such as `2-1`.
+/// Reads an unambiguous word, a share of a win, or a score such as `2-1`.
 fn by_word(word: &str) -> Option<f64> {
     let share = || number(word).filter(|v| (0.0..=1.0).contains(v));
     let score = || {
@@ -230,12 +230,11 @@ impl Record<'_> {
         }
     }
 
-    /// Reads the duels. `weight`, one number per row, is the weight of each of its duels, by default 1.
+    /// Reads the duels. `weight` has one number per row, the weight of each of its duels, by default 1.
     ///
     /// # Errors
-    /// [`Error::Cell`] for a cell that is no outcome, one whose meaning is not clear, and a missing one
-    /// unless these are left out; [`Error::Shape`] for columns of different lengths; [`Error::TooFew`] where
-    /// no row has an outcome.
+    /// [`Error::Cell`] for an invalid or ambiguous outcome, and for a missing one unless such rows are left
+    /// out; [`Error::Shape`] for columns of different lengths; [`Error::TooFew`] if no row has an outcome.
     pub fn read(&self, weight: Option<&[f64]>, missing: MissingOutcome) -> Result<Outcomes> {
         let rows = self.rows();
         self.check_lengths(weight)?;
@@ -266,11 +265,7 @@ impl Record<'_> {
             return Err(self.missing_at(row, out.missing.len()));
         }
         if out.rows.is_empty() {
-            return Err(Error::TooFew {
-                subject: "the list of duels with an outcome".into(),
-                needed: 1,
-                unit: "duel is",
-            });
+            return Err(Error::too_few("the list of duels with an outcome", 1, "duel is"));
         }
         Ok(out)
     }
@@ -290,13 +285,13 @@ impl Record<'_> {
         if let Self::Wins { ties: Some((name, ties)), .. } = self {
             lengths.push((name, ties.len()));
         }
-        let why = "one a row of duels";
+        let why = "one per row of duels";
         lengths
             .into_iter()
             .try_for_each(|(name, length)| crate::error::sized(name, "entries", self.rows(), length, why))
     }
 
-    /// The error that refuses a row without an outcome.
+    /// Returns the error for a row without an outcome.
     fn missing_at(&self, row: usize, count: usize) -> Error {
         let column = match self {
             Self::Scores { columns, scores: [left, _] } => columns[usize::from(!left[row].is_nan())],
@@ -316,7 +311,7 @@ impl Outcomes {
         self.outcome.push(outcome);
     }
 
-    /// Reads counts of wins and ties; a row where any of them is missing has no outcome.
+    /// Reads counts of wins and ties; a row in which one of them is missing has no outcome.
     fn read_wins(
         &mut self,
         columns: [&str; 2],
@@ -370,8 +365,8 @@ fn words(column: &str, cells: &[Option<String>], names: Option<[&[String]; 2]>) 
         |reading: &Vec<Option<f64>>| (0..reading.len()).all(|row| reading[row].is_some() || missing(row));
     let mut readings = vec![read_with(&by_word)];
     readings.extend(LETTERS.iter().map(|vocabulary| read_with(&|word| vocabulary.read(word))));
-    // Numbers from 0 to 1 are shares of a win; others may be codes. The codes 1 and 2 alone do not show which
-    // side they stand for: only an X or another word for a tie shows that they are codes of sides.
+    // Numbers from 0 to 1 are shares of a win; others may be codes. The numbers 1 and 2 may mean something
+    // else. An X or another word for a tie shows that they are codes of sides.
     let football = plain.iter().flatten().any(|word| word == "x" || TIE.contains(&word.as_str()));
     let codes = CODES.iter().filter(|vocabulary| vocabulary.tie != ["x"] || football);
     if !is_complete(&readings[0]) {
@@ -395,25 +390,24 @@ fn words(column: &str, cells: &[Option<String>], names: Option<[&[String]; 2]>) 
     };
     let Some(first) = candidates.first() else {
         let count = |reading: &Vec<Option<f64>>| reading.iter().flatten().count();
-        // Among equals the first: the vocabulary of whole words.
+        // In a tie the first reading counts: the vocabulary of whole words.
         let best = readings.iter().rev().max_by_key(|reading| count(reading)).unwrap_or(&readings[0]);
         let row = (0..cells.len()).find(|&row| best[row].is_none() && !missing(row)).unwrap_or(0);
         return cell(row, format!("the outcome of a duel is {OUTCOME_WORDS}"));
     };
     let disagree = |row: &usize| candidates.iter().any(|reading| reading[*row] != first[*row]);
     if let Some(row) = (0..cells.len()).find(disagree) {
-        let meaning =
-            "the column's other cells do not say which side it stands for: write left, right or tie";
+        let meaning = "the column's other cells do not show which side it means: write left, right or tie";
         return cell(row, meaning.into());
     }
     Ok((*first).clone())
 }
 
-/// Who is at home in each duel: a cell is left, right, none, or the name of one of the two items; a missing
-/// one is none.
+/// Returns the side at home in each duel. A cell is left, right, none, or the name of one of the two items; a
+/// missing cell means none.
 ///
 /// # Errors
-/// [`Error::Cell`].
+/// [`Error::Cell`] for any other text.
 pub fn read_homes(
     column: &str,
     cells: &[Option<String>],
@@ -433,7 +427,7 @@ pub fn read_homes(
             row,
             column: column.into(),
             value: cell.clone(),
-            problem: "the side at home is left, right or none, or the name of one of the two".into(),
+            problem: "the side at home is left, right or none, or the name of one of the two items".into(),
         })
     };
     cells.iter().enumerate().map(home_of).collect()

@@ -4,21 +4,21 @@
 //! two pairs. Then
 //!
 //! ```text
-//! cov(g(p), g(p')) = utility [k(l,l') + k(r,r') - k(l,r') - k(r,l')] + generalised [k(l,l') k(r,r') -
-//! k(l,r') k(r,l')]
+//! cov(g(p), g(p')) = utility [k(l,l') + k(r,r') - k(l,r') - k(r,l')]
+//!                    + generalised [k(l,l') k(r,r') - k(l,r') k(r,l')]
 //! ```
 //!
-//! The first part is that of a difference of utilities, `g = f(l) - f(r)` (preferential Gaussian processes,
-//! Chu and Ghahramani 2005), under which there is a ranking; the second is that of any skew function of two
-//! items, including rock, paper and scissors (the generalised kernel of Chau, Gonzalez and Sejdinovic 2022).
-//! Their sum is the generalised kernel of `c + k`, so that one family contains both. The first part may
-//! include further utilities with their own kernels: ability that is not in an item's covariates, and the
-//! advantage of the side at home. Where duels have contexts, the covariance is multiplied by a kernel between
-//! contexts.
+//! The first part is that of a difference of utilities, `g = f(l) - f(r)`, which is a ranking (preferential
+//! Gaussian processes, Chu and Ghahramani 2005). The second part is that of any skew function of two items,
+//! including rock, paper, scissors (the generalised kernel of Chau, Gonzalez and Sejdinovic 2022). Their sum
+//! is the generalised kernel of `c + k`, so one family contains both. The first part may include further
+//! utilities with their own kernels: ability that an item's covariates do not explain, and the advantage of
+//! the side at home. If duels have contexts, the covariance is multiplied by a kernel between contexts.
 //!
-//! Each part is the skew half of a product kernel over *wide* rows, which hold the left item's columns, then
-//! the right one's, then the contexts': `(u (k_left + k_right) + c k_left k_right) k_contexts`. A model of
-//! duels is therefore a [`KernelExpansion`](crate::KernelExpansion) in this kernel.
+//! Each part is the skew half of a product kernel over *wide* rows, which have the left item's columns, then
+//! the right item's, then the contexts': `(u (k_left + k_right) + c k_left k_right) k_contexts`, with the
+//! shares u of the utility and c of the generalised part. A model of duels is therefore a
+//! [`KernelExpansion`](crate::KernelExpansion) with this kernel.
 
 use rayon::prelude::*;
 
@@ -30,44 +30,44 @@ use crate::linalg::Matrix;
 use crate::model_card::CardEntry;
 use crate::table::{Column, Table};
 
-/// The prior of duels.
+/// The prior of duels: kernels, and the variances of its parts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PairKernel {
-    /// Between items.
+    /// The kernel between items.
     pub items: Kernel,
-    /// The share of a utility, ≥ 0, in squared log odds.
+    /// The variance of the utility part, ≥ 0, in squared log odds.
     pub utility_variance: f64,
-    /// The share of what may be cyclic, ≥ 0, in squared log odds.
+    /// The variance of the generalised part, which may be cyclic, ≥ 0, in squared log odds.
     pub generalised_variance: f64,
-    /// Between items, of further utilities; the scales of its terms are their shares.
+    /// The kernel between items of further utilities; the scales of its terms are their variances.
     pub extra_utility_kernel: Option<Kernel>,
-    /// Between contexts, where there are some.
+    /// The kernel between contexts, if there are contexts.
     pub contexts: Option<ContextKernel>,
 }
 
-/// The covariance of the log odds of the same pair in two contexts u and u', relative to that in one:
+/// The covariance of the log odds of the same pair in two contexts u and u', relative to their variance:
 /// `shared + (1 - shared) k(u, u')`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ContextKernel {
-    /// Between contexts.
+    /// The kernel k between contexts.
     pub kernel: Kernel,
-    /// The share of what is the same in all contexts, from 0 to 1.
+    /// The share of the variance that all contexts have in common, from 0 to 1.
     pub shared: f64,
 }
 
 /// A pair of items by their numbers, left and right.
 pub type Pair = (usize, usize);
 
-/// The matrices that a covariance of duels is made of.
+/// The matrices from which a covariance of duels is computed.
 pub(super) struct ItemGrams {
-    /// Between what meets: items, or bags of them.
+    /// The kernel matrix of items, or of bags of items.
     pub items: Matrix,
     pub extra_utility_kernel: Option<Matrix>,
-    /// Between the different contexts.
+    /// The kernel matrix of the distinct contexts.
     pub contexts: Option<Matrix>,
 }
 
-/// Derivatives of a function in these matrices, and in the numbers of a prior.
+/// The derivatives of a function in these matrices, and in the variances of a prior.
 pub(super) struct PairKernelGradient {
     pub grams: ItemGrams,
     pub utility_variance: f64,
@@ -75,7 +75,7 @@ pub(super) struct PairKernelGradient {
     pub shared: f64,
 }
 
-/// The entries of a matrix between items that belong to two pairs.
+/// The entries of a matrix between items for two pairs.
 #[derive(Clone, Copy)]
 struct ItemQuad {
     ll: f64,
@@ -100,7 +100,7 @@ impl ItemQuad {
 }
 
 impl PairKernel {
-    /// Without further utilities and contexts.
+    /// Creates a prior without further utilities and contexts.
     pub fn new(items: Kernel, utility: f64, generalised: f64) -> Self {
         Self {
             items,
@@ -111,16 +111,16 @@ impl PairKernel {
         }
     }
 
-    /// Checks it against the columns of items and of contexts.
+    /// Checks the prior against the columns of items and of contexts.
     pub(super) fn check(&self, width: usize, duels: &Duels) -> Result<()> {
         self.items.validate(width)?;
         self.extra_utility_kernel.iter().try_for_each(|k| k.validate(width))?;
         let shares = [("utility", self.utility_variance), ("generalised", self.generalised_variance)];
         if let Some((name, bad)) = shares.iter().find(|(_, s)| !(s.is_finite() && *s >= 0.0)) {
-            return Err(Error::parameter(*name, bad, "shares are finite and not negative"));
+            return Err(Error::parameter(*name, bad, "shares must be finite and 0 or more"));
         }
         if self.utility_variance + self.generalised_variance == 0.0 && self.extra_utility_kernel.is_none() {
-            let allowed = "with generalised = 0 too nothing can be learnt: one is positive";
+            let allowed = "the shares utility and generalised cannot both be 0: make one positive";
             return Err(Error::parameter("utility", 0, allowed));
         }
         match (&self.contexts, duels.contexts()) {
@@ -131,7 +131,7 @@ impl PairKernel {
                     Error::parameter(
                         "shared",
                         context_kernel.shared,
-                        "what contexts share is from 0 to 1 of the prior",
+                        "the share of the prior that all contexts have in common is from 0 to 1",
                     )
                 };
                 if fits { Ok(()) } else { Err(bad()) }
@@ -142,13 +142,14 @@ impl PairKernel {
                 Err(Error::parameter("contexts", "none", allowed))
             }
             (None, Some(_)) => {
-                let allowed = "these duels have contexts: give the prior a kernel of them, or the duels none";
+                let allowed = "these duels have contexts: give the prior a kernel of contexts, or leave the \
+                               contexts out";
                 Err(Error::parameter("kernel of contexts", "none", allowed))
             }
         }
     }
 
-    /// The covariance of two pairs, without the factor of their contexts.
+    /// Returns the covariance of two pairs, without the factor of their contexts.
     fn pair_covariance(&self, grams: &ItemGrams, p: Pair, q: Pair) -> f64 {
         let four = ItemQuad::from_gram(&grams.items, p, q);
         let extra_utility = grams
@@ -160,7 +161,7 @@ impl PairKernel {
             + extra_utility
     }
 
-    /// The covariance of the compared pairs. Cost O(pairs²).
+    /// Returns the covariance of the compared pairs. Cost O(pairs²).
     pub(super) fn gram(&self, grams: &ItemGrams, duels: &Duels) -> Matrix {
         let (pairs, n) = (duels.pairs(), duels.pairs().len());
         let places = self.contexts.as_ref().zip(grams.contexts.as_ref()).zip(duels.contexts());
@@ -177,8 +178,8 @@ impl PairKernel {
         out
     }
 
-    /// Derivatives in all parts of the prior of a function whose derivatives in [`gram`](Self::gram) are a
-    /// symmetric matrix over pairs. Cost O(pairs²).
+    /// Returns the derivatives of a function in all parts of the prior, from its derivatives in
+    /// [`gram`](Self::gram), a symmetric matrix over pairs. Cost O(pairs²).
     pub(super) fn gradient(&self, grams: &ItemGrams, duels: &Duels, slopes: &Matrix) -> PairKernelGradient {
         let pairs = duels.pairs();
         let zeros = |like: &Matrix| Matrix::zeros(like.rows(), like.cols());
@@ -232,7 +233,7 @@ impl PairKernel {
         out
     }
 
-    /// The product kernel over wide rows, for items with `width` columns.
+    /// Returns the product kernel over wide rows, for items with `width` columns.
     pub fn wide_row_kernel(&self, width: usize) -> Kernel {
         let right = self.items.shift_columns(width);
         let scaled = |scale: f64, kernel: Kernel| -> Vec<Term> {
@@ -252,7 +253,7 @@ impl PairKernel {
 }
 
 impl ContextKernel {
-    /// The kernel of contexts including the shared part.
+    /// Returns the kernel of contexts, including the shared part.
     pub(super) fn with_shared_part(&self) -> Kernel {
         let scaled =
             |scale: f64, kernel: Kernel| if scale > 0.0 { (scale * kernel).terms } else { Vec::new() };
@@ -261,7 +262,7 @@ impl ContextKernel {
     }
 }
 
-/// The columns of wide rows: those of the left item, then those of the right one.
+/// Returns the columns of wide rows: those of the left item, then those of the right item.
 pub fn wide_columns(columns: &[Column]) -> Vec<Column> {
     let side = |side: &str| -> Vec<Column> {
         columns.iter().map(|c| Column { name: format!("{side}_{}", c.name), kind: c.kind.clone() }).collect()
@@ -269,37 +270,30 @@ pub fn wide_columns(columns: &[Column]) -> Vec<Column> {
     [side("left"), side("right")].concat()
 }
 
-/// Wide rows of pairs of items.
+/// Returns the wide rows of pairs of items.
 ///
 /// # Errors
-/// None but those of a table whose columns have names that become one.
+/// Only those of a table with equal column names.
 pub fn wide_rows(items: &Table, pairs: &[Pair]) -> Result<Table> {
     wide_rows_in(items, pairs, None)
 }
 
-/// Wide rows of pairs of items, each in its context if there are contexts: the columns of `contexts`, with
-/// one row per pair, stand behind the items'.
+/// Returns the wide rows of pairs of items, each with its context if there are contexts. The columns of
+/// `contexts`, which has one row per pair, follow those of the items.
 ///
 /// # Errors
-/// As [`wide_rows`]; [`Error::Shape`] unless there is a context a pair; [`Error::Parameter`] for a column of
-/// contexts that could be taken for one of the items.
+/// As [`wide_rows`]; [`Error::Shape`] unless there is one context per pair; [`Error::Parameter`] for a column
+/// of contexts with the name of a column of the items.
 pub fn wide_rows_in(items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> Result<Table> {
     if let Some(n_rows) = contexts.map(Table::rows).filter(|rows| *rows != pairs.len()) {
-        let why = "one a pair".into();
-        return Err(Error::Shape {
-            subject: "the table of contexts".into(),
-            unit: "rows",
-            expected: pairs.len(),
-            actual: n_rows,
-            why,
-        });
+        return Err(Error::shape("the table of contexts", "rows", pairs.len(), n_rows, "one per pair"));
     }
     let taken = |c: &&Column| {
         let side = c.name.starts_with("left_") || c.name.starts_with("right_");
         side || items.columns().iter().any(|column| column.name == c.name)
     };
     if let Some(column) = contexts.and_then(|c| c.columns().iter().find(taken)) {
-        let allowed = "it is none of the items' columns, and does not begin with left_ or right_, as those \
+        let allowed = "it must not be a column of the items, nor begin with left_ or right_, as the columns \
                        of the two items do: rename it";
         return Err(Error::parameter("column of contexts", &column.name, allowed));
     }
@@ -317,11 +311,11 @@ pub fn wide_rows_in(items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> 
     Table::from_column_major(columns, pairs.len(), values)
 }
 
-/// A model of the log odds that the left item of wide rows wins; with a margin of ties there is a third
+/// Creates a model of the log odds that the left item of wide rows wins; with a margin of ties it has a third
 /// class.
 ///
 /// # Errors
-/// As [`Expansion::validate`].
+/// As [`KernelExpansion::validate`].
 pub(super) fn model(
     kernel: Kernel,
     points: Table,

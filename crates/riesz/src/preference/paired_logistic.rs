@@ -1,6 +1,6 @@
-//! Logistic regression on differences: `P(l beats r) = σ(s_l - s_r)`, where the scores s are one parameter
-//! per item, or linear in its features. Each compared pair is a row of the design matrix, which is never
-//! formed: sums over pairs are accumulated per item.
+//! Logistic regression on differences: `P(l beats r) = σ(s_l - s_r)`, where each item has a score s, either
+//! one parameter per item or linear in its features. Each compared pair is a row of the design matrix, which
+//! is never formed: sums over pairs are accumulated per item.
 
 use std::sync::atomic::AtomicBool;
 
@@ -8,15 +8,19 @@ use super::duels::Duels;
 use super::pair_kernel::Pair;
 use crate::control::check_cancelled;
 use crate::error::{Error, Result};
-use crate::fit::laplace::log_likelihood;
+use crate::gp::likelihood::logistic::log_likelihood;
+use crate::gp::newton::halved_step;
 use crate::kernel_model::logistic;
+use crate::linalg::conjugate_gradients::{CgOutcome, ResidualNorm, StoppingRule, conjugate_gradients};
 use crate::linalg::{Cholesky, Matrix, dot, symmetric_eigen};
 
-/// Newton steps allowed.
+/// Maximal number of Newton steps.
 const MAX_NEWTON: usize = 100;
-/// The largest slope at the maximum, for a weight of 1.
+/// Largest component of the gradient at convergence, per unit of weight.
 const TOLERANCE: f64 = 1e-10;
-/// With more parameters solutions with the Hessian go by conjugate gradients.
+/// Relative tolerance of conjugate gradients.
+const CG_TOLERANCE: f64 = 1e-11;
+/// Number of parameters above which systems with the Hessian are solved by conjugate gradients.
 const DENSE: usize = 3000;
 /// Share of the curvature along a direction below which the likelihood is considered to increase without
 /// bound along it.
@@ -24,14 +28,14 @@ const SEPARATION_TOLERANCE: f64 = 1e-7;
 /// Ratio of the smallest to the largest squared length below which columns are considered linearly dependent.
 const COLLINEARITY_TOLERANCE: f64 = 1e-12;
 
-/// The pairs, their outcomes, and what scores are made of.
+/// The pairs, their outcomes and weights, and the features of the scores.
 #[derive(Debug, Clone)]
 pub(super) struct PairedLogistic {
     items: usize,
     pairs: Vec<Pair>,
     outcome: Vec<f64>,
     weight: Vec<f64>,
-    /// Items × features; `None` for a parameter an item.
+    /// Items × features; `None` for one parameter per item.
     features: Option<Matrix>,
 }
 
@@ -65,7 +69,7 @@ impl PairedLogistic {
         self.features.as_ref().map_or(self.items, Matrix::cols)
     }
 
-    /// The score of each item.
+    /// Returns the score of each item.
     pub fn linear_predictor(&self, theta: &[f64]) -> Vec<f64> {
         self.features.as_ref().map_or_else(|| theta.to_vec(), |x| x.matvec(theta))
     }
@@ -75,7 +79,7 @@ impl PairedLogistic {
         self.pairs.iter().map(|&(l, r)| s[l] - s[r]).collect()
     }
 
-    /// The adjoint of [`log_odds`](Self::log_odds).
+    /// Returns the adjoint of [`log_odds`](Self::log_odds) applied to one number per pair.
     fn apply_transpose(&self, by_pair: impl Iterator<Item = f64>) -> Vec<f64> {
         let mut sums = vec![0.0; self.items];
         for (&(l, r), v) in self.pairs.iter().zip(by_pair) {
@@ -94,8 +98,8 @@ impl PairedLogistic {
         }
     }
 
-    /// The Hessian without the ridge: the Laplacian of the comparison graph, between features if there are
-    /// some.
+    /// Returns the Hessian of the negative log likelihood without the ridge: the Laplacian of the comparison
+    /// graph G, or `XᵀGX` with features X.
     fn hessian(&self, curve: &[f64]) -> Matrix {
         let Some(x) = &self.features else {
             let mut out = Matrix::zeros(self.items, self.items);
@@ -118,10 +122,10 @@ impl PairedLogistic {
         x.transpose().matmul(&times)
     }
 
-    /// The mode, by Newton's method, whose steps are halved until they raise the penalised likelihood.
+    /// Computes the mode by Newton's method. Steps are halved until they raise the penalised likelihood.
     ///
     /// # Errors
-    /// [`Error::Target`] where the likelihood of features without a ridge has no maximum, or several;
+    /// [`Error::Target`] if there are features but no ridge and the likelihood has no maximum, or several;
     /// [`Error::NotConverged`]; [`Error::Interrupted`].
     pub fn mode(&self, ridge: f64, stop: &AtomicBool) -> Result<PairedLogisticMode> {
         let unpenalised = self.features.is_some() && ridge == 0.0;
@@ -155,18 +159,13 @@ impl PairedLogistic {
             }
             let step = self.solve(&curve, ridge, &slope, stop)?;
             let step_g = self.log_odds(&step);
-            let mut t = 1.0;
-            loop {
-                let next: Vec<f64> = theta.iter().zip(&step).map(|(a, s)| a + t * s).collect();
-                let next_g: Vec<f64> = g.iter().zip(&step_g).map(|(a, s)| a + t * s).collect();
-                let next_value = value(&next, &next_g);
-                // Near the maximum it changes by less than its rounding error.
-                if next_value.1 >= objective - 1e-12 * objective.abs().max(1.0) || t < 1e-10 {
-                    (theta, g, (log_likelihood, objective)) = (next, next_g, next_value);
-                    break;
-                }
-                t *= 0.5;
-            }
+            let (_, next) = halved_step(objective, |t| {
+                let theta: Vec<f64> = theta.iter().zip(&step).map(|(a, s)| a + t * s).collect();
+                let g: Vec<f64> = g.iter().zip(&step_g).map(|(a, s)| a + t * s).collect();
+                let (likelihood, objective) = value(&theta, &g);
+                (objective, (theta, g, likelihood, objective))
+            });
+            (theta, g, log_likelihood, objective) = next;
         }
         Err(Error::NotConverged {
             method: "Newton's method for a Bradley-Terry model",
@@ -176,7 +175,7 @@ impl PairedLogistic {
         })
     }
 
-    /// The largest sum of weights that a slope is made of.
+    /// Returns the largest sum of weights that contributes to a component of the gradient, and at least 1.
     fn sums_of_size(&self) -> f64 {
         let Some(x) = &self.features else {
             let mut sums = vec![0.0; self.items];
@@ -192,20 +191,21 @@ impl PairedLogistic {
         self.pairs.iter().zip(&self.weight).map(size).sum::<f64>().max(1.0)
     }
 
-    /// Checks features without a ridge: no weighted sum of them is equal for all compared items.
+    /// Checks, for features without a ridge, that no weighted sum of features is equal for all compared
+    /// items.
     fn check_rank(&self) -> Result<()> {
         let quarter: Vec<f64> = self.weight.iter().map(|w| 0.25 * w).collect();
         let (sizes, _) = symmetric_eigen(&self.hessian(&quarter))?;
         if sizes.first() <= sizes.last().map(|largest| largest * COLLINEARITY_TOLERANCE).as_ref() {
             return no_maximum_error(
-                "of the items that met some columns are constant, or weighted sums of others",
+                "among the compared items some columns are constant or weighted sums of others",
             );
         }
         Ok(())
     }
 
-    /// Checks features without a ridge: there is no direction along which the likelihood increases without
-    /// bound and its curvature vanishes.
+    /// Checks, for features without a ridge, that the likelihood does not increase without bound along a
+    /// direction in which its curvature vanishes.
     fn check_maximum(&self, mode: &PairedLogisticMode) -> Result<()> {
         let quarter: Vec<f64> = self.weight.iter().map(|w| 0.25 * w).collect();
         let start = Cholesky::new(self.hessian(&quarter), "matrix of differences")?;
@@ -214,12 +214,13 @@ impl PairedLogistic {
         let mut scaled = half_scaled.transpose();
         start.solve_lower_in_place(&mut scaled);
         if symmetric_eigen(&scaled)?.0.first().is_some_and(|size| *size < SEPARATION_TOLERANCE) {
-            return no_maximum_error("a weighted sum of the columns tells who wins, without exception");
+            return no_maximum_error("a weighted sum of the columns predicts all winners without exception");
         }
         Ok(())
     }
 
-    /// A solution with the Hessian and the ridge; without a ridge one that sums up to 0.
+    /// Solves the system of the Hessian with the ridge; for items without a ridge, returns the solution that
+    /// sums to 0.
     fn solve(&self, curve: &[f64], ridge: f64, b: &[f64], stop: &AtomicBool) -> Result<Vec<f64>> {
         if self.features.is_some() {
             let mut hessian = self.hessian(curve);
@@ -241,18 +242,18 @@ impl PairedLogistic {
             diagonal[r] += w;
         }
         if ridge > 0.0 {
-            return conjugate_gradients(times, &diagonal, b, stop);
+            return solve_by_diagonal(times, &diagonal, b.to_vec(), stop);
         }
-        // Rounding errors of sums are nothing that there is a solution for.
+        // Without rounding errors b sums to 0, which the singular system requires.
         let centred = |v: &[f64]| -> Vec<f64> {
             let mean = v.iter().sum::<f64>() / v.len() as f64;
             v.iter().map(|v| v - mean).collect()
         };
-        Ok(centred(&conjugate_gradients(times, &diagonal, &centred(b), stop)?))
+        Ok(centred(&solve_by_diagonal(times, &diagonal, centred(b), stop)?))
     }
 
-    /// The Hessian with the ridge, or, for items without one, with a constant that takes nothing from sums
-    /// of 0.
+    /// Returns the Hessian with the ridge. For items without a ridge a constant is added to all entries,
+    /// which does not affect vectors that sum to 0.
     fn penalised(&self, curve: &[f64], ridge: f64) -> Matrix {
         let mut hessian = self.hessian(curve);
         hessian.add_diagonal(|_| ridge);
@@ -263,7 +264,7 @@ impl PairedLogistic {
         hessian
     }
 
-    /// The covariance of the parameters; for items without a ridge, around a mean of 0.
+    /// Returns the covariance of the parameters; for items without a ridge, of parameters that sum to 0.
     ///
     /// # Errors
     /// [`Error::NotPositiveDefinite`].
@@ -272,14 +273,14 @@ impl PairedLogistic {
         let mut covariance = Cholesky::new(hessian, "Hessian of a Bradley-Terry model")?.inverse();
         if mode.ridge == 0.0 && self.features.is_none() {
             let n = self.items as f64;
-            // The part of the constant, 1/(n² mean).
+            // The contribution of the added constant, 1/(n² mean).
             let mean_part = covariance.data().iter().sum::<f64>() / (n * n);
             covariance.data_mut().iter_mut().for_each(|v| *v -= mean_part);
         }
         Ok(covariance)
     }
 
-    /// Standard deviations of the log odds of pairs of items.
+    /// Returns the standard deviations of the log odds of pairs of items.
     ///
     /// # Errors
     /// [`Error::NotPositiveDefinite`]; [`Error::NotConverged`]; [`Error::Interrupted`].
@@ -315,8 +316,8 @@ impl PairedLogistic {
         })
     }
 
-    /// Laplace's approximation of the log marginal likelihood under the prior N(0, 1/ridge) of each
-    /// parameter, and its slope in the logarithm of the ridge. Cost parameters³.
+    /// Returns Laplace's approximation of the log marginal likelihood under the prior N(0, 1/ridge) of each
+    /// parameter, and its derivative in the logarithm of the ridge. Cost O(parameters³).
     ///
     /// # Errors
     /// As [`mode`](Self::mode).
@@ -331,7 +332,7 @@ impl PairedLogistic {
         let inverse = factor.inverse();
         let trace: f64 = (0..p).map(|i| inverse[(i, i)]).sum();
         let g = self.log_odds(&mode.theta);
-        // The Hessian moves with the mode, by dθ/d log λ = -λ H⁻¹θ.
+        // The Hessian depends on the mode, which changes by dθ/d log λ = -λ H⁻¹θ.
         let curved: f64 = (self.variances(&inverse, &self.pairs).zip(&mode.curve).zip(&g).zip(&moved))
             .map(|(((c, w), g), moved)| c * w * (1.0 - 2.0 * logistic(*g)) * moved)
             .sum();
@@ -343,53 +344,38 @@ impl PairedLogistic {
 fn no_maximum_error<T>(problem: &str) -> Result<T> {
     let problem =
         format!("have no linear Bradley-Terry model without a ridge: {problem}; set a ridge above 0");
-    Err(Error::Target { name: "duels".into(), problem })
+    Err(Error::target("duels", problem))
 }
 
-/// Solves a positive definite system, or a consistent one that is semidefinite, with the diagonal as a
-/// preconditioner.
-fn conjugate_gradients(
+/// Solves a positive definite system, or a consistent semidefinite one, by conjugate gradients with the
+/// diagonal as preconditioner.
+fn solve_by_diagonal(
     times: impl Fn(&[f64]) -> Vec<f64>,
     diagonal: &[f64],
-    b: &[f64],
+    b: Vec<f64>,
     stop: &AtomicBool,
 ) -> Result<Vec<f64>> {
-    const RELATIVE: f64 = 1e-11;
-    let limit = 10 * b.len() + 100;
-    let scaled = |r: &[f64]| -> Vec<f64> {
-        r.iter().zip(diagonal).map(|(r, d)| if *d > 0.0 { r / d } else { 0.0 }).collect()
+    let rule = StoppingRule {
+        norm: ResidualNorm::Preconditioned,
+        tolerance: CG_TOLERANCE,
+        max_products: 10 * b.len() + 100,
     };
-    let (mut x, mut r) = (vec![0.0; b.len()], b.to_vec());
-    let mut z = scaled(&r);
-    let mut direction = z.clone();
-    let mut size = dot(&r, &z);
-    let target = RELATIVE * RELATIVE * size;
-    for step in 0..limit {
-        if size <= target {
-            return Ok(x);
-        }
-        if step % 64 == 0 {
-            check_cancelled(stop)?;
-        }
-        let image = times(&direction);
-        let curvature = dot(&direction, &image);
-        if curvature <= 0.0 {
-            // What is left is rounding error.
-            return Ok(x);
-        }
-        let t = size / curvature;
-        x.iter_mut().zip(&direction).for_each(|(x, d)| *x += t * d);
-        r.iter_mut().zip(&image).for_each(|(r, i)| *r -= t * i);
-        z = scaled(&r);
-        let next = dot(&r, &z);
-        let keep = next / size;
-        direction.iter_mut().zip(&z).for_each(|(d, z)| *d = z + keep * *d);
-        size = next;
+    let scaled = |r: &Vec<f64>| {
+        r.iter().zip(diagonal).map(|(r, d)| if *d > 0.0 { r / d } else { 0.0 }).collect::<Vec<f64>>()
+    };
+    let product = |v: &Vec<f64>| {
+        check_cancelled(stop)?;
+        Ok(times(v))
+    };
+    let solution = conjugate_gradients(product, scaled, &b, vec![0.0; b.len()], rule)?;
+    match solution.outcome {
+        // If a semidefinite matrix is not positive along a direction, the residual is a rounding error.
+        CgOutcome::Converged | CgOutcome::NotPositiveDefinite => Ok(solution.x),
+        CgOutcome::TooManyProducts { residual } => Err(Error::NotConverged {
+            method: "the method of conjugate gradients for a Bradley-Terry model",
+            iterations: rule.max_products,
+            change: residual,
+            remedy: "raise the ridge",
+        }),
     }
-    Err(Error::NotConverged {
-        method: "the method of conjugate gradients for a Bradley-Terry model",
-        iterations: limit,
-        change: size.sqrt(),
-        remedy: "raise the ridge",
-    })
 }

@@ -1,12 +1,13 @@
 //! The log odds of all pairs of some items: the posterior mean of a fitted model, and joint draws from its
 //! posterior.
 //!
-//! N items have N² pairs, whose joint covariance is too large for more than a hundred items. The prior of
-//! pairs comes from a kernel of items, so that a draw from it costs only N³: with `K = R Rᵀ`, a vector z of
-//! standard normal numbers and a skew matrix S with standard normal numbers above its diagonal, `√u (Rz 1ᵀ -
-//! 1 (Rz)ᵀ) + √c R S Rᵀ` has the covariance of [`PairKernel`]. A draw from the posterior is a draw from the
-//! prior plus the update by the duels (Matheron's rule; Wilson et al. 2020): it is exact for the normal
-//! distribution of Laplace's approximation.
+//! N items have N² pairs, whose joint covariance is too large for more than a hundred items. But the prior of
+//! pairs comes from a kernel matrix `K = R Rᵀ` (N × N) of items, so a draw from it costs only N³. Let z be a
+//! vector of standard normal numbers, S a skew matrix with standard normal numbers above its diagonal, and u
+//! and c the variances of the utility and generalised parts. Then `√u (Rz 1ᵀ - 1 (Rz)ᵀ) + √c R S Rᵀ` has the
+//! covariance of [`PairKernel`]. A draw from the posterior is a draw from the prior plus an update by the
+//! duels (Matheron's rule; Wilson et al. 2020). It is exact for the normal distribution of Laplace's
+//! approximation.
 
 use std::collections::HashMap;
 
@@ -19,24 +20,25 @@ use crate::posterior::{PosteriorCovariance, VarianceReduction};
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
 use crate::table::Table;
 
-/// The log odds of all pairs of items: entry (l, r) is that of l beating r. Skew to the last bit.
+/// The log odds of all pairs of items: entry (l, r) is the log odds that l beats r. The matrix is exactly
+/// skew, without rounding errors.
 pub struct PairwiseLogOdds<'m> {
     model: &'m KernelExpansion,
     prior: &'m PairKernel,
     /// The number of requested items, which come first.
     n_requested: usize,
-    /// Kernel between all items: the requested ones, and those of the duels that are not among them.
+    /// The kernel matrix of all items: the requested items, then other items of the duels.
     k: Matrix,
-    /// Kernel of the further utilities, with their variances.
+    /// The kernel matrix of the further utilities, with their variances.
     extra_utility: Option<Matrix>,
     /// The items of the model's support points, left and right.
     points: Vec<(usize, usize)>,
-    /// The observations as sums of the support points, and the factor of their covariance.
+    /// The operator from support points to observations, and the factor of the observations' covariance.
     known: Option<(&'m Sparse, &'m Cholesky)>,
 }
 
 impl PreferenceFit {
-    /// The log odds of all pairs of the rows of `items`, which need not have been in duels.
+    /// Returns the log odds of all pairs of the rows of `items`, which may be items without duels.
     ///
     /// # Errors
     /// As [`PairwiseLogOdds::new`].
@@ -46,11 +48,11 @@ impl PreferenceFit {
 }
 
 impl<'m> PairwiseLogOdds<'m> {
-    /// The log odds of a model that was fitted with this prior, among the rows of `items`. Cost O((N + M)² d)
-    /// for N of these and M other items of the duels.
+    /// Creates the log odds of a model that was fitted with this prior, between the rows of `items`. Cost
+    /// O((N + M)² d) for N rows and M other items of the duels.
     ///
     /// # Errors
-    /// As [`Table::align_to`]; [`Error::Parameter`] if the model is not one of this prior.
+    /// As [`Table::align_to`]; [`Error::Parameter`] if the model does not have this prior.
     pub fn new(
         model: &'m KernelExpansion,
         covariance: &'m PosteriorCovariance,
@@ -59,7 +61,7 @@ impl<'m> PairwiseLogOdds<'m> {
     ) -> Result<Self> {
         let width = items.width();
         if model.kernel != prior.wide_row_kernel(width) {
-            let allowed = "a model of pairs of such items whose kernel is that of its prior";
+            let allowed = "the model must be one of pairs of such items, with the kernel of its prior";
             return Err(Error::parameter("model", model.kernel.formula(), allowed));
         }
         let same_pairs: Vec<(usize, usize)> = (0..items.rows()).map(|i| (i, i)).collect();
@@ -104,23 +106,24 @@ impl<'m> PairwiseLogOdds<'m> {
         Ok(Self { model, prior, n_requested: requested.rows(), k, extra_utility, points, known })
     }
 
-    /// The number of requested items.
+    /// Returns the number of requested items.
     pub fn items(&self) -> usize {
         self.n_requested
     }
 
-    /// The posterior mean, N × N. Cost O((N + M)² N).
+    /// Returns the posterior mean, N × N. Cost O((N + M)² N).
     pub fn mean(&self) -> Matrix {
         self.expansion_matrix(self.model.coef.data())
     }
 
-    /// `Σ_p coef_p k_wide(x_p, (i, j))` for coefficients that change their sign with the sides.
+    /// Returns `Σ_p coef_p k_wide(x_p, (i, j))` for all requested items i and j, where coefficients change
+    /// their sign with the sides.
     fn expansion_matrix(&self, coef: &[f64]) -> Matrix {
         let (n, m) = (self.n_requested, self.k.rows());
         let (mut between, mut item_sums) = (Matrix::zeros(m, m), vec![0.0; m]);
         for (&(l, r), &c) in self.points.iter().zip(coef) {
-            // Half of the coefficient here and half for the exchanged sides, so that the result is skew
-            // despite rounding.
+            // Half of the coefficient is added here and half for the swapped sides, so that the result is
+            // skew despite rounding.
             between[(l, r)] += 0.5 * c;
             between[(r, l)] -= 0.5 * c;
             item_sums[l] += 0.5 * c;
@@ -146,7 +149,7 @@ impl<'m> PairwiseLogOdds<'m> {
     /// [`Error::Overflow`].
     pub fn draws(&self) -> Result<PosteriorDraws<'_>> {
         let known = self.known.ok_or_else(|| {
-            let allowed = "draws are made of models of duels that were fitted by Laplace's approximation";
+            let allowed = "draws need a model of duels that was fitted by Laplace's approximation";
             Error::parameter("posterior", "another", allowed)
         })?;
         let extra_root = self.extra_utility.as_ref().map(root_of).transpose()?;
@@ -154,7 +157,7 @@ impl<'m> PairwiseLogOdds<'m> {
     }
 }
 
-/// R with `K = R Rᵀ`, of a positive semi-definite K.
+/// Returns a matrix R with `K = R Rᵀ`, for a positive semi-definite K.
 pub(super) fn root_of(k: &Matrix) -> Result<Matrix> {
     let (values, vectors) = symmetric_eigen(k)?;
     let m = values.len();
@@ -169,7 +172,7 @@ pub(super) fn root_of(k: &Matrix) -> Result<Matrix> {
     Ok(root)
 }
 
-/// `f_i - f_j + c (M - Mᵀ)/2`.
+/// Returns the matrix with entries `f_i - f_j + c (M - Mᵀ)_ij / 2`.
 fn antisymmetrise(utility: &[f64], generalised: f64, cyclic: &Matrix) -> Matrix {
     let n = utility.len();
     let mut out = Matrix::zeros(n, n);
@@ -182,18 +185,19 @@ fn antisymmetrise(utility: &[f64], generalised: f64, cyclic: &Matrix) -> Matrix 
     out
 }
 
-/// Draws from the posterior.
+/// Draws of the log odds of all pairs from the posterior.
 pub struct PosteriorDraws<'f> {
     flow: &'f PairwiseLogOdds<'f>,
     known: (&'f Sparse, &'f Cholesky),
-    /// R with `K = R Rᵀ`.
+    /// The root R of the kernel matrix, `K = R Rᵀ`.
     root: Matrix,
-    /// The root of the kernel of further utilities.
+    /// The root of the kernel matrix of further utilities.
     extra_root: Option<Matrix>,
 }
 
 impl PosteriorDraws<'_> {
-    /// The log odds of all pairs, N × N, drawn with a seed. Cost O((N + M)³ + n²) for n compared pairs.
+    /// Returns a draw of the log odds of all pairs, N × N, with a seed. Cost O((N + M)³ + n²) for n compared
+    /// pairs.
     pub fn draw(&self, seed: u64) -> Matrix {
         let Self { flow, known: (operator, factor), root, extra_root: alone } = self;
         let mut random = Random::seed_from_u64(seed);
@@ -217,8 +221,7 @@ impl PosteriorDraws<'_> {
             _ => root.matmul(&s).matmul(&root.transpose()),
         };
         let mut prior = antisymmetrise(&utility, flow.prior.generalised_variance.sqrt(), &cyclic);
-        // The observations have unit noise, and each is half of the operator's sum over both orders of its
-        // pair.
+        // Observations have unit noise, and each is half of the operator's sum over both orders of its pair.
         let prior_at_points =
             Matrix::column_vector(flow.points.iter().map(|&(a, b)| prior[(a, b)]).collect());
         let mut seen: Vec<f64> = operator.transpose_times(&prior_at_points).data().to_vec();

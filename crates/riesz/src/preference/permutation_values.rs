@@ -1,15 +1,18 @@
-//! Values of duels estimated along random orders of the players, for models of many features and landmarks:
-//! their exact values need all pairs of landmarks for each background pair of items, while a mixture of items
-//! needs as many products as there are pairs of landmarks, once.
+//! Values of duels estimated along random orders of the players, for models of many features and landmarks.
+//! Their exact values need all pairs of landmarks for each background pair of items. A mixture of items, in
+//! contrast, needs the products of all pairs of landmarks only once.
 //!
-//! Each order is passed forwards and backwards, against a pair of items and, where the two differ, against
-//! its mirror image. Thereby the empty coalition has the value 0 in each, and the values add up to the log
-//! odds without sampling error. A duel and its mirror image use the same orders. Sources: Castro, Gómez and
-//! Tejada 2009 (random orders); Mitchell, Cooper, Frank and Holmes 2022 (an order and its reverse).
+//! Each order is passed forwards and backwards, from a pair of items and, if the two differ, from its mirror
+//! image. So the empty coalition has the value 0 in each order, and the values sum to the log odds without
+//! sampling error. A duel and its mirror image use the same orders. Sources: Castro, Gómez and Tejada 2009
+//! (random orders); Mitchell, Cooper, Frank and Holmes 2022 (an order and its reverse).
 
 use rayon::prelude::*;
 
 use super::left_right_columns::LeftRightColumns;
+use crate::attribution::antithetic_orders::{
+    ContributionSums, antithetic_orders, for_each_mixture, mean_contributions,
+};
 use crate::attribution::std_error::{ValueRange, Variance};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
@@ -18,39 +21,39 @@ use crate::kernel_model::parts::{BatchPredictor, PartDecomposition};
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom, hash};
 use crate::table::{Players, Table};
 
-/// The fewest orders: fewer say too little about what others would be.
+/// The smallest number of orders; standard errors from fewer orders are unreliable.
 pub(super) const FEWEST: usize = 16;
 
-/// Mixtures that are valued at once.
+/// The number of mixtures that are predicted at once.
 const BATCH: usize = 4096;
 
-/// Items that absent columns are taken from.
+/// The items from which the values of absent columns are drawn.
 pub(super) enum ReplacementPool {
-    /// Two items, each drawn on its own, either way round.
+    /// Two items, drawn independently, in both orders.
     Apart(ReferenceRows),
-    /// One item, on both sides.
+    /// One item, for both sides.
     Same(ReferenceRows),
-    /// The two of a duel, a row of all columns, either way round.
+    /// The two items of a duel, a row of all columns, in both orders.
     Met(ReferenceRows),
 }
 
-/// Where absent columns are taken from.
+/// The source of the values of absent columns.
 pub(super) struct ReplacementSource<'a> {
     pub(super) pool: ReplacementPool,
-    /// Contexts; those of the explained duel where they are always present.
+    /// Contexts; `None` if those of the explained duel are always present.
     pub(super) contexts: Option<ReferenceRows>,
     pub(super) sides: &'a LeftRightColumns,
 }
 
 impl ReplacementSource<'_> {
-    /// The number of orders to draw where `orders` are requested, and the number of background rows among
-    /// which they are divided equally: 1 for independent draws.
+    /// Returns the number of orders to draw if `orders` are requested, and the number of strata: the
+    /// background rows among which orders are divided equally, or 1 for independent draws.
     fn stratum_sizes(&self, orders: usize) -> (usize, usize) {
         let (ReplacementPool::Apart(reference)
         | ReplacementPool::Same(reference)
         | ReplacementPool::Met(reference)) = &self.pool;
         let rows = reference.rows.len();
-        // Orders against nearly all rows, each once, would hold too little information about their variance.
+        // With about one order per row, the variance between the orders of a row could not be estimated.
         if 2 * orders <= rows || !equal(reference) {
             (orders, 1)
         } else {
@@ -58,8 +61,8 @@ impl ReplacementSource<'_> {
         }
     }
 
-    /// Replacements for a duel, each a row or a row and its mirror image; the strata follow one another
-    /// cyclically.
+    /// Draws replacements for a duel, each a row, or a row and its mirror image; the strata follow one
+    /// another cyclically.
     fn draw_replacements(&self, random: &mut Random, count: usize, x: &[f64]) -> Vec<Vec<Vec<f64>>> {
         let mut rows = vec![x.to_vec(); count];
         let sides = self.sides;
@@ -89,8 +92,8 @@ impl ReplacementSource<'_> {
             }
         }
         if let Some(reference) = &self.contexts {
-            // Independent draws: if all were drawn equally often, standard errors would include a variance
-            // that is no error.
+            // These draws are independent: if all contexts were drawn equally often, standard errors would
+            // include a variance that is not an error.
             set(&mut rows, reference, drawn(random, count, reference), &sides.contexts);
         }
         let mirrored = !matches!(self.pool, ReplacementPool::Same(_));
@@ -103,8 +106,8 @@ fn equal(reference: &ReferenceRows) -> bool {
     reference.weights.iter().all(|w| *w == reference.weights[0])
 }
 
-/// The indices of `count` rows by their weights; with equal weights every row is drawn once before any is
-/// repeated.
+/// Draws the indices of `count` rows by their weights; with equal weights, each row is drawn once before any
+/// is repeated.
 fn shuffled_deck(random: &mut Random, count: usize, reference: &ReferenceRows) -> Vec<usize> {
     let size = reference.rows.len();
     if equal(reference) {
@@ -115,7 +118,7 @@ fn shuffled_deck(random: &mut Random, count: usize, reference: &ReferenceRows) -
     drawn(random, count, reference)
 }
 
-/// The indices of `count` rows, drawn independently by their weights.
+/// Draws the indices of `count` rows independently by their weights.
 fn drawn(random: &mut Random, count: usize, reference: &ReferenceRows) -> Vec<usize> {
     let draw_one = |_| {
         let mut remaining = random.random::<f64>();
@@ -123,13 +126,13 @@ fn drawn(random: &mut Random, count: usize, reference: &ReferenceRows) -> Vec<us
             remaining -= **w;
             remaining >= 0.0
         };
-        // Weights do not add up to 1 to the last bit.
+        // Rounding: the weights may not sum to exactly 1.
         reference.weights.iter().take_while(passed).count().min(reference.rows.len() - 1)
     };
     (0..count).map(draw_one).collect()
 }
 
-/// Estimated values: rows × outputs × players.
+/// Estimated values, rows × outputs × players.
 pub(super) struct PermutationEstimate {
     pub(super) values: Vec<f64>,
     pub(super) std_error: Vec<f64>,
@@ -138,8 +141,8 @@ pub(super) struct PermutationEstimate {
     pub(super) evaluations: usize,
 }
 
-/// Shapley values at `rows`, of the `playing` ones among the players; others are always present. Evaluations
-/// a row: 2 or 4 (where draws have mirrors) for each order and player.
+/// Estimates Shapley values at `rows` for the players in `playing`; other players are always present.
+/// Evaluations per row: 2, or 4 with mirror images, for each order and player.
 ///
 /// # Errors
 /// [`Error::Parameter`] for fewer than 16 orders; [`Error::Interrupted`].
@@ -153,7 +156,7 @@ pub(super) fn estimate(
     control: RunControl<'_>,
 ) -> Result<PermutationEstimate> {
     if orders < FEWEST {
-        let allowed = format!("at least {FEWEST}: fewer say too little about what others would be");
+        let allowed = format!("take at least {FEWEST}: standard errors from fewer orders are unreliable");
         return Err(Error::parameter("permutations", orders, allowed));
     }
     let predictor = BatchPredictor::new(parts);
@@ -183,7 +186,7 @@ pub(super) fn estimate(
     Ok(PermutationEstimate { values, std_error, predictions, evaluations })
 }
 
-/// A row that is explained.
+/// A row to be explained.
 struct Row<'a> {
     predictor: &'a BatchPredictor<'a>,
     groups: &'a Players,
@@ -205,92 +208,92 @@ impl Row<'_> {
         let (orders, strata) = replacements.stratum_sizes(orders);
         let drawn = replacements.draw_replacements(&mut random, orders, self.x);
         let between = p.saturating_sub(1);
-        // For each stratum, output and player the sums of the contributions and of their squares, and their
-        // range.
-        let mut sums = vec![[0.0; 2]; strata * m * p];
-        let mut ranges = vec![ValueRange::EMPTY; strata * m * p];
-        let mut answered: Vec<ValueRange> = prediction.iter().map(|v| ValueRange::over([0.0, *v])).collect();
+        let mut sums = StratifiedSums {
+            orders,
+            strata,
+            cells: vec![ContributionSums::EMPTY; strata * m * p],
+            answered: prediction.iter().map(|v| ValueRange::over([0.0, *v])).collect(),
+        };
         let mut evaluations = 1;
         let width = drawn.first().map_or(1, Vec::len);
         let at_once = (BATCH / (2 * width * between).max(1)).max(1);
         for (chunk, chunk_drawn) in drawn.chunks(at_once).enumerate() {
             control.check_cancelled()?;
-            let shuffled = |from| {
-                let mut order: Vec<usize> = (0..p).collect();
-                order.shuffle(&mut random);
-                (from, order)
-            };
-            let chunk_orders: Vec<(&Vec<Vec<f64>>, Vec<usize>)> = chunk_drawn.iter().map(shuffled).collect();
+            let pairs: Vec<[Vec<usize>; 2]> =
+                chunk_drawn.iter().map(|_| antithetic_orders(&mut random, p)).collect();
             let mixtures: Vec<Vec<f64>> =
-                chunk_orders.iter().flat_map(|(from, order)| self.mixtures(from, order)).collect();
+                chunk_drawn.iter().zip(&pairs).flat_map(|(from, pair)| self.mixtures(from, pair)).collect();
             evaluations += mixtures.len();
             let answers = self.predictor.predict(&mixtures);
-            let mut position = 0;
-            for (u, (from, order)) in chunk_orders.iter().enumerate() {
-                let share = 0.5 / from.len() as f64;
-                let mut contributions = vec![0.0; m * p];
-                for forwards in from.iter().flat_map(|_| [true, false]) {
-                    for o in 0..m {
-                        // The empty coalition has the value 0 for a pair and its mirror image together, and
+            for (u, pair) in pairs.iter().enumerate() {
+                let passes = 2 * width;
+                let contributions =
+                    mean_contributions(pair, passes, &mut sums.answered, |pass, o, k| match k {
+                        // The value of the empty coalition is 0 for a pair and its mirror image together, and
                         // for two equal items.
-                        let mut before = 0.0;
-                        for k in 0..p {
-                            let player = order[if forwards { k } else { p - 1 - k }];
-                            let after = if k < between { answers[(position + k, o)] } else { prediction[o] };
-                            answered[o] = answered[o].with(after);
-                            contributions[o * p + player] += share * (after - before);
-                            before = after;
-                        }
-                    }
-                    position += between;
-                }
+                        0 => 0.0,
+                        k if k == p => prediction[o],
+                        k => answers[((u * passes + pass) * between + k - 1, o)],
+                    });
                 let stratum = (chunk * at_once + u) % strata * m * p;
-                for (k, v) in contributions.iter().enumerate() {
-                    let sum = &mut sums[stratum + k];
-                    *sum = [sum[0] + v, sum[1] + v * v];
-                    ranges[stratum + k] = ranges[stratum + k].with(*v);
-                }
+                let cells = &mut sums.cells[stratum..][..m * p];
+                cells.iter_mut().zip(contributions).for_each(|(cell, v)| cell.add(v));
             }
         }
-        let (n, per_stratum) = (orders as f64, (orders / strata) as f64);
         let (mut values, mut std_error) = (vec![0.0; m * n_players], vec![0.0; m * n_players]);
         for o in 0..m {
-            let cells_of = |k: usize| (0..strata).map(move |s| (s * m + o) * p + k);
-            let largest_of = |size: fn(ValueRange) -> f64| {
-                (0..p).flat_map(cells_of).map(|cell| size(ranges[cell])).fold(0.0, f64::max)
-            };
-            let step = answered[o]
-                .max_deviation([largest_of(ValueRange::width), largest_of(ValueRange::largest)])
-                / n;
-            for (k, &player) in self.playing.iter().enumerate() {
-                let (mut total, mut variance) = (0.0, Variance::default());
-                for [sum, squares] in cells_of(k).map(|cell| sums[cell]) {
-                    total += sum;
-                    let variance_of_stratum =
-                        (squares - sum * sum / per_stratum).max(0.0) / (per_stratum - 1.0);
-                    variance.add(variance_of_stratum * per_stratum / (n * n), per_stratum - 1.0);
-                }
-                variance.inflate(step);
-                values[o * n_players + player] = total / n;
-                std_error[o * n_players + player] = variance.std_error();
+            for (&player, (value, error)) in self.playing.iter().zip(sums.output_values(o, p)) {
+                values[o * n_players + player] = value;
+                std_error[o * n_players + player] = error;
             }
         }
         Ok(PermutationEstimate { values, std_error, predictions: prediction, evaluations })
     }
 
-    /// The mixtures that an order and its reverse pass, from each row to `x`.
-    fn mixtures(&self, from: &[Vec<f64>], order: &[usize]) -> Vec<Vec<f64>> {
-        let mut out = Vec::with_capacity(2 * from.len() * order.len());
+    /// Returns the mixtures along an order and its reverse, from each row to `x`.
+    fn mixtures(&self, from: &[Vec<f64>], orders: &[Vec<usize>; 2]) -> Vec<Vec<f64>> {
+        let mut out = Vec::with_capacity(2 * from.len() * self.playing.len());
+        let columns = |k: usize| &self.groups.players()[self.playing[k]].columns[..];
         for row in from {
-            for forwards in [true, false] {
-                let mut mixture = row.clone();
-                for k in 0..order.len().saturating_sub(1) {
-                    let player = self.playing[order[if forwards { k } else { order.len() - 1 - k }]];
-                    self.groups.players()[player].columns.iter().for_each(|&j| mixture[j] = self.x[j]);
-                    out.push(mixture.clone());
-                }
+            for order in orders {
+                for_each_mixture(order, columns, self.x, row, |mixture| out.push(mixture.to_vec()));
             }
         }
         out
+    }
+}
+
+/// Sums over the orders of a row, which are divided equally among strata.
+struct StratifiedSums {
+    orders: usize,
+    strata: usize,
+    /// Strata × outputs × players.
+    cells: Vec<ContributionSums>,
+    /// For each output, the range of its values.
+    answered: Vec<ValueRange>,
+}
+
+impl StratifiedSums {
+    /// Returns the values of output o and their standard errors, one per player.
+    fn output_values(&self, o: usize, players: usize) -> Vec<(f64, f64)> {
+        let (n, per_stratum) = (self.orders as f64, (self.orders / self.strata) as f64);
+        let outputs = self.answered.len();
+        let cells_of = |k: usize| (0..self.strata).map(move |s| self.cells[(s * outputs + o) * players + k]);
+        let largest_of = |size: fn(ValueRange) -> f64| {
+            (0..players).flat_map(cells_of).map(|cell| size(cell.range)).fold(0.0, f64::max)
+        };
+        let sizes = [largest_of(ValueRange::width), largest_of(ValueRange::largest)];
+        let step = self.answered[o].max_deviation(sizes) / n;
+        let estimate = |k: usize| {
+            let (mut total, mut variance) = (0.0, Variance::default());
+            for ContributionSums { sum, square, .. } in cells_of(k) {
+                total += sum;
+                let variance_of_stratum = (square - sum * sum / per_stratum).max(0.0) / (per_stratum - 1.0);
+                variance.add(variance_of_stratum * per_stratum / (n * n), per_stratum - 1.0);
+            }
+            variance.inflate(step);
+            (total / n, variance.std_error())
+        };
+        (0..players).map(estimate).collect()
     }
 }

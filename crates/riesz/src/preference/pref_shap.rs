@@ -1,11 +1,11 @@
 //! Pref-SHAP: the contribution of each property to the outcome of a duel. A player is a column of *both*
-//! items, so that exchanging the items of a duel changes the sign of the values.
+//! items, so that swapping the items of a duel changes the sign of the values.
 //!
 //! Games differ in the values of absent columns. In all games except those with absent contexts, the empty
-//! coalition has the value 0 and the grand coalition the log odds. Values change their sign with the sides
-//! for every model of duels, because absent columns of both items take the same values: duels are explained
-//! in one order of the items, and the sign is applied afterwards, so that the antisymmetry holds to the last
-//! bit. Source: Hu, Chau, Ferrando Huertas and Sejdinovic 2022 (Pref-SHAP).
+//! coalition has the value 0 and the grand coalition the log odds. Absent columns of both items have the same
+//! distribution, so values change their sign with the sides for every model of duels. Duels are explained in
+//! one order of the items and the sign is applied afterwards, so that the antisymmetry is exact despite
+//! rounding. Source: Hu, Chau, Ferrando Huertas and Sejdinovic 2022 (Pref-SHAP).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,29 +30,29 @@ use crate::question::Question;
 use crate::random::{Random, SeedableRng, index};
 use crate::table::{Column, Players, Table};
 
-/// Number of background rows up to which they are explained one by one.
+/// The largest number of players for tables of all coalitions.
 const PLAYERS: usize = 13;
 
-/// The most numbers in a table of pairs of items.
+/// The largest number of entries in a table of all coalitions.
 const NUMBERS: usize = 1 << 25;
 
-/// Background rows that are few.
+/// The smallest number of background rows for which tables of all coalitions are faster.
 const SMALL_BACKGROUND: usize = 16;
 
-/// The most pairs of items that are one background.
+/// The largest number of pairs of items in one background.
 const PAIRS: usize = 10_000;
 
-/// The values of duels: rows as [`wide_rows`](super::wide_rows) makes them, of a model of duels.
+/// Returns the values of duels, which are rows of [`wide_rows`](super::wide_rows), under a model of duels.
 ///
-/// Exact with a bound, but for independent items of many players and the observational game of coalitions
-/// that are sampled. Cost for D players, N items of the model and B of the background: independent O(N B 2^D)
-/// once and O((N + pairs) 2^D) a duel; paired as the interventional game of B rows; observational O(B³ 2^D)
-/// once for all duels. Covariances take O(B² 3^D + 4^D) a duel more where items, or items and contexts, are
-/// absent apart.
+/// Values are exact, with a bound, except for independent items of many players and for observational games
+/// that sample coalitions. Cost for D players, N items of the model and B background items: independent items
+/// O(N B 2^D) once and O((N + pairs) 2^D) per duel; paired items as the interventional game with B rows;
+/// observational O(B³ 2^D) once for all duels. Covariances add O(B² 3^D + 4^D) per duel if items, or items
+/// and contexts, are drawn independently.
 ///
 /// # Errors
-/// [`Error::Parameter`] for a model that is none of duels, and what a game has not; those of
-/// [`Explainer::explain`].
+/// [`Error::Parameter`] for a model that is not one of duels, and for requests that the game does not
+/// support; as [`Explainer::explain`].
 pub fn explain(
     model: &KernelExpansion,
     covariance: Option<&PosteriorCovariance>,
@@ -64,7 +64,7 @@ pub fn explain(
     let sides = LeftRightColumns::from_columns(model.columns())?;
     let data = rows.align_to(model.columns())?;
     check_skew(model, &sides, &data)?;
-    // In one order of the items.
+    // All duels are explained in one order of their items.
     let orders: Vec<std::cmp::Ordering> = (0..data.rows())
         .map(|i| {
             let side =
@@ -79,7 +79,7 @@ pub fn explain(
     let ordered = Table::from_column_major(data.columns().to_vec(), data.rows(), values)?;
     let request = DuelRequest { model, covariance, sides: &sides, question, stop, progress };
     let mut explanation = request.without_fixed(request.explain(&ordered)?);
-    // Only the contexts distinguish a duel from its mirror image.
+    // Without a game of items, only the contexts are players and predictions need not change their sign.
     let skew = question.game.is_some();
     let (m, sets) = (model.outputs(), explanation.values.len() / (data.rows() * model.outputs()).max(1));
     for (i, order) in orders.iter().enumerate() {
@@ -108,7 +108,7 @@ pub fn explain(
     Ok(explanation)
 }
 
-/// A question about duels, with the model and the run.
+/// A question about duels, with its model and run.
 struct DuelRequest<'a> {
     model: &'a KernelExpansion,
     covariance: Option<&'a PosteriorCovariance>,
@@ -133,8 +133,8 @@ impl DuelRequest<'_> {
         }
         let Some(game) = &self.question.game else {
             if contexts.is_empty() {
-                let allowed = "with items and contexts always present there are no players: give a \
-                               background of items, or of contexts";
+                let allowed = "there are no players if items and contexts are always present: give a \
+                               background of items or of contexts";
                 return Err(Error::parameter("game", "none", allowed));
             }
             return self.explain_wide_rows(Game::Independent { parts: contexts, conditional: None }, rows);
@@ -142,7 +142,7 @@ impl DuelRequest<'_> {
         match game {
             DuelGame::Functional if contexts.is_empty() => self.explain_wide_rows(Game::Functional, rows),
             DuelGame::Functional => {
-                let allowed = "it has no background, of contexts neither: leave them out";
+                let allowed = "the functional game has no background of contexts: leave the contexts out";
                 Err(Error::parameter("game", "functional", allowed))
             }
             DuelGame::Observational(items, conditioning) => {
@@ -170,14 +170,14 @@ impl DuelRequest<'_> {
         }
     }
 
-    /// The number of players of items and, if they can be absent, contexts.
+    /// Returns the number of players of items and, if they can be absent, contexts.
     fn players(&self) -> Result<usize> {
         let groups = self.groups()?;
         let fixed = |j: &usize| self.question.contexts.is_none() && self.sides.contexts.contains(j);
         Ok(groups.players().iter().filter(|p| !p.columns.iter().all(fixed)).count())
     }
 
-    /// The most of whom tables of all coalitions are made in the independent game.
+    /// Returns the largest number of players for which the independent game uses tables of all coalitions.
     fn most_players(&self) -> usize {
         if self.question.covariance { MOST_PLAYERS } else { PLAYERS }
     }
@@ -190,7 +190,7 @@ impl DuelRequest<'_> {
         })
     }
 
-    /// The explanation without the players that are always present.
+    /// Returns the explanation without players that are always present.
     fn without_fixed(&self, explanation: Explanation) -> Explanation {
         let functional = matches!(self.question.game, Some(DuelGame::Functional));
         let player = |k: usize| explanation.members(k).any(|p| self.is_fixed(&p.columns));
@@ -208,7 +208,7 @@ impl DuelRequest<'_> {
         selected
     }
 
-    /// A column of both items is one player.
+    /// Returns the players; a column of both items is one player.
     fn groups(&self) -> Result<Players> {
         let columns = self.model.columns();
         let items = self.sides.items(columns);
@@ -217,8 +217,8 @@ impl DuelRequest<'_> {
         let fixed = !functional && (self.question.contexts.is_none() || self.question.game.is_none());
         let mixed = |names: &Vec<String>| names.iter().any(of_items) && !names.iter().all(of_items);
         if let Some((name, _)) = self.question.groups.iter().find(|(_, names)| fixed && mixed(names)) {
-            let allowed = "it holds columns of items and of contexts, of which one kind is always present: \
-                           take them apart";
+            let allowed = "it has columns of items and of contexts, and one of these is always present: \
+                           make separate groups";
             return Err(Error::parameter("group", name, allowed));
         }
         let known = |name: &String| items.iter().any(|c| c.name == *name);
@@ -238,7 +238,7 @@ impl DuelRequest<'_> {
         Players::named(columns, &named_groups)
     }
 
-    /// Asks a question about rows of the model's columns.
+    /// Explains rows of the model's columns under a game of rows.
     fn explain_wide_rows(&self, game: Game, rows: &Table) -> Result<Explanation> {
         let mut question = Question::from(game).with_players(Some(self.groups()?));
         (question.index, question.covariance) = (self.question.index, self.question.covariance);
@@ -248,16 +248,16 @@ impl DuelRequest<'_> {
             .explain(rows)
     }
 
-    /// Explains against pairs of items as rows of the items' columns; contexts of rows are always present, or
-    /// absent independently.
+    /// Explains against pairs of items, as rows of the items' columns. The contexts of the explained rows are
+    /// always present unless `contexts` gives a background for them.
     fn against_pairs(
         &self,
         pairs: Background,
         rows: &Table,
         contexts: Vec<Background>,
     ) -> Result<Explanation> {
-        // Tables of all coalitions take less work than one background row after the other, unless these are
-        // few.
+        // Tables of all coalitions need less work than one background row after another, unless there are few
+        // rows.
         let players = self.players()?;
         let small = players <= PLAYERS && self.model.support_points.rows() << players <= NUMBERS;
         let use_tables = pairs.rows.rows() >= SMALL_BACKGROUND && small && !self.question.covariance;
@@ -268,7 +268,8 @@ impl DuelRequest<'_> {
         if self.sides.contexts.is_empty() {
             return self.explain_wide_rows(Game::Interventional { background: pairs }, rows);
         }
-        // For each context separately, which the background's rows share with the explained row.
+        // Rows with the same context are explained together, because the background's rows have this context
+        // too.
         let mut rows_by_context: BTreeMap<Vec<u64>, Vec<usize>> = BTreeMap::new();
         for i in 0..rows.rows() {
             let key = self.sides.contexts.iter().map(|&j| (rows.get(i, j) + 0.0).to_bits()).collect();
@@ -295,8 +296,8 @@ impl DuelRequest<'_> {
         concat(parts, rows)
     }
 
-    /// Explains against all pairs of these items, or against a sample of batches: a batch holds the pairs
-    /// whose indices differ by a given number, cyclically.
+    /// Explains against all pairs of these items, or against a sample of batches of pairs. A batch contains
+    /// the pairs whose indices differ by a given number (a shift), cyclically.
     fn explain_in_batches(
         &self,
         items: &Background,
@@ -304,11 +305,8 @@ impl DuelRequest<'_> {
         contexts: &[Background],
     ) -> Result<Explanation> {
         let b = items.rows.rows();
-        let pairs_with_shifts = |shifts: &[usize]| -> Vec<(usize, usize)> {
-            shifts.iter().flat_map(|s| (0..b).map(move |i| (i, (i + s) % b))).collect()
-        };
         if b.saturating_mul(b) <= PAIRS {
-            let pairs = pairs_with_shifts(&(0..b).collect::<Vec<_>>());
+            let pairs = pairs_with_shifts(b, &(0..b).collect::<Vec<_>>());
             let weight = |item_weights: &Vec<f64>| {
                 pairs.iter().map(|&(l, r)| item_weights[l] * item_weights[r]).collect()
             };
@@ -318,68 +316,31 @@ impl DuelRequest<'_> {
         if items.weights.is_some() || self.question.covariance || self.question.shifts < 2 {
             let max_players = self.most_players();
             let allowed = format!(
-                "{b} items make more than {PAIRS} pairs, which with more than {max_players} players are \
-                 drawn, at least 2 portions, with equal weights and without covariances: take fewer items, \
-                 group columns, or ask for paired items"
+                "{b} items make more than {PAIRS} pairs, which are sampled for more than {max_players} \
+                 players; this needs 2 or more shifts, equal weights and no covariances: take fewer items, \
+                 group columns, or take paired items"
             );
             return Err(Error::parameter("number of background items", b, allowed));
         }
-        // Batches that are their own mirror image are always used; others together with their mirror image,
-        // so that in every batch the empty coalition has the value 0.
-        let self_mirrored: Vec<usize> = [0].into_iter().chain(b.is_multiple_of(2).then_some(b / 2)).collect();
-        let n_batches = (b - self_mirrored.len()) / 2;
-        let count = self.question.shifts.min(n_batches);
-        let mut random = Random::seed_from_u64(self.question.seed);
-        let mut drawn = index::sample(&mut random, n_batches, count).into_vec();
-        drawn.sort_unstable();
+        let sample = BatchSample::new(b, self.question.shifts, self.question.seed);
         let portion = |shifts: &[usize]| {
-            let background = self.pairs(&items.rows, &pairs_with_shifts(shifts), None)?;
+            let background = self.pairs(&items.rows, &pairs_with_shifts(b, shifts), None)?;
             self.against_pairs(background, rows, contexts.to_vec())
         };
-        let mut explanation = portion(&self_mirrored)?;
+        let mut explanation = portion(&sample.self_mirrored)?;
         let portions: Vec<Explanation> =
-            drawn.iter().map(|s| portion(&[s + 1, b - s - 1])).collect::<Result<_>>()?;
-        let (fixed_share, sampled_share) =
-            (self_mirrored.len() as f64 / b as f64, 1.0 - self_mirrored.len() as f64 / b as f64);
-        let n = count as f64;
-        let left = 1.0 - n / n_batches as f64;
-        let mut std_error = Vec::with_capacity(explanation.values.len());
-        for (k, value) in explanation.values.iter_mut().enumerate() {
-            let batch_values: Vec<f64> = portions.iter().map(|p| p.values[k]).collect();
-            let mean = batch_values.iter().sum::<f64>() / n;
-            let sample_variance = batch_values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
-            let mut variance = Variance::default();
-            variance.add(sampled_share * sampled_share * left * sample_variance / n, n - 1.0);
-            if left > 0.0 {
-                let range = ValueRange::over(batch_values.iter().copied());
-                variance.inflate(sampled_share * left.sqrt() * range.max_deviation([]) / n);
-            }
-            *value = fixed_share * *value + sampled_share * mean;
-            std_error.push(variance.std_error());
-        }
-        if count < n_batches {
-            let evaluations = (self_mirrored.len() + 2 * count) * b;
+            sample.drawn.iter().map(|s| portion(&[s + 1, b - s - 1])).collect::<Result<_>>()?;
+        let std_error = sample.average_values(&mut explanation.values, &portions);
+        let evaluations = (sample.self_mirrored.len() + 2 * sample.drawn.len()) * b;
+        if sample.drawn.len() < sample.n_batches {
             let sampling = Some(Sampling { evaluations, seed: self.question.seed });
             explanation.exactness = Exactness::Estimated { std_error, sampling };
         } else if let Exactness::Exact { bound } = &mut explanation.exactness {
-            // The bounds of the batches, and the rounding error of their mean.
-            let sets = explanation.values.len() / bound.len().max(1);
-            for (game, bound) in bound.iter_mut().enumerate() {
-                let bound_of = |p: &Explanation| {
-                    if let Exactness::Exact { bound } = &p.exactness { bound[game] } else { 0.0 }
-                };
-                let size = |p: &Explanation| -> f64 {
-                    p.values[game * sets..(game + 1) * sets].iter().map(|v| v.abs()).sum()
-                };
-                let largest = portions.iter().map(size).fold(0.0, f64::max);
-                let mean_bound = portions.iter().map(bound_of).sum::<f64>() / n;
-                *bound =
-                    fixed_share * *bound + sampled_share * mean_bound + f64::EPSILON * (n + 8.0) * largest;
-            }
+            sample.average_bounds(bound, explanation.values.len(), &portions);
         }
         explanation.provenance.absent = format!(
-            "absent features of the two items are those of two of {b} items, averaged over {} of {} pairs",
-            (self_mirrored.len() + 2 * count) * b,
+            "absent features of the two items are those of two of {b} items, averaged over {evaluations} of \
+             {} pairs",
             b * b
         );
         Ok(explanation)
@@ -392,8 +353,8 @@ impl DuelRequest<'_> {
         rows: &Table,
         contexts: &[Background],
     ) -> Result<Explanation> {
-        let allowed = "random orders estimate Shapley values of items without covariances, in games with a \
-                       background whose rows are drawn: leave them out";
+        let allowed = "random orders estimate only Shapley values of items without covariances, in games \
+                       with background rows: leave the permutations out";
         let refused = || Error::parameter("permutations", orders, allowed);
         if self.question.index != ValueIndex::Shapley || self.question.covariance {
             return Err(refused());
@@ -434,17 +395,10 @@ impl DuelRequest<'_> {
         let version = CardEntry::new("riesz", env!("CARGO_PKG_VERSION"));
         Ok(Explanation {
             index: self.question.index,
-            players: groups.players().to_vec(),
-            subsets: None,
-            output_names: model.output_names.clone(),
             values: estimates.values,
             base_values: vec![0.0; n * m],
             predictions: estimates.predictions,
-            data: rows.clone(),
-            row_numbers: (0..n).collect(),
             exactness: Exactness::Estimated { std_error: estimates.std_error, sampling },
-            uncertainty: None,
-            duels: None,
             provenance: Provenance {
                 game: Game::NAMES[2].into(),
                 absent: format!(
@@ -454,10 +408,11 @@ impl DuelRequest<'_> {
                 model: model.facts(),
                 run: vec![version],
             },
+            ..Explanation::of_rows(groups.players(), &model.output_names, rows.clone())
         })
     }
 
-    /// Pairs of items as rows of the columns of both.
+    /// Returns pairs of items as background rows of the columns of both items.
     fn pairs(
         &self,
         items: &Table,
@@ -474,7 +429,7 @@ impl DuelRequest<'_> {
         self.pair_table(&rows, weights)
     }
 
-    /// Rows of the model's columns without contexts.
+    /// Returns a background of the model's columns without contexts.
     fn pair_table(&self, rows: &[Vec<f64>], weights: Option<Vec<f64>>) -> Result<Background> {
         let kept: Vec<usize> =
             (0..self.model.support_points.width()).filter(|j| !self.sides.contexts.contains(j)).collect();
@@ -483,7 +438,7 @@ impl DuelRequest<'_> {
         Ok(Background { rows: Table::from_column_major(columns, rows.len(), values)?, weights })
     }
 
-    /// Items as rows of one side's columns.
+    /// Returns a background of items in the columns of one side.
     fn side(&self, items: &Background, side: &[usize]) -> Result<Background> {
         let aligned = items.rows.align_to(&self.sides.items(self.model.columns()))?;
         let columns = side.iter().map(|&j| self.model.columns()[j].clone()).collect();
@@ -491,7 +446,7 @@ impl DuelRequest<'_> {
         Ok(Background { rows, weights: items.weights.clone() })
     }
 
-    /// Contexts in the model's columns.
+    /// Returns a background of contexts in the model's columns.
     fn context_part(&self, contexts: &Background) -> Result<Background> {
         let columns: Vec<Column> =
             self.sides.contexts.iter().map(|&j| self.model.columns()[j].clone()).collect();
@@ -503,11 +458,82 @@ impl DuelRequest<'_> {
     }
 }
 
-/// The probability that an item is better than another, where the log odds that it wins have this posterior
-/// mean and standard deviation: the probability that they are positive. It is not the probability of winning
-/// the next duel. ½ for two equal items.
+/// Returns the probability that an item is better than another one: that the log odds of its win, with this
+/// posterior mean and standard deviation, are positive. This is not the probability of winning the next duel.
+/// It is ½ for two equal items.
 pub fn superiority_over_field(mean: f64, sd: f64) -> f64 {
     crate::explanation::normal::positive(mean, sd)
+}
+
+/// Returns the pairs of b items whose indices differ by one of these shifts, cyclically.
+fn pairs_with_shifts(b: usize, shifts: &[usize]) -> Vec<(usize, usize)> {
+    shifts.iter().flat_map(|s| (0..b).map(move |i| (i, (i + s) % b))).collect()
+}
+
+/// A sample of the batches of pairs of items. Batches that are their own mirror image are always used. Others
+/// are used together with their mirror image, so that the empty coalition has the value 0 in every batch.
+struct BatchSample {
+    /// The shifts of the batches that are their own mirror image.
+    self_mirrored: Vec<usize>,
+    /// The indices of the drawn batches among the `n_batches` others.
+    drawn: Vec<usize>,
+    n_batches: usize,
+    /// The share of the self-mirrored batches in all pairs, and that of the others.
+    fixed_share: f64,
+    sampled_share: f64,
+}
+
+impl BatchSample {
+    fn new(b: usize, shifts: usize, seed: u64) -> Self {
+        let self_mirrored: Vec<usize> = [0].into_iter().chain(b.is_multiple_of(2).then_some(b / 2)).collect();
+        let n_batches = (b - self_mirrored.len()) / 2;
+        let mut random = Random::seed_from_u64(seed);
+        let mut drawn = index::sample(&mut random, n_batches, shifts.min(n_batches)).into_vec();
+        drawn.sort_unstable();
+        let fixed_share = self_mirrored.len() as f64 / b as f64;
+        Self { self_mirrored, drawn, n_batches, fixed_share, sampled_share: 1.0 - fixed_share }
+    }
+
+    /// Replaces the values of the self-mirrored batches by the estimates for all pairs, and returns their
+    /// standard errors. `portions` are the explanations by the drawn batches.
+    fn average_values(&self, values: &mut [f64], portions: &[Explanation]) -> Vec<f64> {
+        let n = portions.len() as f64;
+        let left = 1.0 - n / self.n_batches as f64;
+        let average = |(k, value): (usize, &mut f64)| {
+            let batch_values: Vec<f64> = portions.iter().map(|p| p.values[k]).collect();
+            let mean = batch_values.iter().sum::<f64>() / n;
+            let sample_variance = batch_values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
+            let mut variance = Variance::default();
+            variance.add(self.sampled_share * self.sampled_share * left * sample_variance / n, n - 1.0);
+            if left > 0.0 {
+                let range = ValueRange::over(batch_values.iter().copied());
+                variance.inflate(self.sampled_share * left.sqrt() * range.max_deviation([]) / n);
+            }
+            *value = self.fixed_share * *value + self.sampled_share * mean;
+            variance.std_error()
+        };
+        values.iter_mut().enumerate().map(average).collect()
+    }
+
+    /// Replaces the bounds of the self-mirrored batches by the mean of all batches' bounds, plus the rounding
+    /// error of the mean of `n_values` values.
+    fn average_bounds(&self, bounds: &mut [f64], n_values: usize, portions: &[Explanation]) {
+        let n = portions.len() as f64;
+        let sets = n_values / bounds.len().max(1);
+        for (game, bound) in bounds.iter_mut().enumerate() {
+            let bound_of = |p: &Explanation| {
+                if let Exactness::Exact { bound } = &p.exactness { bound[game] } else { 0.0 }
+            };
+            let size = |p: &Explanation| -> f64 {
+                p.values[game * sets..(game + 1) * sets].iter().map(|v| v.abs()).sum()
+            };
+            let largest = portions.iter().map(size).fold(0.0, f64::max);
+            let mean_bound = portions.iter().map(bound_of).sum::<f64>() / n;
+            *bound = self.fixed_share * *bound
+                + self.sampled_share * mean_bound
+                + f64::EPSILON * (n + 8.0) * largest;
+        }
+    }
 }
 
 /// Joins explanations of disjoint subsets of `rows`.
@@ -521,12 +547,8 @@ fn concat(parts: Vec<(&Vec<usize>, Explanation)>, rows: &Table) -> Result<Explan
             Some(joined) => joined.concat_rows(part)?,
         }
     }
-    let joined = joined.ok_or_else(|| Error::TooFew {
-        subject: "the table of duels".into(),
-        needed: 1,
-        unit: "row is",
-    })?;
-    // Back into the order of the rows.
+    let joined = joined.ok_or_else(|| Error::too_few("the table of duels", 1, "row is"))?;
+    // The rows are put back into their order.
     let mut place = vec![0; order.len()];
     order.iter().enumerate().for_each(|(index, &row)| place[row] = index);
     order = place;

@@ -1,5 +1,5 @@
-//! Rankability: the share of the log odds that no utility explains, the ranks of the items, and cyclic
-//! triads, under the posterior of a fitted model of duels.
+//! Rankability under the posterior of a fitted model of duels: the share of the log odds that no utility
+//! explains, the ranks of the items, and cyclic triads.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,20 +16,22 @@ use crate::prediction::reaching;
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal, hash};
 use crate::table::Table;
 
-/// Log odds of all pairs, split into what a utility explains and the rest: HodgeRank on the complete graph
-/// (Jiang, Lim, Yao and Ye 2011).
+/// The decomposition of the log odds of all pairs into differences of utilities and a cyclic rest: HodgeRank
+/// on the complete graph (Jiang, Lim, Yao and Ye 2011).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hodge {
-    /// The utilities, whose differences are nearest to the log odds in squares: row means, which sum up to 0.
+    /// The utilities, whose differences are nearest to the log odds in least squares: row means, which sum to
+    /// 0.
     pub utility: Vec<f64>,
-    /// The share of the sum of squares that no utility explains, from 0 for a utility to 1 for rock, paper
-    /// and scissors; 0 where all log odds are 0. It is not 0 for every order: where everyone beats all below
-    /// by the same it nears 1/3, as no utility has such steps. Circles say whether there is an order.
+    /// The share of the sum of squares that no utility explains, from 0 for a utility to 1 for rock, paper,
+    /// scissors; 0 if all log odds are 0. It can be positive for a ranking: if each item beats all lower ones
+    /// with the same log odds, it approaches 1/3, because no utility has such steps. Cyclic triads show
+    /// whether there is a ranking.
     pub cyclic_share: f64,
 }
 
 impl Hodge {
-    /// The decomposition of a skew matrix, whose entry (l, r) is the log odds that l beats r.
+    /// Returns the decomposition of a skew matrix, whose entry (l, r) is the log odds that l beats r.
     pub fn decompose(flow: &Matrix) -> Self {
         let n = flow.rows() as f64;
         let utility: Vec<f64> = (0..flow.rows()).map(|i| flow.row(i).iter().sum::<f64>() / n).collect();
@@ -44,62 +46,62 @@ impl Hodge {
     }
 }
 
-/// Three items of which each beats the next, and the last one the first.
+/// Three items of which each beats the next one, and the last beats the first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CyclicTriad {
     /// The items, the one with the lowest number first.
     pub items: [usize; 3],
-    /// The share of posterior draws in which they form this circle.
+    /// The share of posterior draws in which they form this cycle.
     pub probability: f64,
 }
 
 /// Posterior summary of a ranking.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rankability {
-    /// One an item: the posterior mean of its mean log odds against all items.
+    /// For each item, the posterior mean of its mean log odds against all items.
     pub utility: Vec<f64>,
-    /// One an item: the lower and the upper end of the credible interval of its utility, by the draws'
-    /// quantiles. Here and for places the interval reaches to the estimate where that lies outside, as a
-    /// place may: that by the mean of a utility that all others exceed in turn.
+    /// For each item, the ends of the credible interval of its utility, from quantiles of the draws. These
+    /// intervals, and those of ranks, are extended to the estimate if it lies outside. The rank by the mean
+    /// utility may lie outside if a different item exceeds this one in each draw.
     pub utility_interval: Vec<(f64, f64)>,
-    /// One an item: its place by the posterior mean of its utility, 1 the best.
+    /// For each item, its rank by the posterior mean of its utility, 1 for the best.
     pub rank: Vec<usize>,
-    /// One an item: the lower and the upper end of the credible interval of its place.
+    /// For each item, the ends of the credible interval of its rank.
     pub rank_interval: Vec<(usize, usize)>,
-    /// One an item: the probability that it is the best one.
+    /// For each item, the probability that it is the best one.
     pub best: Vec<f64>,
-    /// The share of the posterior mean of all log odds that no utility explains.
+    /// The share of the squared posterior mean log odds that no utility explains.
     pub cyclic_share: f64,
-    /// The cyclic share over posterior draws: lower end, median and upper end. A posterior with little data
-    /// allows for cycles that its mean does not have.
+    /// The cyclic share over posterior draws: lower end, median and upper end. A posterior from few data
+    /// allows cycles that its mean does not have.
     pub cyclic_share_interval: (f64, f64, f64),
     /// The most probable cyclic triads.
     pub triangles: Vec<CyclicTriad>,
     /// The level of the intervals.
     pub level: f64,
-    /// The number of draws from which they are estimated.
+    /// The number of draws from which the intervals are estimated.
     pub draws: usize,
 }
 
-/// Options of a posterior summary of a ranking.
+/// The settings of a posterior summary of a ranking.
 #[derive(Debug, Clone)]
 pub struct RankingRequest {
-    /// Joint draws from the posterior, at least 2.
+    /// The number of joint draws from the posterior, at least 2.
     pub draws: usize,
     /// The level of the intervals, between 0 and 1.
     pub level: f64,
     /// The number of cyclic triads to return.
     pub triangles: usize,
-    /// Seed of the draws.
+    /// The seed of the draws.
     pub seed: u64,
-    /// Set by another thread to give up.
+    /// A flag that another thread sets to cancel the run.
     pub stop: Arc<AtomicBool>,
-    /// Read by another thread to see how far it is: draws.
+    /// The progress of the run in draws, for other threads to read.
     pub progress: Arc<Progress>,
 }
 
 impl Default for RankingRequest {
-    /// 512 draws, 95 % intervals, ten circles.
+    /// The defaults are 512 draws, 95 % intervals and ten cyclic triads.
     fn default() -> Self {
         Self {
             draws: 512,
@@ -112,19 +114,17 @@ impl Default for RankingRequest {
     }
 }
 
-/// The part of a draw that is kept.
+/// The summary of a draw.
 struct DrawSummary {
     hodge: Hodge,
     rank: Vec<u32>,
-    /// Whether l beats r, bit by bit.
+    /// For each pair (l, r), one bit: whether l beats r.
     wins: Vec<u64>,
 }
 
 impl RankingRequest {
-    /// Summarises the posterior of log odds. Cost O(N³) per draw for N items, and N³/64 for the triads of 64
-    /// draws.
-    ///
-    /// The same numbers for any number of threads.
+    /// Returns the summary of a posterior of log odds. Cost O(N³) per draw for N items, and N³/64 per draw
+    /// for the triads. Results do not depend on the number of threads.
     ///
     /// # Errors
     /// As [`PairwiseLogOdds::draws`]; [`Error::TooFew`] for fewer than two items; [`Error::Parameter`];
@@ -135,14 +135,14 @@ impl RankingRequest {
         self.summarise(&flow.mean(), |seed| source.draw(seed))
     }
 
-    /// Summarises a posterior of abilities, one per item, which is normal with this mean and covariance:
-    /// there are no cycles. Cost O(N³) and O(N²) per draw.
+    /// Returns the summary of a normal posterior of abilities, one per item, with this mean and covariance.
+    /// It has no cycles. Cost O(N³), and O(N²) per draw.
     ///
     /// # Errors
     /// As [`summarise_log_odds`](Self::summarise_log_odds); [`Error::Shape`].
     pub fn of_abilities(&self, mean: &[f64], covariance: &Matrix) -> Result<Rankability> {
         self.check(mean.len())?;
-        sized("the covariance of abilities", "rows", mean.len(), covariance.rows(), "one an item")?;
+        sized("the covariance of abilities", "rows", mean.len(), covariance.rows(), "one per item")?;
         let root = root_of(covariance)?;
         let differences = |abilities: &[f64]| {
             let n = abilities.len();
@@ -160,10 +160,10 @@ impl RankingRequest {
 
     fn check(&self, n: usize) -> Result<()> {
         if n < 2 {
-            return Err(Error::TooFew { subject: "the table of items".into(), needed: 2, unit: "rows are" });
+            return Err(Error::too_few("the table of items", 2, "rows are"));
         }
         if self.draws < 2 {
-            return Err(Error::parameter("draws", self.draws, "intervals take 2 draws or more"));
+            return Err(Error::parameter("draws", self.draws, "intervals need 2 or more draws"));
         }
         if !(self.level > 0.0 && self.level < 1.0) {
             return Err(Error::parameter("level", self.level, "it lies between 0 and 1"));
@@ -171,7 +171,7 @@ impl RankingRequest {
         crate::memory::check_allocation("draws", self.draws, n.saturating_mul(n).div_ceil(32))
     }
 
-    /// Summarises the log odds of all pairs, given by their mean and by draws, each with its own seed.
+    /// Summarises the log odds of all pairs, from their mean and from draws, each with its own seed.
     fn summarise(&self, mean: &Matrix, draw: impl Fn(u64) -> Matrix + Sync) -> Result<Rankability> {
         let (n, words) = (mean.rows(), self.draws.div_ceil(64));
         let mean = Hodge::decompose(mean);
@@ -200,7 +200,7 @@ impl RankingRequest {
             let mut sorted_ranks: Vec<u32> = seen.iter().map(|s| s.rank[i]).collect();
             sorted_ranks.sort_unstable();
             let last_index = (sorted_ranks.len() - 1) as f64;
-            // Rounded outwards to whole ranks, so that the interval holds at least its level.
+            // The ends are rounded outwards to whole ranks, so that the interval has at least its level.
             let ends = [(low * last_index).floor(), (high * last_index).ceil()]
                 .map(|position| sorted_ranks[position as usize] as usize);
             (ends[0].min(rank[i]), ends[1].max(rank[i]))
@@ -220,7 +220,7 @@ impl RankingRequest {
         })
     }
 
-    /// The most probable cyclic triads among all triples; each pair has one bit per draw.
+    /// Returns the most probable cyclic triads among all triples; `edges` has one bit per draw for each pair.
     fn cyclic_triads(
         &self,
         n: usize,
@@ -267,7 +267,7 @@ impl RankingRequest {
     }
 }
 
-/// Keeps the first ones by number of draws, and among equals by their items.
+/// Keeps the `wanted` triads with the most draws; ties are resolved by their items.
 fn truncate(best: &mut Vec<(u32, [usize; 3])>, wanted: usize) {
     best.sort_by(|first, other| other.0.cmp(&first.0).then(first.1.cmp(&other.1)));
     best.truncate(wanted);
@@ -284,7 +284,7 @@ impl DrawSummary {
     }
 }
 
-/// For each pair one bit per draw, from the bits of each draw.
+/// Transposes the bits: for each pair one bit per draw, from one bit per pair of each draw.
 fn edges(n: usize, words: usize, seen: &[DrawSummary]) -> Vec<u64> {
     let mut out = vec![0; n * n * words];
     out.par_chunks_mut(words).enumerate().for_each(|(entry, bits)| {
@@ -295,7 +295,7 @@ fn edges(n: usize, words: usize, seen: &[DrawSummary]) -> Vec<u64> {
     out
 }
 
-/// Places by utility, 1 the best; equals share the best of theirs.
+/// Returns ranks by utility, 1 for the best; equal utilities share their best rank.
 fn ranks(utility: &[f64]) -> Vec<u32> {
     let sorted = sorted(utility.to_vec());
     let better = |u: &f64| sorted.len() - sorted.partition_point(|other| other <= u);
@@ -307,34 +307,33 @@ pub(super) fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values
 }
 
-/// Quantile of sorted values by linear interpolation.
+/// Returns a quantile of sorted values by linear interpolation.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let position = share * (sorted.len() - 1) as f64;
     let (low, high) = (sorted[position.floor() as usize], sorted[position.ceil() as usize]);
     low + position.fract() * (high - low)
 }
 
-/// The marginal likelihoods of the same duels under three priors: any skew function, a difference of
-/// utilities, and both parts together.
+/// The marginal likelihoods of the same duels under three priors: a utility, the generalised part, and both.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelEvidence {
     /// The log marginal likelihood of a utility and a generalised part together.
     pub nested: f64,
-    /// With a utility alone.
+    /// The log marginal likelihood of a utility alone.
     pub utility: f64,
-    /// With the generalised part alone.
+    /// The log marginal likelihood of the generalised part alone.
     pub generalised: f64,
 }
 
 impl ModelEvidence {
-    /// The log Bayes factor for the need of circles, nested against utility alone, with tuned parameters as
-    /// if they had been known: below 0 a ranking is enough.
+    /// Returns the log Bayes factor of the nested model against the utility alone, as if tuned parameters
+    /// were known. If it is negative, a ranking is sufficient.
     pub fn cycles(&self) -> f64 {
         self.nested - self.utility
     }
 
-    /// Fits `process` in three forms: with both parts, where a part without a variance takes that of the
-    /// other one, and with either part alone. Cost of three fits.
+    /// Fits `process` in three forms: with both parts, and with each part alone. In the nested form a part
+    /// without a variance takes that of the other part. Cost of three fits.
     ///
     /// # Errors
     /// As [`PreferenceProcess::fit`].
@@ -348,8 +347,8 @@ impl ModelEvidence {
         Self::from_nested_evidence(nested.fit(items, duels)?.log_marginal_likelihood, &nested, items, duels)
     }
 
-    /// The evidence where the log marginal likelihood of the nested `process` is known. Further utilities are
-    /// part of the nested model and of the ranking, and not of cycles alone. Cost of two fits.
+    /// Returns the evidence from the known log marginal likelihood of the nested `process`. Further utilities
+    /// belong to the nested model and to the ranking, not to the generalised part alone. Cost of two fits.
     ///
     /// # Errors
     /// As [`PreferenceProcess::fit`].

@@ -1,13 +1,14 @@
-//! Duels between bags of items: teams, baskets, sets of pictures. The log odds of two bags are the mean of
-//! those of their members, `g(L, R) = Σ_ab m_La m_Rb g(a, b)`. The kernel between bags is therefore `M K Mᵀ`,
-//! and the model is again one of pairs of items.
+//! Duels between bags of items: teams, baskets, sets of pictures. The log odds of two bags L and R are the
+//! mean of those of their members, `g(L, R) = Σ_ab m_La m_Rb g(a, b)`, where M (bags × items) has the
+//! members' shares m. The kernel matrix of bags is therefore `M K Mᵀ`, where K is that of items, and the
+//! model is again one of pairs of items.
 
 use super::pair_kernel::{Pair, wide_rows_in};
 use crate::error::{Error, Result};
 use crate::linalg::{Matrix, Sparse};
 use crate::table::Table;
 
-/// Which items make each bag, and with which share.
+/// The members of each bag, and their shares.
 ///
 /// ```
 /// use riesz::preference::ItemBags;
@@ -18,16 +19,16 @@ use crate::table::Table;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ItemBags {
-    /// Items × bags; columns sum up to 1.
+    /// Items × bags; columns sum to 1.
     members: Sparse,
 }
 
 impl ItemBags {
-    /// Bags from memberships: the bag and the item of each, both numbered from 0, and its weight in the bag,
-    /// by default 1; weights are normalised to shares.
+    /// Creates bags from memberships: the bag and the item of each, both numbered from 0, and its weight in
+    /// the bag (1 by default). Weights are normalised to shares.
     ///
     /// # Errors
-    /// [`Error::Shape`]; [`Error::Parameter`] for a bag or an item that is not there, a weight that is not
+    /// [`Error::Shape`]; [`Error::Parameter`] for a bag or an item that does not exist, a weight that is not
     /// positive, and a bag without members.
     pub fn new(
         items: usize,
@@ -39,14 +40,7 @@ impl ItemBags {
         let expected = bag.len();
         for (list, length) in [("item", item.len())].into_iter().chain(weight.map(|w| ("weight", w.len()))) {
             if length != expected {
-                let why = "one a membership".into();
-                return Err(Error::Shape {
-                    subject: list.into(),
-                    unit: "numbers",
-                    expected,
-                    actual: length,
-                    why,
-                });
+                return Err(Error::shape(list, "numbers", expected, length, "one per membership"));
             }
         }
         let mut members_by_bag: Vec<Vec<(usize, f64)>> = vec![Vec::new(); bags];
@@ -56,21 +50,21 @@ impl ItemBags {
                 Err(Error::parameter(format!("{quantity} of membership {}", i + 1), value, allowed))
             };
             if a >= items {
-                return bad("item", a.to_string(), format!("there are {items} items, from 0"));
+                return bad("item", a.to_string(), format!("there are {items} items, numbered from 0"));
             }
             if !(weight.is_finite() && weight > 0.0) {
                 return bad("weight", weight.to_string(), "weights are positive numbers".into());
             }
             match members_by_bag.get_mut(b) {
                 Some(members) => members.push((a, weight)),
-                None => return bad("bag", b.to_string(), format!("there are {bags} bags, from 0")),
+                None => return bad("bag", b.to_string(), format!("there are {bags} bags, numbered from 0")),
             }
         }
         if let Some(empty) = members_by_bag.iter().position(Vec::is_empty) {
             return Err(Error::parameter(
                 "bag",
                 empty,
-                "a bag has members: leave its duels out, or give it some",
+                "a bag needs members: leave its duels out, or give it members",
             ));
         }
         for members in &mut members_by_bag {
@@ -80,25 +74,25 @@ impl ItemBags {
         Ok(Self { members: Sparse::from_columns(items, members_by_bag)? })
     }
 
-    /// Number of bags.
+    /// Returns the number of bags.
     pub fn count(&self) -> usize {
         self.members.cols()
     }
 
-    /// Number of items.
+    /// Returns the number of items.
     pub fn items(&self) -> usize {
         self.members.rows()
     }
 
-    /// The items of a bag and their shares, which sum up to 1.
+    /// Returns the items of a bag and their shares, which sum to 1.
     ///
     /// # Panics
-    /// If there is no such bag.
+    /// If the bag does not exist.
     pub fn members(&self, bag: usize) -> impl Iterator<Item = (usize, f64)> {
         self.members.column(bag)
     }
 
-    /// `M K Mᵀ`, between bags, of a matrix between items.
+    /// Returns `M K Mᵀ` (bags × bags) for a matrix K (items × items).
     pub(super) fn to_bags(&self, items: &Matrix) -> Matrix {
         let half_product = self.members.transpose_times(items);
         let mut out = self.members.transpose_times(&half_product.transpose());
@@ -106,7 +100,7 @@ impl ItemBags {
         out
     }
 
-    /// Derivatives in a matrix between items, from those in the matrix between bags.
+    /// Returns the derivatives in a matrix between items, from those in the matrix between bags.
     pub(super) fn to_items(&self, bags: &Matrix) -> Matrix {
         let half_product = self.members.matmul(bags);
         let mut out = self.members.matmul(&half_product.transpose());
@@ -114,17 +108,22 @@ impl ItemBags {
         out
     }
 
-    /// Wide rows of all pairs of members of each pair of bags, and their weights in its log odds (rows ×
-    /// pairs), as [`Posterior::weighted_sum_functionals`](crate::Posterior::weighted_sum_functionals) takes
-    /// them. `contexts` has one row per pair of bags, if the model has contexts.
+    /// Returns the wide rows of all pairs of members of each pair of bags, and their weights in its log odds
+    /// (rows × pairs), for
+    /// [`Posterior::weighted_sum_functionals`](crate::Posterior::weighted_sum_functionals). `contexts` has
+    /// one row per pair of bags, if the model has contexts.
     ///
     /// # Errors
-    /// As [`wide_rows_in`]; [`Error::Parameter`] for a bag that is not there.
+    /// As [`wide_rows_in`]; [`Error::Parameter`] for a bag that does not exist.
     pub fn duels(&self, items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> Result<(Table, Sparse)> {
         let (mut rows, mut places, mut weights) = (Vec::new(), Vec::new(), Vec::new());
         for (p, &(l, r)) in pairs.iter().enumerate() {
             if let Some(bag) = [l, r].into_iter().find(|bag| *bag >= self.count()) {
-                return Err(Error::parameter("bag", bag, format!("there are {} bags, from 0", self.count())));
+                return Err(Error::parameter(
+                    "bag",
+                    bag,
+                    format!("there are {} bags, numbered from 0", self.count()),
+                ));
             }
             let from = rows.len();
             let mut member_pairs = Vec::new();

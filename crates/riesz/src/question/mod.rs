@@ -1,10 +1,9 @@
 //! Questions: the game, the index, the players, and the budget of an explanation.
 //!
-//! A [`Question`] says what a player's absence means ([`Game`]), which value index is computed, who the
-//! players are, how many evaluations are allowed where values are estimated, and the seed. It is plain data:
-//! an explanation can be reproduced from it, and it can be sent to another process. Front ends build
-//! questions from named [`Settings`], so that a setting's name, range, default and help are defined in one
-//! place.
+//! A [`Question`] holds the [`Game`], the value index, the players, the maximum number of evaluations for
+//! estimated values, and the seed. It is plain data: an explanation can be reproduced from it, and it can be
+//! sent to another process. Front ends build questions from named [`Settings`], so that the name, range,
+//! default and help of a setting are defined in one place.
 
 mod settings;
 
@@ -24,11 +23,12 @@ use crate::table::{Column, Players};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ValueEstimator {
-    /// From the values of coalitions, within the [`Budget`].
+    /// Estimates from the values of coalitions, within the [`Budget`].
     KernelShap,
-    /// Along random orders of the players: the interventional and the baseline game.
+    /// Estimates along random orders of the players, for the interventional and the baseline game.
     Permutation {
-        /// Orders for each background row, each with its reverse; at least 2, which a standard error takes.
+        /// Number of orders for each background row, each with its reverse; at least 2, as a standard error
+        /// needs.
         per_reference: usize,
     },
 }
@@ -40,31 +40,30 @@ pub struct Question {
     pub game: Game,
     /// The value index to compute.
     pub index: ValueIndex,
-    /// The players; `None` for one a column.
+    /// The players; `None` for one player per column.
     pub players: Option<Players>,
     /// The estimator of a function's values.
     pub estimator: ValueEstimator,
-    /// The number of coalitions to value, in games that value coalitions, and the seed.
+    /// The maximum number of coalitions, for games that value coalitions, and the seed.
     pub budget: Budget,
-    /// For [`ValueIndex::Owen`]: the players that form a union, and unions of unions.
+    /// For [`ValueIndex::Owen`]: unions of players, which may contain unions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unions: Vec<CoalitionStructure>,
-    /// Whether a classifier's probabilities are explained, and not the outputs that they are made of.
+    /// Whether to explain a classifier's probabilities instead of the outputs from which they are computed.
     #[serde(default)]
     pub probabilities: bool,
-    /// Whether values are to say how sure they are: by their covariance under the model's posterior, in exact
-    /// games.
+    /// Whether to compute the covariance of the values under the model's posterior, in exact games.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub covariance: bool,
 }
 
 impl Question {
-    /// The players among these columns.
+    /// The players over these columns.
     pub fn players_of(&self, columns: &[Column]) -> Players {
         self.players.clone().unwrap_or_else(|| Players::singletons(columns))
     }
 
-    /// Where an explanation that answers it comes from, with facts about the model and the run.
+    /// The provenance of an explanation that answers this question, with entries about the model and the run.
     pub(crate) fn provenance(&self, model: Vec<CardEntry>, run: Vec<CardEntry>) -> Provenance {
         let version = CardEntry::new("riesz", env!("CARGO_PKG_VERSION"));
         Provenance {
@@ -75,25 +74,25 @@ impl Question {
         }
     }
 
-    /// This question for other players.
+    /// This question with other players.
     #[must_use]
     pub fn with_players(self, players: Option<Players>) -> Self {
         Self { players, ..self }
     }
 
-    /// This question for another value index.
+    /// This question with another value index.
     #[must_use]
     pub fn with_index(self, index: ValueIndex) -> Self {
         Self { index, ..self }
     }
 
-    /// This question, with the posterior covariance of values.
+    /// This question with the posterior covariance of the values.
     #[must_use]
     pub fn with_covariance(self) -> Self {
         Self { covariance: true, ..self }
     }
 
-    /// This question for Owen values under this coalition structure.
+    /// This question with Owen values under this coalition structure.
     #[must_use]
     pub fn with_unions(self, unions: Vec<CoalitionStructure>) -> Self {
         Self { index: ValueIndex::Owen, unions, ..self }
@@ -107,7 +106,7 @@ impl Question {
 }
 
 impl From<Game> for Question {
-    /// For one player a column, within the default budget.
+    /// The question with one player per column and the default budget.
     fn from(game: Game) -> Self {
         Self {
             game,

@@ -1,5 +1,5 @@
-//! The settings of a question by name: the one list from which the command line's flags, Python's checks and
-//! the help texts derive. A new setting is one entry of [`SETTINGS`] and its use in [`Settings::question`].
+//! The settings of a question by name. The command line's flags, Python's checks and the help texts are
+//! derived from this list. A new setting is one entry of [`SETTINGS`] and its use in [`Settings::question`].
 
 use serde_json::Value;
 
@@ -13,22 +13,21 @@ use crate::kernel::{ColumnScaling, Kernel, KernelExpression};
 use crate::setting_schema::{Range, Setting, SettingValues};
 use crate::table::Table;
 
-/// The subject of a question. It decides which settings apply, and two defaults.
+/// The subject of a question, which decides which settings apply and determines two defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
     /// A model whose kernel is known.
     Model,
-    /// A function that is known by its answers alone.
+    /// A function that can only be evaluated.
     Function,
-    /// A function that is costly to ask and cheap to ask about many rows at once, such as a program: by
-    /// default its coalitions are valued, where those of a [`Function`](Self::Function) are passed along
-    /// random orders.
+    /// A function with expensive calls that can evaluate many rows at once, such as a program. By default its
+    /// coalitions are valued, while a [`Function`](Self::Function) is evaluated along random orders.
     Program,
-    /// The values of features that training is to protect.
+    /// The values of features that training protects.
     Protection,
 }
 
-/// Where rows for absent features come from.
+/// The source of rows for absent features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// A background, or reference.
@@ -40,9 +39,9 @@ pub enum Source {
 /// One setting of questions.
 #[derive(Debug, Clone, Copy)]
 pub struct QuestionSetting {
-    /// Its name, range and help.
+    /// Name, range and help.
     pub setting: Setting,
-    /// The questions to which the setting applies, where these are not all.
+    /// The questions to which the setting applies, if these are not all.
     belongs: &'static str,
     used: fn(&QuestionContext) -> bool,
 }
@@ -72,12 +71,13 @@ impl QuestionContext {
         self.observational() && self.conditional == "kernel"
     }
 
-    /// Whether there is a kernel, and the answers are not all that is known.
+    /// Whether the kernel is known, so that more than evaluations are available.
     fn has_kernel(&self) -> bool {
         matches!(self.subject, Subject::Model | Subject::Protection)
     }
 
-    /// Whether anything can be random. Training has a seed of its own for protection, whatever it asks.
+    /// Whether the answer can depend on random numbers. Protection always has a seed, because training has
+    /// one.
     fn drawn(&self) -> bool {
         !self.has_kernel() || self.by_coalitions() || self.subject == Subject::Protection
     }
@@ -96,237 +96,218 @@ const ESTIMATORS: [&str; 2] = ["permutation", "kernel_shap"];
 const EMBEDDED: &str = "the observational game, whose conditional distributions come from a kernel";
 const KERNEL_MODEL_SETTINGS: &str = "the observational game of a model whose kernel is known";
 
-/// Everything that can be set, besides rows and players.
+/// All settings, except rows and players.
 pub static SETTINGS: [QuestionSetting; 18] = [
     QuestionSetting {
-        setting: Setting {
-            name: "game",
-            placeholder: "GAME",
-            range: Range::Choice(&Game::NAMES),
-            bare: None,
-            help: "What an absent feature means [default: interventional; with a baseline baseline, without \
-                   either functional]",
-        },
+        setting: Setting::new(
+            "game",
+            "GAME",
+            Range::Choice(&Game::NAMES),
+            "The meaning of an absent feature [default: interventional; with a baseline: baseline; \
+             without either: functional]",
+        ),
         belongs: "",
         used: |_| true,
     },
     QuestionSetting {
-        setting: Setting {
-            name: "index",
-            placeholder: "INDEX",
-            range: Range::Index,
-            bare: None,
-            help: "Which value a feature gets: shapley (with --unions owen); banzhaf, or banzhaf(T), what \
-                   it adds where each of the others is present with chance T = .5; beta-shapley(ALPHA, \
-                   BETA), where chances are Beta distributed; semivalue(T: WEIGHT, …), where they are drawn \
-                   by weights; leave-one-out; or first-order, alone. With pairs of features: sii, k-sii, \
-                   stii, fsii, bii, fbii, moebius; with sets of up to K features: sii(K), k-sii(K) and so \
-                   on. Values of shapley, k-sii, stii and fsii add up to the prediction [default: shapley]",
-        },
+        setting: Setting::new(
+            "index",
+            "INDEX",
+            Range::Index,
+            "The kind of value of a feature: shapley (with --unions owen); banzhaf, or banzhaf(T), \
+             its average contribution if each other feature is present with probability T = .5; \
+             beta-shapley(ALPHA, BETA), with Beta distributed probabilities; semivalue(T: WEIGHT, …), \
+             with probabilities drawn by weights; leave-one-out; or first-order, the feature alone. \
+             With pairs of features: sii, k-sii, stii, fsii, bii, fbii, moebius; with sets of up to K \
+             features: sii(K), k-sii(K) and so on. Values of shapley, k-sii, stii and fsii add up to \
+             the prediction [default: shapley]",
+        ),
         belongs: "models whose kernel is known, in games other than the observational one",
         used: |context| context.subject == Subject::Model && !context.observational(),
     },
     QuestionSetting {
-        setting: Setting {
-            name: "unions",
-            placeholder: "LISTS",
-            range: Range::Unions,
-            bare: None,
-            help: "Owen values: features that stand together, and share out among them what their union is \
-                   worth. Lists of names and lists, as in '[[\"s1\", \"s2\"], [\"age\", \"sex\"]]'; other \
-                   features stand alone",
-        },
+        setting: Setting::new(
+            "unions",
+            "LISTS",
+            Range::Unions,
+            "Owen values: unions of features, which first get a value together and then share it \
+             among their members. Lists of names and lists, as in '[[\"s1\", \"s2\"], [\"age\", \
+             \"sex\"]]'; each other feature is a union on its own",
+        ),
         belongs: "Shapley values of models whose kernel is known, in games other than the observational one",
         used: |context| context.subject == Subject::Model && !context.observational(),
     },
     QuestionSetting {
-        setting: Setting {
-            name: "probabilities",
-            placeholder: "BOOL",
-            range: Range::Switch,
-            bare: Some("true"),
-            help: "Explain a classifier's probabilities, and not the outputs that they are made of. All \
-                   coalitions of up to 13 features are valued, each exactly (of up to 12 where the kernel \
-                   has linear, polynomial or exponential factors); of more, as many as --coalitions says, \
-                   and values are estimated",
-        },
+        setting: Setting::new(
+            "probabilities",
+            "BOOL",
+            Range::Switch,
+            "Explain a classifier's probabilities instead of the outputs from which they are computed. \
+             For up to 13 features all coalitions are valued, each exactly (for up to 12 if the kernel \
+             has linear, polynomial or exponential factors); for more features values are estimated \
+             from as many coalitions as --coalitions gives",
+        )
+        .with_bare("true"),
         belongs: "classifiers whose kernel is known, in the baseline and the interventional game",
         used: |context| {
             context.subject == Subject::Model && ["baseline", "interventional"].contains(&context.game)
         },
     },
     QuestionSetting {
-        setting: Setting {
-            name: "covariance",
-            placeholder: "BOOL",
-            range: Range::Switch,
-            bare: Some("true"),
-            help: "Also say how sure each value is: its standard deviation, and how values vary together, \
-                   under the posterior of a Gaussian process (in the functional game where all factors are \
-                   anova), or from refits ('riesz fit --bootstrap'); in the observational game for up to 12 \
-                   features. The model file has to hold them ('riesz fit --posterior')",
-        },
+        setting: Setting::new(
+            "covariance",
+            "BOOL",
+            Range::Switch,
+            "Also compute the uncertainty of each value: its standard deviation and the covariance of \
+             the values, under the posterior of a Gaussian process (in the functional game if all \
+             factors are anova), or from refits ('riesz fit --bootstrap'); in the observational game \
+             for up to 12 features. The model file must hold them ('riesz fit --posterior')",
+        )
+        .with_bare("true"),
         belongs: "Shapley, Banzhaf and Beta-Shapley values of models whose kernel is known",
         used: |context| context.subject == Subject::Model,
     },
     QuestionSetting {
-        setting: Setting {
-            name: "ridge",
-            placeholder: "RIDGE",
-            range: Range::Positive { share: false },
-            bare: None,
-            help: "Observational game: how much conditional distributions are smoothed, a number like 0.001 \
-                   [default: what predicts left-out rows best]",
-        },
+        setting: Setting::new(
+            "ridge",
+            "RIDGE",
+            Range::Positive { share: false },
+            "Observational game: ridge of the conditional distributions, a number like 0.001; larger \
+             numbers smooth more [default: the best for predicting left-out rows]",
+        ),
         belongs: EMBEDDED,
         used: QuestionContext::embedded,
     },
     QuestionSetting {
-        setting: Setting {
-            name: "centred",
-            placeholder: "BOOL",
-            range: Range::Switch,
-            bare: None,
-            help: "Observational game: whether what is predicted is shrunk towards its mean, so that a \
-                   constant model gives nobody any value; 'false' shrinks it towards the intercept, as \
-                   published [default: true]",
-        },
+        setting: Setting::new(
+            "centred",
+            "BOOL",
+            Range::Switch,
+            "Observational game: whether predictions are shrunk towards their mean, so that all \
+             values of a constant model are 0; 'false' shrinks them towards the intercept, as \
+             published [default: true]",
+        ),
         belongs: EMBEDDED,
         used: QuestionContext::embedded,
     },
     QuestionSetting {
-        setting: Setting {
-            name: "conditioning_kernel",
-            placeholder: "KERNEL",
-            range: Range::Kernel,
-            bare: None,
-            help: "Observational game: the kernel that says how alike rows are in what is conditioned on, \
-                   an expression as of 'fit --kernel', or 'own': the model's own, whatever its form, on the \
-                   columns that are present [default: the model's own if it is one bounded product over all \
-                   columns, else a Gaussian with median length scales]",
-        },
+        setting: Setting::new(
+            "conditioning_kernel",
+            "KERNEL",
+            Range::Kernel,
+            "Observational game: the kernel of the conditioning features, an expression as of 'fit \
+             --kernel', or 'own': the model's kernel, of any form, restricted to the present columns \
+             [default: the model's kernel if it is one bounded product over all columns, else a \
+             Gaussian with median length scales]",
+        ),
         belongs: EMBEDDED,
         used: QuestionContext::embedded,
     },
     QuestionSetting {
-        setting: Setting {
-            name: "landmarks",
-            placeholder: "M",
-            range: Range::Count(1),
-            bare: None,
-            help: "Observational game: learn conditional distributions through so many of the reference \
-                   rows, for thousands of rows",
-        },
+        setting: Setting::new(
+            "landmarks",
+            "M",
+            Range::Count(1),
+            "Observational game: learn conditional distributions through M of the reference rows, for \
+             thousands of rows",
+        ),
         belongs: EMBEDDED,
         used: QuestionContext::embedded,
     },
     QuestionSetting {
-        setting: Setting {
-            name: "random_features",
-            placeholder: "M",
-            range: Range::Count(1),
-            bare: None,
-            help: "Observational game: learn conditional distributions through so many random Fourier \
-                   features",
-        },
+        setting: Setting::new(
+            "random_features",
+            "M",
+            Range::Count(1),
+            "Observational game: learn conditional distributions through M random Fourier features",
+        ),
         belongs: EMBEDDED,
         used: QuestionContext::embedded,
     },
     QuestionSetting {
-        setting: Setting {
-            name: "conjugate_gradients",
-            placeholder: "TOLERANCE",
-            range: Range::Positive { share: true },
-            bare: Some("1e-6"),
-            help: "Observational game: take all reference rows, where their matrices are too large for \
-                   memory, by conjugate gradients to this tolerance, which is part of the proved bound",
-        },
+        setting: Setting::new(
+            "conjugate_gradients",
+            "TOLERANCE",
+            Range::Positive { share: true },
+            "Observational game: use all reference rows, even if their matrices exceed the memory, by \
+             conjugate gradients to this tolerance, which is part of the proved bound",
+        )
+        .with_bare("1e-6"),
         belongs: KERNEL_MODEL_SETTINGS,
         used: |context| context.embedded() && context.has_kernel(),
     },
     QuestionSetting {
-        setting: Setting {
-            name: "conditional",
-            placeholder: "WAY",
-            range: Range::Choice(&CONDITIONAL),
-            bare: None,
-            help: "Observational game of a function: where conditional distributions come from [default: \
-                   kernel, a conditional mean embedding]",
-        },
+        setting: Setting::new(
+            "conditional",
+            "WAY",
+            Range::Choice(&CONDITIONAL),
+            "Observational game of a function: the model of the conditional distributions [default: \
+             kernel, a conditional mean embedding]",
+        ),
         belongs: "the observational game of a function or program",
         used: |context| context.observational() && !context.has_kernel(),
     },
     QuestionSetting {
-        setting: Setting {
-            name: "draws",
-            placeholder: "N",
-            range: Range::Count(2),
-            bare: None,
-            help: "Gaussian and copula distributions: draws for each coalition and row [default: 100]",
-        },
+        setting: Setting::new(
+            "draws",
+            "N",
+            Range::Count(2),
+            "Gaussian and copula distributions: number of draws for each coalition and row [default: \
+             100]",
+        ),
         belongs: "conditional distributions that are gaussian or copula",
         used: |context| context.observational() && !context.has_kernel() && context.conditional != "kernel",
     },
     QuestionSetting {
-        setting: Setting {
-            name: "estimator",
-            placeholder: "WAY",
-            range: Range::Choice(&ESTIMATORS),
-            bare: None,
-            help: "How the values of a function are found: along random orders of its features, or by \
-                   valuing coalitions [default: permutation, but kernel_shap for programs and the \
-                   observational game]",
-        },
+        setting: Setting::new(
+            "estimator",
+            "WAY",
+            Range::Choice(&ESTIMATORS),
+            "The estimator of a function's values: random orders of its features, or the values of \
+             coalitions [default: permutation, but kernel_shap for programs and the observational \
+             game]",
+        ),
         belongs: "functions and programs",
         used: |context| !context.has_kernel(),
     },
     QuestionSetting {
-        setting: Setting {
-            name: "coalitions",
-            placeholder: "N",
-            range: Range::Count(1),
-            bare: None,
-            help: "Observational game, and kernel_shap: value at most so many coalitions of features; if \
-                   there are more, values are estimated. A larger number takes the same ones, drawn with \
-                   the seed, and more; to go on until values are sure enough, give a standard error \
-                   [default: 4096, all of them up to 12 features]",
-        },
+        setting: Setting::new(
+            "coalitions",
+            "N",
+            Range::Count(1),
+            "Observational game, and kernel_shap: value at most N coalitions of features; if there \
+             are more, values are estimated. A larger number adds coalitions to the same ones, which \
+             the seed determines; to continue until values are accurate enough, give a standard error \
+             [default: 4096, which are all coalitions of up to 12 features]",
+        ),
         belongs: "the observational game and kernel_shap, which value coalitions",
         used: QuestionContext::by_coalitions,
     },
     QuestionSetting {
-        setting: Setting {
-            name: "std_error",
-            placeholder: "E",
-            range: Range::Positive { share: false },
-            bare: None,
-            help: "Observational game, and kernel_shap: stop as soon as no standard error is larger than \
-                   this",
-        },
+        setting: Setting::new(
+            "std_error",
+            "E",
+            Range::Positive { share: false },
+            "Observational game, and kernel_shap: stop as soon as no standard error is larger than E",
+        ),
         belongs: "the observational game and kernel_shap, which value coalitions",
         used: |context| context.by_coalitions() && context.subject != Subject::Protection,
     },
     QuestionSetting {
-        setting: Setting {
-            name: "permutations",
-            placeholder: "N",
-            range: Range::Count(2),
-            bare: None,
-            help: "Permutations: random orders of the features for each background row, each with its \
-                   reverse; at least 16 in all, and where all coalitions take no more, these [default: 2]",
-        },
+        setting: Setting::new(
+            "permutations",
+            "N",
+            Range::Count(2),
+            "Permutations: number of random orders of the features for each background row, each with \
+             its reverse. There are at least 16 orders in total; all coalitions are valued instead if \
+             they take no more evaluations [default: 2]",
+        ),
         belongs: "the estimator by permutations",
         used: |context| !context.has_kernel() && context.estimator == "permutation",
     },
     QuestionSetting {
-        setting: Setting {
-            name: "seed",
-            placeholder: "N",
-            range: Range::Count(0),
-            bare: None,
-            help: "Seed of everything random [default: 0]",
-        },
-        belongs: "values that are drawn: those of functions, and the observational game",
+        setting: Setting::new("seed", "N", Range::Count(0), "Seed of all random numbers [default: 0]"),
+        belongs: "values that are drawn: for functions, and in the observational game",
         used: QuestionContext::drawn,
     },
 ];
@@ -348,14 +329,14 @@ impl QuestionSetting {
         .any(|context| (self.used)(&context))
     }
 
-    /// Whether this word can be chosen in some question about `subject`.
+    /// Whether this word is allowed in some question about `subject`.
     pub fn offers(&self, subject: Subject, word: &str) -> bool {
         matches!(self.setting.range, Range::Choice(words) if words.contains(&word))
             && (self.setting.name != "game" || allowed(subject, word))
     }
 }
 
-/// Whether a game can be asked for.
+/// Whether a game is allowed for a subject.
 fn allowed(subject: Subject, game: &str) -> bool {
     match subject {
         Subject::Model => true,
@@ -366,7 +347,7 @@ fn allowed(subject: Subject, game: &str) -> bool {
     }
 }
 
-/// Settings by name, each with a value that it can have.
+/// Values of the settings of a question by name; each is in its setting's range.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Settings {
     values: SettingValues,
@@ -377,25 +358,25 @@ impl Settings {
     /// Settings from names and values; null values are ignored.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a value that the setting cannot have, or a name that is none.
+    /// [`Error::Parameter`] for a value outside its setting's range, or an unknown name.
     pub fn new(pairs: impl IntoIterator<Item = (String, Value)>) -> Result<Self> {
         let values = SettingValues::new(&SETTINGS.each_ref().map(|known| &known.setting), pairs)?;
         Ok(Self { values, seed: 0 })
     }
 
-    /// Whether values of a model whose kernel is known are to be found from its answers all the same.
+    /// Whether the settings require values by evaluating the model, although its kernel is known.
     pub fn asks_for_answers(&self) -> bool {
         let drawn = self.values.choice("conditional", &CONDITIONAL).is_some_and(|way| way != "kernel");
         drawn || self.values.get("estimator").is_some()
     }
 
-    /// These settings with this default seed, which an explicit seed overrides.
+    /// These settings with another default seed, which an explicit seed overrides.
     #[must_use]
     pub fn with_seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
-    /// These settings without those of sampling, to find out whether a model has exact values.
+    /// These settings without the settings of sampling, to find out whether a model has exact values.
     #[must_use]
     pub fn without_sampling(&self) -> Self {
         Self { values: self.values.excluding(&["permutations", "seed"]), seed: self.seed() }
@@ -405,11 +386,11 @@ impl Settings {
         self.values.get("seed").and_then(Value::as_u64).unwrap_or(self.seed)
     }
 
-    /// Checks the settings against `subject`, for which there are rows from `source`.
+    /// Checks the settings for `subject`; `source` is the source of rows for absent features.
     ///
     /// # Errors
-    /// [`Error::Unused`] for a setting that has no use in the game; [`Error::Parameter`] for what cannot be
-    /// asked.
+    /// [`Error::Unused`] for a setting that has no effect in the game; [`Error::Parameter`] for a combination
+    /// that is not allowed.
     pub fn check(&self, subject: Subject, source: Option<Source>) -> Result<QuestionContext> {
         let game = self.game(subject, source)?;
         let conditional = self.values.choice("conditional", &CONDITIONAL).unwrap_or(CONDITIONAL[0]);
@@ -420,7 +401,7 @@ impl Settings {
         let probabilities = self.values.switch("probabilities").unwrap_or(false);
         let context = QuestionContext { subject, game, conditional, estimator, probabilities };
         for QuestionSetting { setting, belongs, used } in &SETTINGS {
-            // Everything has Shapley values.
+            // Shapley values are available for every subject.
             let shapley = setting.range == Range::Index && self.index() == ValueIndex::Shapley;
             if self.values.get(setting.name).is_some() && !used(&context) && !shapley {
                 return Err(Error::Unused { setting: setting.name.into(), belongs: (*belongs).into() });
@@ -428,18 +409,18 @@ impl Settings {
         }
         if estimator == "permutation" && game == "observational" {
             let allowed =
-                "permutations estimate the interventional game: the observational one takes kernel_shap";
+                "permutations estimate the interventional game: use kernel_shap for the observational one";
             return Err(Error::parameter("estimator", estimator, allowed));
         }
         Ok(context)
     }
 
-    /// The question that these settings ask of `subject`. `source` says which rows for absent features there
-    /// are, and `rows` gives them for the game of this name; without a source it is asked for those of the
-    /// observational game alone, which are the model's own support points.
+    /// The question about `subject` that these settings define. `source` is the source of rows for absent
+    /// features, and `rows` returns the rows for the game of the given name. Without a source, `rows` is
+    /// called only for the observational game, and returns the model's support points.
     ///
     /// # Errors
-    /// Those of [`check`](Self::check) and of `rows`.
+    /// The errors of [`check`](Self::check) and of `rows`.
     pub fn question<E: From<Error>>(
         &self,
         subject: Subject,
@@ -455,7 +436,7 @@ impl Settings {
             "interventional" => Game::Interventional { background: rows(game)? },
             "marginal-product" => Game::MarginalProduct { background: rows(game)? },
             _ => {
-                // What cannot be is said before anything is read.
+                // Settings are checked before any rows are read.
                 let conditioning = self.conditioning(seed)?;
                 let (draws, reference) = (self.values.count("draws").unwrap_or(100), rows(game)?);
                 let conditional = match conditional {
@@ -485,23 +466,23 @@ impl Settings {
         let index = match (self.index(), unions.is_empty()) {
             (ValueIndex::Shapley | ValueIndex::Owen, false) => ValueIndex::Owen,
             (ValueIndex::Owen, true) => {
-                return Err(Error::parameter("index", ValueIndex::Owen, "it takes unions of features").into());
+                return Err(Error::parameter("index", ValueIndex::Owen, "it needs unions of features").into());
             }
             (index, true) => index,
             (index, false) => {
-                return Err(Error::parameter("index", index, "unions of features have Owen values").into());
+                return Err(Error::parameter("index", index, "unions of features need the index owen").into());
             }
         };
         Ok(Question { index, unions, estimator, budget, covariance, probabilities, ..game.into() })
     }
 
-    /// The unions, which were checked when they were set.
+    /// The unions; their format was checked when they were set.
     fn unions(&self) -> Vec<CoalitionStructure> {
         let setting = self.values.get("unions").cloned();
         setting.and_then(|lists| serde_json::from_value(lists).ok()).unwrap_or_default()
     }
 
-    /// The index, which was checked when it was set.
+    /// The index; its format was checked when it was set.
     fn index(&self) -> ValueIndex {
         self.values
             .get("index")
@@ -510,7 +491,7 @@ impl Settings {
             .unwrap_or_default()
     }
 
-    /// The game's name, checked against what there is.
+    /// The game's name, checked against the subject and the source.
     fn game(&self, subject: Subject, source: Option<Source>) -> Result<&'static str> {
         let default = match (subject, source) {
             (Subject::Model, None) => "functional",
@@ -525,20 +506,20 @@ impl Settings {
                     refuse("features are protected in the interventional or the observational game")
                 }
                 _ => refuse(
-                    "it takes a model whose kernel is known; a function has the interventional, the \
+                    "it takes a model whose kernel is known; a function has only the interventional, the \
                      baseline and the observational game",
                 ),
             };
         }
         match (game, source) {
             ("functional", Some(_)) => {
-                refuse("it has no use for a background: leave the background out, or name another game")
+                refuse("it has no use for a background: leave the background out, or choose another game")
             }
             ("functional", None) => Ok(game),
             ("observational", None) if matches!(subject, Subject::Model) => Ok(game),
             ("baseline", None) => refuse("it needs a reference row: a baseline, or a background of one row"),
             (_, None) => {
-                refuse("it needs a background: rows that say what features could have been otherwise")
+                refuse("it needs a background: the rows from which absent features take their values")
             }
             ("baseline", Some(_)) | (_, Some(Source::Background)) => Ok(game),
             (_, Some(Source::Baseline)) => refuse("it takes a background, not a baseline"),
@@ -570,7 +551,7 @@ impl Settings {
         })
     }
 
-    /// The kernel of the conditioning, for columns such as those of `reference`.
+    /// The conditioning kernel, resolved for the columns of `reference`.
     fn conditioning_kernel(&self, reference: &Table) -> Result<ConditioningKernel> {
         match self.values.get("conditioning_kernel") {
             None => Ok(ConditioningKernel::Auto),

@@ -1,4 +1,4 @@
-//! Gaussian processes learnt from aggregates, against conditioning by definition with dense matrices.
+//! Gaussian processes learnt from aggregates, against their definition: conditioning with dense matrices.
 
 use std::sync::Arc;
 
@@ -35,10 +35,10 @@ fn inverse(matrix: Matrix) -> Matrix {
 fn bags(unit: TargetUnit) -> (Table, Bags) {
     let sizes = [1, 9, 4, 12, 3, 8];
     let mut bag: Vec<usize> = sizes.iter().enumerate().flat_map(|(b, &n)| vec![b; n]).collect();
-    // The table does not come by bags.
+    // The rows of a bag are not consecutive.
     bag.rotate_left(5);
     let mut rows: Vec<usize> = (0..37).collect();
-    // Two rows of another bag are in this one too.
+    // Two rows of another bag are also in this one.
     rows.extend([30, 33]);
     bag.extend([1, 1]);
     let x = table(3, 37, 2);
@@ -139,7 +139,7 @@ fn mass_weights_equal_regression_on_replicated_rows() {
         let gap = largest_difference(by_row.data(), expected.data());
         assert!((gap < 1e-12) == equal, "{counts:?}: {gap}");
     }
-    // Of bags of one size they are the same.
+    // With bags of equal size the two weightings agree.
     let equal = Bags::new(&[0, 0, 1, 1, 2, 2, 3, 3], 4, None, TargetUnit::Mean).unwrap();
     let operator_matrix = |counts| {
         let mediation = Mediation { counts, ..Mediation::new(ell.clone(), 0.03) };
@@ -280,7 +280,7 @@ fn left_out_bag_loss_equals_that_of_refits() {
                 let cross = mediation.kernel.cross_gram(&table.select_rows(&kept), &table.select_rows(&[b]));
                 let weights = inverse(kept_gram).matmul(&cross).column(0);
                 let missing = 1.0 - weights.iter().sum::<f64>();
-                // The residual in coordinates of all bags' means.
+                // The residual as coefficients of all bags' means.
                 let mut residual = [0.0; 6];
                 residual[b] = 1.0;
                 for (c, w) in kept.iter().zip(weights) {
@@ -299,7 +299,7 @@ fn left_out_bag_loss_equals_that_of_refits() {
     }
 }
 
-/// Everything by definition: mean and covariance of f at `x`, the evidence, `C` and the prior mean.
+/// The posterior by definition: mean and covariance of f at `x`, the evidence, `C` and the prior mean.
 struct Conditioned {
     mean: Vec<f64>,
     covariance: Matrix,
@@ -353,7 +353,7 @@ fn cases() -> Vec<(AggregateGaussianProcess, Aggregates)> {
                 for (mediation_noise, row_noise) in [(0.0, 0.0), (0.3, 0.0), (0.0, 0.4), (0.2, 0.6)] {
                     let prior_mean = (counts == BagWeighting::One).then_some(-0.7);
                     let process = process(Some(mediation(counts, centred)));
-                    // Sums are some twenty times as large as means.
+                    // Sums are about twenty times as large as means.
                     let noise = if unit == TargetUnit::Sum { 30.0 } else { 0.07 };
                     let own_process =
                         AggregateGaussianProcess { noise, mediation_noise, row_noise, prior_mean, ..process };
@@ -380,7 +380,7 @@ fn fits_are_conditional_distributions() {
         assert!(largest_difference(covariance.data(), truth.covariance.data()) < 1e-11);
         let variance = posterior.variance(&x).unwrap();
         (0..4).for_each(|i| assert!((variance[(i, 0)] - truth.covariance[(i, i)]).abs() < 1e-11));
-        // What the process makes of bags and targets, and that they add up.
+        // Posterior of bags and targets, and fitted values.
         let p = dense(data.bags.weights());
         let at_rows = conditioned(&process, &data, &data.rows);
         let (means, covariance) = fit.bag_posterior();
@@ -393,7 +393,7 @@ fn fits_are_conditional_distributions() {
         assert!(largest_difference(fit.weights(), &truth.weights) < 1e-9);
         let residual: Vec<f64> = data.targets.iter().zip(&fitted).map(|(z, f)| z - f).collect();
         assert!(largest_difference(&residual, &truth.noise.matvec(fit.weights())) < 1e-9);
-        // Shares add up to the prediction, and are its slopes by the targets.
+        // Leverages sum up to the prediction, and are its derivatives by the targets.
         let shares = fit.target_leverage(&x).unwrap();
         let constants = at_rows.a.transpose().matvec(&vec![1.0; data.rows.rows()]);
         let centred: Vec<f64> =
@@ -485,7 +485,7 @@ fn bags_of_one_row_are_ordinary_regression() {
     let (x, y) = (table(0, 30, 2), (0..30).map(|i| (f64::from(i) / 5.0).sin()).collect::<Vec<_>>());
     let bags = Bags::new(&(0..30).collect::<Vec<_>>(), 30, None, TargetUnit::Mean).unwrap();
     let data = Aggregates::matched(x.clone(), bags, y.clone());
-    // With the mean that ordinary regression subtracts.
+    // The mean that ordinary regression subtracts.
     let center = y.iter().sum::<f64>() / 30.0;
     for normalize_y in [false, true] {
         let gp = GaussianProcess {
@@ -509,7 +509,7 @@ fn bags_of_one_row_are_ordinary_regression() {
     }
 }
 
-/// A single aggregate is observed: the posterior mean moves by the covariance with it.
+/// With a single observed aggregate, the posterior mean changes by the covariance with it.
 #[test]
 fn one_bag_conditions_on_one_number() {
     let x = table(0, 12, 2);
@@ -528,14 +528,14 @@ fn one_bag_conditions_on_one_number() {
     assert!(fit.leave_one_out().unwrap_err().to_string().contains("2 targets"));
 }
 
-/// Bags larger than tiles: sums over pairs are those of the whole matrix, to the bit for any number of
-/// threads.
+/// Bags larger than tiles: sums over pairs equal those over the whole matrix, and are bit-identical for any
+/// number of threads.
 #[test]
 fn tiled_sums_equal_sums_over_pairs() {
     let n = 1500;
     let mut stream = Stream(3);
     let bag: Vec<usize> = (0..n).map(|i| if i % 3 == 0 { i % 40 } else { 40 + i % 2 }).collect();
-    // Numbers without holes.
+    // Bags are renumbered without gaps.
     let mut used: Vec<usize> = bag.clone();
     used.sort_unstable();
     used.dedup();
@@ -617,7 +617,8 @@ fn posterior_intervals_cover_draws_of_the_process() {
         }
     }
     let (coverage, mean) = (inside / count, squares / count);
-    // Five rows of a draw hang together: as if half of them counted, four standard errors.
+    // The five rows of a draw are correlated: half of them count as independent; the limit is four standard
+    // errors.
     let effective_count: f64 = count / 2.0;
     assert!((coverage - 0.95).abs() < 4.0 * (0.95 * 0.05 / effective_count).sqrt(), "{coverage} of {count}");
     assert!((mean - 1.0).abs() < 4.0 * (2.0 / effective_count).sqrt(), "{mean} of {count}");
@@ -632,9 +633,9 @@ fn bad_input_is_refused_with_a_message() {
         process.fit(&data).unwrap_err().to_string()
     };
     assert!(error(&|_, d| d.bag_of_target[3] = Some(6)).contains("bag of target 4"));
-    assert!(error(&|_, d| d.bag_of_target[3] = None).contains("takes mediators"));
+    assert!(error(&|_, d| d.bag_of_target[3] = None).contains("needs mediators"));
     assert!(error(&|_, d| d.targets[1] = f64::NAN).contains("row 2 of column 'target'"));
-    assert!(error(&|_, d| d.bag_of_target.truncate(4)).contains("one a target"));
+    assert!(error(&|_, d| d.bag_of_target.truncate(4)).contains("one for each target"));
     assert!(error(&|_, d| d.target_noise = Some(vec![-1.0; 5])).contains("not negative"));
     assert!(error(&|p, _| p.noise = 0.0).contains("noise"));
     assert!(error(&|p, _| p.row_noise = f64::NAN).contains("row_noise"));
@@ -665,7 +666,8 @@ fn stretches() -> Aggregates {
     Aggregates::matched(Table::from_rows(&x).unwrap(), bags, targets)
 }
 
-/// The log prior density of a parameter at a distance from its start, in order: scale, length scale, noise.
+/// Returns the log prior density of a parameter at a distance from its start. The parameters are scale,
+/// length scale and noise.
 fn weak(p: usize, distance: f64) -> f64 {
     match p {
         0 => -0.5 * distance.powi(2),
@@ -759,11 +761,11 @@ fn stage_one_chooses_the_ridge() {
         let slope = -6.0 * slopes[p] / loss - (optimum[p] - from[p]) / (sd * sd);
         assert!(slope.abs() < 0.05, "parameter {p}: {slope}");
     }
-    // The marginal likelihood would have them elsewhere.
+    // The maximum of the marginal likelihood is elsewhere.
     let parameters = theta(&tuned.process.parameters());
     let (_, gradient) = start.log_marginal_likelihood(&data, &parameters).unwrap();
     assert!(gradient[gradient.len() - 1].abs() > 0.05, "{gradient:?}");
-    // As published the ridge stays, and nothing is centred.
+    // With the published conventions the ridge is fixed and nothing is centred.
     let published = Conventions::Published;
     let mediation = published.mediation(Kernel::gaussian(&[0.5]));
     assert!(!mediation.centred && mediation.ridge == 0.01);
@@ -773,7 +775,8 @@ fn stage_one_chooses_the_ridge() {
     assert!((fitted.ridge - 0.01).abs() < 1e-12 && (fitted.kernel.terms[0].scale - 1.0).abs() < 1e-12);
     let parameters = theta(&tuned.process.parameters());
     let (_, gradient) = start.log_marginal_likelihood(&data, &parameters).unwrap();
-    // Scale, two lengths and the noise of rows' process, and the mediators' length; some may be at a bound.
+    // The scale, two length scales and noise of the rows' process, and the mediators' length scale; some may
+    // be at a bound.
     if tuned.warnings.is_empty() {
         assert!([0, 1, 2, 3, 5].iter().all(|p| gradient[*p].abs() < 1e-2), "{gradient:?}");
     }
@@ -793,15 +796,15 @@ fn few_targets_tune_nothing() {
     assert!(stopped.tune(&start, &stretches()).unwrap_err().to_string().contains("interrupted"));
 }
 
-/// Averages over hyper-parameters, against sums over a grid.
+/// Compares averages over hyper-parameters with sums over a grid.
 #[test]
 fn hyperparameter_averages_equal_grid_sums() {
     let data = stretches();
     let start = AggregateGaussianProcess::new(Kernel::gaussian(&[0.6]), 0.03);
     let x = Table::from_rows(&[[-1.4], [0.1], [1.3]]).unwrap();
     let initial = theta(&start.parameters());
-    // Fewer steps of the grid are off by as much as the test allows, and so is one that ends where long
-    // length scales are still believed.
+    // A coarser grid has an error as large as the tolerance. So does a grid that ends where long length
+    // scales still have posterior mass.
     let steps = [25, 49, 25];
     let (mut logs, mut means, mut variances) = (Vec::new(), Vec::new(), Vec::new());
     for cell in 0..steps.iter().product() {
@@ -838,7 +841,7 @@ fn hyperparameter_averages_equal_grid_sums() {
         let squared_error: f64 = average.fits.iter().map(|(w, fit)| (w * apart(fit)).powi(2)).sum();
         let error = 4.0 * squared_error.sqrt() + 1e-4;
         assert!((mean[i] - center).abs() < error, "{} {center} {error}", mean[i]);
-        // The standard error of the draws' mean of squares, in the weights that they have.
+        // Standard error of the weighted mean of squares over the draws.
         let square = |fit: &AggregateFit| {
             let apart = fit.model.predict(&x).unwrap()[(i, 0)] - mean[i];
             apart * apart + fit.posterior().variance(&x).unwrap()[(i, 0)]
@@ -847,7 +850,7 @@ fn hyperparameter_averages_equal_grid_sums() {
         let terms = average.fits.iter().map(|(w, fit)| (w * (square(fit) - actual)).powi(2));
         let error = 4.0 * terms.sum::<f64>().sqrt() + 1e-3 * variance;
         assert!((actual - variance).abs() < error, "{actual} {variance} {error}");
-        // Between the rows few draws, of short length scales, are most of it.
+        // Between the rows, a few draws with short length scales dominate the variance.
         assert!(i == 1 || error < 0.25 * variance, "{error} {variance}");
         assert!(i == 1 || sd[i] > plugged[(i, 0)]);
     }
@@ -861,8 +864,8 @@ fn hyperparameter_averages_equal_grid_sums() {
 
 #[test]
 fn defaults_and_warnings_follow_from_the_data() {
-    // Bags of 2 and 9 rows, whose sums fall as their weights rise; the last target is mediated, and far from
-    // both.
+    // The sums of the bags of 2 and 9 rows decrease with the number of rows. The last target is mediated, and
+    // its mediator is far from all bags.
     let sizes = [2, 9, 3, 4, 5];
     let bag: Vec<usize> = sizes.iter().enumerate().flat_map(|(b, &n)| vec![b; n]).collect();
     let rows = table(7, bag.len(), 2);
@@ -889,7 +892,7 @@ fn defaults_and_warnings_follow_from_the_data() {
     assert!(doubt.contains("are they means?"), "{doubt}");
     let sums = Aggregates { targets: vec![2.0, 9.0, 3.0, 4.0, 5.0, 3.0, 2.0], ..aggregates(TargetUnit::Sum) };
     assert!(sums.warnings().is_empty());
-    // One matched target of 51 is not 2 %.
+    // One matched target of 51 is less than 2 %.
     let mut mostly_mediated = means.clone();
     mostly_mediated.bag_of_target = vec![None; 51];
     (mostly_mediated.targets, mostly_mediated.bag_of_target[7]) = (vec![1.0; 51], Some(0));
@@ -908,7 +911,7 @@ fn defaults_and_warnings_follow_from_the_data() {
     };
     assert_eq!(noises(Conventions::Regularised, &means), [0.03, 0.1, 0.1, 0.001]);
     assert_eq!(noises(Conventions::Published, &means), [0.03, 0.0, 0.0, 0.01]);
-    // Of 2 to 8 rows, each target with its own.
+    // Bags of 2 and 8 rows, each with its own target.
     let bag: Vec<usize> = [2, 8].iter().enumerate().flat_map(|(b, &n)| vec![b; n]).collect();
     let even = Aggregates::matched(
         table(8, 10, 2),

@@ -1,4 +1,4 @@
-//! Processes learnt from counts, against their definition with dense matrices, sums over grids, and refits.
+//! Processes learnt from counts, against their definition with dense matrices, grid sums and refits.
 
 use riesz::aggregate::{
     Aggregates, BagSmoother, BagWeighting, Bags, Conventions, CountProcess, Family, Mediators, TargetUnit,
@@ -13,7 +13,7 @@ use crate::common::{Stream, largest_difference, table, with_threads};
 
 const SIZES: [usize; 6] = [1, 9, 4, 12, 3, 8];
 
-/// 37 rows in 6 unequal bags, two of them in two.
+/// 37 rows in 6 unequal bags; two rows are in two bags.
 fn bags(unit: TargetUnit) -> (Table, Bags) {
     let mut bag: Vec<usize> = SIZES.iter().enumerate().flat_map(|(b, &n)| vec![b; n]).collect();
     bag.rotate_left(5);
@@ -24,7 +24,7 @@ fn bags(unit: TargetUnit) -> (Table, Bags) {
     (table(3, 37, 2), Bags::from_memberships(&rows, 37, &bag, 6, Some(&weight), unit).unwrap())
 }
 
-/// Five counts of either family, of which two have no rows if `mediated`.
+/// Five counts of either family; if `mediated`, two of them have no rows.
 fn data(family: &Family, mediated: bool) -> Aggregates {
     let unit = if *family == Family::Poisson { TargetUnit::Sum } else { TargetUnit::Mean };
     let (rows, bags) = bags(unit);
@@ -96,13 +96,14 @@ fn operator(data: &Aggregates, process: &CountProcess) -> Matrix {
     out
 }
 
-/// The log probability of a target, its derivative by g, the information from its variance, and its mean.
+/// Returns the log probability of a target, its derivative by g, the information from its variance, and its
+/// mean.
 fn likelihood_terms(process: &CountProcess, data: &Aggregates, t: usize, g: f64) -> [f64; 4] {
     let z = data.targets[t];
     let log_factorial = |n: f64| (1..=n as usize).map(|k| (k as f64).ln()).sum::<f64>();
     let mediated = data.bag_of_target[t].is_none();
     let dispersion = if mediated { process.mediation_dispersion } else { process.dispersion };
-    // Of (x)(x + 1)…(x + k - 1) the logarithm, and its slope by x.
+    // The logarithm of (x)(x + 1)…(x + k - 1), and its derivative by x.
     let rising = |x: f64, k: f64| (0..k as usize).map(|j| (x + j as f64).ln()).sum::<f64>();
     let slope = |x: f64, k: f64| (0..k as usize).map(|j| 1.0 / (x + j as f64)).sum::<f64>();
     let s = 1.0 / dispersion;
@@ -138,8 +139,8 @@ fn rate(family: &Family, f: f64) -> [f64; 2] {
     }
 }
 
-/// With all rows as points: at the mode the slope of the log likelihood is K⁻¹(f - β), and evidence,
-/// covariance and means are those of their formulas over the rows.
+/// With all rows as inducing points, the derivative of the log likelihood at the mode is K⁻¹(f - β).
+/// Evidence, covariance and means equal their formulas over the rows.
 #[test]
 fn all_rows_as_points_give_the_definition() {
     for (data, process) in cases().into_iter().filter(|(_, candidate)| candidate.prior_mean.is_none()) {
@@ -156,7 +157,7 @@ fn all_rows_as_points_give_the_definition() {
         let gram = process.kernel.gram(&data.rows);
         let expected: Vec<f64> = gram.matvec(&pull).iter().map(|v| v + beta).collect();
         assert!(largest_difference(&f, &expected) < 1e-8, "{:?}", process.family);
-        // β is where the likelihood is largest.
+        // β maximises the likelihood.
         assert!(pull.iter().sum::<f64>().abs() < 1e-8);
         // The information of f, n × n.
         let mut information = Matrix::zeros(n, n);
@@ -191,7 +192,7 @@ fn all_rows_as_points_give_the_definition() {
         );
         let mean: Vec<f64> = terms.iter().map(|s| s[3]).collect();
         assert!(largest_difference(&fit.fitted, &mean) < 1e-8);
-        // The covariance: (K⁻¹ + W)⁻¹, of the rows in any order.
+        // The covariance (K⁻¹ + W)⁻¹ of the rows, in any order.
         let mut precision = Cholesky::new(gram, "test").unwrap().inverse();
         precision.data_mut().iter_mut().zip(information.data()).for_each(|(p, w)| *p += w);
         let covariance = Cholesky::new(precision, "test").unwrap().inverse();
@@ -244,7 +245,7 @@ fn single_trials_of_single_rows_are_a_classifier() {
     let sd = [fit.posterior().sd(&new).unwrap(), expected.posterior().sd(&new).unwrap()];
     assert!(largest_difference(sd[0].data(), sd[1].data()) < 1e-7);
     assert!((fit.log_marginal_likelihood - expected.log_marginal_likelihood).abs() < 1e-7);
-    // The mean of the probability is the classifier's.
+    // The mean probability equals the classifier's.
     let rates = NaturalScalePrediction::new(&fit.posterior(), &new, 1.96).unwrap();
     let p = riesz::Prediction::new(&expected.model, Some(&expected.covariance), &new).unwrap();
     assert!(largest_difference(&rates.mean, &p.probabilities.unwrap().column(1)) < 1e-7);
@@ -252,7 +253,7 @@ fn single_trials_of_single_rows_are_a_classifier() {
     assert!((0..20).all(ordered));
 }
 
-/// The evidence of three rows in two bags, by a sum over a grid of f.
+/// Compares the evidence of three rows in two bags with a sum over a grid of f.
 #[test]
 fn the_evidence_is_near_the_integral() {
     let x = Table::from_rows(&[[0.0], [0.8], [2.0]]).unwrap();
@@ -292,7 +293,7 @@ fn the_evidence_is_near_the_integral() {
     }
 }
 
-/// A learnt mean makes all counts together what they are.
+/// With a learnt mean, the fitted counts have the sum of the observed counts.
 #[test]
 fn all_counts_together_are_what_they_are() {
     let data = data(&Family::Poisson, false);
@@ -339,7 +340,7 @@ fn left_out_counts_are_nearly_those_of_refits() {
             reduced.bag_of_target.remove(t);
             let refit = process.fit(&reduced).unwrap();
             let (members, weights): (Vec<usize>, Vec<f64>) = data.bags.weights().column(t).unzip();
-            // The mean count, by draws of f.
+            // The mean count, from draws of f.
             let posterior = refit.posterior();
             let draws = posterior
                 .sample(&posterior.functionals_at(&x.select_rows(&members)).unwrap(), 20_000, 1)
@@ -359,7 +360,7 @@ fn left_out_counts_are_nearly_those_of_refits() {
         }
         let standardized =
             |t: usize| (fit.left_out.targets[t] - fit.left_out.mean[t]) / fit.left_out.variance[t].sqrt();
-        // Scores are of skew distributions.
+        // The scores are those of skewed distributions.
         assert!((0..bags).all(|t| (fit.left_out.scores[t] - standardized(t)).abs() < 0.3 + 0.2 * standardized(t).abs()));
         assert!(fit.left_out.coverage(1.96) > 0.8 && fit.left_out.nlpd() < 4.0);
     }
@@ -405,7 +406,8 @@ fn smoother_loss_is_leave_one_out_loss() {
     }
 }
 
-/// Rates are learnt, by tuning, better than by one rate a bag, and the same by any number of threads.
+/// Tuning learns rates within bags better than one rate per bag, with the same result for any number of
+/// threads.
 #[test]
 fn tuning_finds_rates_within_bags() {
     let mut stream = Stream(11);
@@ -453,7 +455,7 @@ fn overdispersion_is_learnt_and_averaged_over() {
     let (n, bags) = (160, 80);
     let x = stream.normals(n, 1);
     let bag: Vec<usize> = (0..n).map(|i| i / 2).collect();
-    // Rates with a factor of mean 1 and variance 0.25; counts themselves are large.
+    // Rates are multiplied by factors with mean 1 and variance 0.25; the counts are large.
     let factor = |stream: &mut Stream| (0..4).map(|_| -stream.uniform().ln()).sum::<f64>() / 4.0;
     let counts: Vec<f64> = (0..bags)
         .map(|b| {
@@ -477,8 +479,8 @@ fn overdispersion_is_learnt_and_averaged_over() {
     let plain = Tuning::default().tune_counts(&plain, &data).unwrap();
     assert!(tuned.fit.log_marginal_likelihood > plain.fit.log_marginal_likelihood + 50.0);
     assert!(plain.fit.left_out.coverage(1.96) < 0.6 && tuned.fit.left_out.coverage(1.96) > 0.88);
-    // The grid: scales by a factor of e^4 to either side, length scales from e^-1.5 to e^10.4, dispersions by
-    // a factor of e.
+    // The grid covers scales within a factor of e^4, length scales from e^-1.5 to e^10.4, and dispersions
+    // within a factor of e.
     let initial: Vec<f64> = start.parameters().iter().map(|p| p.log_value).collect();
     let new = Table::from_rows(&[[-1.2], [0.3], [3.0]]).unwrap();
     let (mut total, mut mean, mut square) = (0.0, [0.0; 3], [0.0; 3]);
@@ -525,11 +527,11 @@ fn invalid_counts_are_refused() {
         assert!(error(&data, &base).contains(word), "{}", error(&data, &base));
     }
     let zeros = Aggregates { targets: vec![0.0; 5], ..poisson.clone() };
-    assert!(error(&zeros, &base).contains("counts of 0 alone"));
+    assert!(error(&zeros, &base).contains("only counts of 0"));
     let noisy = Aggregates { target_noise: Some(vec![0.1; 5]), ..poisson.clone() };
-    assert!(error(&noisy, &base).contains("leave them out"));
+    assert!(error(&noisy, &base).contains("leave the variances out"));
     let none = CountProcess { smoothing: None, ..base.clone() };
-    assert!(error(&poisson, &none).contains("takes mediators"));
+    assert!(error(&poisson, &none).contains("needs mediators"));
     assert!(error(&data(&binomial(), false), &base).contains("sums over rows"));
     let mut far = poisson.clone();
     if let Some(mediators) = &mut far.mediators {

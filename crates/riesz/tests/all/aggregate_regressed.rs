@@ -1,5 +1,4 @@
-//! Targets regressed on mediators, against two regressions one after the other, with every matrix written
-//! out.
+//! Targets regressed on mediators, against two consecutive regressions written with dense matrices.
 
 use riesz::aggregate::{
     AggregateGaussianProcess, Aggregates, Bags, Conventions, Mediation, MediationTarget, Mediators,
@@ -41,7 +40,7 @@ fn process(ties: f64, row_noise: f64, noise: f64, prior_mean: Option<f64>) -> Ag
     }
 }
 
-/// Processes and data of all kinds: some or no targets with rows, several noises, a learnt or given mean.
+/// Processes and data of all kinds: some or all targets mediated, several noises, a learnt or given mean.
 fn cases() -> Vec<(AggregateGaussianProcess, Aggregates)> {
     let mut cases = Vec::new();
     for (bag_of_target, noise) in [(MIXED, 0.07), (MEDIATED, 0.0)] {
@@ -54,15 +53,15 @@ fn cases() -> Vec<(AggregateGaussianProcess, Aggregates)> {
     cases
 }
 
-/// A vector of normal numbers, of which some are observed: mean and covariance of the others given these, and
-/// the logarithm of the density of these.
+/// A normal distribution of a vector.
 struct Normal {
     mean: Vec<f64>,
     covariance: Matrix,
 }
 
 impl Normal {
-    /// The distribution conditioned on observations of the first coordinates, and their log density.
+    /// Conditions on observations of the first coordinates. Returns the distribution of the others, and the
+    /// log density of the observations.
     fn condition(&self, seen: &[f64]) -> (Self, f64) {
         let (n, m) = (self.mean.len(), seen.len());
         let block = |rows: std::ops::Range<usize>, cols: std::ops::Range<usize>| {
@@ -85,9 +84,10 @@ impl Normal {
     }
 }
 
-/// f at `x` by two regressions: of the targets on mediators, which makes pseudo-targets of bags, and f by
-/// these and the targets with rows. And the logarithm of the density of all targets given ties: that of
-/// targets on mediators, and of pseudo-targets and targets with rows, without that of ties.
+/// Computes f at `x` by two regressions. The first regresses the targets on mediators, which gives
+/// pseudo-targets of bags. The second regresses f on these and on the targets with rows. The second result is
+/// the log density of all targets given the ties: the density of the targets in the first regression plus
+/// that in the second, minus that of the ties.
 fn two_steps(process: &AggregateGaussianProcess, data: &Aggregates, x: &Table, mean: f64) -> (Normal, f64) {
     let (mediation, mediators) = (process.mediation.as_ref().unwrap(), data.mediators.as_ref().unwrap());
     let known = data.target_noise.as_ref().unwrap();
@@ -131,7 +131,7 @@ fn two_steps(process: &AggregateGaussianProcess, data: &Aggregates, x: &Table, m
     (f, first + second - of_ties)
 }
 
-/// The evidence, at the best mean if it is learnt: the vertex of a parabola.
+/// Returns the mean and the evidence; a learnt mean is at the vertex of a parabola.
 fn evidence(process: &AggregateGaussianProcess, data: &Aggregates) -> (f64, f64) {
     let evidence_at = |mean: f64| two_steps(process, data, &table(0, 1, 2), mean).1;
     let mean = process.prior_mean.unwrap_or_else(|| vertex(evidence_at).0);
@@ -164,7 +164,7 @@ fn fits_are_two_regressions_one_after_the_other() {
         assert!(largest_difference(&means, &p.transpose().matvec(&rows.mean)) < 1e-9);
         let expected = p.transpose().matmul(&rows.covariance).matmul(&p);
         assert!(largest_difference(covariance.data(), expected.data()) < 1e-9);
-        // By how much predictions move with a target.
+        // The change of predictions with a target.
         let shares = fit.target_leverage(&x).unwrap();
         assert_eq!((shares.rows(), shares.cols(), fit.weight_sensitivities().cols()), (4, 7, 7));
         for t in 0..7 {
@@ -176,8 +176,8 @@ fn fits_are_two_regressions_one_after_the_other() {
         let centred: Vec<f64> = data.targets.iter().zip(fit.constants()).map(|(z, c)| z - mean * c).collect();
         let sums: Vec<f64> = shares.matvec(&centred).iter().map(|v| v + mean).collect();
         assert!(largest_difference(&sums, &truth.mean) < 1e-9);
-        // Of a normal density, what is taken for noise is its variance times minus the slope by the target
-        // (Tweedie).
+        // Tweedie's formula for a normal density: the estimated noise is its variance times minus the
+        // derivative of the log density by the target.
         let fitted = fit.fitted();
         for t in (0..7).filter(|t| data.bag_of_target[*t].is_none()) {
             let log_density = |shift: f64| {
@@ -214,7 +214,8 @@ fn evidence_gradients_match_finite_differences() {
     }
 }
 
-/// The leave-one-out prediction of a target is the density as a function of it, with the mean learnt anew.
+/// The leave-one-out prediction of a target is its conditional density given the others, with the mean learnt
+/// anew.
 #[test]
 fn left_out_targets_are_predicted_by_the_others() {
     for (process, data) in cases() {
@@ -255,7 +256,7 @@ fn start(tied: bool, data: &Aggregates) -> AggregateGaussianProcess {
     Conventions::Regularised.start(kernel, Some(mediators), data).regressing_targets(tied, data)
 }
 
-/// The logarithm of what is believed of a parameter at a distance from where tuning starts.
+/// Returns the log prior density of a parameter at a distance from its start.
 fn weak(name: &str, mediators: bool, distance: f64) -> f64 {
     match name {
         "scale" => -0.5 * distance.powi(2),
@@ -287,7 +288,7 @@ fn tied_tuning_is_joint_and_untied_tuning_alternates() {
             let log = if tied || p < n_process_parameters {
                 start.log_marginal_likelihood(&data, &theta).unwrap().0
             } else {
-                // Of the targets alone, in their units, without a word about bags.
+                // The evidence of the targets alone, in their units, without bags.
                 let variance = {
                     let mean = data.targets.iter().sum::<f64>() / 15.0;
                     data.targets.iter().map(|z| (z - mean).powi(2)).sum::<f64>() / 15.0
@@ -309,7 +310,7 @@ fn tied_tuning_is_joint_and_untied_tuning_alternates() {
         }
         let moved = names.iter().zip(&optimum).fold(0.0, |a: f64, (p, b)| a.max((p.log_value - b).abs()));
         assert!(moved > 0.1, "{optimum:?}");
-        // The map knows which way the mediator says.
+        // The map follows the relation that the mediator reveals.
         let fitted = tuned.fit.model.predict(&data.rows).unwrap().column(0);
         let truth: Vec<f64> = (0..90).map(|i| 3.0 + data.rows.row(i)[0].sin()).collect();
         let squared_error =
@@ -356,7 +357,7 @@ fn bad_input_is_refused_with_a_message() {
     let mut certain = process(0.1, 0.0, 0.0, None);
     certain.mediation.as_mut().unwrap().ridge = 0.0;
     assert!(error(&certain, &data(MEDIATED)).contains("ridge of the mediators"));
-    // Two ties to the same value without an error, of bags with the same rows.
+    // Two exact ties to the same value, of bags with the same rows.
     let mut twins = data(MEDIATED);
     twins.rows = table(3, 30, 2).select_rows(&[0; 30]);
     twins.mediators.as_mut().unwrap().bags = table(50, 6, 2).select_rows(&[0; 6]);

@@ -1,5 +1,4 @@
-//! Processes learnt from sums over bags through inducing points, against the definitions in plain dense
-//! algebra.
+//! Processes learnt from sums over bags through inducing points, against the definitions in dense matrices.
 
 use riesz::aggregate::{
     AggregateGaussianProcess, Aggregates, Approximation, Bags, Mediation, MediationTarget, Mediators,
@@ -13,8 +12,8 @@ use riesz::{Kernel, Matrix, Table};
 
 use crate::common::{Stream, table, with_threads};
 
-/// A sum of terms of all shapes: distance over two columns jointly, one column, a product, a tied pair of
-/// length scales.
+/// A sum of terms of all kinds: joint distance over two columns, one column, a product, two length scales
+/// tied together.
 fn kernel() -> Kernel {
     let two = |profile, ard, isotropic| -> Kernel {
         Stationary { profile, columns: vec![0, 1], lengthscale: vec![0.8, 1.1], ard, isotropic }.into()
@@ -31,7 +30,7 @@ fn kernel() -> Kernel {
         + 0.2 * two(Profile::Gaussian, true, false)
 }
 
-/// Bags of 1 to 9 rows in no order, with weights.
+/// Bags of 1 to 9 rows in random order, with weights.
 fn problem(unit: TargetUnit) -> (Table, Bags, Vec<usize>, Vec<f64>, Vec<f64>) {
     let (x, mut stream) = (table(0, 40, 3), Stream(5));
     let bag: Vec<usize> =
@@ -82,7 +81,8 @@ fn largest(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).fold(0.0, |maximum: f64, (a, b)| maximum.max((a - b).abs()))
 }
 
-/// The dense definition: gram matrices of rows and of points (with jitter), sums over bags, noise of targets.
+/// The dense definition: gram matrices of rows and of points (with jitter), sums over bags, and noise of
+/// targets.
 struct Dense {
     /// Points × points.
     k: Matrix,
@@ -150,8 +150,8 @@ impl Dense {
         Self::normal(&self.residual(), &plus(&s, &self.c)) - 0.5 * trace(&missed)
     }
 
-    /// The best normal distribution of the values at the points: mean and covariance,
-    /// `S = (K⁻¹ + K⁻¹ΦᵀD⁻¹ΦK⁻¹)⁻¹`.
+    /// Returns the optimal normal distribution of the values at the points: its mean and its covariance `S =
+    /// (K⁻¹ + K⁻¹ΦᵀD⁻¹ΦK⁻¹)⁻¹`.
     fn best(&self) -> (Vec<f64>, Matrix) {
         let (k, c) = (inverse(&self.k), inverse(&self.d));
         let g = self.phi.matmul(&k);
@@ -160,7 +160,7 @@ impl Dense {
         (s.matvec(&weighted_residual), s)
     }
 
-    /// `E log p(z | f) - KL(q ‖ p)` of any normal distribution of the values at the points.
+    /// Returns `E log p(z | f) - KL(q ‖ p)` for a normal distribution q of the values at the points.
     fn elbo(&self, mean: &[f64], s: &Matrix) -> f64 {
         let (k, c) = (inverse(&self.k), inverse(&self.c));
         let g = self.phi.matmul(&k);
@@ -174,7 +174,7 @@ impl Dense {
     }
 }
 
-/// Kernel and noises as they are, in the target's units, with all kinds of noise.
+/// A process with fixed kernel and noises, in the target's units, with all kinds of noise.
 fn fixed(points: Table, known: bool) -> SparseAggregateProcess {
     let mut process = SparseAggregateProcess::new(kernel(), points);
     (process.noise, process.row_noise) = (0.05, Some(0.3));
@@ -211,7 +211,7 @@ fn fit_matches_the_dense_definition() {
         let error = (fit.log_marginal_likelihood - evidence).abs();
         assert!(error < 1e-10 * evidence.abs(), "{} {evidence}", fit.log_marginal_likelihood);
         assert!((fit.model.intercept[0] - dense.mean()).abs() < 1e-10);
-        // The posterior of the values at the points, taken to rows and to bags.
+        // The posterior of the values at the points, mapped to rows and to bags.
         let (mean, s) = dense.best();
         let (new, k) = (table(60, 8, 3), inverse(&dense.k));
         let h = fit.model.kernel.cross_gram(&new, &points).matmul(&k);
@@ -231,7 +231,7 @@ fn fit_matches_the_dense_definition() {
         assert!(largest(&fit.fitted, &fitted) < 1e-10);
         let missed = plus(&dense.u, &times(&dense.explained(), -1.0));
         assert!((fit.unexplained - 0.5 * trace(&inverse(&dense.c).matmul(&missed))).abs() < 1e-9);
-        // What is left of targets is what noise is taken for.
+        // Residuals of the targets are the estimated noise.
         let sums = posterior.weighted_sum_functionals(&x, bags.weights()).unwrap();
         assert!(largest(posterior.mean_of(&sums).data(), &fit.fitted) < 1e-10);
     }
@@ -339,8 +339,8 @@ fn gradients_match_finite_differences() {
 
 #[test]
 fn bags_of_one_row_are_a_sparse_regression() {
-    // scikit-learn and others call it so: bags of one row with weight 1, with all rows as points the exact
-    // regression.
+    // The same approximation in scikit-learn and other libraries: with bags of one row with weight 1, and all
+    // rows as points, it is exact regression.
     let x = table(0, 15, 3);
     let bags = Bags::new(&(0..15).collect::<Vec<_>>(), 15, None, TargetUnit::Mean).unwrap();
     let z: Vec<f64> = (0..15).map(|i| x.get(i, 0).sin() + 0.3 * x.get(i, 1)).collect();
@@ -386,7 +386,7 @@ fn left_out_targets_are_those_of_fitting_anew() {
             let posterior = anew.posterior();
             let sums = posterior.weighted_sum_functionals(&x, bags.weights()).unwrap();
             let (mean, variance) = (posterior.mean_of(&sums)[(b, 0)], posterior.covariance(&sums)[0][(b, b)]);
-            // What is not known of a mean that is learnt (universal kriging).
+            // The variance of a learnt mean (universal kriging).
             let kept: Vec<usize> = (0..9).filter(|&j| j != b).collect();
             let v = kept.iter().flat_map(|&i| kept.iter().map(move |&j| (i, j)));
             let v = v.map(|(i, j)| q[(i, j)] + if i == j { c[i] + missed(i) } else { 0.0 }).collect();
@@ -414,7 +414,7 @@ fn tuning_ends_at_a_maximum() {
     (process.normalize, process.tune) = (true, TunedParameters::KernelAndNoise);
     let start: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();
     let fit = process.fit(&x, &bags, &z).unwrap();
-    // The bound with what is believed of parameters is flat there, and higher than at the start.
+    // The bound plus the log priors is flat there, and higher than at the start.
     let weak = |i: usize, log_value: f64| {
         let apart = log_value - start[i];
         match process.parameters()[i].name.as_str() {
@@ -431,10 +431,10 @@ fn tuning_ends_at_a_maximum() {
         let slope = (weak(i, fit.theta[i] + 1e-5) - weak(i, fit.theta[i] - 1e-5)) / 2e-5;
         assert!((g + slope).abs() < 2e-3, "{i}: {g} {slope}");
     }
-    // Without beliefs it ends at least as high.
+    // Without priors the optimum is at least as high.
     process.priors = false;
     assert!(process.fit(&x, &bags, &z).unwrap().log_marginal_likelihood >= fit.log_marginal_likelihood);
-    // Of the noise alone the kernel stays.
+    // If only the noise is tuned, the kernel stays fixed.
     process.tune = TunedParameters::Noise;
     let noise = process.fit(&x, &bags, &z).unwrap();
     assert_eq!(noise.theta[..12], start[..12]);
@@ -461,7 +461,7 @@ fn with_all_rows_as_points_mediated_targets_are_those_of_the_exact_process() {
                 mediators: Some(mediators.clone()),
                 ..Aggregates::matched(x.clone(), bags.clone(), z.clone())
             };
-            // How uncertain mediation is counts as known noise of each target.
+            // The uncertainty of mediation counts as known noise of each target.
             let operator =
                 ObservationOperator::new(&bags, &bag_of_target, Some((&mediation, &mediators))).unwrap();
             let of_mediation =
@@ -517,8 +517,8 @@ fn mismatched_operators_are_refused() {
     );
 }
 
-/// Tuning alternates between mediators and kernel as for the exact process, which this is with all rows as
-/// points.
+/// Tuning alternates between mediators and kernel, as for the exact process, which equals this one with all
+/// rows as points.
 #[test]
 fn tuning_alternates_between_mediators_and_kernel() {
     let (x, bags, ..) = problem(TargetUnit::Mean);
@@ -571,7 +571,7 @@ fn tuning_of_many_bags_starts_on_a_sample() {
         staged.log_marginal_likelihood
     );
     assert!(full.theta != staged.theta && process.fit(&x, &bags, &z).unwrap().theta == staged.theta);
-    // Of fewer than twice as many bags all are looked at from the start.
+    // If there are fewer than twice as many bags, all are used from the start.
     process.tuning_bags = 31;
     assert_eq!(process.fit(&x, &bags, &z).unwrap().theta, full.theta);
 }
@@ -590,8 +590,8 @@ fn another_thread_sees_how_far_it_is_and_stops_it() {
 fn the_unit_of_the_target_does_not_matter() {
     let (x, bags, _, _, z) = problem(TargetUnit::Sum);
     let mut process = SparseAggregateProcess::new(kernel(), table(100, 8, 3));
-    // Where tuning ends depends on the size of the bound, to which a unit adds; what is made of parameters
-    // does not.
+    // Tuning stops by the size of the bound, which depends on the unit; the fit for given parameters does
+    // not.
     (process.row_noise, process.tune) = (Some(0.1), TunedParameters::Nothing);
     let original = process.fit(&x, &bags, &z).unwrap();
     let hundreds: Vec<f64> = z.iter().map(|v| 100.0 * v).collect();
@@ -644,7 +644,7 @@ fn inducing_points_are_few_and_near() {
     let points = inducing_points(&x, 40, 7).unwrap();
     let random = x.select_rows(&x.sample_rows(40, 1));
     assert!(distance(&points) < 0.75 * distance(&random), "{} {}", distance(&points), distance(&random));
-    // As many as there are different rows.
+    // There are at most as many points as distinct rows.
     let twice = x.select_rows(&[0, 1, 2, 0, 1, 2, 2]);
     assert_eq!(inducing_points(&twice, 5, 0).unwrap(), x.select_rows(&[0, 1, 2]));
     assert!(inducing_points(&x, 0, 0).unwrap_err().to_string().contains("inducing points"));
@@ -685,11 +685,11 @@ fn bad_input_is_named() {
     let process = || SparseAggregateProcess::new(kernel(), table(100, 5, 3));
     let error =
         |process: &SparseAggregateProcess, z: &[f64]| process.fit(&x, &bags, z).unwrap_err().to_string();
-    assert!(error(&process(), &z[1..]).contains("one a bag"));
+    assert!(error(&process(), &z[1..]).contains("one per bag"));
     let mut bad = z.clone();
     bad[3] = f64::NAN;
     assert!(error(&process(), &bad).contains("target"));
-    assert!(error(&process(), &[2.0; 9]).contains("nothing to learn"));
+    assert!(error(&process(), &[2.0; 9]).contains("has no spread"));
     for set in [0, 1, 2, 3] {
         let mut process = process();
         match set {

@@ -14,7 +14,7 @@ use crate::common::{Stream, stationary};
 const CENTER: [f64; 3] = [0.4, -1.0, 2.0];
 const SCALE: [f64; 3] = [1.2, 0.5, 2.0];
 
-/// Over the first columns.
+/// An ANOVA kernel over the first columns.
 fn anova(lengthscale: &[f64], variance: f64) -> Kernel {
     let d = lengthscale.len();
     Anova {
@@ -28,7 +28,8 @@ fn anova(lengthscale: &[f64], variance: f64) -> Kernel {
     .into()
 }
 
-/// Standard normal nodes and weights: of analytic functions, sums over even steps are exact to rounding.
+/// Standard normal nodes and weights: for analytic functions, sums over equidistant nodes are exact up to
+/// rounding.
 fn normal(steps: i32, far: f64) -> Vec<(f64, f64)> {
     let h = far / f64::from(steps);
     let node = |i: i32| f64::from(i) * h;
@@ -80,7 +81,7 @@ fn stand(x: &[f64], mask: usize, nodes: &[(f64, f64)]) -> Vec<(Vec<f64>, f64)> {
     weighted_rows
 }
 
-/// Values and their covariance are those of conditional means of f, which are sums over a fine grid.
+/// Values and their covariance equal those of conditional means of f, computed by sums over a fine grid.
 #[test]
 fn the_functional_game_is_the_mean_over_others() {
     let (nodes, mut s) = (normal(30, 8.5), Stream(8));
@@ -175,7 +176,7 @@ fn dividends_are_components() {
     assert!(certificate.is_none_or(|certificate| certificate.holds));
 }
 
-/// Long products of factors that cancel, with groups: values keep to their bound.
+/// With long products of factors that cancel, and with groups, values are within their bound.
 #[test]
 fn certificates_hold() {
     let mut s = Stream(31);
@@ -217,6 +218,6 @@ fn other_factors_are_refused() {
         let result = Explainer::new(&fit.model, question)
             .and_then(|explainer| explainer.with_posterior(Some(&fit.covariance))?.explain(&x));
         let Err(error @ Error::Parameter { .. }) = result else { panic!("not refused") };
-        assert!(error.to_string().contains("unless all factors are anova, each of other columns"), "{error}");
+        assert!(error.to_string().contains("factors are all anova, each of other columns"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Every case by every engine that can answer it.
+//! Every shared case with every engine that supports it.
 
 use riesz::attribution::enumeration::shapley;
 use riesz::attribution::kernel_shap::kernel_shap;
@@ -30,7 +30,7 @@ fn explainer_matches_every_case() {
     }
 }
 
-/// The values of all coalitions from the definitions, summed up by the oracle and by the regression.
+/// The oracle and the regression on all coalitions match the definitions.
 #[test]
 fn enumeration_and_regression_match_every_case() {
     for case in cases() {
@@ -69,7 +69,7 @@ fn model_agnostic_estimators_match_every_case() {
         let Case { model, rows, .. } = &case;
         let ask = |x: &Table| model.predict(x);
         let game = match case.game.clone() {
-            // The default kernel of a function's conditioning is not that of the model.
+            // The default conditioning kernel of a function differs from the model's kernel.
             Game::Observational { reference, conditional: ConditionalModel::Embedding(conditioning) } => {
                 let kernel = Some(model.kernel.clone()).into();
                 let conditional = Conditioning { kernel, ..conditioning }.into();

@@ -10,10 +10,10 @@ use riesz::{Kernel, Matrix, Table};
 
 use crate::common::{Stream, with_threads};
 
-/// Nobody stops it.
+/// A stop flag that is never set.
 static STAY: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
-/// `1 + u v`, whose features are 1 and u.
+/// The kernel `1 + u v`, with features 1 and u.
 fn kernel() -> Kernel {
     Kernel::constant(1.0) + Linear { columns: vec![0], center: vec![0.0], scale: vec![1.0] }.into()
 }
@@ -40,7 +40,8 @@ fn mean_of(rows: impl Iterator<Item = Vec<f64>>) -> Vec<f64> {
     sum.iter().map(|s| s / count).collect()
 }
 
-/// Mean and covariance of `b` in `y = X b + e` with b standard normal and e of this variance.
+/// Returns the mean and the covariance of `b` in `y = X b + e`, with b standard normal and e of variance
+/// `noise`.
 fn regression(x: &[Vec<f64>], y: &[f64], noise: f64) -> (Vec<f64>, Matrix) {
     let d = x[0].len();
     let mut precision = Matrix::zeros(d, d);
@@ -60,7 +61,7 @@ fn regression(x: &[Vec<f64>], y: &[f64], noise: f64) -> (Vec<f64>, Matrix) {
     (lu_solve(&precision, &right), covariance)
 }
 
-/// A root of a covariance.
+/// Returns a root of a covariance.
 fn root(c: &Matrix) -> Matrix {
     let n = c.rows();
     let mut l = Matrix::zeros(n, n);
@@ -85,13 +86,13 @@ fn draw(mean: &[f64], root: &Matrix, stream: &mut Stream) -> Vec<f64> {
     mean.iter().zip(root.matvec(&z)).map(|(m, v)| m + v).collect()
 }
 
-/// Where a study leads as a matrix `A` (features of what is asked × features of mediators), of which it
-/// observes `Aᵀφ_i + noise`, both with covariance C over the features of mediators.
+/// The distribution of mediators in a study as a matrix `A` (query features × mediator features). The study
+/// observes `Aᵀφ_i + noise`; both have covariance C over the mediator features.
 struct Led {
-    /// One a feature of mediators, in the coordinates in which C is the identity.
+    /// Posterior mean per mediator feature, in coordinates in which C is the identity.
     means: Vec<Vec<f64>>,
     root: Matrix,
-    /// The root of C.
+    /// Root of C.
     unit: Matrix,
 }
 
@@ -100,14 +101,14 @@ impl Led {
         let p = mediators[0].len();
         let second_moment = mean_of(measure.iter().map(|u| outer(u, u)));
         let unit = root(&Matrix::from_row_major(p, p, second_moment));
-        // ψ = unit v, so that v has the identity.
+        // With ψ = unit v, the covariance of v is the identity.
         let whitened: Vec<Vec<f64>> = mediators.iter().map(|psi| lu_solve(&unit, psi)).collect();
         let regress = |k: usize| regression(rows, &whitened.iter().map(|v| v[k]).collect::<Vec<_>>(), ridge);
         let means = (0..p).map(|k| regress(k).0).collect();
         Self { means, root: root(&regress(0).1), unit }
     }
 
-    /// The products `φᵀ A` for all query features φ, with one draw of A.
+    /// Returns the products `φᵀ A` for all query features φ, with one draw of A.
     fn drawn(&self, queries: &[Vec<f64>], stream: &mut Stream) -> Vec<Vec<f64>> {
         let columns: Vec<Vec<f64>> = self.means.iter().map(|m| draw(m, &self.root, stream)).collect();
         let product = |phi: &Vec<f64>| {
@@ -140,7 +141,7 @@ fn moments(draws: usize, q: usize, mut sample: impl FnMut() -> Vec<f64>) -> Sums
     Sums { count, mean, square }
 }
 
-/// Numbers with some pattern, of three studies.
+/// Numbers of three studies, with some dependence.
 struct Data {
     x: Vec<f64>,
     z: Vec<f64>,
@@ -177,7 +178,7 @@ fn study(has_covariates: bool) -> StudyParameters {
     StudyParameters { treatments: kernel(), covariates, ridge: RIDGE, intercepting: None }
 }
 
-/// β₀ and the coefficients of f₀ of the last study, and a root of their covariance.
+/// Returns β₀ and the coefficients of f₀ from the last study, and a root of their covariance.
 fn last_study(v: &[f64], t: &[f64]) -> (Vec<f64>, Matrix) {
     let mean = t.iter().sum::<f64>() / t.len() as f64;
     let rows: Vec<Vec<f64>> = v.iter().map(|v| [vec![LEVEL.sqrt()], features(*v)].concat()).collect();
@@ -201,12 +202,12 @@ fn agree(studies: &Studies, parameters: &Parameters, sums: &Sums) {
         );
         for j in 0..QUERIES.len() {
             let (actual, expected) = (estimate.covariance[(i, j)], sums.square[(i, j)]);
-            // Products have heavier tails than normal numbers.
+            // Products have heavier tails than normal variables.
             let se = 2.0 * (sums.square[(i, i)] * sums.square[(j, j)] / sums.count).sqrt();
             assert!((actual - expected).abs() < 4.5 * se, "{i} {j}: {actual} {expected} {se}");
         }
     }
-    // Causes add up, and each is a covariance.
+    // The causes sum to the covariance, and each is a covariance.
     for i in 0..QUERIES.len() {
         let total: f64 = estimate.causes.iter().map(|(_, part)| part[(i, i)]).sum();
         assert!((total - estimate.covariance[(i, i)]).abs() < 1e-12);
@@ -217,7 +218,7 @@ fn agree(studies: &Studies, parameters: &Parameters, sums: &Sums) {
 #[test]
 fn two_study_effects_match_monte_carlo_draws() {
     let Data { x, z, y, v2, y2, .. } = data();
-    // The second study knows the mediator y2 and, as outcome, v2.
+    // The second study measured the mediator y2 and the outcome v2.
     let psi = |v: &[f64]| v.iter().map(|v| features(*v)).collect::<Vec<_>>();
     let measure = psi(&[&y[..], &y2].concat());
     for back_door in [false, true] {
@@ -265,7 +266,7 @@ fn three_study_effects_match_monte_carlo_draws() {
     let mut stream = Stream(23);
     let sums = moments(400_000, QUERIES.len(), || {
         let theta = draw(&b, &root, &mut stream);
-        // A draw of the second, for both features.
+        // A draw from the second study, for both features.
         let lines = second.drawn(&[vec![1.0, 0.0], vec![0.0, 1.0]], &mut stream);
         let to = first.drawn(&psi(&QUERIES), &mut stream);
         let prediction = |psi: &Vec<f64>| {
@@ -300,13 +301,13 @@ fn three_study_effects_match_monte_carlo_draws() {
     }
 }
 
-/// The front door averages over observed treatments and the intercepting variable regressed on treatment.
+/// The front door averages over observed treatments, with the mediators regressed on treatments.
 #[test]
 fn front_door_averages_over_observed_treatments() {
     let Data { x, z: m, y, y2, v2, .. } = data();
     let psi = |v: &[f64]| v.iter().map(|v| features(*v)).collect::<Vec<_>>();
     let (queried, ridge) = (0.7 * kernel(), 0.25);
-    // Of each query the weights by which the regression says what intercepts it.
+    // The weights of each query in the regression of the mediators.
     let mut gram = queried.gram(&column(&x));
     gram.add_diagonal(|_| ridge);
     let weights: Vec<Vec<f64>> = QUERIES
@@ -355,7 +356,7 @@ fn front_door_averages_over_observed_treatments() {
     );
 }
 
-/// Uncertainty of the adjustment is that of covariates reweighted by the Bayesian bootstrap.
+/// The uncertainty of the adjustment is that of covariates reweighted by the Bayesian bootstrap.
 #[test]
 fn adjustment_uncertainty_matches_the_bayesian_bootstrap() {
     let Data { x, z, y, y2, v2, .. } = data();
@@ -374,7 +375,7 @@ fn adjustment_uncertainty_matches_the_bayesian_bootstrap() {
         Parameters { studies: vec![study(true)], outcome: outcome(), adjustment: true, landmarks: None };
     let estimate = studies.effect(&parameters).unwrap().evaluate(&column(&QUERIES)).unwrap();
     let part = &estimate.causes.iter().find(|(cause, _)| *cause == UncertaintyCause::Adjustment).unwrap().1;
-    // What the outcome is at the mediators, by regression, and that by regression on treatment and covariate.
+    // The regression of the outcome at the mediators, and its regression on treatment and covariate.
     let (b, _) = last_study(&y2, &v2);
     let h: Vec<f64> = y.iter().map(|y| b[1] + b[2] * y).collect();
     let rows: Vec<Vec<f64>> = x.iter().zip(&z).map(|(x, z)| outer(&features(*x), &features(*z))).collect();
@@ -396,7 +397,7 @@ fn adjustment_uncertainty_matches_the_bayesian_bootstrap() {
     }
 }
 
-/// Two studies, of which the first is identified by the back door or by the front door, and its parameters.
+/// Returns two studies, the first with a back door or a front door, and its parameters.
 fn two_studies(front_door: bool) -> (Studies, StudyParameters) {
     let Data { x, z, y, y2, v2, .. } = data();
     let route = if front_door {
@@ -492,7 +493,8 @@ fn study_population_reproduces_the_default_effect() {
         assert!((on_members.mean[i] - plain.mean[i]).abs() < 1e-12);
         assert!((on_members.covariance[(i, i)] - plain.covariance[(i, i)]).abs() < 1e-12);
     }
-    // Effects are linear in whom they are on; and of one person that on people like it.
+    // Effects are linear in the population's weights. A population of one person equals the population
+    // conditional on that person's covariates.
     let (first, other) =
         (effect_on(z.select_rows(&[2]), vec![1.0]), effect_on(z.select_rows(&[5]), vec![1.0]));
     let mixture = effect_on(z.select_rows(&[2, 5]), vec![0.25, 0.75]);
@@ -506,7 +508,7 @@ fn study_population_reproduces_the_default_effect() {
         assert!((like.mean[i] - first.mean[i]).abs() < 1e-12);
         assert!((like.covariance[(i, i)] - first.covariance[(i, i)]).abs() < 1e-12);
     }
-    // The treated have covariates as a regression on treatments says, in whose weights the effect is linear.
+    // The treated have the covariates of a regression on treatments, and the effect is linear in its weights.
     let treated = effect
         .on_population(&TargetPopulation::Treated(column(&[0.6])), &STAY)
         .unwrap()
@@ -516,13 +518,14 @@ fn study_population_reproduces_the_default_effect() {
         treated.mean[i].is_finite()
             && treated.causes.iter().any(|(c, part)| *c == UncertaintyCause::Adjustment && part[(i, i)] > 0.0)
     }));
-    let bad = |population: TargetPopulation, words: &str| {
-        let error = effect.on_population(&population, &STAY).unwrap_err().to_string();
-        assert!(error.contains(words), "{error}");
-    };
-    // Of two covariates, those who are like one in the first: everyone with that instead of their own, by a
-    // regression of the second on the first.
-    let x = column(&data().x);
+}
+
+/// Conditional on the first of two covariates: all units with this value instead of their own, weighted by a
+/// regression of the second covariate on the first.
+#[test]
+fn conditional_population_averages_the_other_covariate() {
+    let (x, z) = (column(&data().x), column(&data().z));
+    let n = z.rows();
     let two = Table::from_column_major(
         vec![riesz::Column::numeric("a"), riesz::Column::numeric("b")],
         n,
@@ -553,7 +556,18 @@ fn study_population_reproduces_the_default_effect() {
     assert!(
         like.causes.iter().any(|(cause, part)| *cause == UncertaintyCause::Adjustment && part[(0, 0)] > 0.0)
     );
-    bad(TargetPopulation::Population(z.clone(), vec![1.0; n]), "weights of members");
+}
+
+#[test]
+fn unfit_populations_are_refused() {
+    let (studies, study_parameters) = two_studies(false);
+    let effect = studies.effect(&parameters(study_parameters, 0.7, false)).unwrap();
+    let z = column(&data().z);
+    let bad = |population: TargetPopulation, words: &str| {
+        let error = effect.on_population(&population, &STAY).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    bad(TargetPopulation::Population(z.clone(), vec![1.0; z.rows()]), "weights of members");
     bad(TargetPopulation::Population(z.clone(), vec![1.0]), "list of weights");
     bad(TargetPopulation::Treated(column(&[0.0, 1.0])), "it is one row");
     let (studies, study_parameters) = two_studies(true);
@@ -567,8 +581,8 @@ fn study_population_reproduces_the_default_effect() {
     );
 }
 
-/// With almost no ridge, an observed treatment gives the outcome at its mediator with the certainty of the
-/// last study (IMP); far from all rows of the first study only the constant is left.
+/// With almost no ridge, an observed treatment gives the outcome at its mediator with the uncertainty of the
+/// last study (IMP). Far from all rows of the first study, the effect is the constant.
 #[test]
 fn limits_are_those_of_one_study() {
     let Data { x, y, y2, v2, .. } = data();
@@ -633,7 +647,7 @@ fn fit_recovers_the_effect_and_depends_only_on_the_seed() {
     let fusion = CausalFusion { draws: 4, ..CausalFusion::default() };
     let effect = fusion.fit(&studies).unwrap();
     let estimate = effect.evaluate(&column(&[-1.0, 0.0, 1.0])).unwrap();
-    // With no confounder left the slope is -.8, and not -1.3 as it is seen.
+    // The adjusted slope is -.8; the unadjusted slope is -1.3.
     for (i, x) in [-1.0, 0.0, 1.0].into_iter().enumerate() {
         let (error, sd) = (estimate.mean[i] - (3.0 - 0.8 * x), estimate.covariance[(i, i)].sqrt());
         assert!(error.abs() < 3.0 * sd && sd < 0.4, "{x}: {error} {sd}");
@@ -664,7 +678,7 @@ fn bad_studies_are_named() {
     bad(&|s, _| s.outcome[2] = f64::NAN, "NaN");
     bad(&|s, _| s.studies[0].mediators = column(&[1.0]), "mediators of study 1");
     bad(&|s, _| s.studies[0].route = IdentificationRoute::BackDoor(column(&[1.0])), "covariates of study 1");
-    bad(&|_, p| p.studies.clear(), "studies' numbers");
+    bad(&|_, p| p.studies.clear(), "studies' parameters");
     bad(&|_, p| p.studies[0].ridge = 0.0, "ridge");
     bad(&|_, p| p.studies[0].covariates = None, "kernel of covariates");
     bad(&|_, p| p.outcome.noise = -1.0, "noise");
@@ -692,7 +706,7 @@ fn shared_covariates_keep_individual_values() {
         v.iter().zip(w).map(|(v, w)| outer(&features(*v), &features(*w))).collect()
     };
     let led = Led::new(&outer_products(&x, &z), &psi(&y), &psi(&[&y[..], &y2].concat()), RIDGE);
-    // The last study over the features of mediator and covariate.
+    // The last study with features of mediator and covariate.
     let mean = t.iter().sum::<f64>() / t.len() as f64;
     let rows: Vec<Vec<f64>> =
         outer_products(&y2, &w2).into_iter().map(|product| [vec![LEVEL.sqrt()], product].concat()).collect();
@@ -725,7 +739,7 @@ fn shared_covariates_keep_individual_values() {
             mediators: named(&["y"], &[&y]),
             shared: Some(named(&["w"], &[&z])),
         }],
-        // In another order.
+        // The columns are in another order.
         points: named(&["w", "y"], &[&w2, &y2]),
         outcome: t,
     };
@@ -734,7 +748,7 @@ fn shared_covariates_keep_individual_values() {
     };
     let mut parameters =
         Parameters { studies: vec![study(true)], outcome: outcome(), adjustment: false, landmarks: None };
-    // Not a single term, but a product all the same.
+    // This kernel is not a single term, but still a product.
     parameters.outcome.kernel = factor(0) * factor(1);
     agree(&studies, &parameters, &sums);
     let effect = studies.effect(&parameters).unwrap();

@@ -1,4 +1,4 @@
-//! Contrasts and slopes of effects: sums over a joint posterior, written out by hand.
+//! Contrasts and slopes of effects, against sums over a joint posterior written by hand.
 
 use std::sync::atomic::AtomicBool;
 
@@ -15,7 +15,7 @@ fn table(names: &[&str], columns: &[Vec<f64>]) -> Table {
     Table::from_column_major(headers, columns[0].len(), columns.concat()).unwrap()
 }
 
-/// The effect of two treatments through the mediator y, with one covariate.
+/// Returns the effect of two treatments through the mediator y, with one covariate.
 fn effect() -> Effect {
     let mut s = Stream(11);
     let [a, b, z]: [Vec<f64>; 3] = std::array::from_fn(|_| (0..30).map(|_| 2.0 * s.signed()).collect());
@@ -84,7 +84,7 @@ fn slopes_and_contrasts_are_sums_over_the_joint_posterior() {
     }
     let causes: Vec<UncertaintyCause> = slope_estimate.causes.iter().map(|entry| entry.0).collect();
     assert!(causes.is_sorted() && causes.contains(&UncertaintyCause::Adjustment));
-    // What is told row by row is the same, and so are draws and what another row would take away.
+    // Row-by-row estimates are the same, and so are draws and the value of another row.
     for (estimand, estimate) in [(&slope, &slope_estimate), (&Estimand::Contrast(base), &less)] {
         let pointwise = effect.pointwise(&treatments, estimand).unwrap();
         assert_eq!(pointwise.mean, estimate.mean);
@@ -109,7 +109,7 @@ fn slopes_and_contrasts_are_sums_over_the_joint_posterior() {
     }
 }
 
-/// A small step's slope is the derivative of the mean, which is a sum of Gaussian bumps.
+/// The slope with a small step is the derivative of the mean, which is a sum of Gaussian functions.
 #[test]
 fn default_step_approximates_the_derivative() {
     let effect = effect();

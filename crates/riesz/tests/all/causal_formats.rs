@@ -1,11 +1,12 @@
-//! Graphs in the formats of other packages: random graphs read back, and errors by format, line and remedy.
+//! Graphs in the formats of other packages: random graphs are read back, and errors name format, line and
+//! remedy.
 
 use riesz::causal::Graph;
 
 use crate::causal_graph::{Net, name};
 use crate::common::Stream;
 
-/// A graph's variables, which of them are unmeasured, its arrows, and its hidden common causes.
+/// A graph: its variables, the unmeasured ones, its arrows, and its hidden common causes.
 struct Drawn {
     names: Vec<String>,
     latent: Vec<String>,
@@ -26,7 +27,7 @@ impl Drawn {
         Self { latent, arrows: owned(graph.arrows()), confounded: owned(graph.confounded()), names }
     }
 
-    /// The content of the graph, whatever the order of its variables.
+    /// Returns the content of the graph, independent of the order of its variables.
     fn content(&self) -> [Vec<String>; 4] {
         let unordered =
             |(a, b): &(String, String)| if a < b { format!("{a} {b}") } else { format!("{b} {a}") };
@@ -90,7 +91,7 @@ fn json(drawn: &Drawn) -> String {
         .to_string()
 }
 
-/// A matrix of cells with the names of rows and columns.
+/// Writes a matrix of cells with the names of rows and columns.
 fn csv(drawn: &Drawn, corner: &str, cell: impl Fn(&str, &str) -> String) -> String {
     let mut text = format!("{corner},{}\n", drawn.names.join(","));
     for a in &drawn.names {
@@ -187,7 +188,7 @@ fn arrows(drawn: &Drawn, right: &str, bidirected: &str) -> String {
 #[test]
 fn random_graphs_read_back_in_each_format() {
     let mut s = Stream(1365);
-    // Each format, and whether it has hidden common causes and declared latent variables.
+    // Each format, and whether it supports hidden common causes and latent variables.
     type Written = (&'static str, fn(&Drawn) -> String, bool, bool);
     let formats: [Written; 11] = [
         ("GML", gml, true, true),
@@ -207,11 +208,12 @@ fn random_graphs_read_back_in_each_format() {
             let hidden = if *hidden { round % 3 } else { 0 };
             let mut drawn = Drawn::random(&mut s, round, hidden, *latent);
             if *format == "causal-learn" {
-                // A pair has one edge there.
+                // The format has one edge per pair.
                 let arrows = drawn.arrows.clone();
                 drawn.confounded.retain(|(a, b)| !has(&arrows, a, b) && !has(&arrows, b, a));
                 if arrows.is_empty() {
-                    // Without a tail nothing tells it from two arrows, which are refused.
+                    // Without a tail mark the text would be an adjacency matrix with arrows in both
+                    // directions, which is refused.
                     continue;
                 }
             }
@@ -232,7 +234,7 @@ fn texts_of_other_packages_are_read() {
         "graph [\n  directed 1\n  node [ id 0 label \"Z\" ]\n  node [ id 1 label \"X\" ]\n  node [ id 2 \
          label \"Y\" ]\n  edge [ source 0 target 1 ]\n  edge [ source 0 target 2 ]\n  edge [ source 1 \
          target 2 ]\n]",
-        // DoWhy's.
+        // A graph as DoWhy writes it.
         "graph[directed 1 node[ id \"Z\" label \"Z\"]node[ id \"X\" label \"X\"] node[ id \"Y\" label \"Y\"]\
          edge[source \"Z\" target \"X\"]edge[source \"Z\" target \"Y\"] edge[source \"X\" target \"Y\"]]",
         "{\"directed\": true, \"multigraph\": false, \"graph\": {}, \"nodes\": [{\"id\": \"Z\"}, {\"id\": \
@@ -263,7 +265,7 @@ fn texts_of_other_packages_are_read() {
         let graph = Graph::parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
         assert_eq!(graph_content(&graph), graph_content(&expected), "{text}");
     }
-    // Names that are words of a format.
+    // Names that are keywords of a format.
     for text in
         ["network -> {a b}", "creator -> graph", "variable -> network; {version} -> graph", "graph -> node"]
     {
@@ -320,7 +322,7 @@ fn errors_name_format_line_and_remedy() {
         ),
         ("[X][X]", "bnlearn model string, line 1: 'X' has two brackets"),
         ("[X][Y|]", "bnlearn model string, line 1: a name is empty in [Y|]"),
-        ("[X] Y", "bnlearn model string, line 1: each node stands in square brackets"),
+        ("[X] Y", "bnlearn model string, line 1: each node needs square brackets"),
         (
             "network n {\n}\nvariable X { }\nprobability ( X | W ) { }",
             "BIF network, line 4: 'W' is not declared",
@@ -332,18 +334,21 @@ fn errors_name_format_line_and_remedy() {
         ),
         (
             "Graph Nodes:\nX;Y\nGraph Edges:\n1. X o-> Y",
-            "Tetrad graph, line 4: the data leave the direction of 'X o-> Y' open",
+            "Tetrad graph, line 4: the direction of 'X o-> Y' is not determined",
         ),
         ("Graph Nodes:\nX;Y\nGraph Edges:\n1. X --> W", "Tetrad graph, line 4: 'W' is not among the nodes"),
         (
             "Graph Nodes:\nX;Y\nGraph Edges:\n1. X Y",
             "Tetrad graph, line 4: an edge is two nodes and an arrow",
         ),
-        ("Y ~ X\nY ~ X Z", "lavaan model, line 2: 'X Z' is no name of a variable: put '+' between variables"),
-        ("Y ~ ", "lavaan model, line 1: a name is missing beside '~' or '+'"),
+        (
+            "Y ~ X\nY ~ X Z",
+            "lavaan model, line 2: 'X Z' is not the name of a variable: put '+' between variables",
+        ),
+        ("Y ~ ", "lavaan model, line 1: a name is missing next to '~' or '+'"),
         (
             ",X,Y\nX,0,0.3\nY,0,0",
-            "adjacency matrix, line 1: of coefficients it is not clear whether rows are causes or effects: \
+            "adjacency matrix, line 1: for coefficients it is not clear whether rows are causes or effects: \
              write 'from'",
         ),
         (",X,Y\nX,0,1\nY,1,0", "adjacency matrix, line 2: 'X' and 'Y' have an arrow to each other"),
@@ -351,7 +356,7 @@ fn errors_name_format_line_and_remedy() {
         (",X,Y\nX,0,1\nW,0,0", "adjacency matrix, line 3: row 2 is called 'W', but column 2 'Y'"),
         (",X,Y\nX,0,1", "adjacency matrix, line 1: there are 1 rows for 3 names"),
         ("0,1\n0,0", "adjacency matrix, line 1: the first line has no names"),
-        ("X,X\n0,1\n0,0", "adjacency matrix, line 1: the name of column 2 is empty or there twice"),
+        ("X,X\n0,1\n0,0", "adjacency matrix, line 1: the name of column 2 is empty or occurs twice"),
         ("X,Y\n0,1\n0,b", "adjacency matrix, line 3: 'b' in column 'Y' is not a number"),
         ("X,Y\n1,1\n0,0", "'X' has an arrow to itself"),
         ("<?xml version=\"1.0\"?>\n<graphml>", "graph, line 1: XML is not read: save the graph as GML"),

@@ -1,5 +1,6 @@
-//! Complete identification: formulas against the truncated factorisation of random models of binary
-//! variables, and hedges against their definition and by pairs of models that they make indistinguishable.
+//! Complete identification. Formulas are compared with the truncated factorisation of random models of binary
+//! variables. Hedges are compared with their definition, and with pairs of models that agree on all measured
+//! variables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +10,7 @@ use crate::causal_graph::{Net, Set, below, draw, names, number};
 use crate::causal_simulations::{joint, mask, share, states, tables};
 use crate::common::Stream;
 
-/// The value of a formula where the variables have the bits of `state`; `seen` is the observed joint
+/// Returns the value of a formula if the variables have the bits of `state`; `seen` is the observed joint
 /// distribution.
 pub fn value(formula: &Formula, definitions: &[Formula], seen: &[f64], state: usize) -> f64 {
     let part = |part: &Formula, state: usize| value(part, definitions, seen, state);
@@ -32,7 +33,7 @@ pub fn value(formula: &Formula, definitions: &[Formula], seen: &[f64], state: us
     }
 }
 
-/// The joint distribution of the first variables alone.
+/// Returns the joint distribution of the first variables.
 fn visible(joint: &[f64], variables: usize) -> Vec<f64> {
     let mut seen = vec![0.0; 1 << variables];
     joint.iter().enumerate().for_each(|(state, p)| seen[state & ((1 << variables) - 1)] += p);
@@ -42,7 +43,8 @@ fn visible(joint: &[f64], variables: usize) -> Vec<f64> {
 /// Pairs of nodes.
 type Edges = BTreeSet<(usize, usize)>;
 
-/// Arrows and bidirected edges between measured nodes, by all paths without measured nodes between the ends.
+/// Returns arrows and bidirected edges between measured nodes, from all paths without measured nodes between
+/// the ends.
 fn projected(net: &Net, measured: &Set) -> (Edges, Edges) {
     let inner = |path: &[usize]| path[1..path.len() - 1].iter().all(|v| !measured.contains(v));
     let forward = |path: &[usize]| path.windows(2).all(|w| net.arrows.contains(&(w[0], w[1])));
@@ -110,16 +112,16 @@ fn assert_hedge(net: &Net, measured: &Set, x: &Set, y: &Set, hedge: &Hedge) {
     assert!(smaller.is_subset(&reached(y, &back(&|_| true, x))));
 }
 
-/// A model of yes-or-no variables whose values are parities of fair coins and of other variables.
+/// A model of binary variables whose values are parities of fair coins and of other variables.
 struct Parities {
     order: Vec<usize>,
-    /// For each variable the coins and the variables of whose sum it is the parity.
+    /// For each variable the coins and the variables whose sum has its parity.
     terms: BTreeMap<usize, (Vec<usize>, Vec<usize>)>,
     coins: usize,
 }
 
 impl Parities {
-    /// The number of occurrences of each state among all throws of the coins.
+    /// Returns the number of occurrences of each state among all outcomes of the coins.
     fn counts(&self, forced: &BTreeMap<usize, usize>) -> BTreeMap<usize, usize> {
         let mut counts = BTreeMap::new();
         for coins in 0..1_usize << self.coins {
@@ -136,15 +138,16 @@ impl Parities {
     }
 }
 
-/// Two models of Shpitser and Pearl's proof that a hedge excludes identification; `None` where a way from the
-/// smaller set to the outcomes passes the larger one. They are models of a graph that measured all variables.
+/// Returns the two models of Shpitser and Pearl's proof that a hedge excludes identification. Returns `None`
+/// if a path from the smaller set to the outcomes passes through the larger one. They are models of a graph
+/// in which all variables are measured.
 fn indistinguishable(net: &Net, x: &Set, y: &Set, hedge: &Hedge) -> Option<[Parities; 2]> {
     let variables: Set = (0..net.variables).collect();
     let (arrows, edges) = projected(net, &variables);
     let (larger, smaller) = (numbers(&hedge.larger), numbers(&hedge.smaller));
     let mut order: Vec<usize> = variables.iter().copied().collect();
     order.sort_by_key(|&v| variables.iter().filter(|&&u| net.descendants(&[u].into()).contains(&v)).count());
-    // A spanning tree of coins, first of the smaller set.
+    // A spanning tree of coins, first within the smaller set.
     let mut tree: Vec<(usize, usize)> = Vec::new();
     for part in [&smaller, &larger] {
         for &(a, b) in edges.iter().filter(|e| part.contains(&e.0) && part.contains(&e.1)) {
@@ -154,7 +157,8 @@ fn indistinguishable(net: &Net, x: &Set, y: &Set, hedge: &Hedge) -> Option<[Pari
             }
         }
     }
-    // Each member that is no root has one child: in the smaller set if it is there, else nearer to it.
+    // Each member that is not a root has one child. It is in the smaller set if the member is; otherwise it
+    // is nearer to that set.
     let mut child: BTreeMap<usize, usize> = BTreeMap::new();
     for &v in order.iter().rev().filter(|v| larger.contains(v)) {
         let inside = if smaller.contains(&v) { &smaller } else { &larger };
@@ -191,8 +195,8 @@ fn indistinguishable(net: &Net, x: &Set, y: &Set, hedge: &Hedge) -> Option<[Pari
 
 type Counts = BTreeMap<&'static str, usize>;
 
-/// Checks the answer about the effect of `x` on `y`: a formula by the truncated factorisation of a random
-/// model, a hedge by its definition and by two models.
+/// Checks the identification of the effect of `x` on `y`: a formula by the truncated factorisation of a
+/// random model, a hedge by its definition and by two models.
 fn check(net: &Net, x: &Set, y: &Set, measured: &Set, s: &mut Stream, counts: &mut Counts) {
     let (graph, variables) = (net.graph(), net.variables);
     let result = effect_formula(&graph, &names(x), &names(y), &names(measured)).unwrap();
@@ -271,20 +275,20 @@ fn formulas_give_the_effect_and_hedges_exclude_one() {
     }
 }
 
-/// A graph of the literature: arrows, bidirected edges, treatments, and whether the effect on the last
-/// variable is identified. Variables have numbers in the order of their names.
+/// A published graph: arrows, bidirected edges, treatments, and whether the effect on the last variable is
+/// identified. Variables have indices in the order of their names.
 type Published = (&'static str, &'static [(usize, usize)], &'static [(usize, usize)], &'static [usize], bool);
 
 const PUBLISHED: [Published; 14] = [
     // X, Y: the bow arc, and an instrument Z before it (Z, X, Y).
     ("Pearl 2009, figure 3.9 (a)", &[(0, 1)], &[(0, 1)], &[0], false),
     ("Pearl 2009, instrument", &[(0, 1), (1, 2)], &[(1, 2)], &[1], false),
-    // X, Z, Y: the treatment is confounded with its child; with the outcome; the child with the outcome.
+    // X, Z, Y: the treatment and its child are confounded; treatment and outcome; child and outcome.
     ("confounded child", &[(0, 1), (1, 2)], &[(0, 1)], &[0], false),
     ("front door", &[(0, 1), (1, 2)], &[(0, 2)], &[0], true),
     ("Pearl 2009, figure 3.8 (b)", &[(0, 1), (1, 2)], &[(1, 2)], &[0], true),
     ("front door with a direct effect", &[(0, 1), (1, 2), (0, 2)], &[(0, 2)], &[0], false),
-    // Z, X, Y: an observed confounder which is itself confounded with either.
+    // Z, X, Y: an observed confounder that is itself confounded with either variable.
     ("Pearl 2009, figure 3.8 (c)", &[(0, 1), (0, 2), (1, 2)], &[(0, 2)], &[1], true),
     ("Pearl 2009, figure 3.8 (d)", &[(0, 1), (0, 2), (1, 2)], &[(0, 1)], &[1], true),
     ("both", &[(0, 1), (0, 2), (1, 2)], &[(0, 1), (0, 2)], &[1], false),
@@ -334,7 +338,7 @@ fn published_graphs_are_decided_as_in_the_literature() {
     }
 }
 
-/// Random changes of graphs whose formulas have quotients and definitions.
+/// Random changes of published graphs whose formulas have quotients and definitions.
 #[test]
 fn formulas_with_quotients_give_the_effect() {
     let mut s = Stream(404);

@@ -1,5 +1,4 @@
-//! Studies gathered from raw tables, and row-by-row effects: dropped rows, matched levels, refusals and
-//! caveats.
+//! Studies prepared from raw tables, and effects by row: omitted rows, matched levels, refusals and caveats.
 
 use riesz::causal::{
     CausalFusion, CausalQuery, Caveat, Estimand, Graph, Identification, IdentificationRoute, MeasuredColumns,
@@ -7,7 +6,7 @@ use riesz::causal::{
 };
 use riesz::{Column, ColumnKind, Error, Table};
 
-/// Numbers between −1 and 1 that look random.
+/// Pseudo-random numbers between −1 and 1.
 fn noise() -> impl FnMut() -> f64 {
     let mut state = 7_u64;
     move || {
@@ -63,7 +62,7 @@ fn incomplete_rows_are_dropped_and_order_is_irrelevant() {
     assert_eq!(again.studies.points, prepared.studies.points);
     assert_eq!(again.studies.outcome, prepared.studies.outcome);
     assert_eq!(again.studies.studies[0].treatments, prepared.studies.studies[0].treatments);
-    // Rows keep together.
+    // The values of a row stay together.
     let study = &prepared.studies.studies[0];
     let IdentificationRoute::BackDoor(ages) = &study.route else { panic!("{study:?}") };
     let row = |i: usize| [ages.get(i, 0), study.treatments.get(i, 0), study.mediators.get(i, 0)];
@@ -94,7 +93,7 @@ fn mediator_values_outside_the_next_study_are_counted() {
         "{}",
         prepared.caveats[0]
     );
-    // Levels of both studies are made alike, whatever their codes.
+    // Both studies have the same levels, whatever their codes.
     let levels =
         |names: &[&str]| ColumnKind::Categorical { levels: names.iter().map(|n| (*n).into()).collect() };
     data[0].columns[2].0.kind = levels(&["low", "high"]);
@@ -138,7 +137,7 @@ fn studies_without_information_are_refused() {
 
 #[test]
 fn treatments_nearly_determined_by_covariates_are_reported() {
-    // By least squares on age and its square, solved by hand: Cramer's rule of centred moments.
+    // Least squares on age and its square, by Cramer's rule with centred moments.
     let left = |study: &MeasuredColumns| {
         let (x, t) = (&study.columns[0].1, &study.columns[1].1);
         let n = x.len() as f64;
@@ -224,7 +223,7 @@ fn repeated_rows_are_reported() {
     let doubts = gather(&identification(), &data).unwrap().caveats;
     assert_eq!(doubts, [Caveat::Repeated { study: 0, rows: 10, total: 50 }]);
     assert!(doubts[0].to_string().starts_with("study 1: 10 of 50 rows repeat others to the last digit"));
-    // In whole numbers people are alike by chance.
+    // With whole numbers, equal rows occur by chance.
     for (_, values) in &mut data[0].columns {
         values.iter_mut().for_each(|v| *v = (3.0 * *v).round());
     }

@@ -1,4 +1,4 @@
-//! Causal graphs: their text, and d-separation against the definition, by all paths of random graphs.
+//! Causal graphs: their text, and d-separation against its definition by all paths of random graphs.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use riesz::causal::{Graph, IdentificationError};
 
 use crate::common::Stream;
 
-/// A graph as the definitions see it: arrows, of hidden common causes too, which are the nodes from
+/// A graph for the definitions: its arrows include those of hidden common causes, which are the nodes from
 /// `variables` on.
 #[derive(Debug, Clone)]
 pub struct Net {
@@ -19,7 +19,7 @@ pub struct Net {
 pub type Set = BTreeSet<usize>;
 
 impl Net {
-    /// Between so many variables, whose numbers say nothing about who causes whom.
+    /// Returns a random graph of `variables` variables, whose indices are independent of the causal order.
     pub fn random(s: &mut Stream, variables: usize, density: f64, hidden: usize) -> Self {
         let mut order: Vec<usize> = (0..variables).collect();
         for i in (1..variables).rev() {
@@ -80,7 +80,7 @@ impl Net {
         Self { arrows: arrows.collect(), ..*self }
     }
 
-    /// All paths between two nodes, whichever way arrows point.
+    /// Returns all paths between two nodes, whatever the directions of their arrows.
     pub fn paths(&self, a: usize, b: usize) -> Vec<Vec<usize>> {
         let (mut complete, mut open) = (Vec::new(), vec![vec![a]]);
         while let Some(way) = open.pop() {
@@ -98,7 +98,8 @@ impl Net {
         complete
     }
 
-    /// A path is open if each collider on it, or an effect of it, is given, and nothing else on it.
+    /// Whether a path is open: each collider on it, or an effect of it, is conditioned on, and no other node
+    /// of the path is.
     pub fn is_open(&self, path: &[usize], conditioning: &Set) -> bool {
         path.windows(3).all(|w| {
             let collider = self.arrows.contains(&(w[0], w[1])) && self.arrows.contains(&(w[2], w[1]));
@@ -119,7 +120,7 @@ impl Net {
     }
 }
 
-/// A number below `n`.
+/// Returns a random number below `n`.
 pub fn below(s: &mut Stream, n: usize) -> usize {
     (s.uniform() * n as f64) as usize
 }
@@ -136,7 +137,7 @@ pub fn number(name: &str) -> usize {
     name.trim_start_matches('v').parse().unwrap()
 }
 
-/// All subsets of a set of nodes.
+/// Returns all subsets of a set of nodes.
 pub fn subsets(set: &Set) -> Vec<Set> {
     let elements: Vec<usize> = set.iter().copied().collect();
     (0..1_usize << elements.len())
@@ -146,7 +147,7 @@ pub fn subsets(set: &Set) -> Vec<Set> {
         .collect()
 }
 
-/// The sets that contain no other of the sets.
+/// Returns the sets that contain no other of the sets.
 pub fn minimal(sets: &[Set]) -> BTreeSet<Set> {
     sets.iter().filter(|s| !sets.iter().any(|t| t != *s && t.is_subset(s))).cloned().collect()
 }
@@ -155,7 +156,7 @@ pub fn draw(s: &mut Stream, from: &Set, share: f64) -> Set {
     from.iter().copied().filter(|_| s.uniform() < share).collect()
 }
 
-/// The nodes of a path in words; hidden ones by who stands on both sides.
+/// Returns the nodes of a path in words; a hidden node is the common cause of its two neighbours.
 fn read(net: &Net, words: &str) -> Vec<usize> {
     let parts: Vec<&str> = words.split(' ').collect();
     let mut path = vec![number(parts[0])];
@@ -333,7 +334,7 @@ fn tables_of_edges_ports_and_default_directions_are_read() {
     ] {
         assert!(Graph::parse(text).unwrap_err().to_string().contains(sentence), "{text}");
     }
-    // A list is no edge, and in braces it is one end of several edges.
+    // A list is not an edge; in braces it is one end of several edges.
     assert!(Graph::parse("a -> b, c").is_ok() && Graph::parse("a -> {b, c} -> d").is_ok());
 }
 
@@ -342,8 +343,8 @@ fn invalid_graphs_are_refused_with_their_line() {
     let error = |text: &str| Graph::parse(text).unwrap_err().to_string();
     for (text, expected) in [
         ("a -> b\nb ->\nc", "graph, line 2: the line ends where a name should be"),
-        ("a -> b\n-> c", "line 2: an arrow stands where a name should be"),
-        ("a -> -> b", "line 1: an arrow stands"),
+        ("a -> b\n-> c", "line 2: an arrow is where a name should be"),
+        ("a -> -> b", "line 1: an arrow is where a name should be"),
         ("tumour volume -> b", "line 1: 'volume' follows without an arrow: put names with spaces in quotes"),
         ("a -- b", "line 1: an edge needs a direction"),
         ("\n\na > b", "line 3: an edge needs a direction"),
@@ -356,12 +357,12 @@ fn invalid_graphs_are_refused_with_their_line() {
         ("a -> \"\"", "a name is empty"),
         ("a\n/* b", "line 2: the comment that begins with /* has no end"),
         ("a -> b ]", "']' is out of place"),
-        ("a -> {}", "the braces hold no name"),
+        ("a -> {}", "the braces contain no name"),
         ("a = b", "'=' is out of place"),
         ("# nothing\n", "the graph is empty: at least 1 variable is needed"),
         ("a -> b; b -> c -> a", "the graph has a cycle, "),
         ("x -> a; a -> b -> c -> a; a -> y", "the graph has a cycle, "),
-        ("a -> b; b <- b", "'b' has an arrow to itself: take it out"),
+        ("a -> b; b <- b", "'b' has an arrow to itself: remove it"),
         ("a <-> a", "'a' has an arrow to itself"),
     ] {
         assert!(error(text).contains(expected), "{text}: {}", error(text));
@@ -386,8 +387,8 @@ fn invalid_graphs_are_refused_with_their_line() {
     );
 }
 
-/// Bits of texts in any order are read or refused, never a panic; what is read is read again from its own
-/// text.
+/// Random concatenations of graph texts are read or refused without a panic. A graph that was read is read
+/// again from its own text.
 #[test]
 fn any_text_is_read_or_refused() {
     let bits = [

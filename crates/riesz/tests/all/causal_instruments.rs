@@ -6,8 +6,8 @@ use crate::causal_graph::{Net, Set, draw, name, names, number, subsets};
 use crate::causal_sets::{confound, some_effect};
 use crate::common::Stream;
 
-/// Whether `z` is an instrument given `w`: no effect of the treatment among them, no connection with the
-/// outcome but through the treatment, and one with the treatment.
+/// Whether `z` is an instrument given `w`. None of them is an effect of the treatment, `z` affects the
+/// outcome only through the treatment, and `z` and the treatment are dependent.
 fn is_instrument(net: &Net, z: usize, w: &Set, x: usize, y: usize) -> bool {
     let (treatment, effects) = (Set::from([x]), net.descendants(&[x].into()));
     let behind = net.without_arrows(&Set::new(), &treatment);
@@ -19,7 +19,7 @@ fn is_instrument(net: &Net, z: usize, w: &Set, x: usize, y: usize) -> bool {
 #[test]
 fn instruments_are_those_of_the_definition() {
     let mut s = Stream(114);
-    // No instrument; one without covariates; one with covariates.
+    // Counts: no instrument; one without covariates; one with covariates.
     let mut counts = [0; 3];
     for round in 0..4000 {
         let mut net = Net::random(&mut s, 4 + round % 3, 0.4, round % 4);

@@ -18,8 +18,8 @@ fn named(columns: &[(&str, &[f64])]) -> Table {
     Table::from_column_major(kinds, columns[0].1.len(), values).unwrap()
 }
 
-/// Columns of the first study x, z and y and of the last y and t, of which so many rows differ that few
-/// landmarks are all of them.
+/// Columns x, z and y of the first study, and y and t of the last study. They have so few distinct rows that
+/// a few landmarks cover all of them.
 fn levels(n: usize) -> Studies {
     let mut s = Stream(7);
     let mut level = |count: f64| (s.uniform() * count).floor() / 2.0;
@@ -106,7 +106,7 @@ fn landmarks_at_all_rows_lose_nothing() {
         agree(&approximate, &exact, 1e-6);
     }
 
-    // By the front door.
+    // The front door.
     let mut front = levels(90);
     let x = front.studies[0].treatments.column(0).iter();
     let m: Vec<f64> = x.enumerate().map(|(i, x)| x + [0.0, 0.5, -0.5][i % 3]).collect();
@@ -129,7 +129,7 @@ fn landmarks_at_all_rows_lose_nothing() {
         Studies { studies: vec![studies.studies[0].clone(), second], points: named(&[("v", &v)]), outcome };
     let [exact, approximate] = exact_and_landmark(&chain, 40);
     agree(&approximate.evaluate(&queries()).unwrap(), &exact.evaluate(&queries()).unwrap(), 1e-6);
-    // Explained alike, too, as far as Shapley values see: without the constant.
+    // The models to explain agree too, except for the constant, which does not affect Shapley values.
     let variance = |effect: &Effect| {
         let (_, model, covariance) = effect.posteriors().unwrap().remove(0);
         (model.predict(&queries()).unwrap(), covariance.prior_scale)
@@ -144,7 +144,7 @@ fn landmarks_at_all_rows_lose_nothing() {
 fn advice_and_mediators_are_those_of_all_rows() {
     let [exact, approximate] = exact_and_landmark(&levels(90), 40);
     let weights = Matrix::from_row_major(2, 4, vec![1.0, 0.0, 0.0, 0.0, 0.0, -1.0, 1.0, 0.0]);
-    // Rows where there are landmarks, as these are all that such rows are seen by.
+    // New rows at landmarks, because only there such rows are represented exactly.
     let new_rows = [named(&[("x", &[0.5, 1.5]), ("z", &[0.5, 1.0])]), named(&[("y", &[-0.5, 1.0])])];
     for (study, rows) in new_rows.iter().enumerate() {
         let [approximate, exact] = [&approximate, &exact]
@@ -212,13 +212,13 @@ fn more_landmarks_come_nearer_to_all_rows() {
         assert!(errors[2][k] < errors[1][k] && errors[1][k] < errors[0][k], "{errors:?}");
     }
     assert!(errors[2][0] < 1e-2 && errors[2][1] < 1e-3 && errors[2][2] < 0.02, "{errors:?}");
-    // Where no study has rows nothing is taken for known.
+    // Far from the rows of all studies the support is zero.
     let estimate = studies.effect(&parameters(&studies, Some(20))).unwrap().evaluate(&queries()).unwrap();
     assert!(estimate.support[3].variance_explained_by_first < 1e-3 && !estimate.support[3].is_supported());
 }
 
-/// A fit of more rows than hyper-parameters are learnt from, through landmarks as by default, finds the truth
-/// within its band.
+/// A fit of more rows than are used for tuning, with the default landmarks, has the true effect within its
+/// band.
 #[test]
 fn a_fit_of_many_rows_finds_the_truth() {
     let studies = smooth(3100);

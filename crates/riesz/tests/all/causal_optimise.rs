@@ -1,5 +1,5 @@
-//! Trials of treatments: effects updated by trials, against one joint Gaussian, and which trials to make
-//! next.
+//! Trials of treatments: effects updated by trials, against one joint Gaussian distribution, and suggestions
+//! of the next trials.
 
 use riesz::causal::{
     Acquisition, AcquisitionSearch, Domain, Effect, EffectEstimate, EffectPrior, IdentificationRoute,
@@ -65,7 +65,7 @@ fn arm<'a>(effect: &'a Effect, trials: &Trials, domain: Domain) -> TreatmentArm<
     }
 }
 
-/// The mean and covariance of a prior, by its definition.
+/// Returns the mean and the covariance of a prior, by its definition.
 fn moments(estimate: &EffectEstimate, name: &str) -> (Vec<f64>, Matrix) {
     let q = estimate.mean.len();
     let part = |cause: UncertaintyCause| {
@@ -141,7 +141,7 @@ fn trials_condition_every_prior_as_one_gaussian() {
     }
 }
 
-/// Values of log(φ(z) + z Φ(z)) to 17 digits by mpmath with 160.
+/// Values of log(φ(z) + z Φ(z)) with 17 digits, computed by mpmath with 160.
 #[test]
 fn the_logarithm_of_expected_improvement_is_exact_in_the_tail() {
     let known = [
@@ -167,7 +167,7 @@ fn the_logarithm_of_expected_improvement_is_exact_in_the_tail() {
     assert_eq!(log_expected_improvement(-2.0, 0.0), f64::NEG_INFINITY);
 }
 
-/// Against the integral of the gain.
+/// Compares with the integral of the gain.
 #[test]
 fn expected_improvement_is_the_mean_gain() {
     for (better, sd) in [(0.3, 0.7), (-0.9, 0.5), (-2.0, 1.0)] {
@@ -181,7 +181,7 @@ fn expected_improvement_is_the_mean_gain() {
     }
 }
 
-/// The suggestion is the best row of a grid, found by hand, for each acquisition.
+/// The suggestion is the best row of a grid, computed by hand, for each acquisition function.
 #[test]
 fn the_best_of_a_grid_is_suggested() {
     let effect = simple();
@@ -214,7 +214,7 @@ fn the_best_of_a_grid_is_suggested() {
             assert!((suggestion.expected_improvement - gain).abs() < 1e-10, "{name}");
             let so_far = search.best(&arms).unwrap();
             assert!((so_far.mean - sign * best).abs() < 1e-8 && [1.0, -2.0].contains(&so_far.treatments[0]));
-            // Where nothing was tried it is the best of all.
+            // Without trials it is the best of all rows.
             let untried = [arm(&effect, &tried(&[], &[], None), Domain::Rows(column("x", &grid)))];
             let so_far = search.best(&untried).unwrap();
             let (means, ..) = untried[0].believed.marginals(&column("x", &grid)).unwrap();
@@ -224,7 +224,7 @@ fn the_best_of_a_grid_is_suggested() {
     }
 }
 
-/// The second of two suggestions is the one made once the first has turned out as expected.
+/// The second of two suggestions is the one after the first has had its expected outcome.
 #[test]
 fn batches_are_chosen_one_by_one() {
     let effect = simple();
@@ -255,7 +255,7 @@ fn exact_trials_are_believed_and_noisy_ones_in_part() {
     assert!(after > before[0] + 1e-4 && after < before[0] + 0.5 * (outcomes[0] - before[0]));
 }
 
-/// Deviations that vary fast have a short length scale, and large ones a large variance; before the fourth
+/// Deviations that vary fast give a short length scale, and large ones a large variance. Before the fourth
 /// trial nothing is estimated.
 #[test]
 fn what_the_effect_lacks_is_learnt_from_trials() {
@@ -331,7 +331,7 @@ fn levels_are_all_tried_with_numbers() {
     assert_eq!(levels.column(0), [0.0, 1.0, 2.0]);
 }
 
-/// A costly arm is tried only where its gain is larger in proportion.
+/// A costly arm is tried only if its gain is larger in proportion to its cost.
 #[test]
 fn arms_are_compared_by_gain_for_cost() {
     let (one_dimensional, other) = (simple(), plane());
@@ -372,7 +372,7 @@ fn supported_search_tries_only_supported_treatments() {
     let restricted = search.suggest(&[arm(&effect, &trials, Domain::Rows(rows))], 3).unwrap();
     assert!(restricted.iter().all(|suggestion| suggestion.supported && suggestion.treatments[0] < 2.0));
     let far = [arm(&effect, &trials, Domain::Rows(column("x", &[40.0])))];
-    assert!(search.suggest(&far, 1).unwrap_err().to_string().contains("the studies tell none"));
+    assert!(search.suggest(&far, 1).unwrap_err().to_string().contains("the studies support none"));
 }
 
 #[test]
@@ -437,7 +437,7 @@ fn names_are_those_of_what_they_name() {
     }
 }
 
-/// A flat prior takes only the mean outcome from the studies, around which trials are expected.
+/// A flat prior takes only the mean outcome from the studies, which is the expected outcome of trials.
 #[test]
 fn without_a_prior_and_trials_the_mean_outcome_is_expected() {
     let effect = simple();
@@ -446,7 +446,7 @@ fn without_a_prior_and_trials_the_mean_outcome_is_expected() {
         .unwrap()
         .evaluate(&column("x", &[-0.5, 1.0]))
         .unwrap();
-    // Far from all rows an effect is the constant.
+    // Far from all rows the effect is the constant.
     let constant = effect.evaluate(&column("x", &[1e6])).unwrap().mean[0];
     assert!(
         posterior.mean.iter().all(|mean| (mean - constant).abs() < 1e-9),

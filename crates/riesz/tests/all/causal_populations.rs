@@ -21,7 +21,7 @@ fn named(columns: &[(&str, &[f64])]) -> Table {
     Table::from_column_major(kinds, columns[0].1.len(), values).unwrap()
 }
 
-/// `1 + u v` of a column.
+/// The kernel `1 + u v` of a column.
 fn line(column: usize) -> Kernel {
     Kernel::constant(1.0) + Linear { columns: vec![column], center: vec![0.0], scale: vec![1.0] }.into()
 }
@@ -38,7 +38,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Coefficients of ridge regression on features.
+/// Returns the coefficients of ridge regression on features.
 fn ridge(rows: &[Vec<f64>], y: &[f64], ridge: f64) -> Vec<f64> {
     let d = rows[0].len();
     let mut gram = Matrix::zeros(d, d);
@@ -50,7 +50,8 @@ fn ridge(rows: &[Vec<f64>], y: &[f64], ridge: f64) -> Vec<f64> {
     lu_solve(&gram, &right)
 }
 
-/// Coefficients of the last study's regression of the centred outcome on the features, without a constant.
+/// Returns the coefficients of the last study's regression of the centred outcome on the features, without a
+/// constant.
 fn outcome_coefficients(rows: &[Vec<f64>], t: &[f64]) -> Vec<f64> {
     let mean = t.iter().sum::<f64>() / t.len() as f64;
     ridge(rows, &t.iter().map(|t| t - mean).collect::<Vec<_>>(), NOISE)
@@ -70,8 +71,8 @@ fn adjustment(effect: &Effect) -> Matrix {
     estimate.causes.into_iter().find(|(cause, _)| *cause == UncertaintyCause::Adjustment).unwrap().1
 }
 
-/// Bayesian-bootstrap covariance of the population means of queries i and j, from effects by query and
-/// person.
+/// Returns the Bayesian-bootstrap covariance of the population means of queries i and j, from effects by
+/// query and person.
 fn bootstrap(person_effects: &[Vec<f64>], i: usize, j: usize) -> f64 {
     let n = person_effects[i].len() as f64;
     let mean = |q: usize| person_effects[q].iter().sum::<f64>() / n;
@@ -97,9 +98,9 @@ fn data() -> Data {
     Data { x, other, y, y2, w2, t }
 }
 
-/// The front door's adjustment variance: the bootstrap over observed treatments, and the open variance of the
-/// intercepting variable's regression on treatments, weighted by the mean square of that variable's effect.
-/// This effect in turn is that of the back door by treatments.
+/// The front door's adjustment variance has two parts. The first is the bootstrap over observed treatments.
+/// The second is the residual variance of the regression of the mediator on treatments, weighted by the mean
+/// square of the mediator's effect. This effect is identified by a back door through the treatments.
 #[test]
 fn front_door_variance_counts_treatments_and_mediators() {
     let Data { x, other: m, y, y2, t, .. } = data();
@@ -128,7 +129,7 @@ fn front_door_variance_counts_treatments_and_mediators() {
     let psi = |m: f64| -> Vec<f64> { features(m).iter().map(|v| root * v).collect() };
     let rows: Vec<Vec<f64>> = x.iter().zip(&m).map(|(x, m)| outer(&features(*x), &psi(*m))).collect();
     let of_both = ridge(&rows, &h, RIDGE);
-    // Features of what intercepts the effect, by treatment.
+    // Features of the mediator, regressed on the treatment.
     let scaled = |x: f64| -> Vec<f64> { features(x).iter().map(|v| of_x.sqrt() * v).collect() };
     let treated: Vec<Vec<f64>> = x.iter().map(|x| scaled(*x)).collect();
     let led: Vec<Vec<f64>> = (0..2)
@@ -141,7 +142,7 @@ fn front_door_variance_counts_treatments_and_mediators() {
             x.iter().map(|x| dot(&of_both, &outer(&features(*x), &to))).collect()
         })
         .collect();
-    // The effect of what intercepts, adjusted for treatments, is known but for the studies.
+    // The effect of the mediator, adjusted for treatments, has the uncertainty of the studies only.
     let back = study(("m", &m), IdentificationRoute::BackDoor(named(&[("x", &x)])));
     let study_parameters = StudyParameters { treatments: covariate_scale * line(0), ..numbers() };
     let estimate =

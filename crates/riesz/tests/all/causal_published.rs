@@ -1,4 +1,4 @@
-//! Published posteriors against regressions in coordinates of the space, and their known failures.
+//! Published posteriors against regressions in coordinates, and their known failures.
 
 use riesz::causal::{
     Effect, IdentificationRoute, IntegralForm, MediatorMeasure, OutcomeGpParameters, Parameters,
@@ -50,7 +50,7 @@ fn plus_diagonal(mut m: Matrix, v: f64) -> Matrix {
     m
 }
 
-/// The solution `m⁻¹ b`.
+/// Returns the solution `m⁻¹ b`.
 fn solved(m: &Matrix, b: &Matrix) -> Matrix {
     let columns: Vec<Vec<f64>> = (0..b.cols()).map(|j| lu_solve(m, &b.column(j))).collect();
     let values = (0..b.rows()).flat_map(|i| columns.iter().map(move |column| column[i])).collect();
@@ -66,9 +66,10 @@ fn times(a: &Matrix, factor: f64) -> Matrix {
     Matrix::from_row_major(a.rows(), a.cols(), a.data().iter().map(|v| factor * v).collect())
 }
 
-/// f is `Σ_u k(·, u) √w ξ_u` and μ(x) is `Σ_u k(·, u) √w ζ_u(x)`, with ξ standard normal and the ζ_u
-/// independent processes with the kernel of x; t sees f with noise, and row i sees `k(y_i, y_·)` as μ(x_i) at
-/// the mediators with noise of covariance λ r. The effect is `Σ_uv ξ_u M_uv ζ_v(x)`.
+/// In coordinates, f is `Σ_u k(·, u) √w ξ_u` and μ(x) is `Σ_u k(·, u) √w ζ_u(x)`. The ξ_u are standard
+/// normal, and the ζ_u independent processes with the kernel of x. The outcome t is f with noise. Row i
+/// observes `k(y_i, y_·)` as μ(x_i) at the mediators, with noise of covariance λ r. The effect is `Σ_uv ξ_u
+/// M_uv ζ_v(x)`.
 #[test]
 fn both_forms_are_regressions_in_coordinates() {
     let places = named("y", &[&Y[..], &Y2].concat());
@@ -124,8 +125,8 @@ fn both_forms_are_regressions_in_coordinates() {
     }
 }
 
-/// Y = 1.5 X on ±4 and T = sin 2Y, with an outcome known for |y| < 1.5 alone: where nothing is known the
-/// published band narrows again, ours does not.
+/// Y = 1.5 X on ±4 and T = sin 2Y, with an outcome measured for |y| < 1.5 only. Outside this range the
+/// published band narrows again, riesz's band does not.
 #[test]
 fn published_bands_collapse_away_from_the_measure() {
     let mut s = Stream(3);
@@ -159,12 +160,12 @@ fn published_bands_collapse_away_from_the_measure() {
     };
     let (ours, theirs) = (effect.evaluate(&queries).unwrap(), effect.published(&options, &queries).unwrap());
     let sd = |m: &Matrix, i: usize| m[(i, i)].sqrt();
-    // y = 5.25 there, and the truth sin 10.5.
+    // There y = 5.25, and the true outcome is sin 10.5.
     let error = |mean: f64| (mean - (10.5_f64).sin()).abs();
     assert!(sd(&ours.covariance, 1) > 0.6 && !ours.support[1].is_supported());
     assert!(error(ours.mean[1]) < 3.0 * sd(&ours.covariance, 1));
     assert!(sd(&theirs.covariance, 1) < 0.5 * sd(&ours.covariance, 1), "{}", sd(&theirs.covariance, 1));
-    // ν's mass is the band's width.
+    // The mass of ν scales the band.
     let heavier = PublishedPosterior { measure: MediatorMeasure::Normal { mass: 4.0 }, ..options };
     let heavier = effect.published(&heavier, &queries).unwrap();
     let first = |estimate: &riesz::causal::EffectEstimate| {

@@ -51,8 +51,8 @@ fn the_statin_example() {
     );
     let json = serde_json::to_string(&identification).unwrap();
     assert_eq!(serde_json::from_str::<riesz::causal::Identification>(&json).unwrap(), identification);
-    // Shared age says nothing of the volume beside psa; where age acts on it too, it must be held fixed in
-    // both.
+    // If shared age does not affect the volume given psa, it is not used. If it affects the volume too, it
+    // must be conditioned on in both studies.
     let shared = ["statin age bmi psa", "psa age volume"];
     let identification = identify(Some(&graph), &query(&shared)).unwrap();
     assert_eq!(identification.bridges[0].unused, ["age"]);
@@ -76,7 +76,7 @@ fn the_statin_example() {
     let differing = CausalQuery { differs: [(1, columns("age"))].into(), ..query(&shared) };
     let identification = identify(Some(&acting), &differing).unwrap();
     assert!(identification.assumptions[2].ends_with(
-        "in studies 1 and 2, as they differ in nothing that matters but age, which does not change it"
+        "in studies 1 and 2, as the only relevant difference between them is in age, which does not change it"
     ));
 }
 
@@ -137,7 +137,8 @@ fn several_treatments_act_together() {
     );
     assert_eq!(
         identification.to_string(),
-        "back-door, adjusting for c; t depends on q and p only through m; r does nothing beside q and p"
+        "back-door, adjusting for c; t depends on q and p only through m; r has no effect in addition \
+         to q and p"
     );
     let none = CausalQuery {
         treatments: columns("t"),
@@ -176,7 +177,10 @@ fn refusals_name_variables_and_helpful_measurements() {
     let (refusal, text) =
         refused("statin -> psa -> volume; statin <-> psa", &query(&["statin psa", "psa volume"]));
     assert!(matches!(refusal, IdentificationError::NotIdentified { .. }));
-    assert!(text.ends_with("measuring what is behind statin <-> psa in study 1 would help"), "{text}");
+    assert!(
+        text.ends_with("measuring the hidden common cause statin <-> psa in study 1 would help"),
+        "{text}"
+    );
     let (refusal, text) = refused(STATIN, &query(&["statin age psa", "psa volume"]));
     assert_eq!(
         refusal,
@@ -198,7 +202,10 @@ fn refusals_name_variables_and_helpful_measurements() {
     assert!(text.contains("statin <- bmi -> psa stays open; measuring bmi in study 1 would help"), "{text}");
     let (_, text) = refused(STATIN, &query(&["statin psa", "psa volume"]));
     assert!(text.ends_with("measuring age and bmi in study 1 would help"), "{text}");
+}
 
+#[test]
+fn refusals_name_what_studies_lack_together() {
     let (refusal, text) =
         refused("statin -> psa -> volume; psa <- c -> volume", &query(&["statin psa", "psa volume"]));
     assert!(
@@ -233,11 +240,14 @@ fn refusals_name_variables_and_helpful_measurements() {
     assert!(matches!(refusal, IdentificationError::NotTransportable { from: 1, to: 0, .. }));
     assert_eq!(
         text,
-        "what study 2 says of volume given psa does not hold in study 1, as they differ in volume: [study \
-         2] -> volume stays open"
+        "study 2's distribution of volume given psa does not hold in study 1, as they differ in volume: \
+         [study 2] -> volume stays open"
     );
     assert!(identify(Some(&Graph::parse(STATIN).unwrap()), &differing("psa age")).is_ok());
+}
 
+#[test]
+fn unfit_queries_are_refused() {
     let (_, text) = refused(STATIN, &query(&["age bmi psa", "psa volume"]));
     assert_eq!(text, "study 1 has no column 'statin', a treatment: there are: age, bmi, psa");
     let (refusal, text) = refused(STATIN, &query(&["statin age bmi psa", "psa Volumes"]));
@@ -252,7 +262,7 @@ fn refusals_name_variables_and_helpful_measurements() {
     let (refusal, text) = refused("dag { a [latent]; a -> b }", &latent);
     assert!(matches!(refusal, IdentificationError::UnfitVariable { .. }));
     assert_eq!(text, "a cannot be a treatment: the graph declares it latent, that is unmeasured");
-    // A latent variable is not adjusted for, even where a table has it.
+    // A latent variable is not adjusted for, even if a table has a column for it.
     let latent = CausalQuery { outcome: "b".into(), treatments: columns("a"), ..query(&["a b u"]) };
     let (_, text) = refused("dag { u [latent]; u -> a; u -> b; a -> b }", &latent);
     assert!(text.contains("a <- u -> b stays open"), "{text}");
@@ -293,7 +303,7 @@ fn user_sets_are_checked_against_the_graph() {
     let studies = ["statin age bmi psa side", "psa age volume"];
     let with = |strategy| CausalQuery { strategy, ..query(&studies) };
     let identification = identify(Some(&graph), &with(Strategy::Adjust(columns("bmi")))).unwrap();
-    // Age is shared and acts on the volume: it is among the set, asked for or not.
+    // Age is shared and affects the volume: it belongs to the set, whether the user lists it or not.
     assert_eq!(
         (identification.adjustment(), identification.source),
         (&columns("age bmi")[..], Provenance::Confirmed)
@@ -314,7 +324,7 @@ fn user_sets_are_checked_against_the_graph() {
         ),
         (
             Strategy::FrontDoor(columns("psa")),
-            "psa cannot be a front door: it is part of what the studies share, or the outcome",
+            "psa cannot be a front door: it is the outcome, or a column that the studies share",
         ),
     ] {
         let text = identify(Some(&graph), &with(strategy)).unwrap_err().to_string();
@@ -364,7 +374,7 @@ fn without_a_graph_user_sets_are_trusted() {
         (with(Strategy::Adjust(columns("statin"))), "statin cannot be adjusted for"),
         (
             CausalQuery { differs: [(1, columns("age"))].into(), ..with(Strategy::Randomized) },
-            "only a graph can tell",
+            "only a graph can decide",
         ),
     ] {
         let text = identify(None, &query).unwrap_err().to_string();

@@ -10,7 +10,7 @@ use crate::causal_sets::some_effect;
 use crate::causal_simulations::{conditional, joint, mask, share, states, tables};
 use crate::common::Stream;
 
-/// All orders of some numbers.
+/// Returns all orders of some numbers.
 fn orders(items: &Set) -> Vec<Vec<usize>> {
     if items.is_empty() {
         return vec![vec![]];
@@ -23,8 +23,8 @@ fn orders(items: &Set) -> Vec<Vec<usize>> {
     permutations
 }
 
-/// Whether the treatments `order[k..]` have admissible sets given the variables `conditioning`, by trying all
-/// sets.
+/// Whether the treatments `order[k..]` have admissible sets given the variables `conditioning`, by testing
+/// all sets.
 fn has_sequence(net: &Net, order: &[usize], k: usize, y: usize, measured: &Set, conditioning: &Set) -> bool {
     let Some(&x) = order.get(k) else { return true };
     let (current, later): (Set, Set) = ([x].into(), order[k + 1..].iter().copied().collect());
@@ -37,7 +37,7 @@ fn has_sequence(net: &Net, order: &[usize], k: usize, y: usize, measured: &Set, 
     })
 }
 
-/// The g-formula of some steps at the treatments' values in `dose`.
+/// Returns the value of the g-formula of some steps at the treatments' values in `dose`.
 pub fn g_formula(steps: &[SequentialStep], seen: &[f64], dose: usize, y: usize) -> f64 {
     let covariates = steps.iter().fold(0, |bits, step| bits | mask(&step.adjust));
     let treatments = steps.iter().fold(0, |bits, step| bits | mask(std::slice::from_ref(&step.treatment)));
@@ -58,7 +58,7 @@ pub fn g_formula(steps: &[SequentialStep], seen: &[f64], dose: usize, y: usize) 
 #[test]
 fn sequences_exist_where_enumeration_finds_one_and_give_the_effect() {
     let mut s = Stream(39);
-    // Refused; found, of these with covariates after the first treatment; no treatment acts.
+    // Counts: not identified; identified; identified with covariates after the first treatment; no effect.
     let mut counts = [0; 4];
     for round in 0..3000 {
         let net = Net::random(&mut s, 5 + round % 2, 0.45, round % 4);

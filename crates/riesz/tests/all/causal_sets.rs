@@ -4,18 +4,18 @@
 use std::collections::BTreeSet;
 
 use riesz::Error;
-use riesz::causal::{CausalQuery, EffectStrategy, IdentificationError, Strategy, identify};
+use riesz::causal::{CausalQuery, EffectStrategy, Graph, IdentificationError, Strategy, identify};
 
 use crate::causal_graph::{Net, Set, below, draw, minimal, name, names, number, subsets};
 use crate::common::Stream;
 
-/// Pearl's back-door criterion, for `given` among it and no effect of a treatment: behind the treatments
-/// nothing is open.
+/// Pearl's back-door criterion: the set contains `given` and no effect of a treatment, and it blocks all
+/// back-door paths.
 pub fn is_back_door(net: &Net, x: &Set, y: &Set, set: &Set) -> bool {
     set.is_disjoint(&net.descendants(x)) && net.without_arrows(&Set::new(), x).separated(x, y, set)
 }
 
-/// Pearl's front-door criterion, by its three sentences, within each value of `passive`.
+/// Pearl's front-door criterion, by its three conditions, within each value of `passive`.
 pub fn is_front_door(net: &Net, x: &Set, y: &Set, set: &Set, passive: &Set) -> bool {
     let directed = |path: &Vec<usize>| path.windows(2).all(|w| net.arrows.contains(&(w[0], w[1])));
     let mut paths = x.iter().flat_map(|&a| y.iter().flat_map(move |&b| net.paths(a, b)));
@@ -26,7 +26,7 @@ pub fn is_front_door(net: &Net, x: &Set, y: &Set, set: &Set, passive: &Set) -> b
         && net.without_arrows(&Set::new(), set).separated(set, y, &(x | passive))
 }
 
-/// A hidden common cause, for which only a front door can make up, and no arrow between the two.
+/// Adds a hidden common cause, which only a front door can adjust for, and removes the arrow between the two.
 pub fn confound(net: &mut Net, x: usize, y: usize) {
     net.arrows.remove(&(x, y));
     let twice =
@@ -37,7 +37,7 @@ pub fn confound(net: &mut Net, x: usize, y: usize) {
     }
 }
 
-/// A treatment and an outcome, most often an effect of it.
+/// Returns a treatment and an outcome, which is usually an effect of it.
 pub fn some_effect(net: &Net, s: &mut Stream) -> (usize, usize) {
     loop {
         let (x, y) = (below(s, net.variables), below(s, net.variables));
@@ -55,123 +55,94 @@ fn all_of(first: &[String], alternatives: &[Vec<String>]) -> BTreeSet<Set> {
     alternatives.iter().map(|set| numbers(set)).chain([numbers(first)]).collect()
 }
 
-#[test]
-fn sets_are_those_of_the_definitions() {
-    let mut s = Stream(7);
-    let (mut counts, mut helping) = ([0; 5], 0);
-    for round in 0..1000 {
-        let net = Net::random(&mut s, 4 + round % 4, 0.4, round % 4);
+/// A random graph with an effect, and what the definitions say about it.
+struct Case {
+    net: Net,
+    graph: Graph,
+    x: Set,
+    y: usize,
+    measured: Set,
+    /// Treatments with a directed path to the outcome that avoids the other treatments.
+    acting: Set,
+    /// The measured variables that a set may contain.
+    free: Set,
+    /// Back-door sets.
+    back: Vec<Set>,
+    /// Front-door sets.
+    front: Vec<Set>,
+}
+
+impl Case {
+    fn random(s: &mut Stream, round: usize) -> Self {
+        let mut net = Net::random(s, 4 + round % 4, 0.4, round % 4);
         let variables: Set = (0..net.variables).collect();
-        let (mut net, (first, y)) = (net.clone(), some_effect(&net, &mut s));
-        if round % 2 == 0 {
+        let (first, y) = some_effect(&net, s);
+        if round.is_multiple_of(2) {
             confound(&mut net, first, y);
         }
-        let graph = net.graph();
         let mut x: Set = [first].into();
-        if round % 3 == 0 {
+        if round.is_multiple_of(3) {
             x.extend([(y + 1) % net.variables]);
         }
-        let measured = &(&draw(&mut s, &variables, 0.75) | &x) | &[y].into();
-        let query = |measured: &Set| CausalQuery {
-            treatments: names(&x),
-            outcome: name(y),
-            studies: vec![names(measured)],
-            ..CausalQuery::default()
-        };
-        let result = identify(Some(&graph), &query(&measured));
-        // Of the treatments those count that have a directed path past the others.
+        let measured = &(&draw(s, &variables, 0.75) | &x) | &[y].into();
         let directed = |path: &Vec<usize>| path.windows(2).all(|w| net.arrows.contains(&(w[0], w[1])));
         let acts =
             |v: &usize| net.paths(*v, y).iter().any(|p| directed(p) && p[1..].iter().all(|w| !x.contains(w)));
         let acting: Set = x.iter().copied().filter(acts).collect();
         let outcome: Set = [y].into();
         let free = &measured - &(&acting | &outcome);
-        let back: Vec<Set> =
-            subsets(&free).into_iter().filter(|z| is_back_door(&net, &acting, &outcome, z)).collect();
-        let front: Vec<Set> = subsets(&free)
-            .into_iter()
-            .filter(|z| is_front_door(&net, &acting, &outcome, z, &Set::new()))
-            .collect();
+        let is_back = |z: &Set| is_back_door(&net, &acting, &outcome, z);
+        let is_front = |z: &Set| is_front_door(&net, &acting, &outcome, z, &Set::new());
+        let back = subsets(&free).into_iter().filter(is_back).collect();
+        let front = subsets(&free).into_iter().filter(is_front).collect();
+        Self { graph: net.graph(), net, x, y, measured, acting, free, back, front }
+    }
+
+    fn query(&self, measured: &Set) -> CausalQuery {
+        CausalQuery {
+            treatments: names(&self.x),
+            outcome: name(self.y),
+            studies: vec![names(measured)],
+            ..CausalQuery::default()
+        }
+    }
+
+    /// Every suggested variable helps, and no other single variable does. Returns the number of suggestions.
+    fn assert_helps(&self, would_help: &[Vec<String>]) -> usize {
+        let (graph, measured) = (&self.graph, &self.measured);
         let is_adjustable = |measured: &Set| {
-            identify(Some(&graph), &query(measured))
+            identify(Some(graph), &self.query(measured))
                 .is_ok_and(|identification| identification.estimable().is_ok())
         };
-        // What is said to help does, and no other single variable does.
-        let mut assert_helps = |would_help: &[Vec<String>]| {
-            let hidden = would_help.iter().flatten().any(|name| name.starts_with("what is behind"));
-            for addition in would_help.iter().filter(|_| !hidden) {
-                helping += 1;
-                assert!(is_adjustable(&(&measured | &numbers(addition))), "{graph}: {addition:?}");
-            }
-            let single_helpers: Vec<String> = (&variables - &measured)
-                .iter()
-                .filter(|v| is_adjustable(&(&measured | &[**v].into())))
-                .map(|&v| name(v))
-                .collect();
-            if !single_helpers.is_empty() {
-                assert_eq!(would_help.concat(), single_helpers, "{graph}");
-            }
-        };
-        match result {
-            Ok(identification) => {
-                assert_eq!(numbers(&identification.treatments), acting);
-                match &identification.strategy {
-                    EffectStrategy::Constant => {
-                        assert!(acting.is_empty());
-                        counts[0] += 1;
-                    }
-                    EffectStrategy::BackDoor { adjust, alternatives: others, listed } => {
-                        assert!(listed);
-                        assert_eq!(all_of(adjust, others), minimal(&back), "{graph}");
-                        assert_eq!(others.len() + 1, minimal(&back).len());
-                        counts[1] += 1;
-                    }
-                    EffectStrategy::FrontDoor {
-                        mediators: through,
-                        conditioning: given,
-                        alternatives: others,
-                        listed,
-                    } => {
-                        assert!(*listed && given.is_empty() && back.is_empty());
-                        assert_eq!(all_of(through, others), minimal(&front), "{graph}");
-                        counts[2] += 1 + usize::from(through.len() > 1);
-                    }
-                    EffectStrategy::Formula { would_help, .. } => {
-                        assert!(back.is_empty() && front.is_empty() && !acting.is_empty(), "{graph}");
-                        assert_helps(would_help);
-                        counts[4] += 1;
-                    }
-                    // Which sequences are admissible is tested with them.
-                    EffectStrategy::Sequential { steps } => {
-                        assert!(back.is_empty() && front.is_empty() && steps.len() > 1);
-                    }
-                    other => panic!("{other:?}"),
-                }
-            }
-            Err(Error::Causal(refusal)) => {
-                let IdentificationError::NotIdentified { open_paths, would_help, .. } = *refusal else {
-                    panic!("{refusal}")
-                };
-                assert!(back.is_empty() && front.is_empty() && !acting.is_empty(), "{graph}");
-                assert_eq!(open_paths.len(), 1);
-                counts[3] += 1;
-                assert_helps(&would_help);
-            }
-            Err(other) => panic!("{other}"),
+        let hidden = would_help.iter().flatten().any(|name| name.starts_with("the hidden common cause"));
+        let additions = if hidden { &[][..] } else { would_help };
+        for addition in additions {
+            assert!(is_adjustable(&(measured | &numbers(addition))), "{graph}: {addition:?}");
         }
-        // A set that is given is taken if and only if the definition takes it.
-        let set = draw(&mut s, &free, 0.5);
-        let with = |strategy| identify(Some(&graph), &CausalQuery { strategy, ..query(&measured) });
+        let single_helpers: Vec<String> = (0..self.net.variables)
+            .filter(|v| !measured.contains(v) && is_adjustable(&(measured | &[*v].into())))
+            .map(name)
+            .collect();
+        if !single_helpers.is_empty() {
+            assert_eq!(would_help.concat(), single_helpers, "{graph}");
+        }
+        additions.len()
+    }
+
+    /// A given set is accepted if and only if it satisfies the definition.
+    fn assert_given(&self, set: &Set) {
+        let (Self { net, graph, acting, .. }, outcome) = (self, &[self.y].into());
+        let with = |strategy| identify(Some(graph), &CausalQuery { strategy, ..self.query(&self.measured) });
         if !acting.is_empty() {
             assert_eq!(
-                with(Strategy::Adjust(names(&set))).is_ok(),
-                is_back_door(&net, &acting, &outcome, &set),
+                with(Strategy::Adjust(names(set))).is_ok(),
+                is_back_door(net, acting, outcome, set),
                 "{graph}: {set:?}"
             );
-            let refused = with(Strategy::FrontDoor(names(&set)));
+            let refused = with(Strategy::FrontDoor(names(set)));
             assert_eq!(
                 refused.is_ok(),
-                is_front_door(&net, &acting, &outcome, &set, &Set::new()),
+                is_front_door(net, acting, outcome, set, &Set::new()),
                 "{graph}: {set:?}"
             );
             if let Err(Error::Causal(refusal)) = refused {
@@ -186,16 +157,81 @@ fn sets_are_those_of_the_definitions() {
             );
         }
     }
+}
+
+#[test]
+fn sets_are_those_of_the_definitions() {
+    let mut s = Stream(7);
+    let (mut counts, mut helping) = ([0; 5], 0);
+    for round in 0..1000 {
+        let case = Case::random(&mut s, round);
+        match identify(Some(&case.graph), &case.query(&case.measured)) {
+            Ok(identification) => {
+                assert_eq!(numbers(&identification.treatments), case.acting);
+                match &identification.strategy {
+                    EffectStrategy::Constant => {
+                        assert!(case.acting.is_empty());
+                        counts[0] += 1;
+                    }
+                    EffectStrategy::BackDoor { adjust, alternatives: others, listed } => {
+                        assert!(listed);
+                        assert_eq!(all_of(adjust, others), minimal(&case.back), "{}", case.graph);
+                        assert_eq!(others.len() + 1, minimal(&case.back).len());
+                        counts[1] += 1;
+                    }
+                    EffectStrategy::FrontDoor {
+                        mediators: through,
+                        conditioning: given,
+                        alternatives: others,
+                        listed,
+                    } => {
+                        assert!(*listed && given.is_empty() && case.back.is_empty());
+                        assert_eq!(all_of(through, others), minimal(&case.front), "{}", case.graph);
+                        counts[2] += 1 + usize::from(through.len() > 1);
+                    }
+                    EffectStrategy::Formula { would_help, .. } => {
+                        assert!(
+                            case.back.is_empty() && case.front.is_empty() && !case.acting.is_empty(),
+                            "{}",
+                            case.graph
+                        );
+                        helping += case.assert_helps(would_help);
+                        counts[4] += 1;
+                    }
+                    // Admissible sequences have their own tests.
+                    EffectStrategy::Sequential { steps } => {
+                        assert!(case.back.is_empty() && case.front.is_empty() && steps.len() > 1);
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            Err(Error::Causal(refusal)) => {
+                let IdentificationError::NotIdentified { open_paths, would_help, .. } = *refusal else {
+                    panic!("{refusal}")
+                };
+                assert!(
+                    case.back.is_empty() && case.front.is_empty() && !case.acting.is_empty(),
+                    "{}",
+                    case.graph
+                );
+                assert_eq!(open_paths.len(), 1);
+                counts[3] += 1;
+                helping += case.assert_helps(&would_help);
+            }
+            Err(other) => panic!("{other}"),
+        }
+        case.assert_given(&draw(&mut s, &case.free, 0.5));
+    }
     assert!(helping > 25 && counts.iter().all(|&n| n > 10), "{counts:?} {helping}");
 }
 
-/// Many candidates: one minimal set, by the definition.
+/// With many candidates there is one minimal set, by the definition.
 #[test]
 fn large_graphs_have_one_minimal_set() {
     let mut s = Stream(11);
     for round in 0..6 {
         let m = 14 + round;
-        // Each confounder has its own way to both ends, some through others.
+        // Each confounder has its own paths to both ends, some through other variables.
         let mut text = "x -> y".to_string();
         for i in 0..m {
             text += &format!("; c{i} -> x; d{i} -> y; c{i} -> d{i}");

@@ -1,7 +1,7 @@
 //! Identification across studies against simulated models: random graphs of binary variables with random
-//! probabilities, whose effects are known by the truncated factorisation and whose study tables follow by
-//! summation. Identified effects must equal the truth whatever the probabilities; effects that nothing
-//! identifies must be refused.
+//! probabilities. The truncated factorisation gives their effects, and summation gives the studies' tables.
+//! Identified effects must equal the true ones for all probabilities. Effects that nothing identifies must be
+//! refused.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::causal_sequential;
 use crate::causal_sets::{confound, is_back_door, is_front_door, some_effect};
 use crate::common::Stream;
 
-/// For each node the probability of yes by its parents' values, the bits of a number.
+/// For each node, the probability of 1 given its parents' values, which are the bits of the index.
 pub type Tables = Vec<Vec<f64>>;
 
 pub fn tables(net: &Net, s: &mut Stream) -> Tables {
@@ -22,7 +22,8 @@ pub fn tables(net: &Net, s: &mut Stream) -> Tables {
     (0..net.nodes).map(|v| (0..1 << parents(v)).map(|_| 0.1 + 0.8 * s.uniform()).collect()).collect()
 }
 
-/// The probability of each state, bit v of which is the value of v; `forced` are set from outside.
+/// Returns the probability of each state, bit v of which is the value of v; `forced` are set by an
+/// intervention.
 pub fn joint(net: &Net, tables: &Tables, forced: &BTreeMap<usize, usize>) -> Vec<f64> {
     let parents: Vec<Vec<usize>> =
         (0..net.nodes).map(|v| net.arrows.iter().filter(|e| e.1 == v).map(|e| e.0).collect()).collect();
@@ -43,12 +44,13 @@ pub fn joint(net: &Net, tables: &Tables, forced: &BTreeMap<usize, usize>) -> Vec
         .collect()
 }
 
-/// The probability that the nodes of `mask` have the values of `state`.
+/// Returns the probability that the nodes of `mask` have the values of `state`.
 pub fn share(joint: &[f64], mask: usize, state: usize) -> f64 {
     joint.iter().enumerate().filter(|(other, _)| (other ^ state) & mask == 0).map(|(_, p)| p).sum()
 }
 
-/// Conditional probability p(`target` | `condition`), with all variables at their values in `state`.
+/// Returns the conditional probability p(`target` | `condition`), with all variables at their values in
+/// `state`.
 pub fn conditional(joint: &[f64], target: usize, condition: usize, state: usize) -> f64 {
     share(joint, target | condition, state) / share(joint, condition, state)
 }
@@ -57,17 +59,17 @@ pub fn mask(names: &[String]) -> usize {
     names.iter().fold(0, |mask, name| mask | 1 << number(name))
 }
 
-/// All values of the nodes of a mask.
+/// Returns all values of the nodes of a mask.
 pub fn states(mask: usize) -> Vec<usize> {
     (0..=mask).filter(|state| state & !mask == 0).collect()
 }
 
-/// E[outcome | do(treatments)] from the studies' tables alone, by the formula of the identification.
+/// Computes E[outcome | do(treatments)] from the studies' tables alone, by the formula of the identification.
 fn fused(identification: &Identification, studies: &[Vec<f64>], dose: usize, outcome: usize) -> f64 {
     let first = &studies[0];
     let x = mask(&identification.treatments);
     let bridges: Vec<usize> = identification.bridges.iter().map(|b| mask(&b.columns())).collect();
-    // The mean of the outcome given a study's bridge, from the last study back.
+    // The mean of the outcome given a study's bridge, from the last study backwards.
     let mut mean: BTreeMap<usize, f64> = BTreeMap::new();
     let t = 1 << outcome;
     for k in (0..bridges.len()).rev() {
@@ -129,7 +131,7 @@ fn fused(identification: &Identification, studies: &[Vec<f64>], dose: usize, out
     }
 }
 
-/// Whether any choice of shared columns and of a set identifies the effect in two studies, by definitions
+/// Whether any choice of shared columns and of a set identifies the effect in two studies, by the definitions
 /// alone.
 fn some_way(net: &Net, x: &Set, y: usize, studies: &[Set], strategy: &Strategy) -> bool {
     let shared = &(&studies[0] & &studies[1]) - &(x | &[y].into());
@@ -139,7 +141,7 @@ fn some_way(net: &Net, x: &Set, y: usize, studies: &[Set], strategy: &Strategy) 
         if mediators.is_empty() || !net.separated(x, &[y].into(), &bridge) {
             return false;
         }
-        // Front doors within values of columns that the bridge does not need are not looked for.
+        // Front doors within values of columns that the bridge does not need are not searched.
         let less = |v: usize| bridge.iter().copied().filter(|&w| w != v).collect::<Set>();
         let needed = bridge.iter().all(|&v| !net.separated(x, &[y].into(), &less(v)));
         let free = &(&studies[0] - x) - &mediators;
@@ -171,7 +173,7 @@ fn anything(s: &mut Stream, round: usize, studies: usize) -> Drawn {
     (net, x, y, columns)
 }
 
-/// A chain from the treatment through a column of each bridge to the outcome, and other variables that act on
+/// A chain from the treatment through a column of each bridge to the outcome, and other variables that affect
 /// it.
 fn chained(s: &mut Stream, studies: usize) -> Drawn {
     let (length, n_covariates) = (studies + 1, 3);
@@ -188,7 +190,7 @@ fn chained(s: &mut Stream, studies: usize) -> Drawn {
         }
     }
     if s.uniform() < 0.2 {
-        // A front door before the first bridge, which study 1 sees.
+        // A front door before the first bridge, measured in study 1.
         net.arrows.remove(&(0, 1));
         let (m, h) = (net.variables - 1, net.nodes);
         net.arrows.retain(|&(a, b)| a != m && b != m);
@@ -207,6 +209,61 @@ fn chained(s: &mut Stream, studies: usize) -> Drawn {
     let covariates: Set = (length..length + n_covariates).collect();
     let columns = (0..studies).map(|k| &draw(s, &covariates, 0.75) | &[k, k + 1].into()).collect();
     (net, [0].into(), length - 1, columns)
+}
+
+/// Kinds of strategies and refusals, with the number of studies, that the simulations must meet.
+const KINDS: [&str; 23] = [
+    "Constant 1",
+    "Constant 2",
+    "Constant 3",
+    "BackDoor 1",
+    "BackDoor 2",
+    "BackDoor 3",
+    "FrontDoor 1",
+    "FrontDoor 2",
+    "Formula 1",
+    "Formula 2",
+    "Randomized 2",
+    "Randomized 3",
+    "BackDoor passive",
+    "Randomized passive",
+    "Constant passive",
+    "FrontDoor passive",
+    "NoBridge 2",
+    "Unmediated 2",
+    "Unmediated 3",
+    "NotIdentified 1",
+    "NotIdentified 2",
+    "NotTransportable 2",
+    "differing",
+];
+
+/// The tables of the studies, of which the first defines the effect, and the others differ where `differs`
+/// states it; and the distributions that the studies show.
+fn simulated_studies(
+    net: &Net,
+    x: &Set,
+    (count, differs): (usize, &BTreeMap<usize, Set>),
+    strategy: &Strategy,
+    s: &mut Stream,
+) -> (Vec<Tables>, Vec<Vec<f64>>) {
+    let base = tables(net, s);
+    let study_tables: Vec<Tables> = (0..count)
+        .map(|k| {
+            let new = tables(net, s);
+            let differs = |v: usize| differs.get(&k).is_some_and(|set| set.contains(&v));
+            (0..net.nodes).map(|v| if differs(v) { new[v].clone() } else { base[v].clone() }).collect()
+        })
+        .collect();
+    let mut distributions: Vec<Vec<f64>> =
+        study_tables.iter().map(|tables| joint(net, tables, &BTreeMap::new())).collect();
+    if *strategy == Strategy::Randomized {
+        let cut = net.without_arrows(x, &Set::new());
+        let mut tables = study_tables[0].clone();
+        x.iter().for_each(|&v| tables[v] = vec![0.3]);
+        distributions[0] = joint(&cut, &tables, &BTreeMap::new());
+    }
+    (study_tables, distributions)
 }
 
 #[test]
@@ -257,24 +314,7 @@ fn identified_effects_equal_the_truth_in_every_model() {
         if !differs.values().all(Set::is_empty) {
             *seen.entry("differing".into()).or_default() += 1;
         }
-        // The first study's world, in which the effect is meant, and the others', which differ where that is
-        // said.
-        let base = tables(&net, &mut s);
-        let study_tables: Vec<Tables> = (0..studies)
-            .map(|k| {
-                let new = tables(&net, &mut s);
-                let differs = |v: usize| differs.get(&k).is_some_and(|set| set.contains(&v));
-                (0..net.nodes).map(|v| if differs(v) { new[v].clone() } else { base[v].clone() }).collect()
-            })
-            .collect();
-        let mut seen_in: Vec<Vec<f64>> =
-            study_tables.iter().map(|tables| joint(&net, tables, &BTreeMap::new())).collect();
-        if strategy == Strategy::Randomized {
-            let cut = net.without_arrows(&x, &Set::new());
-            let mut tables = study_tables[0].clone();
-            x.iter().for_each(|&v| tables[v] = vec![0.3]);
-            seen_in[0] = joint(&cut, &tables, &BTreeMap::new());
-        }
+        let (study_tables, seen_in) = simulated_studies(&net, &x, (studies, &differs), &strategy, &mut s);
         let all_x = mask(&query.treatments);
         for dose in states(all_x) {
             let forced = x.iter().map(|&v| (v, dose >> v & 1)).collect();
@@ -283,31 +323,7 @@ fn identified_effects_equal_the_truth_in_every_model() {
             assert!((got - truth).abs() < 1e-9, "{graph}\n{query:?}\n{identification}\n{got} {truth}");
         }
     }
-    for kind in [
-        "Constant 1",
-        "Constant 2",
-        "Constant 3",
-        "BackDoor 1",
-        "BackDoor 2",
-        "BackDoor 3",
-        "FrontDoor 1",
-        "FrontDoor 2",
-        "Formula 1",
-        "Formula 2",
-        "Randomized 2",
-        "Randomized 3",
-        "BackDoor passive",
-        "Randomized passive",
-        "Constant passive",
-        "FrontDoor passive",
-        "NoBridge 2",
-        "Unmediated 2",
-        "Unmediated 3",
-        "NotIdentified 1",
-        "NotIdentified 2",
-        "NotTransportable 2",
-        "differing",
-    ] {
+    for kind in KINDS {
         assert!(seen.get(kind).is_some_and(|&n| n > 4), "{kind}: {seen:?}");
     }
 }

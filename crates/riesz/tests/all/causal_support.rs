@@ -1,5 +1,5 @@
-//! Support and caveats: doses outside the data, populations unlike the rows, and too few effective draws; and
-//! interrupted work.
+//! Support and caveats: doses outside the data, populations unlike the rows, too few effective draws, and
+//! interrupted fits.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,7 +21,7 @@ fn fusion() -> CausalFusion {
     CausalFusion { draws: 3, ..CausalFusion::default() }
 }
 
-/// Covariates, and studies of which the first has treatments that depend on them.
+/// Returns covariates, and studies of which the first has treatments that depend on them.
 fn studies(n: usize, seed: u64, treatment: impl Fn(f64, &mut Stream) -> f64) -> (Vec<f64>, Studies) {
     let mut s = Stream(seed);
     let z: Vec<f64> = (0..n).map(|_| s.normal()).collect();
@@ -42,7 +42,8 @@ fn support_at(effect: &Effect, x: &[f64]) -> Vec<DataSupport> {
     effect.evaluate(&column("x", x)).unwrap().support
 }
 
-/// Overlap against the share of people whose covariates lie within two noise standard deviations of the dose.
+/// Overlap is the share of people whose covariates predict a treatment within two noise standard deviations
+/// of the dose.
 #[test]
 fn overlap_counts_people_whose_covariates_lead_to_a_dose() {
     for noise in [0.1, 0.3, 1.0] {
@@ -62,7 +63,7 @@ fn overlap_counts_people_whose_covariates_lead_to_a_dose() {
                 assert!(!support.is_supported());
             }
         }
-        // Of one person.
+        // The overlap of one person.
         let person = |z: f64| {
             effect.on_population(&TargetPopulation::ConditionalOn(column("z", &[z])), &STAY).unwrap()
         };
@@ -74,8 +75,8 @@ fn overlap_counts_people_whose_covariates_lead_to_a_dose() {
     }
 }
 
-/// Three treatment levels: people with z above 0.5 always take the second, others the first or second, none
-/// the third.
+/// Three treatment levels: people with z above 0.5 always receive the second, others the first or second,
+/// nobody the third.
 #[test]
 fn levels_overlap_where_their_probability_is_positive() {
     let (z, mut studies) = studies(120, 5, |z, s| if z > 0.5 || s.uniform() < 0.5 { 1.0 } else { 0.0 });
@@ -87,7 +88,7 @@ fn levels_overlap_where_their_probability_is_positive() {
     let effect = fusion().fit(&studies).unwrap();
     let queries = Table::from_column_major(columns, 3, vec![0.0, 1.0, 2.0]).unwrap();
     let support = effect.evaluate(&queries).unwrap().support;
-    // A smooth regression has it that some just above have a chance, too.
+    // A smooth regression also gives some people with a slightly larger z a positive probability.
     let below = |end: f64| z.iter().filter(|z| **z < end).count() as f64 / z.len() as f64;
     assert!((below(0.4)..below(1.3)).contains(&support[0].overlap), "{} {}", support[0].overlap, below(0.5));
     assert_eq!((support[1].overlap, support[2].overlap), (1.0, 0.0));
@@ -121,7 +122,7 @@ fn populations_unlike_all_rows_are_unsupported() {
     assert!(treated(0.1).population_explained > 0.9 && treated(80.0).population_explained < 0.2);
 }
 
-/// Outcomes that were computed, not measured, are flagged without the advice to take more draws.
+/// Outcomes that were computed rather than measured are flagged, without the advice to take more draws.
 #[test]
 fn outcomes_without_noise_are_flagged() {
     let names = |list: &[&str]| list.iter().map(|name| name.to_string()).collect::<Vec<_>>();

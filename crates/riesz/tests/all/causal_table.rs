@@ -1,5 +1,5 @@
-//! Effects from one table: every number against Gaussian conditioning by explicit sums over rows and members,
-//! models of known effects, and refusals.
+//! Effects from one table, against Gaussian conditioning by explicit sums over rows and members, and against
+//! models of known effects; and refusals.
 
 use std::sync::atomic::AtomicBool;
 
@@ -31,12 +31,12 @@ struct Plain {
     level: f64,
 }
 
-/// Columns are history, treatments, averaged.
+/// A stage, with columns in the order history, treatments, averaged.
 struct PlainStage {
     history: Vec<Vec<f64>>,
     treatments: Vec<Vec<f64>>,
     averaged: Vec<Vec<f64>>,
-    /// Places of the treatments among those of a query.
+    /// Indices of the treatments among those of a query.
     places: Vec<usize>,
     kernel: Kernel,
     ridge: f64,
@@ -47,7 +47,7 @@ impl PlainStage {
         [&self.history[i][..], &self.treatments[i], &self.averaged[i]].concat()
     }
 
-    /// A query as weighted points.
+    /// Returns a query as weighted points.
     fn points(&self, weights: &[f64], query: &[f64], member: Option<usize>) -> Vec<(f64, Vec<f64>)> {
         let n = self.history.len();
         let set: Vec<f64> = self.places.iter().map(|j| query[*j]).collect();
@@ -73,8 +73,8 @@ impl PlainStage {
 }
 
 impl Plain {
-    /// Means (less the constant) and covariances of queries from stage t on; averages over covariates take
-    /// `member` alone where it is given.
+    /// Returns means (minus the constant) and covariances of queries from stage t on. If `member` is given,
+    /// averages over covariates use this member alone.
     fn moments(
         &self,
         t: usize,
@@ -115,7 +115,7 @@ impl Plain {
         if is_last {
             let mean = self.outcome.iter().sum::<f64>() / n as f64;
             let centred: Vec<f64> = self.outcome.iter().map(|y| y - mean).collect();
-            // The constant's prior mean is that of the outcome.
+            // The constant's prior mean is the mean outcome.
             return (solved.iter().map(|solution| dot(solution, &centred) + constant * mean).collect(), open);
         }
         let (means, mut covariances) = self.moments(t + 1, &solved, queries, constant, member);
@@ -132,9 +132,17 @@ impl Plain {
     }
 }
 
-/// Checks stages of the named columns, filled with arbitrary numbers, with treatments in the order of
-/// `treatments`.
-fn compared(stages: &[(&str, &str, &str)], treatments: &str) {
+/// An effect from one table, its parameters, the same in plain form, and queries.
+struct Comparison {
+    table: SingleTable,
+    parameters: StageParameters,
+    plain: Plain,
+    queries: Vec<Vec<f64>>,
+    query_table: Table,
+}
+
+/// Stages of the named columns, filled with arbitrary numbers, with treatments in the order of `treatments`.
+fn comparison(stages: &[(&str, &str, &str)], treatments: &str) -> Comparison {
     let n = 9;
     let mut columns: Vec<String> = Vec::new();
     for (history, set, averaged) in stages {
@@ -193,11 +201,19 @@ fn compared(stages: &[(&str, &str, &str)], treatments: &str) {
     let query_table =
         Table::from_column_major(treatments.iter().map(Column::numeric).collect(), 4, values).unwrap();
     let table = SingleTable { stages: stages.clone(), treatments, rows, outcome };
+    Comparison { table, parameters, plain, queries, query_table }
+}
+
+/// Compares an effect with Gaussian conditioning.
+fn compared(stages: &[(&str, &str, &str)], treatments: &str) {
+    let Comparison { table, parameters, plain, queries, query_table } = comparison(stages, treatments);
+    let (n, stages) = (table.outcome.len(), &table.stages);
+    let last_stage = stages.len() - 1;
     let effect = table.effect(&parameters).unwrap();
     let estimate = effect.evaluate(&query_table).unwrap();
     let (means, mut covariance) = plain.moments(0, &[], &queries, 1.0, None);
     if stages.iter().any(|stage| !stage.averaged.is_empty()) {
-        // The Bayesian bootstrap of members: their covariance over n + 1.
+        // The Bayesian bootstrap of members: their covariance divided by n + 1.
         let member_means: Vec<Vec<f64>> =
             (0..n).map(|j| plain.moments(0, &[], &queries, 1.0, Some(j)).0).collect();
         for a in 0..4 {
@@ -233,7 +249,7 @@ fn compared(stages: &[(&str, &str, &str)], treatments: &str) {
         assert!((mean - means[a]).abs() < 5.0 * (expected / 4000.0).sqrt(), "{mean} {}", means[a]);
         assert!((variance / expected - 1.0).abs() < 0.12, "{variance} {expected}");
     }
-    // Where treatments are set at one time, means are expansions.
+    // If treatments are set at one time, means are expansions.
     let explained = effect.posteriors();
     if stages.iter().skip(1).all(|stage| stage.treatments.is_empty()) {
         let (_, model, _) = &explained.unwrap()[0];
@@ -332,7 +348,7 @@ fn normals(s: &mut Stream, n: usize) -> Vec<f64> {
     (0..n).map(|_| (0..12).map(|_| s.uniform()).sum::<f64>() - 6.0).collect()
 }
 
-/// Linear models, of which all effects are products and sums of coefficients.
+/// Linear models, whose effects are products and sums of coefficients.
 #[test]
 fn effects_of_linear_models_are_found() {
     let (mut s, n) = (Stream(7), 150);
@@ -343,7 +359,7 @@ fn effects_of_linear_models_are_found() {
     let slope = |effect: &Effect, treatment: &str| {
         Estimand::slope(effect.treatments(), Some(treatment), None).unwrap()
     };
-    // Back door: y = 1.5 x - 2 z; as it is seen the slope is 0.5.
+    // Back door: y = 1.5 x - 2 z; the unadjusted slope is 0.5.
     let z = e();
     let x = add(&[(1.0, &z), (1.0, &e())]);
     let y = add(&[(1.5, &x), (-2.0, &z), (0.5, &e())]);
@@ -352,7 +368,7 @@ fn effects_of_linear_models_are_found() {
         matches!(&identification.strategy, EffectStrategy::BackDoor { adjust, .. } if *adjust == names("z"))
     );
     near(&effect, &slope(&effect, "x"), &named(&[("x", &[-1.0, 0.0, 1.0])]), &[1.5; 3], 0.3);
-    // Of those with z = 1, and of a population with a mean of z of 0.5.
+    // The population with z = 1, and a population whose mean of z is 0.5.
     let stop = AtomicBool::new(false);
     let like =
         effect.on_population(&TargetPopulation::ConditionalOn(named(&[("z", &[1.0])])), &stop).unwrap();
@@ -360,7 +376,7 @@ fn effects_of_linear_models_are_found() {
     let members = TargetPopulation::members(named(&[("z", &[0.0, 1.0])]), &[1.0, 1.0]).unwrap();
     let other = effect.on_population(&members, &stop).unwrap();
     near(&other, &Estimand::Level, &named(&[("x", &[0.5])]), &[0.75 - 1.0], 0.3);
-    // Front door: m = 0.8 x, y = 1.5 m + u, where u moves x, too.
+    // Front door: m = 0.8 x, y = 1.5 m + u, where u also affects x.
     let u = e();
     let x = add(&[(1.0, &u), (1.0, &e())]);
     let m = add(&[(0.8, &x), (0.7, &e())]);
@@ -371,7 +387,7 @@ fn effects_of_linear_models_are_found() {
     );
     near(&effect, &slope(&effect, "x"), &named(&[("x", &[-0.5, 0.0, 0.5])]), &[1.2; 3], 0.4);
     assert!(effect.on_population(&TargetPopulation::Treated(named(&[("x", &[0.0])])), &stop).is_err());
-    // Where the treatment all but decides the mediator, nobody with another one had it: no overlap.
+    // If the treatment almost determines the mediator, nobody had another value of it: no overlap.
     let determined = add(&[(0.8, &x), (0.05, &e())]);
     let y = add(&[(1.5, &determined), (1.0, &u), (0.3, &e())]);
     let (_, effect) = learnt("x -> m -> y; x <-> y", "x", &[("x", &x), ("y", &y), ("m", &determined)]);
@@ -381,7 +397,7 @@ fn effects_of_linear_models_are_found() {
         "{:?}",
         estimate.support
     );
-    // In time: v follows a, and b follows v; y = a + 2 b + 1.5 v, v = 0.7 a + z.
+    // Sequential: a affects v, and v affects b; y = a + 2 b + 1.5 v, v = 0.7 a + z.
     let z = e();
     let a = add(&[(0.6, &z), (1.0, &e())]);
     let v = add(&[(0.7, &a), (1.0, &z), (0.7, &e())]);
@@ -398,7 +414,7 @@ fn effects_of_linear_models_are_found() {
     near(&later, &slope(&later, "b"), &named(&[("b", &[0.0, 0.5])]), &[2.0; 2], 0.3);
 }
 
-/// Effects through landmarks are near those through all rows.
+/// Effects through landmarks are close to those through all rows.
 #[test]
 fn landmarks_approximate_all_rows() {
     let (mut s, n) = (Stream(3), 60);
@@ -440,7 +456,7 @@ fn landmarks_approximate_all_rows() {
     }
 }
 
-/// The variance reduction predicted for one more row equals that of a refit with the row.
+/// The predicted variance reduction by one more row equals that of a refit with the row.
 #[test]
 fn variance_reduction_of_a_row_equals_that_of_a_refit() {
     let n = 15;
@@ -466,7 +482,7 @@ fn variance_reduction_of_a_row_equals_that_of_a_refit() {
     let queries = named(&[("x", &[0.1, 0.8])]);
     let contrast = Matrix::from_row_major(1, 2, vec![1.0, -1.0]);
     let reduction = before.variance_reduction_per_row(&queries, &contrast, 0, &new).unwrap()[(0, 0)];
-    // A refit with the row, averaged over the people of before.
+    // A refit with the row, averaged over the original people.
     let append = |values: &[f64], value: f64| [values, &[value]].concat();
     let after = effect(named(&[("x", &append(&x, 0.3)), ("z", &append(&z, -0.6))]), append(&y, 5.0));
     let people = TargetPopulation::members(named(&[("z", &z)]), &vec![1.0; n]).unwrap();
@@ -479,7 +495,7 @@ fn variance_reduction_of_a_row_equals_that_of_a_refit() {
     assert!((reduction - lowered).abs() < 1e-9 && reduction > 1e-6, "{reduction} {lowered}");
 }
 
-/// A row that lacks a value is left out and counted; an outcome of two classes is a probability.
+/// A row without a value is omitted and counted; the mean of an outcome of two classes is a probability.
 #[test]
 fn tables_are_gathered_with_their_caveats() {
     let graph = Graph::parse("z -> x; z -> y; x -> y").unwrap();

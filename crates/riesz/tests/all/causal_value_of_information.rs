@@ -33,7 +33,8 @@ fn outcome() -> OutcomeGpParameters {
     OutcomeGpParameters { kernel: 1.4 * Kernel::gaussian(&[0.8]), noise: 0.2, intercept_variance: 0.6 }
 }
 
-/// An effect of two studies, the first adjusted for its covariate or not, with optional rows added to each.
+/// Returns an effect of two studies, the first with or without adjustment for its covariate, with optional
+/// additional rows.
 fn two(has_covariate: bool, added_row: Option<(f64, f64)>, more_last: Option<f64>) -> Effect {
     let (mut x, mut z, mut y) = (normals(1, N), normals(2, N), normals(3, N));
     let (mut y2, mut t) = (normals(4, N), normals(5, N));
@@ -61,7 +62,7 @@ fn two(has_covariate: bool, added_row: Option<(f64, f64)>, more_last: Option<f64
     if !has_covariate {
         return effect;
     }
-    // On the same people, whoever is in the study.
+    // Averaged over the same people, whichever rows the study has.
     let people = normals(2, N);
     let population = TargetPopulation::Population(named(&[("z", &people)]), vec![1.0 / N as f64; N]);
     effect.on_population(&population, &STAY).unwrap()
@@ -132,7 +133,7 @@ fn first_study_row_reductions_equal_those_of_refits() {
             };
             for i in 0..3 {
                 let refit = two(has_covariate, Some((rows.0[i], rows.1[i])), None);
-                // Far from all rows everything is open, whatever there is besides.
+                // Far from all rows nothing is explained, also with an additional row.
                 let unit = open(&refit, &[60.0], &[1.0]) / open(&effect, &[60.0], &[1.0]);
                 let after = open(&refit, x, contrast) / unit;
                 let share = 1.0 - after / open(&effect, x, contrast);
@@ -170,8 +171,8 @@ fn three() -> (Studies, Parameters) {
     (Studies { studies, points: named(&[("v", &v3)]), outcome: t }, parameters)
 }
 
-/// Reductions by rows of the middle study, from the chain without the first study; of the last one from a
-/// refit.
+/// Reductions by rows of the middle study equal those of the chain without the first study; reductions by
+/// rows of the last study equal those of a refit.
 #[test]
 fn chain_row_reductions_follow_from_later_studies() {
     let (studies, parameters) = three();
@@ -192,7 +193,7 @@ fn chain_row_reductions_follow_from_later_studies() {
             open.data_mut().iter_mut().zip(part.data()).for_each(|(total, value)| *total += value);
         }
     }
-    // Far away all is open, and the kernel is 1 there.
+    // Far away nothing is explained, and the kernel is 1.
     let far = remaining_effect.evaluate(&named(&[("y", &[80.0])])).unwrap().causes;
     let scale: f64 = far
         .iter()
@@ -242,10 +243,10 @@ fn invalid_variance_reduction_requests_are_named() {
     };
     let y = || named(&[("y", &[0.0])]);
     assert!(
-        message(2, y(), &[1.0]).contains("study = 2 is not allowed: there are studies 0 to 1"),
+        message(2, y(), &[1.0]).contains("study = 2 is not allowed: it is a number from 0 to 1"),
         "{}",
         message(2, y(), &[1.0])
     );
     assert!(message(0, y(), &[1.0]).contains('x'));
-    assert!(message(1, y(), &[1.0, 2.0]).contains("one a row of treatments"));
+    assert!(message(1, y(), &[1.0, 2.0]).contains("one per row of treatments"));
 }

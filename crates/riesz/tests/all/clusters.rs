@@ -1,5 +1,5 @@
-//! Clusters of comparable items: k-means by enumeration, the algebra of blocks, recovery of known clusters,
-//! and invariances.
+//! Clusters of comparable items: k-means against enumeration, the algebra of blocks, recovery of known
+//! clusters, and invariances.
 
 use riesz::preference::clusters::{
     ClusterCount, Clusterer, ClusteringMethod, Clusters, KMeans, adjusted_rand, renumbered, singular_vectors,
@@ -10,7 +10,7 @@ use riesz::{Kernel, Matrix, Table};
 
 use crate::common::Stream;
 
-/// Every assignment of n things to k clusters.
+/// Returns every assignment of n items to k clusters.
 fn assignments(n: usize, k: usize) -> impl Iterator<Item = Vec<usize>> {
     (0..k.pow(n as u32)).map(move |code| (0..n).map(|i| code / k.pow(i as u32) % k).collect())
 }
@@ -23,7 +23,7 @@ fn kmeans_finds_the_best_of_all_partitions() {
         let inertia = |labels: &Vec<usize>| -> f64 {
             let cluster_inertia = |c: usize| {
                 let members: Vec<usize> = (0..9).filter(|&i| labels[i] == c).collect();
-                // Half of the squared distances of all its pairs, over their number.
+                // Half the sum of squared distances over all pairs of members, divided by their number.
                 let pairs = members.iter().flat_map(|&i| members.iter().map(move |&j| (i, j)));
                 let sum: f64 =
                     pairs.map(|(i, j)| (0..2).map(|c| (x[(i, c)] - x[(j, c)]).powi(2)).sum::<f64>()).sum();
@@ -36,7 +36,7 @@ fn kmeans_finds_the_best_of_all_partitions() {
         assert!((fitted.inertia - best.0).abs() < 1e-12, "{} {}", fitted.inertia, best.0);
         assert_eq!(fitted.labels, renumbered(&best.1));
     }
-    // All rows alike, and as many clusters as rows.
+    // All rows equal, and as many clusters as rows.
     assert!(KMeans::fit(&Matrix::zeros(4, 2), 2, 3, 0).inertia == 0.0);
     assert_eq!(KMeans::fit(&x, 9, 3, 0).labels, (0..9).collect::<Vec<_>>());
 }
@@ -63,8 +63,8 @@ fn the_adjusted_rand_index_counts_pairs() {
     assert!((adjusted_rand(&a, &b) - truth).abs() < 1e-12);
 }
 
-/// Rankings within blocks: one pair of equal singular values each, n_c times the standard deviation of the
-/// block's utility, and a projector without entries between blocks.
+/// Rankings within blocks: each block has one pair of equal singular values, n_c times the standard deviation
+/// of its utility. The projector has no entries between blocks.
 #[test]
 fn blocks_are_pairs_of_singular_values() {
     let mut s = Stream(8);
@@ -101,13 +101,14 @@ fn blocks_are_pairs_of_singular_values() {
         }
     }
     assert!(singular_vectors(&g, 9).unwrap_err().to_string().contains("two singular vectors"));
-    // Blocks of a graph are points of spectral clustering.
+    // Spectral clustering finds the blocks of a graph.
     let mut size = g.clone();
     size.data_mut().iter_mut().for_each(|v| *v = v.abs());
     assert_eq!(KMeans::fit(&spectral_embedding(&size, 3).unwrap(), 3, 20, 0).labels, renumbered(&cluster));
 }
 
-/// Rankings in clusters of items, coins between them; covariates tell clusters apart by so much.
+/// Simulates rankings within clusters of items, and coin tosses between clusters; covariates separate the
+/// clusters.
 pub fn simulated(
     clusters: usize,
     items: usize,
@@ -180,7 +181,7 @@ fn tuning_raises_the_bound() {
     assert!(after.bounds[0].1 > before.bounds[0].1 + 5.0, "{:?} {:?}", after.bounds, before.bounds);
 }
 
-/// Invariance of clusters to sides, item order and threads; and the published methods find clear clusters.
+/// Clusters do not depend on sides, item order and threads, and the published methods find clear clusters.
 #[test]
 fn clusters_ignore_sides_item_order_and_threads() {
     let (items, duels, truth) = simulated(2, 20, 1.0, 1.6, 3);
@@ -207,8 +208,8 @@ fn clusters_ignore_sides_item_order_and_threads() {
         let clustering = fit(&items, &duels, 1);
         assert_eq!(clustering, fit(&items, &duels, 3));
         assert!(adjusted_rand(&clustering.labels, &truth) > agreement, "{method:?} {:?}", clustering.labels);
-        // Singular vectors are white, so k-means has many maxima there, and which is found depends on the
-        // order.
+        // The singular vectors are white, so that k-means has many maxima there, and the order determines
+        // which is found.
         if agreement < 0.0 {
             continue;
         }

@@ -15,7 +15,8 @@ pub struct Setup {
     pub rows: Table,
 }
 
-/// A model of two outputs, a sum of products one of which has few players, and a weighted background.
+/// Returns a model of two outputs, whose kernel is a sum of products, one with few players, and a weighted
+/// background.
 pub fn setup(d: usize, background: usize) -> Setup {
     let mut s = Stream(d as u64);
     let two_player_term = stationary(Profile::Matern32, 0, 1.0)
@@ -73,7 +74,7 @@ fn tables_give_the_mean_of_baselines() {
                 for (actual, truth) in
                     explanation.row_values(g / 2, g % 2).iter().zip(&mean[g * explanation.sets()..])
                 {
-                    // Summing the baselines rounds too.
+                    // The sum over the baselines has rounding errors too.
                     assert!(
                         (actual - truth).abs() <= allowed + 1e-14,
                         "{d} {index}: {actual} {truth} {allowed}"

@@ -1,4 +1,4 @@
-//! Values estimated from coalitions against enumeration, and their standard errors against actual errors.
+//! Values estimated from coalitions against enumeration, and standard errors against actual errors.
 
 use proptest::prelude::*;
 use riesz::attribution::enumeration::shapley;
@@ -7,7 +7,7 @@ use riesz::attribution::sampled_shapley::{
 };
 use riesz::{Error, Matrix, Result};
 
-/// A list of `games` functions of a coalition that counts its evaluations.
+/// Several functions of a coalition, with a count of evaluations.
 pub struct CountingGame<F> {
     players: usize,
     games: usize,
@@ -44,7 +44,7 @@ pub fn counting_game<F: Fn(&[bool], usize) -> f64>(
     CountingGame { players, games, function, evaluations: 0 }
 }
 
-/// A game of no particular form: a smooth function of a weighted count, and a few interactions.
+/// A game of no particular form: a smooth function of a weighted count plus a few interactions.
 fn game(present: &[bool], g: usize) -> f64 {
     let indicator = |j: usize| f64::from(u8::from(present[j % present.len()]));
     let sum: f64 = (0..present.len()).map(|j| indicator(j) * ((j * 7 + g * 3) % 5 + 1) as f64).sum();
@@ -94,7 +94,7 @@ fn confidence_intervals_have_nominal_coverage() {
             }
         }
         let coverage = covered as f64 / (runs as usize * 4 * players) as f64;
-        // Three pairs that were not drawn are allowed for: of few, that is much.
+        // Standard errors allow for three unobserved pairs, which is much for small samples.
         assert!((0.945..=1.0).contains(&coverage), "{players} {coalitions}: {coverage}");
         let upper = if coalitions < 50 { 8.0 } else { 3.0 };
         assert!((0.9..upper).contains(&(claimed / square)), "{players} {coalitions}: {}", claimed / square);
@@ -106,7 +106,8 @@ fn confidence_intervals_have_nominal_coverage() {
     }
 }
 
-/// A game whose values are estimates with noise of a known variance, a new one for each coalition and seed.
+/// A game whose values are estimates with noise of a known variance, which differs for each coalition and
+/// seed.
 struct Noisy {
     players: usize,
     seed: u64,
@@ -139,7 +140,7 @@ impl CoalitionGame for Noisy {
         let noise = SamplingNoise {
             variance: Matrix::from_row_major(n, 1, vec![1.0; n]),
             draws: 1000,
-            empty_and_grand_values: [vec![-60.0], vec![60.0]],
+            draw_range: [vec![-60.0], vec![60.0]],
         };
         Ok(CoalitionValues { values: Matrix::from_row_major(n, 1, values), noise: Some(noise) })
     }
@@ -178,7 +179,7 @@ fn samples_grow_until_they_are_exhaustive() {
         let fresh =
             solve(&mut counting_game(9, 2, self::game), Budget { coalitions, std_error: None, seed: 4 });
         let fresh = fresh.unwrap();
-        // What is already drawn stays, so the grown sample may only be larger.
+        // Earlier draws are kept, so that the sample may only be larger.
         assert!(solution.coalitions >= fresh.coalitions);
     }
     assert!(regression.is_exhaustive() && previous == 0.0 && game.evaluations == 510);
@@ -190,7 +191,7 @@ fn sampling_stops_at_the_requested_error() {
     let budget = Budget { coalitions: 60_000, std_error: Some(0.01), seed: 1 };
     let solution = solve(&mut game, budget).unwrap();
     let largest = solution.std_error.unwrap().data().iter().copied().fold(0.0, f64::max);
-    // Each round is half as large again as the last one, so the target is not missed by much.
+    // Each round is half as large again as the last one, so that the target is exceeded only slightly.
     assert!(largest <= 0.01 && largest > 0.006, "{largest}");
     assert!(solution.coalitions < 30_000, "{}", solution.coalitions);
     let too_small = Budget { coalitions: 20, ..Budget::default() };
@@ -204,7 +205,7 @@ fn sampling_stops_at_the_requested_error() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Additive games are recovered without error from any sample, whatever the seed; values always add up.
+    /// Additive games are recovered without error from any sample and any seed; values always add up.
     #[test]
     fn additive_games_and_efficiency(players in 2_usize..40, seed: u64) {
         let player_value = |j: usize| ((j * 37 + 11) % 17) as f64 - 8.0;
@@ -239,7 +240,7 @@ fn growing_a_budget_equals_one_large_budget() {
         assert_eq!(grown, solve(&mut direct, budget(large)).unwrap(), "{players}");
         assert_eq!(growing.evaluations, direct.evaluations, "{players}");
         assert!(small == large || before < direct.evaluations);
-        // The seed is that of the first call, and a smaller budget adds nothing.
+        // The seed of the first call is used, and a smaller budget adds nothing.
         let again = solve_from(&mut growing, Budget { seed: 9, ..budget(small) }, &mut kept).unwrap();
         assert_eq!((again, growing.evaluations), (grown, direct.evaluations));
     }
@@ -255,7 +256,7 @@ fn kept_regressions_continue_to_an_error_and_after_failures() {
     let fine = solve_from(&mut growing, Budget { std_error: Some(0.003), ..rough }, &mut kept).unwrap();
     assert!(growing.evaluations > before && growing.evaluations == fine.coalitions);
     assert!(fine.std_error.unwrap().data().iter().all(|e| *e <= 0.003));
-    // A game that breaks off in the middle: nothing is lost, nothing counted twice.
+    // A game that fails in the middle: nothing is lost or counted twice.
     let budget = |coalitions| Budget { coalitions, std_error: None, seed: 1 };
     let mut kept = None;
     solve_from(&mut counting_game(12, 1, game), budget(100), &mut kept).unwrap();
@@ -270,10 +271,10 @@ fn kept_regressions_continue_to_an_error_and_after_failures() {
     );
     let solution = solve_from(&mut counting_game(12, 1, game), budget(900), &mut kept).unwrap();
     assert_eq!(solution, solve(&mut counting_game(12, 1, game), budget(900)).unwrap());
-    // Another game is not gone on with.
+    // A run cannot be continued with another game.
     let other = |present: &[bool], g: usize| game(present, g) + f64::from(u8::from(present[0]));
     let refused =
         solve_from(&mut counting_game(12, 1, other), budget(1000), &mut kept).unwrap_err().to_string();
-    assert!(refused.contains("were valued for other rows"), "{refused}");
+    assert!(refused.contains("were evaluated for other rows"), "{refused}");
     assert!(solve_from(&mut counting_game(12, 2, game), budget(1000), &mut kept).is_err());
 }

@@ -1,4 +1,4 @@
-//! Test helpers: fixed and random numbers, tables and kernels, and the answers of other programs.
+//! Test helpers: fixed and random numbers, tables and kernels, and reference results of other programs.
 
 use std::path::Path;
 
@@ -7,29 +7,29 @@ use riesz::kernel::{Linear, Polynomial, Profile, Stationary};
 use riesz::{Background, Game, Kernel, KernelExpansion, Matrix, Players, Question, Table};
 use serde_json::Value;
 
-/// A number in [-1.5, 1.5], of no pattern.
+/// Returns a pseudo-random number in [-1.5, 1.5].
 pub fn number(i: usize, j: usize) -> f64 {
     ((i * 67 + j * 131 + i * j * 29 + i * i * 3) % 211) as f64 / 70.0 - 1.5
 }
 
-/// Rows `from..from + n` of an endless table of numbers.
+/// Returns rows `from..from + n` of an endless table of numbers.
 pub fn table(from: usize, n: usize, d: usize) -> Table {
     let rows: Vec<Vec<f64>> = (from..from + n).map(|i| (0..d).map(|j| number(i, j)).collect()).collect();
     Table::from_rows(&rows).unwrap()
 }
 
-/// The question for `game` with the players `groups`.
+/// Returns the question for `game` with the players `groups`.
 pub fn about(game: &Game, groups: &Players) -> Question {
     Question::from(game.clone()).with_players(Some(groups.clone()))
 }
 
-/// A model of two outputs over the first `n` rows.
+/// Returns a model of two outputs over the first `n` rows.
 pub fn model(kernel: Kernel, n: usize, d: usize) -> KernelExpansion {
     let coef = Matrix::from_row_major(n, 2, (0..2 * n).map(|t| number(t, 5)).collect());
     KernelExpansion::new(kernel, table(0, n, d), coef, vec![0.3, -2.0]).unwrap()
 }
 
-/// A stationary factor of one column.
+/// Returns a stationary factor of one column.
 pub fn stationary(profile: Profile, column: usize, lengthscale: f64) -> Kernel {
     let (columns, lengthscale) = (vec![column], vec![lengthscale]);
     Stationary { profile, columns, lengthscale, ard: true, isotropic: false }.into()
@@ -39,13 +39,13 @@ pub fn stationary(profile: Profile, column: usize, lengthscale: f64) -> Kernel {
 pub struct Stream(pub u64);
 
 impl Stream {
-    /// In [0, 1).
+    /// Returns a number in [0, 1).
     pub fn uniform(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.0 >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// In [-1, 1).
+    /// Returns a number in [-1, 1).
     pub fn signed(&mut self) -> f64 {
         self.uniform() * 2.0 - 1.0
     }
@@ -59,7 +59,8 @@ impl Stream {
         Table::from_rows(&rows).unwrap()
     }
 
-    /// The last column holds the levels 0, 1, 2, the others numbers on several scales, with some zeros.
+    /// Returns a table whose last column has the levels 0, 1, 2; the others have numbers on several scales,
+    /// with some zeros.
     pub fn table(&mut self, n: usize, d: usize) -> Table {
         self.rows(n, d, |s, j| match j {
             _ if j + 1 == d => (s.signed() * 1.5 + 1.5).floor(),
@@ -72,7 +73,7 @@ impl Stream {
         self.rows(n, d, |s, _| s.normal())
     }
 
-    /// Normal numbers, and the levels 0, 1, 2 in the last column.
+    /// Returns a table of normal numbers, with the levels 0, 1, 2 in the last column.
     pub fn normals_and_levels(&mut self, n: usize, d: usize) -> Table {
         self.rows(n, d, |s, j| if j + 1 == d { (3.0 * s.uniform()).floor() } else { s.normal() })
     }
@@ -81,9 +82,9 @@ impl Stream {
 /// A sum of products of one-column kernels, each with its column.
 pub type Terms = Vec<(f64, Vec<(usize, Kernel)>)>;
 
-/// The value of the coalition `s` of `players`, which are lists of columns, from the game's definition: by
-/// predictions at hybrid rows, which know nothing of products, or by the one-column kernels `terms` that the
-/// model's kernel is made of.
+/// Returns the value of the coalition `s` of `players`, which are lists of columns, from the game's
+/// definition. It uses predictions at hybrid rows, which do not rely on products, or the one-column kernels
+/// `terms` of the model's kernel.
 pub fn value(
     model: &KernelExpansion,
     terms: &Terms,
@@ -136,13 +137,13 @@ pub fn value(
     sum
 }
 
-/// Rows on a coarse grid, which brings duplicates.
+/// Rows on a coarse grid, so that duplicates occur.
 pub fn points(fewer_than: usize) -> impl Strategy<Value = Vec<[f64; 2]>> {
     let point = [-8..8_i32, -8..8_i32].prop_map(|p| p.map(|v| f64::from(v) * 0.25));
     prop::collection::vec(point, 8..fewer_than)
 }
 
-/// The classes 0, 1, …
+/// Returns the class names 0, 1, …
 pub fn names(k: usize) -> Vec<String> {
     (0..k).map(|c| c.to_string()).collect()
 }
@@ -152,12 +153,12 @@ pub fn largest_difference(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).fold(0.0, |largest: f64, (a, b)| largest.max((a - b).abs()))
 }
 
-/// The result of `run` on a pool of `threads` threads.
+/// Returns the result of `run` on a pool of `threads` threads.
 pub fn with_threads<T: Send>(threads: usize, run: impl FnOnce() -> T + Send) -> T {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(run)
 }
 
-/// A file of `tests/data`, written by one of `scripts/oracles`.
+/// Reads a file of `tests/data`, written by one of `scripts/oracles`.
 pub fn fixture(name: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
@@ -176,7 +177,7 @@ pub fn matrix(value: &Value) -> Matrix {
     Matrix::from_row_major(rows.len(), rows[0].len(), rows.concat())
 }
 
-/// A kernel as scikit-learn's classifiers and regressors name it.
+/// Returns a kernel from its name and parameters in scikit-learn.
 pub fn kernel(value: &Value, width: usize) -> Kernel {
     let columns: Vec<usize> = (0..width).collect();
     let (center, scale) = (vec![0.0; width], vec![1.0; width]);

@@ -1,4 +1,4 @@
-//! Conjugate gradients against the factorisation: values within the proved bounds, whatever the kernel,
+//! Conjugate gradients against the factorisation: values are within the proved bounds for all kernels,
 //! weights, groups and outputs.
 
 use std::sync::Arc;
@@ -46,7 +46,7 @@ fn bound(explanation: &Explanation) -> &[f64] {
     bound
 }
 
-/// The largest error over the bound, and the largest error.
+/// Returns the largest ratio of error to bound, and the largest error.
 fn excess(approximate: &Explanation, exact: &Explanation) -> (f64, f64) {
     let p = approximate.players.len();
     let (approximate_bound, theirs) = (bound(approximate), bound(exact));
@@ -114,7 +114,7 @@ fn values_are_those_of_the_factorisation_within_the_bound() {
                 let size = exact.values.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
                 let widest = bound(&approximate).iter().fold(0.0, |m: f64, b| m.max(*b));
                 assert!(widest < 1e3 * tolerance * size, "{label}, {tolerance}: {widest} {size}");
-                // A loose tolerance stops early: what the bound holds is not rounding.
+                // A loose tolerance stops early: the error is more than rounding.
                 assert!(
                     tolerance < 0.1 || error > 1e-9 * size || reference.rows() < 20,
                     "{label}: {error} {size}"
@@ -196,7 +196,7 @@ fn what_is_wrong_is_said() {
     }
     let settings = ConjugateGradients { iterations: 0, ..ConjugateGradients::default() };
     assert!(refused(settings, 0.1).to_string().contains("iterations = 0"));
-    // Too few steps, and a tolerance that rounding does not allow.
+    // Too few steps, and a tolerance below rounding errors.
     let settings = ConjugateGradients { iterations: 2, ..gradients(1e-9, 0) };
     assert!(matches!(refused(settings, 1e-4), Error::NotConverged { iterations: 2, .. }));
     let rounding = refused(gradients(1e-12, 80), 1e-12);

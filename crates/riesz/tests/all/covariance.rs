@@ -1,5 +1,5 @@
-//! Covariances of values under a posterior against those of sums over all coalitions, which do not use the
-//! product structure.
+//! Covariances of values under a posterior against sums over all coalitions, which do not use the product
+//! structure.
 
 use riesz::explanation::UncertaintySource;
 use riesz::fit::GaussianProcess;
@@ -10,10 +10,10 @@ use riesz::{Background, Explainer, Game, Kernel, Matrix, Players, Question, Tabl
 
 use crate::common::{Stream, stationary};
 
-/// Rows that f is summed over, and for each sum the numbers of rows and their weights.
+/// Rows at which f is evaluated, and for each sum the indices of rows with their weights.
 type Sums = (Vec<Vec<f64>>, Vec<Vec<(usize, f64)>>);
 
-/// All rows that stand for a coalition in row r, and their weights.
+/// Returns all rows that represent a coalition for row r, with their weights.
 fn stand(game: &Game, rows: &Table, players: &[Vec<usize>], mask: usize, r: usize) -> Vec<(Vec<f64>, f64)> {
     let p = players.len();
     let mut stand: Vec<(Vec<f64>, f64)> = Vec::new();
@@ -46,7 +46,7 @@ fn stand(game: &Game, rows: &Table, players: &[Vec<usize>], mask: usize, r: usiz
     stand
 }
 
-/// The value of each coalition in a row, as a weighted sum of predictions at mixtures.
+/// Returns the value of each coalition for a row, as a weighted sum of predictions at mixed rows.
 fn coalitions(game: &Game, row: &Table, players: &[Vec<usize>]) -> Sums {
     let (mut mixtures, mut weights) = (Vec::new(), Vec::new());
     for mask in 0..1_usize << players.len() {
@@ -57,7 +57,8 @@ fn coalitions(game: &Game, row: &Table, players: &[Vec<usize>]) -> Sums {
     (mixtures, weights)
 }
 
-/// Probability of one coalition of `n_others` other players, out of p players, in a player's value.
+/// Returns the probability of one coalition of `n_others` other players, of p players in all, in a player's
+/// value.
 fn share(index: ValueIndex, n_others: usize, p: usize) -> f64 {
     let product = |from: f64, count: usize| (0..count).map(|i| from + i as f64).product::<f64>();
     let left = p - 1 - n_others;
@@ -66,7 +67,7 @@ fn share(index: ValueIndex, n_others: usize, p: usize) -> f64 {
         ValueIndex::Banzhaf { inclusion_probability: chance } => {
             chance.powi(n_others as i32) * (1.0 - chance).powi(left as i32)
         }
-        // The mean of t^others (1 - t)^left under Beta's distribution.
+        // The mean of t^others (1 - t)^left under the Beta distribution.
         ValueIndex::BetaShapley { alpha, beta } => {
             product(beta, n_others) * product(alpha, left) / product(alpha + beta, p - 1)
         }
@@ -74,7 +75,7 @@ fn share(index: ValueIndex, n_others: usize, p: usize) -> f64 {
     }
 }
 
-/// Each player's value in each row, as a weighted sum of predictions at mixtures.
+/// Returns each player's value for each row, as a weighted sum of predictions at mixed rows.
 fn sums(game: &Game, index: ValueIndex, rows: &Table, players: &[Vec<usize>]) -> Sums {
     let p = players.len();
     let (mut mixtures, mut weights) = (Vec::new(), vec![Vec::new(); rows.rows() * p]);
@@ -175,7 +176,7 @@ fn covariances_are_those_of_sums_over_coalitions() {
     }
 }
 
-/// Values of many players, for whom the quadrature rule is not exact, sum up to f(x) less its mean, and so do
+/// With many players, for whom the quadrature rule is not exact, values sum to f(x) minus its mean, and so do
 /// their covariances.
 #[test]
 fn covariances_of_many_players_sum_up() {
@@ -209,14 +210,14 @@ fn what_has_no_covariance_is_refused() {
     let ask = |question: Question| {
         Explainer::new(&fit.model, question).unwrap().posterior_functionals(&x).unwrap_err().to_string()
     };
-    assert!(ask(Game::Functional.into()).contains("takes a background or a baseline"));
+    assert!(ask(Game::Functional.into()).contains("a game with a background or a baseline"));
     let point = Game::Baseline { point: x.select_rows(&[0]) };
     let pairs = ValueIndex::Interaction { kind: Interaction::Sii, order: 2 };
     assert!(ask(Question::from(point).with_index(pairs)).contains("Beta-Shapley"));
 }
 
-/// Covariances in explanations are blocks of the joint covariance of each row and output, whatever the other
-/// rows.
+/// Covariances in explanations are blocks of the joint covariance of each row and output, independent of the
+/// other rows.
 #[test]
 fn explanations_contain_posterior_covariances() {
     let mut s = Stream(23);
@@ -247,10 +248,11 @@ fn explanations_contain_posterior_covariances() {
             }
         }
     }
-    // The values are those of a question that does not ask, which the posterior does not slow down.
+    // The values equal those of a question without covariance.
     let plain = ask(question).explain(&rows).unwrap();
     assert!(plain.uncertainty.is_none() && plain.values == explanation.values);
-    // The values of a row sum up to f(x) less its mean, and so does what is not known of them.
+    // The values of a row sum to f(x) minus its mean, and the standard deviation of a sum is at most the sum
+    // of the deviations.
     let players: Vec<usize> = (0..3).collect();
     assert!(
         explanation.sd_of_sum(0, 0, &players).unwrap() <= explanation.sd().unwrap()[..3].iter().sum::<f64>()
@@ -275,13 +277,12 @@ fn covariances_need_a_posterior() {
                 .map(|_| ()),
         )
     };
-    assert!(refused(Question::from(Game::Functional).with_covariance()).contains("takes a background"));
+    assert!(refused(Question::from(Game::Functional).with_covariance()).contains("a game with a background"));
     let pairs = ValueIndex::Interaction { kind: Interaction::Sii, order: 2 };
     assert!(refused(question.with_index(pairs)).contains("Beta-Shapley"));
 }
 
-/// Variance shares against their definition: variances of sums over the coalition's mixtures, of all
-/// coalitions.
+/// Variance shares against their definition: variances of sums over the mixtures of all coalitions.
 #[test]
 fn shares_of_the_variance_are_those_of_all_coalitions() {
     let mut s = Stream(31);
@@ -310,7 +311,7 @@ fn shares_of_the_variance_are_those_of_all_coalitions() {
             let explainer = Explainer::new(&fit.model, question).unwrap();
             let explainer = explainer.with_posterior(Some(&fit.covariance)).unwrap();
             let shares = explainer.variance_shares(&rows).unwrap();
-            // As an explanation it adds up.
+            // The result is an explanation that adds up.
             let explained = explainer.explain_variance(&rows).unwrap();
             explained.validate().unwrap();
             assert!(explained.residuals().iter().all(|left| left.abs() < 1e-10));
@@ -324,8 +325,8 @@ fn shares_of_the_variance_are_those_of_all_coalitions() {
                 }
             }
             for r in 0..2 {
-                // The sums that stand for coalitions are those that make up the players' values: by
-                // inclusion, v of all coalitions.
+                // The sums for coalitions are those of the players' values: by inclusion, v of all
+                // coalitions.
                 let (mixtures, weights) = coalitions(&game, &rows.select_rows(&[r]), &players);
                 let sparse = Sparse::from_columns(mixtures.len(), weights).unwrap();
                 let sums = posterior

@@ -1,5 +1,5 @@
 //! MMD² and HSIC against their definitions in plain code, their attributions against enumeration, and the
-//! tests' levels against simulated null hypotheses.
+//! levels of the tests against simulated null hypotheses.
 
 use proptest::prelude::*;
 use riesz::attribution::enumeration::shapley;
@@ -51,7 +51,7 @@ pub fn value(terms: &Terms, u: &[f64], v: &[f64], present: impl Fn(usize) -> boo
     terms.iter().map(product).sum()
 }
 
-/// MMD² from its definition.
+/// Computes MMD² from its definition.
 pub fn mmd(
     x: &[Vec<f64>],
     z: &[Vec<f64>],
@@ -213,7 +213,7 @@ proptest! {
     }
 }
 
-/// Samples that cross the edges of tiles, in two sizes.
+/// Samples that span several tiles, in two sizes.
 #[test]
 fn large_samples_follow_the_definition() {
     let mut s = Stream(5);
@@ -231,7 +231,7 @@ fn large_samples_follow_the_definition() {
     }
 }
 
-/// Interaction indices from their definition (Grabisch and Roubens 1999), over all coalitions without the
+/// Interaction indices against their definition (Grabisch and Roubens 1999), over all coalitions without the
 /// pair.
 #[test]
 fn interactions_follow_the_definition() {
@@ -265,8 +265,8 @@ fn interactions_follow_the_definition() {
             let row: f64 = interactions.values.row(j).iter().sum();
             assert!((row - attributions.explanation.values[j]).abs() < 1e-12);
         }
-        // Twice the bound of a value for the index, and that of the values that diagonal entries are made
-        // from.
+        // The bound is at least twice the bound of a value for the index, plus that of the values in the
+        // diagonal entries.
         let of_values = attributions.explanation.certificate().unwrap().bound;
         assert!(interactions.bound < 1e-9 && interactions.bound > 2.0 * of_values);
     }
@@ -337,8 +337,8 @@ fn independence_tests_keep_their_level() {
     }
 }
 
-/// Under the null hypothesis, any feature at all is named in 5 % of samples, and so is one feature tested
-/// alone.
+/// Under the null hypothesis, any feature is reported in 5 % of samples, and so is a single feature that is
+/// tested alone.
 #[test]
 fn feature_tests_keep_the_family_wise_error() {
     let run = |seed: u64, family: bool| {
@@ -356,7 +356,7 @@ fn feature_tests_keep_the_family_wise_error() {
     level(RUNS, false, |seed| run(seed, false));
 }
 
-/// Feature tests of an aggregated test, which chooses among several kernels, keep the same levels.
+/// Feature tests of an aggregated test, which selects among several kernels, have the same levels.
 #[test]
 fn feature_tests_allow_for_the_choice_of_a_kernel() {
     let run = |seed: u64, family: bool| {
@@ -386,7 +386,8 @@ fn autoregressive(n: usize, keep: f64, s: &mut Stream) -> Table {
     Table::from_rows(&series).unwrap()
 }
 
-/// Two independent series that remember: permutations see dependence, the wild bootstrap does not.
+/// For two independent series with autocorrelation, permutations report dependence, the wild bootstrap does
+/// not.
 #[test]
 fn the_wild_bootstrap_bears_dependence_in_time() {
     let p = |null: Null, seed: u64| {
@@ -402,7 +403,7 @@ fn the_wild_bootstrap_bears_dependence_in_time() {
     let rejected = |null: Null| (0..300).filter(|&seed| p(null, seed) <= 0.05).count();
     let (permutation, wild) = (rejected(Null::Permutation), rejected(Null::WildBootstrap(20.0)));
     assert!(permutation > 75, "{permutation}");
-    // 5 % are 15; valid as samples grow.
+    // The nominal 5 % are 15 rejections; the bootstrap is valid as samples grow.
     assert!(wild < 30, "{wild}");
 }
 
@@ -513,7 +514,7 @@ fn residuals_leave_one_out() {
 #[test]
 fn an_aggregated_test_finds_what_one_lengthscale_misses() {
     let mut s = Stream(2);
-    // A fast oscillation of the density: the median length scale is far too long.
+    // The density oscillates fast: the median length scale is far too long.
     let z: Vec<[f64; 1]> = (0..400)
         .map(|_| {
             loop {
@@ -539,7 +540,7 @@ fn an_aggregated_test_finds_what_one_lengthscale_misses() {
     assert_eq!(aggregated.statistic, aggregated.by_kernel[0].statistic);
 }
 
-/// The witness of one column alone, squared in the RKHS norm, is that column's biased MMD²: checked on a
+/// The squared RKHS norm of the witness of one column is that column's biased MMD²; this is checked on a
 /// finite sum.
 #[test]
 fn the_witness_is_a_difference_of_means() {
@@ -556,8 +557,8 @@ fn the_witness_is_a_difference_of_means() {
     assert!(witness(&s.normals(1, 2), &z, Some(&kernel), "x0").is_err());
 }
 
-/// Standard errors of witnesses of normal samples hold the closed form
-/// `ℓ (ℓ² + 1)^-½ exp(-(t - μ)²/(2 (ℓ² + 1)))` of the mean of the kernel.
+/// Intervals of witnesses of normal samples cover the closed form `ℓ (ℓ² + 1)^-½ exp(-(t - μ)²/(2 (ℓ² + 1)))`
+/// of the mean of the kernel.
 #[test]
 fn the_witness_is_within_its_error() {
     let mut s = Stream(41);
@@ -577,9 +578,9 @@ fn the_witness_is_within_its_error() {
                 largest = largest.max(result.std_error[k]);
             }
         }
-        // The places move with the samples: the middle one is between them, the first at the edge.
+        // The grid depends on the samples: the middle point is between them, the first at the edge.
         assert!(covered.iter().all(|count| *count >= 376), "{n} {m}: {covered:?}");
-        // Not wider than it must be.
+        // The intervals are not too wide.
         assert!(n < 100 || largest < 0.12, "{largest}");
     }
 }
@@ -606,8 +607,7 @@ fn levels_of_either_sample_count() {
     assert!((result.statistic - truth).abs() < 1e-14);
 }
 
-/// Unbiased estimates are 0 in every permutation if all rows but one are equal, which is no fault of the
-/// kernel.
+/// Unbiased estimates are 0 in every permutation if all rows but one are equal; the kernel is not at fault.
 #[test]
 fn a_single_odd_row_shows_nothing() {
     let (n, m) = (20, 15);
@@ -645,7 +645,7 @@ fn bad_input_is_named() {
     assert!(matches!(two.run(&x, &s.normals(10, 1)), Err(Error::UnknownColumn { .. })));
     let block = TwoSampleTest { estimator: MmdEstimator::Block(1), ..TwoSampleTest::default() };
     assert!(matches!(block.run(&x, &x), Err(Error::Parameter { .. })));
-    // Nothing varies, and nothing differs.
+    // All rows are equal, and the samples do not differ.
     let equal = Table::from_rows(&[[1.0, 2.0]; 5]).unwrap();
     let result = two.run(&equal, &equal).unwrap();
     assert!(result.statistic.abs() < 1e-15 && result.pvalue == Some(1.0));
@@ -668,7 +668,7 @@ fn bad_input_is_named() {
     let settings = TestSettings { attribute: AttributionRequest::Nothing, ..TestSettings::default() };
     assert_eq!(TwoSampleTest { settings, ..tied }.run(&x, &x).unwrap().attributions, None);
 
-    // A product of 600 linear factors, a million each: out of range.
+    // A product of 600 linear factors of a million each is out of range.
     let wide = Table::from_rows(&vec![vec![1e3; 600]; 4]).unwrap();
     let linear = |j| Linear { columns: vec![j], center: vec![0.0], scale: vec![1.0] };
     let product = (0..600).map(|j| linear(j).into()).reduce(|a: Kernel, b: Kernel| a * b).unwrap();
@@ -688,7 +688,7 @@ fn bad_input_is_named() {
     assert!(matches!(wild(false, 0.0).run(&x, &x), Err(Error::Parameter { .. })));
 }
 
-/// y depends on x2 and on the product of x4 and x5.
+/// The target y depends on x2 and on the product of x4 and x5.
 fn relevant(n: usize, seed: u64) -> (Table, Table) {
     let mut s = Stream(seed);
     let x = s.normals(n, 8);
@@ -725,7 +725,7 @@ fn backward_elimination_follows_its_definition() {
         x.align_to(&list.iter().map(|&j| x.columns()[j].clone()).collect::<Vec<_>>()).unwrap()
     };
     while left.len() > 1 {
-        // The kernel of all that are left, without one factor.
+        // The kernel of all remaining columns, without one factor.
         let remaining = columns(&left);
         let kernel = default_kernel(&remaining).unwrap();
         let parameters = kernel.terms[0].factors[0].parameters();
@@ -754,7 +754,7 @@ fn backward_elimination_follows_its_definition() {
     assert_eq!(rank(&x, &y, Method::Backward, FactorKind::Orthogonal, None, None, 3).unwrap().order, gone);
 }
 
-/// The coefficients satisfy the conditions of optimality of HSIC-Lasso, computed from whole gram matrices.
+/// The coefficients satisfy the optimality conditions of HSIC-Lasso, computed from whole gram matrices.
 #[test]
 fn the_lasso_is_optimal() {
     let (x, y) = relevant(60, 5);

@@ -19,10 +19,10 @@ fn sigma(g: f64) -> f64 {
     1.0 / (1.0 + (-g).exp())
 }
 
-/// Duels one by one.
+/// A list of single duels.
 struct Case {
     items: Table,
-    /// A number and a level, one row a duel.
+    /// Contexts: a number and a level, one row per duel.
     contexts: Table,
     left: Vec<usize>,
     right: Vec<usize>,
@@ -45,7 +45,7 @@ fn case(items: usize, duels: usize, seed: u64) -> Case {
             outcome.push(if s.uniform() < 0.25 { 0.5 } else { f64::from(u8::from(s.uniform() < 0.6)) });
             weight.push(0.5 + s.uniform());
             home.push([HomeSide::Left, HomeSide::Right, HomeSide::Nobody][(3.0 * s.uniform()) as usize]);
-            // Few different contexts, so that some repeat.
+            // There are few different contexts, so that some repeat.
             cells.push((3.0 * s.uniform()).floor());
             levels.push((2.0 * s.uniform()).floor());
         }
@@ -72,15 +72,15 @@ impl Case {
         self.left.iter().copied().zip(self.right.iter().copied()).collect()
     }
 
-    /// Both parts of the prior for items, by their definition.
+    /// Returns both parts of the prior for items, by their definition.
     fn nested(&self, prior: &PairKernel, (l, r): Pair, (a, b): Pair) -> f64 {
         let k = |a: usize, b: usize| prior.items.eval(&self.items.row(a), &self.items.row(b));
         prior.utility_variance * (k(l, a) + k(r, b) - k(l, b) - k(r, a))
             + prior.generalised_variance * (k(l, a) * k(r, b) - k(l, b) * k(r, a))
     }
 
-    /// Log likelihood of a duel and two derivatives: exact for half wins, by differences of the three cases
-    /// with a margin.
+    /// Returns the log likelihood of a duel and two derivatives: exact for half wins, by differences of the
+    /// three cases with a margin.
     fn likelihood(&self, i: usize, g: f64, margin: Option<f64>) -> [f64; 3] {
         let (y, w) = (self.outcome[i], self.weight[i]);
         let Some(m) = margin else {
@@ -103,7 +103,7 @@ impl Case {
         [value(g), (4.0 * first(1e-3) - first(2e-3)) / 3.0, (4.0 * second(1e-3) - second(2e-3)) / 3.0]
     }
 
-    /// Coefficients, curvatures and Laplace's value under a dense covariance of the duels.
+    /// Returns coefficients, curvatures and Laplace's evidence under a dense covariance of the duels.
     fn laplace(&self, k: &Mat<f64>, margin: Option<f64>) -> (Vec<f64>, Vec<f64>, f64) {
         let n = self.left.len();
         let (mut g, mut alpha) = (vec![0.0; n], vec![0.0; n]);
@@ -128,8 +128,8 @@ impl Case {
         (alpha, curves, value)
     }
 
-    /// Compares a fit with conditioning on the duels one by one, from their covariance, the cross covariances
-    /// with the queries, and the queries' prior variances.
+    /// Compares a fit with conditioning on single duels. The arguments are the duels' covariance, the cross
+    /// covariances with the queries, and the queries' prior variances.
     fn conditioned(
         &self,
         fit: &PreferenceFit,
@@ -176,7 +176,7 @@ fn predictive_moments(fit: &PreferenceFit, rows: &Table) -> (Vec<f64>, Vec<f64>)
     (fit.model.predict(rows).unwrap().data().to_vec(), variance.data().to_vec())
 }
 
-/// Being at home is a utility `s_h² h h'` with h = ±1, and ability one of the items' names.
+/// A home advantage is a utility `s_h² h h'` with h = ±1, and an ability a utility of the items' names.
 #[test]
 fn homes_and_names_are_further_utilities() {
     let case = case(8, 40, 5);
@@ -207,7 +207,7 @@ fn homes_and_names_are_further_utilities() {
     };
     let observed: Vec<(Pair, HomeSide)> = case.pairs().into_iter().zip(case.home.iter().copied()).collect();
     let k = Mat::from_fn(40, 40, |i, j| between(observed[i], observed[j]));
-    // Known items; and two that are not known: 8 and 9 stand for them, with the covariates of 1 and 2.
+    // Known items, and two unknown ones: 8 and 9 represent them, with the covariates of 1 and 2.
     let queries = [
         ((1, 2), HomeSide::Left),
         ((1, 2), HomeSide::Nobody),
@@ -236,7 +236,7 @@ fn homes_and_names_are_further_utilities() {
     case.conditioned(&fit, None, &k, (&cross, &prior), (&mean, &variance));
     assert!((mean[0] + mean[2]).abs() < 1e-12, "who is at home goes with the side");
     assert!((mean[0] - mean[1]).abs() > 1e-3, "being at home counts");
-    // Without either, items are what they were.
+    // Without home and abilities, items are unchanged.
     let plain = prepare_entries(&case.items, sides, &case.outcome, None, None).unwrap();
     assert_eq!((&plain.table, &plain.left, plain.extra_utility_kernel), (&case.items, &case.left, None));
 }
@@ -277,7 +277,7 @@ fn contexts_multiply_the_prior() {
     let (mean, variance) = predictive_moments(&fit, &rows);
     case.conditioned(&fit, None, &k, (&cross, &prior), (&mean, &variance));
     assert!((mean[0] + mean[1]).abs() < 1e-12 && mean[2].abs() < 1e-12);
-    // Contexts that share everything are none.
+    // Contexts that share everything have no effect.
     let shared_contexts = ContextKernel { shared: 1.0, ..contexts };
     let shared_process = PreferenceProcess {
         prior: PairKernel { contexts: Some(shared_contexts), ..process.prior },
@@ -288,8 +288,8 @@ fn contexts_multiply_the_prior() {
     assert!((value - none.log_marginal_likelihood).abs() < 1e-9);
 }
 
-/// Rao and Kupper's three outcomes, their evidence, and probabilities that are averages over the posterior;
-/// files keep the margin.
+/// Rao and Kupper's three outcomes: evidence, probabilities averaged over the posterior, and files that keep
+/// the margin.
 #[test]
 fn ties_can_be_outcomes() {
     let case = case(7, 50, 12);
@@ -332,28 +332,28 @@ fn ties_can_be_outcomes() {
     let twice = Prediction::new(&again.model, again.covariance.as_ref(), &rows).unwrap();
     assert_eq!(twice.probabilities.unwrap().data().len(), p.data().len());
     assert_eq!(again.model.link, fit.model.link);
-    // Where nothing tells who is better, items tie as often as the duels did.
+    // Without any difference between items, they tie as often as in the duels.
     let tied = case.duels();
     let share = tied.ties().iter().sum::<f64>() / tied.weight().iter().sum::<f64>();
     let m = tied.margin();
     assert!((((2.0 * m).exp() - 1.0) * sigma(-m) * sigma(-m) - share).abs() < 1e-12);
-    // Shares of wins are neither.
+    // Shares of wins are neither wins nor ties.
     let shares = Duels::new(7, &[0], &[1], &[0.3], None).unwrap();
     let error = process.fit(&case.items, &shares).unwrap_err().to_string();
     assert!(error.contains("a tie (0.5)"), "{error}");
 }
 
 fn bags(items: usize) -> ItemBags {
-    // Bags that share members, the last a single item.
+    // Bags that share members; the last is a single item.
     ItemBags::new(items, 5, &[0, 0, 1, 1, 1, 2, 2, 3, 3, 4], &[0, 1, 1, 2, 3, 4, 5, 6, 0, 3], None).unwrap()
 }
 
-/// A duel between bags is the mean of duels of its members.
+/// A duel between bags is the mean over duels of their members.
 #[test]
 fn bags_are_means_over_members() {
     let mut case = case(7, 40, 21);
     let bags = bags(7);
-    // Duels among bags: the same draws, folded.
+    // Duels among bags: the same draws, modulo the number of bags.
     for i in 0..40 {
         let (l, r) = (case.left[i] % 5, case.right[i] % 5);
         (case.left[i], case.right[i]) = if l == r { (l, (r + 1) % 5) } else { (l, r) };
@@ -372,7 +372,7 @@ fn bags_are_means_over_members() {
         let context_factor = |u: &[f64], v: &[f64]| {
             contexts.as_ref().map_or(1.0, |c| c.shared + (1.0 - c.shared) * c.kernel.eval(u, v))
         };
-        // By its definition: all members of all four bags.
+        // By definition: all members of all four bags.
         let between = |(l, r): Pair, (a, b): Pair| -> f64 {
             let mut sum = 0.0;
             for (i, m) in bags.members(l) {
@@ -410,7 +410,7 @@ fn bags_are_means_over_members() {
         let p = prediction.probabilities.unwrap();
         assert!((p[(1, 1)] + p[(2, 1)] - 1.0).abs() < 1e-12);
     }
-    // A bag of one is its item.
+    // A bag of one item equals the item.
     let single =
         ItemBags::new(7, 7, &[0, 1, 2, 3, 4, 5, 6], &[0, 1, 2, 3, 4, 5, 6], Some(&[2.0; 7])).unwrap();
     let case = self::case(7, 30, 2);
@@ -426,7 +426,7 @@ fn bags_are_means_over_members() {
 }
 
 /// The Jaakkola bound is below the exact evidence by quadrature, equals its variational expectation, and is
-/// the largest.
+/// maximal.
 #[test]
 fn the_jaakkola_bound_is_tight_and_below_the_evidence() {
     let items = Stream(3).normals(4, 2);
@@ -462,8 +462,8 @@ fn the_jaakkola_bound_is_tight_and_below_the_evidence() {
         let exact = (sum / total).ln();
         let near = laplace.fit(&items, &duels).unwrap().log_marginal_likelihood;
         assert!(bound < exact && bound > exact - 0.4, "{bound} {exact} {near}");
-        // The expectation of the bounded likelihood under q = N(m, V), less KL(q | prior), with V = (K⁻¹ +
-        // 2Λ)⁻¹ at the fixed point, found anew here.
+        // The expectation of the bounded likelihood under q = N(m, V), minus KL(q | prior), with V = (K⁻¹ +
+        // 2Λ)⁻¹ at the fixed point, which is computed anew here.
         let km = Mat::from_fn(2, 2, |i, j| k[i][j]);
         let linear_term = |i: usize| case.weight[i] * (case.outcome[i] - 0.5);
         let mut c = [1.0, 1.0];
@@ -572,7 +572,7 @@ fn merged_duels_give_the_same_fit() {
     let case = case(6, 40, 30);
     let (mut left, mut right, mut won, mut weight, mut rows) = (vec![], vec![], vec![], vec![], vec![]);
     for i in (0..40).rev() {
-        // Each duel twice with half its weight, once from either side.
+        // Each duel occurs twice with half its weight, once from either side.
         left.extend([case.left[i], case.right[i]]);
         right.extend([case.right[i], case.left[i]]);
         won.extend([case.outcome[i], 1.0 - case.outcome[i]]);
@@ -654,8 +654,8 @@ fn invalid_duels_are_refused_with_reasons() {
     assert!(refusal.contains("home") && refusal.contains("won all 2 duels"), "{refusal}");
     assert!(message(&[0], &[4], &[1.0], &[left], None).contains("there are 4 items"));
     assert!(message(&[2], &[2], &[1.0], &[left], None).contains("meets itself"));
-    assert!(message(&[0], &[1], &[1.0], &[left; 2], None).contains("one a duel"));
-    assert!(message(&[0], &[1], &[1.0], &[left], Some(&[])).contains("one an item"));
+    assert!(message(&[0], &[1], &[1.0], &[left; 2], None).contains("one per duel"));
+    assert!(message(&[0], &[1], &[1.0], &[left], Some(&[])).contains("one per item"));
     let twice = ["a", "b", "a", "c"].map(String::from);
     let error = prepare_entries(&items, (&[0], &[1]), &[1.0], None, Some(&twice)).unwrap_err().to_string();
     assert!(error.contains("a name of its own"), "{error}");
@@ -666,7 +666,7 @@ fn invalid_duels_are_refused_with_reasons() {
     let say = |process: PreferenceProcess, duels: &Duels| process.fit(&items, duels).unwrap_err().to_string();
     let with = |prior: PairKernel| PreferenceProcess { prior, ..process(None, None) };
     let prior = PairKernel::new(Kernel::gaussian(&[1.0]), 1.0, 1.0);
-    assert!(say(with(prior.clone()), &duels).contains("give the prior a kernel of them"));
+    assert!(say(with(prior.clone()), &duels).contains("give the prior a kernel of contexts"));
     let with_sharing = |shared: f64| {
         let contexts = Some(ContextKernel { kernel: Kernel::gaussian(&[1.0]), shared });
         with(PairKernel { contexts, ..prior.clone() })
@@ -679,11 +679,11 @@ fn invalid_duels_are_refused_with_reasons() {
     let bags = |bag: &[usize], item: &[usize], weight: Option<&[f64]>| {
         ItemBags::new(4, 2, bag, item, weight).unwrap_err().to_string()
     };
-    assert!(bags(&[0, 0], &[1, 2], None).contains("a bag has members"));
+    assert!(bags(&[0, 0], &[1, 2], None).contains("a bag needs members"));
     assert!(bags(&[0, 2], &[1, 2], None).contains("there are 2 bags"));
     assert!(bags(&[0, 1], &[1, 9], None).contains("there are 4 items"));
     assert!(bags(&[0, 1], &[1, 2], Some(&[1.0, -1.0])).contains("positive"));
-    assert!(bags(&[0, 1], &[1], None).contains("one a membership"));
+    assert!(bags(&[0, 1], &[1], None).contains("one per membership"));
     let rows = wide_rows_in(&items, &[(0, 1)], Some(&contexts)).unwrap_err().to_string();
-    assert!(rows.contains("one a pair"), "{rows}");
+    assert!(rows.contains("one per pair"), "{rows}");
 }

@@ -14,7 +14,8 @@ use crate::observational::solve;
 
 static GO_ON: AtomicBool = AtomicBool::new(false);
 
-/// `(K + η diag(1/w))⁻¹ k(x)` for each row x, and with `centred` the rest to 1 shared out by w.
+/// Computes `(K + η diag(1/w))⁻¹ k(x)` for each row x; if `centred`, the difference of the sum from 1 is
+/// distributed by w.
 fn definition(
     k: impl Fn(&[f64], &[f64]) -> f64,
     reference: &Table,
@@ -39,7 +40,7 @@ fn definition(
     (0..x.rows()).map(row_weights).collect()
 }
 
-/// The largest distance over its bound, and the largest bound.
+/// Returns the largest ratio of error to bound, and the largest bound.
 fn excess(actual: &Weights, expected: &[Vec<f64>]) -> (f64, f64) {
     let mut largest = (0.0_f64, 0.0_f64);
     for (r, expected) in expected.iter().enumerate() {
@@ -80,7 +81,7 @@ fn weights_given_any_blocks_are_those_of_the_definition() {
     let blocks = [vec![0, 3], vec![1], vec![2]];
     let raw: Vec<f64> = (0..n).map(|b| f64::from((b % 5) as u8)).collect();
     let total: f64 = raw.iter().sum();
-    // A weight of 0 is none.
+    // Rows with weight 0 are omitted.
     let positive: Vec<usize> = (0..n).filter(|&b| raw[b] > 0.0).collect();
     let w: Vec<f64> = positive.iter().map(|&b| raw[b] / total).collect();
     type KernelFunction = fn(&[usize], &[f64], &[f64]) -> f64;
@@ -112,7 +113,7 @@ fn weights_given_any_blocks_are_those_of_the_definition() {
                     let (over, bound) = excess(&kept, &expected);
                     assert!(over <= 1.0 && bound < 2e-2, "{approximation:?} {mask:?}: {over} {bound}");
                     assert!(approximation != Approximation::Exact || bound < 1e-8, "{bound}");
-                    // What conjugate gradients leave open is more than rounding.
+                    // The residual of conjugate gradients is more than rounding.
                     assert!(approximation != gradients(1e-3) || bound > 1e-7 || over > 1e-4);
                     assert!((0..n).filter(|&b| raw[b] == 0.0).all(|b| actual.matrix[(b, 0)] == 0.0));
                     if centred {
@@ -149,7 +150,7 @@ fn one_set_of_columns_takes_any_kernel() {
         let (over, bound) = excess(&actual, &expected);
         assert!(over <= limit && bound < 1e-5, "{approximation:?}: {over} {bound}");
     }
-    // With random features they are weights as well, the nearer the more.
+    // Random features also approximate the weights, better with more features.
     let gaussian_kernel = Kernel::gaussian(&own_scales(d));
     let expected = definition(|u, v| gaussian(&columns, u, v), &reference, &w, 1e-2, true, &x);
     let far = |count| {
@@ -164,7 +165,7 @@ fn one_set_of_columns_takes_any_kernel() {
     assert!(fit(&sum, Approximation::RandomFeatures(9)).err().unwrap().to_string().contains("use landmarks"));
 }
 
-/// The ridge is the one of the grid with the least leave-one-out loss of what is predicted.
+/// The ridge is the value of the grid with the smallest leave-one-out loss of the response.
 #[test]
 fn the_ridge_is_chosen_by_what_is_predicted() {
     let n = 80;
@@ -178,7 +179,7 @@ fn the_ridge_is_chosen_by_what_is_predicted() {
     };
     let (tight, loose) = (ridge(&follows), ridge(&noise));
     assert!(tight < 0.1 * loose, "{tight} {loose}");
-    // The median distance is the kernel's length scale; rows are all different.
+    // The median distance is the kernel's length scale; all rows are different.
     let median = |table: &Table| {
         let scale = riesz::kernel::lengthscales(
             table,
@@ -223,9 +224,7 @@ fn invalid_input_is_named() {
         message(None, &singles, little_memory).contains("conditional mean embeddings on 20 reference rows")
     );
     let means = ConditionalMeanEmbeddings::fit(&reference, None, &singles, &fixed(), &GO_ON).unwrap();
-    assert!(
-        means.weights(&[true], &x, &GO_ON).unwrap_err().to_string().contains("one word a block of columns")
-    );
+    assert!(means.weights(&[true], &x, &GO_ON).unwrap_err().to_string().contains("one flag for each of the"));
     let fit = |target: Option<&Table>| {
         ConditionalMean::fit(&reference, None, target, &Conditioning::default(), &GO_ON)
             .err()
@@ -233,10 +232,10 @@ fn invalid_input_is_named() {
             .to_string()
     };
     assert!(fit(None).contains("target column or a given ridge"));
-    assert!(fit(Some(&x)).contains("the same as are given"));
+    assert!(fit(Some(&x)).contains("one per row of the conditions"));
 }
 
-/// Wherever it is.
+/// A set stop flag interrupts every step.
 #[test]
 fn it_stops() {
     let (reference, x) = (table(0, 30, 2), table(300, 2, 2));

@@ -1,5 +1,5 @@
-//! The proved bound against truths that are known by other means: fractions of whole numbers, closed forms,
-//! and sums and products that are rounded once, or to twice the digits.
+//! The proved bound against exact values by other means: fractions of integers, closed forms, and sums and
+//! products that are rounded once or have twice the digits.
 
 use riesz::discrepancy::{AttributionRequest, FactorKind, MmdEstimator, TestSettings};
 use riesz::kernel::{Categorical, Linear, Periodic, Polynomial, Profile, Stationary};
@@ -26,7 +26,7 @@ fn explain(kernel: Kernel, points: &[Vec<f64>], coef: &[f64], x: &[f64], game: G
     Ok(explanation)
 }
 
-/// One support point with one column and coefficient 1: the value, and its bound.
+/// Returns the value and its bound for one support point with one column and coefficient 1.
 fn single_point_value(kernel: Kernel, point: f64, x: f64, game: Game) -> Result<(f64, f64)> {
     let explanation = explain(kernel, &[vec![point]], &[1.0], &[x], game)?;
     Ok((explanation.values[0], bound(&explanation)))
@@ -45,26 +45,26 @@ fn baseline(row: &[f64]) -> Game {
     Game::Baseline { point: Table::from_rows(&[row.to_vec()]).unwrap() }
 }
 
-/// `a - b` and what rounding left of it.
+/// Returns `a - b` and its rounding error.
 fn difference(a: f64, b: f64) -> (f64, f64) {
     let d = a - b;
     let back = d - a;
     (d, (a - (d - back)) - (b + back))
 }
 
-/// `a / b` and what rounding left of it.
+/// Returns `a / b` and its rounding error.
 fn quotient(a: (f64, f64), b: f64) -> (f64, f64) {
     let q = a.0 / b;
     (q, ((-q).mul_add(b, a.0) + a.1) / b)
 }
 
-/// `a²/2` to twice the digits.
+/// Returns `a²/2` with twice the digits.
 fn half_square(a: (f64, f64)) -> (f64, f64) {
     let s = a.0 * a.0;
     (0.5 * s, 0.5 * a.0.mul_add(a.0, -s) + a.0 * a.1)
 }
 
-/// A Gaussian factor to the last digits.
+/// Returns a Gaussian factor to the last digits.
 fn gaussian(u: f64, v: f64, lengthscale: f64) -> f64 {
     let s = half_square(quotient(difference(u, v), lengthscale));
     (-s.0).exp() * (1.0 - s.1)
@@ -87,7 +87,7 @@ fn means_that_cancel() {
     }
 }
 
-/// Products of linear factors of whole numbers, against fractions of whole numbers.
+/// Products of linear factors of integers, against exact fractions.
 #[test]
 fn means_of_whole_numbers() {
     let mut s = Stream(3);
@@ -96,7 +96,7 @@ fn means_of_whole_numbers() {
         let integer = |s: &mut Stream, size: f64| (s.signed() * size).round();
         let mut background: Vec<Vec<f64>> =
             (0..n).map(|_| vec![integer(&mut s, 1e11), integer(&mut s, 9.0)]).collect();
-        // Their sum is often small.
+        // The sum of the background's first column is often small.
         let remainder: f64 = background[1..].iter().map(|b| b[0]).sum();
         background[0][0] = integer(&mut s, 3.0) - remainder;
         let (p, x) = ([integer(&mut s, 9.0), 1.0], [integer(&mut s, 9.0), integer(&mut s, 9.0)]);
@@ -135,7 +135,7 @@ fn polynomials_that_cancel() {
             assert!((value - truth).abs() <= bound + 8e-16 * truth.abs(), "{p} {value} {truth} {bound:e}");
         }
     }
-    // Of several columns within one player too.
+    // Several columns within one player.
     let value_and_bound = |kernel: Kernel| {
         let model = model(kernel, &[vec![3.0, 1e16]], &[1.0]).unwrap();
         let groups = Players::named(model.columns(), &[("both", vec!["x0", "x1"])]).unwrap();
@@ -153,7 +153,7 @@ fn polynomials_that_cancel() {
     assert!((value - truth).abs() <= bound, "{value} {truth} {bound:e}");
 }
 
-/// The exponent of a factor that an inner product lifts above 1.
+/// An exponential factor with a large argument, multiplied by an inner product above 1.
 #[test]
 fn exponentials_times_large_numbers() {
     let mut s = Stream(7);
@@ -198,7 +198,7 @@ fn extreme_parameters_are_refused_or_right() {
 
 #[test]
 fn factors_below_the_range_of_doubles() {
-    // e^-708 is 0 to the factor, and the coefficient lifts it.
+    // The factor e^-708 rounds to 0, and the coefficient is huge.
     let r = |s: f64| (2.0 * s).sqrt();
     let rbf = |j| stationary(Profile::Gaussian, j, 1.0);
     let explanation = explain(rbf(0), &[vec![0.0]], &[1e300], &[r(708.0)], baseline(&[r(720.0)])).unwrap();
@@ -209,7 +209,7 @@ fn factors_below_the_range_of_doubles() {
         explanation.values[0],
         bound(&explanation)
     );
-    // A factor that present and absent side share.
+    // A factor that the present and the absent side share.
     let (x, b) = ([r(708.0), 0.0], [r(708.0), 1.0]);
     let explanation = explain(rbf(0) * rbf(1), &[vec![0.0; 2]], &[1e300], &x, baseline(&b)).unwrap();
     let truth = 1e300 * (-708.0_f64).exp() * (1.0 - (-0.5_f64).exp());
@@ -219,7 +219,7 @@ fn factors_below_the_range_of_doubles() {
         explanation.values[1],
         bound(&explanation)
     );
-    // Many that are not small, but together.
+    // Many factors that are not small, but whose product is.
     let d = 800;
     let kernel = Kernel::gaussian(&vec![1.0; d]);
     let (x, b) = (vec![r(1.0); d], [vec![r(1.0); d - 1], vec![0.0]].concat());
@@ -230,7 +230,7 @@ fn factors_below_the_range_of_doubles() {
         "{} {truth}",
         explanation.values[d - 1]
     );
-    // An inner product lifts what an exponential has lost.
+    // An inner product multiplies an underflowing exponential.
     for (lift, row) in [(1e140, 708.0), (1e140, 700.0)] {
         let kernel = rbf(0) * linear(1, 0.0, 1.0) * linear(2, 0.0, 1.0);
         let points = [vec![0.0, lift, lift]];
@@ -255,7 +255,7 @@ fn not_a_number_is_not_an_answer() {
     assert!(error.contains("linear") && error.contains("x0"), "{error}");
 }
 
-/// The smallest coefficient there is.
+/// The smallest positive coefficient.
 #[test]
 fn subnormal_coefficients_are_certified() {
     for coef in [5e-324, 1e-310, -3e-308, 1e-290] {
@@ -287,7 +287,7 @@ fn ordinary_bounds_are_tight() {
     }
 }
 
-/// With one player a value is a prediction less a mean: `e^{-r²/2}` far from the support point.
+/// With one player, a value is a prediction minus a mean: `e^{-r²/2}` far from the support point.
 #[test]
 fn observational_tails() {
     let mut s = Stream(13);
@@ -303,7 +303,7 @@ fn observational_tails() {
         let truth = kernel_value(points[0]) - 0.5 * (kernel_value(points[1]) + kernel_value(points[2]));
         assert!((value - truth).abs() <= bound, "{points:?}: {value:e} {truth:e} {bound:e}");
     }
-    // Two columns: the truth follows from `W = k/(k + η)` for one reference row.
+    // Two columns: with one reference row, the exact value follows from `W = k/(k + η)`.
     for _ in 0..300 {
         let [x, b] = [(); 2].map(|()| [15.0 + 3.0 * s.uniform(), 15.0 + 3.0 * s.uniform()]);
         let b = if s.uniform() < 0.5 { b } else { [b[0], 0.3] };
@@ -331,7 +331,7 @@ fn observational_tails() {
     }
 }
 
-/// Rows move by less than `1 - k` can tell.
+/// Rows move by less than the resolution of `1 - k`.
 #[test]
 fn robustness_to_the_smallest_moves() {
     let reference = [0.0];
@@ -356,12 +356,11 @@ fn robustness_to_the_smallest_moves() {
         let kernel = Kernel::from(Periodic { columns: [0], period: 4.0, lengthscale: 1.0 });
         let model = model(kernel, &[vec![1.0]], &[1.0]).unwrap();
         let bound = Explainer::new(&model, baseline(&reference)).unwrap().robustness(&[delta]).unwrap()[0];
-        // From a quarter of a period away.
+        // A quarter of a period away.
         let slope = std::f64::consts::PI * (-1.0_f64).exp();
         assert!(bound >= 0.99 * slope * delta, "{delta:e}: {bound:e}");
     }
-    // Coefficients that cancel: the norm of their difference is 1, and nothing of it is left in the Gram
-    // matrix.
+    // Coefficients that cancel: the norm of their difference is 1, but the Gram matrix loses it to rounding.
     let (near, size) = (2.0_f64.powi(-27), 2.0_f64.powi(27));
     let model =
         model(stationary(Profile::Gaussian, 0, 1.0), &[vec![0.0], vec![near]], &[size, -size]).unwrap();
@@ -371,7 +370,7 @@ fn robustness_to_the_smallest_moves() {
     assert!((0.6..1e3).contains(&bound), "{bound}");
 }
 
-/// Where all factors are 1, what is left is rounding of sums.
+/// If all factors are 1, the values are rounding errors of sums.
 #[test]
 fn constants_other_than_one_are_certified() {
     let mut s = Stream(17);
@@ -385,8 +384,7 @@ fn constants_other_than_one_are_certified() {
     }
 }
 
-/// Sums of sums keep the bound from growing with the number of points, as it would if they were added up one
-/// by one.
+/// Compensated sums keep the bound from growing with the number of points, as it would for plain summation.
 #[test]
 fn many_points_do_not_loosen_the_bound() {
     let mut s = Stream(23);
@@ -456,7 +454,7 @@ fn factors_of_several_columns_that_cancel_in_a_test() {
             let inner = |a: usize, b: usize| (0..4).map(|j| rows[a][j] * rows[b][j]).sum::<i128>();
             let twice =
                 2 * (inner(0, 1) + inner(2, 3)) - (inner(0, 2) + inner(0, 3) + inner(1, 2) + inner(1, 3));
-            // Centred under the pooled sample, and scaled by the variance: 4 Σ |u|² - |Σ u|² by 16.
+            // Centred under the pooled sample, and scaled by the variance: (4 Σ |u|² - |Σ u|²) / 16.
             let sums = [0, 1, 2, 3].map(|j| (0..4).map(|i| rows[i][j]).sum::<i128>());
             let variance =
                 4 * (0..4).map(|i| inner(i, i)).sum::<i128>() - sums.map(|v| v * v).iter().sum::<i128>();
@@ -468,8 +466,8 @@ fn factors_of_several_columns_that_cancel_in_a_test() {
     }
 }
 
-/// Weights of HSIC from a periodic kernel of a target that is many periods long, of which rounding leaves
-/// little.
+/// Weights of HSIC from a periodic kernel of a target that spans many periods, most digits of which are lost
+/// to rounding.
 #[test]
 fn targets_of_many_periods() {
     let mut s = Stream(37);
@@ -510,7 +508,7 @@ fn targets_of_many_periods() {
     }
 }
 
-/// Sine and exponential many periods away, against a count of periods to twice the digits.
+/// Sine and exponential many periods away, against a period count with twice the digits.
 #[test]
 fn many_periods() {
     let mut s = Stream(19);

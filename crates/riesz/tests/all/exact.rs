@@ -1,8 +1,7 @@
 //! The engine against enumeration of all coalitions, on random kernels of every kind.
 //!
-//! The oracle's games are written from their definitions: interventional and baseline values from
-//! predictions at hybrid rows (which know nothing of products), functional and marginal-product values
-//! from one-column kernels.
+//! The oracle's games follow their definitions: interventional and baseline values from predictions at hybrid
+//! rows (which do not rely on products), functional and marginal-product values from one-column kernels.
 
 use proptest::prelude::*;
 use riesz::attribution::enumeration::shapley;
@@ -43,7 +42,7 @@ fn one_column(kind: usize, j: usize, s: &mut Stream) -> Kernel {
     }
 }
 
-/// A model, and its kernel a second time as terms of (scale, one-column kernels), for the oracle.
+/// A model, and its kernel also as terms of (scale, one-column kernels) for the oracle.
 pub struct Case {
     pub terms: Terms,
     pub model: KernelExpansion,
@@ -81,7 +80,7 @@ pub fn case(d: usize, n: usize, outputs: usize, terms: usize, seed: u64) -> Case
     let weights = (0..5).map(|i| if i == 3 { 0.0 } else { s.signed().abs() + 0.1 }).collect();
     let background = Background { rows: s.table(5, d), weights: Some(weights) };
     let random = s.table(3, d);
-    // One explained row is a support point, another a background row.
+    // One explained row is a support point, another one a background row.
     let mut rows: Vec<Vec<f64>> = (0..3).map(|i| random.row(i)).collect();
     rows.push(points.row(0));
     rows.push(background.rows.row(1));
@@ -132,7 +131,7 @@ fn check(case: &Case, groups: Option<Players>) {
                 for (j, (value, truth)) in explanation.row_values(i, o).iter().zip(&truth).enumerate() {
                     let error = (value - truth).abs();
                     assert!(error <= 1e-12 * scale, "{name} row {i} output {o} player {j}: {value} {truth}");
-                    // The oracle errs too, by about as much.
+                    // The oracle has rounding errors of about the same size.
                     let bound = bound[i * m + o];
                     assert!(error <= 2.0 * bound + 1e-15 * scale, "{name}: {error:e} > {bound:e}");
                 }
@@ -161,7 +160,7 @@ proptest! {
     fn axioms(n in 2_usize..20, seed: u64) {
         let mut s = Stream(seed);
         let kernel = Kernel::gaussian(&[1.3, 1.3, 0.8]) + Kernel::stationary(Profile::Cauchy, &[1.0, 1.0, 2.0]);
-        // Columns 1 and 2 agree everywhere; column 4 is not read by the kernel.
+        // Columns 1 and 2 are equal; the kernel does not read column 4.
         let mut table = |n: usize| {
             let mut row = |_| { let u = s.signed(); [u, u, s.signed(), s.signed()] };
             Table::from_rows(&(0..n).map(&mut row).collect::<Vec<_>>()).unwrap()
@@ -241,7 +240,7 @@ fn ten_thousand_features() {
         let truth = 2.0 * log_product.exp_m1() / d as f64;
         let certificate = explanation.certificate().unwrap();
         assert!(certificate.holds && certificate.residual < 1e-11, "{d} {gap}: {certificate:?}");
-        // 1 - z has only so many digits where z is within rounding of 1.
+        // Where z is within rounding of 1, 1 - z has few significant digits.
         let rounding = f64::EPSILON * 2.0;
         for value in &explanation.values {
             assert!((value - truth).abs() < 1e-11 * truth.abs() + rounding, "{d} {gap}: {value} {truth}");
@@ -263,8 +262,8 @@ fn products_beyond_the_range_of_doubles() {
         let row = Table::from_rows(&[vec![1.0; d]]).unwrap();
         let game = Game::Baseline { point: Table::from_rows(&[vec![0.5; d]]).unwrap() };
         let explainer = Explainer::new(&model, game).unwrap();
-        // By symmetry all players share 1 - 2^-60 equally; the prediction itself is out of reach, since its
-        // partial products overflow, and says so.
+        // By symmetry all players share 1 - 2^-60 equally. Partial products of the prediction may overflow,
+        // which must be reported.
         match explainer.explain(&row) {
             Ok(explanation) => {
                 for value in &explanation.values {
@@ -296,8 +295,8 @@ fn a_kernel_without_product_form_says_so() {
     );
 }
 
-/// Rows that differ from the baseline in a few of many columns: the others are multiplied into the weights by
-/// runs. The oracle predicts all mixtures of the differing columns.
+/// Rows that differ from the baseline in a few of many columns: runs of the other columns are multiplied into
+/// the weights. The oracle predicts all mixtures of the differing columns.
 #[test]
 fn sparse_rows_are_enumerated() {
     const D: usize = 61;
@@ -337,9 +336,8 @@ fn sparse_rows_are_enumerated() {
     }
 }
 
-/// Rows and support points with few non-zeros among many columns: where both are zero a Gaussian factor is 1,
-/// as without the column, and nothing is computed. The last factor is not 1 there. The oracle writes the game
-/// out.
+/// Rows and support points with few non-zeros among many columns. Where both are zero a Gaussian factor is 1,
+/// and nothing is computed. The last factor is not 1 there. The oracle computes the game from its definition.
 #[test]
 fn sparse_support_points_are_enumerated() {
     const D: usize = 61;
@@ -388,7 +386,8 @@ fn sparse_support_points_are_enumerated() {
     }
 }
 
-/// Kernels whose every term is a constant: all values are 0, and base value and prediction are rounded apart.
+/// For kernels with constant terms only, all values are 0, and base value and prediction are rounded
+/// separately.
 #[test]
 fn constants_are_certified() {
     check(&case(1, 5, 3, 2, 2_828_649_356_181_212_436), None);
@@ -397,8 +396,8 @@ fn constants_are_certified() {
     }
 }
 
-/// Products of unbounded factors that leave the range of doubles on their way and come back: `e^{-800}` times
-/// `e^{800}`.
+/// Products of unbounded factors that leave the range of doubles in between and return to it: `e^{-800}`
+/// times `e^{800}`.
 #[test]
 fn products_that_come_back_into_range() {
     let d = 800;

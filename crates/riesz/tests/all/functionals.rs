@@ -1,4 +1,4 @@
-//! Functionals against the explanations whose values they give.
+//! Functionals against the explanations with the same values.
 
 use riesz::kernel::Linear;
 use riesz::{Background, Conditioning, Explainer, Game, Kernel, KernelExpansion, Matrix, Players, Question};
@@ -30,7 +30,7 @@ fn values_are_coefficients_times_functionals() {
             + 0.5 * Kernel::from(Linear { columns: vec![2], center: vec![0.0], scale: vec![1.0] }),
     ];
     for kernel in kernels {
-        // Not a multiple of what the engine takes at a time, and several panels.
+        // Not a multiple of the engine's block size, and several panels.
         let n = 301;
         for outputs in [1, 2] {
             let coef = Matrix::from_row_major(n, outputs, (0..n * outputs).map(|t| number(t, 3)).collect());
@@ -57,7 +57,7 @@ fn values_are_coefficients_times_functionals() {
                             }
                         }
                     }
-                    // Some of them, in any order, are the same.
+                    // A selection of rows, in any order, gives the same functionals.
                     assert_eq!(
                         explainer.functionals(&rows, &[2, 0]).unwrap(),
                         [functionals[2].clone(), functionals[0].clone()]
@@ -65,7 +65,7 @@ fn values_are_coefficients_times_functionals() {
                     assert!(explainer.functionals(&rows, &[]).unwrap().is_empty());
                     for wrong in [&[p][..], &[1, 1]] {
                         let refusal = explainer.functionals(&rows, wrong).unwrap_err().to_string();
-                        assert!(refusal.contains("from 0, each of which is named once"));
+                        assert!(refusal.contains("and each may occur once"));
                     }
                 }
             }

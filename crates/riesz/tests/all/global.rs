@@ -1,18 +1,18 @@
 //! Sobol indices, SAGE values and components against sums over all combinations of the players' rows, and
 //! against published closed forms.
 
-use riesz::fit::{GaussianProcess, KernelRidge};
+use riesz::fit::{GaussianProcess, GpFit, KernelRidge};
 use riesz::global::{Components, Labels, Sage};
 use riesz::kernel::{Categorical, Linear, Profile};
 use riesz::{
-    Background, Explainer, Kernel, KernelExpansion, Matrix, Players, Sensitivity, SobolIndices, Table,
-    ValueIndex,
+    Background, Explainer, Explanation, Kernel, KernelExpansion, Matrix, Players, Sensitivity, SobolIndices,
+    Table, ValueIndex,
 };
 
 use crate::common::{Stream, largest_difference, stationary, table, with_threads};
 
-/// All rows that players make who are independent of each other, with their probabilities, and which row of
-/// the inputs each player took.
+/// All rows that independent players form, with their probabilities, and the row of the inputs from which
+/// each player's values come.
 struct Grid {
     rows: Table,
     weights: Vec<f64>,
@@ -40,8 +40,8 @@ fn grid(inputs: &Background, players: &[Vec<usize>]) -> Grid {
 }
 
 impl Grid {
-    /// `Σ M_gh c_gh`, where the quadratic form M is the variance of the conditional mean given the players of
-    /// `mask`.
+    /// Returns `Σ M_gh c_gh`, where the quadratic form M is the variance of the conditional mean given the
+    /// players of `mask`.
     fn value(&self, mask: usize, entry: &dyn Fn(usize, usize) -> f64) -> f64 {
         let agree = |g: usize, h: usize| {
             (0..self.taken[g].len()).all(|j| mask >> j & 1 == 0 || self.taken[g][j] == self.taken[h][j])
@@ -64,7 +64,7 @@ fn factorial(k: usize) -> f64 {
     (1..=k).map(|i| i as f64).product()
 }
 
-/// First-order, Shapley and total values of each player by their definitions, from the values of all
+/// Returns first-order, Shapley and total values of each player by their definitions, from the values of all
 /// coalitions.
 fn definitions(values: &[f64], p: usize) -> [Vec<f64>; 3] {
     let full = values.len() - 1;
@@ -189,7 +189,7 @@ fn expected_indices_are_means_over_the_posterior() {
     }
 }
 
-/// Indices of draws where inputs are support points: exactly those of posterior draws at all inputs.
+/// If inputs are support points, indices of draws equal those of posterior draws at all inputs.
 #[test]
 fn draws_are_those_of_the_posterior() {
     let mut s = Stream(31);
@@ -212,7 +212,7 @@ fn draws_are_those_of_the_posterior() {
             let first = (0..5).map(|a| of_first(a).powi(2)).sum::<f64>() / 5.0;
             assert!((indices.first_order(o * draws + k)[0] - first).abs() < 1e-6 * variance);
         }
-        // Their mean is what is expected.
+        // The mean over draws approaches the posterior mean.
         let expected =
             Sensitivity::default().posterior_mean_indices(&fit.model, &fit.covariance, &inputs).unwrap();
         let effects: Vec<f64> = (0..draws).map(|k| indices.effects(o * draws + k)[1]).collect();
@@ -223,7 +223,7 @@ fn draws_are_those_of_the_posterior() {
     assert!(Sensitivity::default().indices_of_draws(&fit.model, &fit.covariance, &inputs, (0, 0)).is_err());
 }
 
-/// Ishigami's function `sin x₁ + a sin² x₂ + b x₃⁴ sin x₁` through a kernel expansion, against its published
+/// Ishigami's function `sin x₁ + a sin² x₂ + b x₃⁴ sin x₁` as a kernel expansion, against its published
 /// indices.
 #[test]
 fn ishigamis_function_has_its_published_indices() {
@@ -268,7 +268,7 @@ fn many_players_add_up_and_threads_change_nothing() {
     let (serial, two) = (with_threads(1, find), with_threads(3, find));
     assert_eq!(serial, two);
     let certificate = serial.explanation.certificate().unwrap();
-    // Relative to what is added up: coefficients of all pairs of points.
+    // Relative to the size of the summands: coefficients of all pairs of points.
     let size = model.coef.data().iter().map(|c| c.abs()).sum::<f64>().powi(2);
     assert!(certificate.holds && certificate.bound < 1e-12 * size, "{certificate:?} {size}");
     assert!(serial.scale(0).is_some_and(|scale| (scale * serial.variance(0) - 1.0).abs() < 1e-15));
@@ -289,27 +289,27 @@ fn kernels_without_product_form_are_refused() {
     let inputs = Background::from(table(0, 8, 2));
     let error = Sensitivity::default().run(&model, &inputs).unwrap_err().to_string();
     assert!(error.contains("polynomial") || error.contains('x'), "{error}");
-    // Together they are one player, who explains everything.
+    // As one player, the columns explain everything.
     let names: Vec<&str> = model.columns().iter().map(|c| c.name.as_str()).collect();
     let groups = Players::named(model.columns(), &[("both", names)]).unwrap();
     let grouped =
         Sensitivity { groups: Some(groups), ..Sensitivity::default() }.run(&model, &inputs).unwrap();
     assert!((grouped.first_order(0)[0] - grouped.variance(0)).abs() <= grouped.bound(0));
-    // A model that does not vary has no shares.
+    // A constant model has no shares.
     let flat =
         KernelExpansion::new(Kernel::constant(1.0), table(0, 3, 2), Matrix::zeros(3, 1), vec![1.0]).unwrap();
     let flat = Sensitivity::default().run(&flat, &inputs).unwrap();
     assert!(flat.scale(0).is_none() && flat.explanation.index == ValueIndex::Shapley);
 }
 
-/// Two outputs, or two classes.
+/// Returns a fitted model of two outputs, or of two classes.
 fn fitted(s: &mut Stream, d: usize) -> (KernelExpansion, Table) {
     let x = s.normals(30, d);
     let coef = Matrix::from_row_major(30, 2, (0..60).map(|_| s.signed()).collect());
     (KernelExpansion::new(Kernel::gaussian(&vec![1.5; d]), x.clone(), coef, vec![0.2, -0.1]).unwrap(), x)
 }
 
-/// Mean outputs, or probabilities, of a row with absent players from the background, one by one.
+/// Returns mean outputs, or probabilities, of a row, with absent players from each row of the background.
 fn mixed(
     model: &KernelExpansion,
     x: &[f64],
@@ -330,7 +330,7 @@ fn mixed(
     mean
 }
 
-/// SAGE values against their definition by enumeration; within their errors where orders are sampled.
+/// SAGE values against their definition by enumeration; sampled orders are within their errors.
 #[test]
 fn sage_values_follow_their_definition() {
     let mut s = Stream(12);
@@ -361,7 +361,7 @@ fn sage_values_follow_their_definition() {
         assert!((result.base_loss + values[0]).abs() < 1e-12 && (result.loss + values[15]).abs() < 1e-12);
         let sum: f64 = result.values.iter().sum();
         assert!((sum - (result.base_loss - result.loss)).abs() < 1e-12);
-        // By row the same, so that errors over rows are those of a mean.
+        // The values are means of values by row, so that standard errors over rows are those of a mean.
         for j in 0..d {
             let by_row: Vec<f64> = (0..6)
                 .map(|i| definitions(&(0..1 << d).map(|mask| -loss(i, mask)).collect::<Vec<_>>(), d)[1][j])
@@ -370,7 +370,7 @@ fn sage_values_follow_their_definition() {
             let error = (by_row.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 30.0).sqrt();
             assert!((result.std_error.as_ref().unwrap()[j] - error).abs() < 1e-12);
         }
-        // One order and its reverse say nothing of how far others are.
+        // A single order and its reverse give no estimate of the variance over orders.
         let single_order = Sage { permutations: 1, ..Sage::default() }.run(&model, &x, &labels, &background);
         assert!(single_order.unwrap_err().to_string().contains("permutations"));
         let sum: f64 = result.values.iter().sum();
@@ -418,7 +418,7 @@ fn sampled_sage_values_are_within_their_errors() {
     assert!((result.loss - exact.loss).abs() < 1e-15);
 }
 
-/// SAGE values of squared errors from tables equal those of an equal model without tables from all
+/// SAGE values of squared errors from tables equal those of an equal model without tables, from all
 /// coalitions.
 #[test]
 fn tabulated_sage_values_are_exact() {
@@ -437,7 +437,7 @@ fn tabulated_sage_values_are_exact() {
         let result = with_threads(1, || run(&model, &sage));
         assert_eq!(result, with_threads(3, || run(&model, &sage)));
         assert!(result.sampling_error.is_none() && result.coalitions == 1 << d);
-        // A factor that can be larger than 1 has no tables; this one counts for nothing.
+        // A factor that can exceed 1 has no tables; the scale of this one is negligible.
         let mut other = model.clone();
         other.kernel = other.kernel + 1e-300 * linear(0);
         let truth = run(&other, &Sage { permutations: 1000, ..Sage::default() });
@@ -500,8 +500,119 @@ fn importance_is_a_mean_with_its_error() {
     );
 }
 
-/// Components and their posteriors against inclusion-exclusion sums; they sum to f, have mean 0 and are
-/// orthogonal, with the variances that the Sobol indices state.
+/// Components at `rows`, outside the inputs, and their posteriors against inclusion-exclusion sums over the
+/// grid; they sum to f.
+fn assert_inclusion_exclusion(
+    fit: &GpFit,
+    components: &Components<'_>,
+    grid: &Grid,
+    players: &[Vec<usize>],
+    rows: &Table,
+) {
+    let p = players.len();
+    let (mut sums, mut mixtures, mut columns) = (vec![0.0; 4], Vec::new(), Vec::new());
+    let members = |mask: usize| -> Vec<usize> { (0..p).filter(|j| mask >> j & 1 == 1).collect() };
+    for mask in 0..1_usize << p {
+        let set = members(mask);
+        let component = components.evaluate(&set, rows).unwrap();
+        component.data().iter().zip(&mut sums).for_each(|(v, sum)| *sum += v);
+        let posterior_mean = fit.posterior().mean_of(&components.functionals(&set, rows).unwrap());
+        assert!(largest_difference(posterior_mean.data(), component.data()) < 1e-12);
+        for r in 0..2 {
+            let mut column = Vec::new();
+            for part in (0..1_usize << p).filter(|part| part & !mask == 0) {
+                let sign = if (mask ^ part).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
+                for (g, weight) in grid.weights.iter().enumerate() {
+                    let mut row = grid.rows.row(g);
+                    for j in members(part) {
+                        players[j].iter().for_each(|&c| row[c] = rows.get(r, c));
+                    }
+                    column.push((mixtures.len(), sign * weight));
+                    mixtures.push(row);
+                }
+            }
+            columns.push(column);
+        }
+    }
+    let truth = fit.model.predict(rows).unwrap();
+    assert!(largest_difference(&sums, truth.data()) < 1e-10);
+    let sparse = riesz::linalg::Sparse::from_columns(mixtures.len(), columns).unwrap();
+    let truth =
+        fit.posterior().weighted_sum_functionals(&Table::from_rows(&mixtures).unwrap(), &sparse).unwrap();
+    let covariance = fit.posterior().covariance(&truth);
+    let means = fit.posterior().mean_of(&truth);
+    for mask in 0..1_usize << p {
+        let functionals = components.functionals(&members(mask), rows).unwrap();
+        let component = components.evaluate(&members(mask), rows).unwrap();
+        let posterior = fit.posterior().covariance(&functionals);
+        for (r, q) in [(0, 0), (0, 1), (1, 1)] {
+            for o in 0..2 {
+                let expected = covariance[o][(2 * mask + r, 2 * mask + q)];
+                assert!((posterior[o][(r, q)] - expected).abs() < 1e-9, "{mask}");
+                assert!((component[(r, o)] - means[(2 * mask + r, o)]).abs() < 1e-9);
+            }
+        }
+    }
+}
+
+/// Over the inputs the components have mean 0, are orthogonal, and their variances are the Sobol indices.
+fn assert_orthogonal(components: &Components<'_>, grid: &Grid, indices: &Explanation) {
+    let evaluated: Vec<Matrix> = indices
+        .subsets
+        .as_ref()
+        .unwrap()
+        .iter()
+        .map(|set| components.evaluate(set, &grid.rows).unwrap())
+        .collect();
+    for (k, component) in evaluated.iter().enumerate() {
+        for (l, two) in evaluated.iter().enumerate() {
+            let inner: f64 =
+                (0..grid.weights.len()).map(|g| grid.weights[g] * component[(g, 0)] * two[(g, 0)]).sum();
+            let truth = if k == l { indices.row_values(0, 0)[k] } else { 0.0 };
+            assert!((inner - truth).abs() < 1e-10, "{k} {l} {inner} {truth}");
+        }
+        let mean: f64 = (0..grid.weights.len()).map(|g| grid.weights[g] * component[(g, 0)]).sum();
+        assert!(mean.abs() < 1e-11);
+    }
+}
+
+/// Values along columns equal those at arbitrary rows with the same entries.
+fn assert_curves(fit: &GpFit, components: &Components<'_>, x: &Table) {
+    let posterior = fit.posterior();
+    for set in [vec![0], vec![3], vec![0, 3], vec![1, 2]] {
+        let curve = components.curve_along(&set, x, Some(&posterior)).unwrap();
+        let sizes: Vec<usize> = curve.axes.iter().map(|axis| axis.grid.len()).collect();
+        assert_eq!(curve.values.rows(), sizes.iter().product::<usize>());
+        for (axis, &j) in curve.axes.iter().zip(&set) {
+            assert_eq!(axis.column, x.columns()[j].name);
+            let ends =
+                x.column(j).iter().fold([f64::INFINITY, f64::NEG_INFINITY], |[l, h], v| [v.min(l), v.max(h)]);
+            assert_eq!([axis.grid[0], axis.grid[axis.grid.len() - 1]], ends);
+            assert!(axis.grid.windows(2).all(|pair| pair[0] < pair[1]));
+        }
+        for r in [0, 1, curve.values.rows() / 2, curve.values.rows() - 1] {
+            let mut row = x.row(11);
+            let (first, second) = (r / sizes.get(1).unwrap_or(&1), r % sizes.get(1).unwrap_or(&1));
+            for (&j, (axis, position)) in set.iter().zip(curve.axes.iter().zip([first, second])) {
+                row[j] = axis.grid[position];
+            }
+            let row = Table::from_column_major(x.columns().to_vec(), 1, row).unwrap();
+            let truth = components.evaluate(&set, &row).unwrap();
+            let covariance = posterior.covariance(&components.functionals(&set, &row).unwrap());
+            for o in 0..2 {
+                assert!((curve.values[(r, o)] - truth[(0, o)]).abs() < 1e-12);
+                let sd = covariance[o][(0, 0)].max(0.0).sqrt();
+                assert!((curve.sd.as_ref().unwrap()[(r, o)] - sd).abs() < 1e-9);
+            }
+        }
+    }
+    assert!(
+        components.curve_along(&[0, 1, 2], x, None).is_err() && components.curve_along(&[], x, None).is_err()
+    );
+}
+
+/// Components and their posteriors against inclusion-exclusion sums. They sum to f, have mean 0 and are
+/// orthogonal, and their variances equal the Sobol indices.
 #[test]
 fn components_follow_their_definition() {
     let mut s = Stream(77);
@@ -516,115 +627,18 @@ fn components_follow_their_definition() {
                 Some(groups) => groups.players().iter().map(|p| p.columns.clone()).collect(),
                 None => (0..4).map(|j| vec![j]).collect(),
             };
-            let p = players.len();
             let components = Components::new(&fit.model, &inputs, groups.clone()).unwrap();
             let grid = grid(&inputs, &players);
-            // Two rows that are no inputs.
+            // Two rows outside the inputs.
             let rows = s.normals_and_levels(2, 4);
-            let (mut sums, mut mixtures, mut columns) = (vec![0.0; 4], Vec::new(), Vec::new());
-            let members = |mask: usize| -> Vec<usize> { (0..p).filter(|j| mask >> j & 1 == 1).collect() };
-            for mask in 0..1_usize << p {
-                let set = members(mask);
-                let component = components.evaluate(&set, &rows).unwrap();
-                component.data().iter().zip(&mut sums).for_each(|(v, sum)| *sum += v);
-                let posterior_mean = fit.posterior().mean_of(&components.functionals(&set, &rows).unwrap());
-                assert!(largest_difference(posterior_mean.data(), component.data()) < 1e-12);
-                for r in 0..2 {
-                    let mut column = Vec::new();
-                    for part in (0..1_usize << p).filter(|part| part & !mask == 0) {
-                        let sign = if (mask ^ part).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
-                        for (g, weight) in grid.weights.iter().enumerate() {
-                            let mut row = grid.rows.row(g);
-                            for j in members(part) {
-                                players[j].iter().for_each(|&c| row[c] = rows.get(r, c));
-                            }
-                            column.push((mixtures.len(), sign * weight));
-                            mixtures.push(row);
-                        }
-                    }
-                    columns.push(column);
-                }
-            }
-            let truth = fit.model.predict(&rows).unwrap();
-            assert!(largest_difference(&sums, truth.data()) < 1e-10);
-            let sparse = riesz::linalg::Sparse::from_columns(mixtures.len(), columns).unwrap();
-            let truth = fit
-                .posterior()
-                .weighted_sum_functionals(&Table::from_rows(&mixtures).unwrap(), &sparse)
-                .unwrap();
-            let covariance = fit.posterior().covariance(&truth);
-            let means = fit.posterior().mean_of(&truth);
-            for mask in 0..1_usize << p {
-                let functionals = components.functionals(&members(mask), &rows).unwrap();
-                let component = components.evaluate(&members(mask), &rows).unwrap();
-                let posterior = fit.posterior().covariance(&functionals);
-                for (r, q) in [(0, 0), (0, 1), (1, 1)] {
-                    for o in 0..2 {
-                        let expected = covariance[o][(2 * mask + r, 2 * mask + q)];
-                        assert!((posterior[o][(r, q)] - expected).abs() < 1e-9, "{mask}");
-                        assert!((component[(r, o)] - means[(2 * mask + r, o)]).abs() < 1e-9);
-                    }
-                }
-            }
-            // Over the inputs: no mean, orthogonal, variances of which Sobol indices are made.
+            assert_inclusion_exclusion(&fit, &components, &grid, &players, &rows);
             let sensitivity =
                 Sensitivity { groups, index: "moebius".parse().unwrap(), ..Sensitivity::default() };
             let indices = sensitivity.run(&fit.model, &inputs).unwrap().explanation;
-            let evaluated: Vec<Matrix> = indices
-                .subsets
-                .as_ref()
-                .unwrap()
-                .iter()
-                .map(|set| components.evaluate(set, &grid.rows).unwrap())
-                .collect();
-            for (k, component) in evaluated.iter().enumerate() {
-                for (l, two) in evaluated.iter().enumerate() {
-                    let inner: f64 = (0..grid.weights.len())
-                        .map(|g| grid.weights[g] * component[(g, 0)] * two[(g, 0)])
-                        .sum();
-                    let truth = if k == l { indices.row_values(0, 0)[k] } else { 0.0 };
-                    assert!((inner - truth).abs() < 1e-10, "{k} {l} {inner} {truth}");
-                }
-                let mean: f64 = (0..grid.weights.len()).map(|g| grid.weights[g] * component[(g, 0)]).sum();
-                assert!(mean.abs() < 1e-11);
-            }
+            assert_orthogonal(&components, &grid, &indices);
         }
         let components = Components::new(&fit.model, &inputs, None).unwrap();
         assert!(components.evaluate(&[1, 0], &x).is_err() && components.evaluate(&[4], &x).is_err());
-        // Along columns: as at rows like any other with places there.
-        let posterior = fit.posterior();
-        for set in [vec![0], vec![3], vec![0, 3], vec![1, 2]] {
-            let curve = components.curve_along(&set, &x, Some(&posterior)).unwrap();
-            let sizes: Vec<usize> = curve.axes.iter().map(|axis| axis.grid.len()).collect();
-            assert_eq!(curve.values.rows(), sizes.iter().product::<usize>());
-            for (axis, &j) in curve.axes.iter().zip(&set) {
-                assert_eq!(axis.column, x.columns()[j].name);
-                let ends = x
-                    .column(j)
-                    .iter()
-                    .fold([f64::INFINITY, f64::NEG_INFINITY], |[l, h], v| [v.min(l), v.max(h)]);
-                assert_eq!([axis.grid[0], axis.grid[axis.grid.len() - 1]], ends);
-                assert!(axis.grid.windows(2).all(|pair| pair[0] < pair[1]));
-            }
-            for r in [0, 1, curve.values.rows() / 2, curve.values.rows() - 1] {
-                let mut row = x.row(11);
-                let (first, second) = (r / sizes.get(1).unwrap_or(&1), r % sizes.get(1).unwrap_or(&1));
-                for (&j, (axis, position)) in set.iter().zip(curve.axes.iter().zip([first, second])) {
-                    row[j] = axis.grid[position];
-                }
-                let row = Table::from_column_major(x.columns().to_vec(), 1, row).unwrap();
-                let truth = components.evaluate(&set, &row).unwrap();
-                let covariance = posterior.covariance(&components.functionals(&set, &row).unwrap());
-                for o in 0..2 {
-                    assert!((curve.values[(r, o)] - truth[(0, o)]).abs() < 1e-12);
-                    let sd = covariance[o][(0, 0)].max(0.0).sqrt();
-                    assert!((curve.sd.as_ref().unwrap()[(r, o)] - sd).abs() < 1e-9);
-                }
-            }
-        }
-        assert!(
-            components.curve_along(&[0, 1, 2], &x, None).is_err()
-                && components.curve_along(&[], &x, None).is_err()
-        );
+        assert_curves(&fit, &components, &x);
     }
 }

@@ -58,14 +58,14 @@ fn kernel(value: &Value, width: usize) -> Kernel {
     value.as_array().unwrap().iter().map(term).reduce(|a, b| a + b).unwrap()
 }
 
-/// Largest difference relative to the largest expected number.
+/// Returns the largest difference relative to the largest expected number.
 fn gap(actual: &[f64], expected: &[f64]) -> f64 {
     assert_eq!(actual.len(), expected.len());
     let largest = expected.iter().fold(1e-300, |a: f64, v| a.max(v.abs()));
     actual.iter().zip(expected).fold(0.0, |a: f64, (f, e)| a.max((f - e).abs())) / largest
 }
 
-/// The gap of two gradients over the entries that scikit-learn has.
+/// Returns the gap of two gradients over the entries that scikit-learn provides.
 fn gradient_gap(actual: &[f64], expected: &Value) -> f64 {
     let expected = expected.as_array().unwrap();
     assert_eq!(actual.len(), expected.len());
@@ -74,7 +74,7 @@ fn gradient_gap(actual: &[f64], expected: &Value) -> f64 {
     gap(&actual, &expected)
 }
 
-/// The joint covariance of f at the rows, one an output.
+/// Returns the joint covariance of f at the rows, one matrix per output.
 fn covariance(posterior: Posterior<'_>, rows: &Table) -> Vec<Matrix> {
     posterior.covariance(&posterior.functionals_at(rows).unwrap())
 }
@@ -120,7 +120,7 @@ fn regression_agrees_with_scikit_learn() {
     }
 }
 
-/// The bundled data, columns standardised.
+/// Returns the bundled data with standardised columns.
 fn diabetes() -> (Table, Matrix) {
     let text = include_str!("../../../riesz-cli/data/diabetes.csv");
     let rows: Vec<Vec<f64>> =
@@ -166,7 +166,7 @@ fn tuning_reaches_the_optimum_of_scikit_learn() {
     }
 }
 
-/// The length scale of a noise column reaches its upper bound, which gives a warning; fixed parameters stay.
+/// A length scale of a noise column reaches its upper bound, which gives a warning; fixed parameters stay.
 #[test]
 fn active_bounds_are_reported_and_fixed_ones_are_kept() {
     let (x, y) = diabetes();
@@ -188,8 +188,8 @@ fn active_bounds_are_reported_and_fixed_ones_are_kept() {
     assert!(matches!(gp.fit(&x, &y), Err(Error::Shape { expected: 12, actual: 3, .. })));
 }
 
-/// Values, restarts and parallel sums do not depend on the number of threads, nor on the run; another seed
-/// starts elsewhere.
+/// Values, restarts and parallel sums are the same in every run and for any number of threads; another seed
+/// has other starts.
 #[test]
 fn results_depend_on_the_seed_alone() {
     let (x, y) = diabetes();
@@ -217,7 +217,7 @@ fn results_depend_on_the_seed_alone() {
     assert_ne!((first.1, first.5), (other.1, other.5));
 }
 
-/// The evidence of two targets is the sum of theirs, in their own units.
+/// The evidence of two targets is the sum of their evidences, in their own units.
 #[test]
 fn evidence_is_in_the_targets_units() {
     let (x, y) = diabetes();
@@ -235,7 +235,7 @@ fn evidence_is_in_the_targets_units() {
     let (mean, sd) = (joint.model.predict(&x).unwrap(), joint.posterior().sd(&x).unwrap());
     let (mean_a, sd_a) = (a.model.predict(&x).unwrap(), a.posterior().sd(&x).unwrap());
     assert!(gap(&mean.column(0), mean_a.data()) < 1e-12 && gap(&sd.column(0), sd_a.data()) < 1e-11);
-    // A fit of the units that the first fit reports, to the target as it is, is the same fit.
+    // A fit of the unscaled target with the reported kernel and noise is the same fit.
     let centred: Vec<f64> = first.data().iter().map(|v| v - a.model.intercept[0]).collect();
     let mut again = GaussianProcess::new(a.model.kernel.clone(), a.noise);
     (again.tune, again.normalize_y) = (TunedParameters::Nothing, false);
@@ -244,7 +244,8 @@ fn evidence_is_in_the_targets_units() {
     assert!((again.log_marginal_likelihood - a.log_marginal_likelihood).abs() < 1e-9);
 }
 
-/// The posterior mean is ridge regression, and another observation at a row reduces its variance as known.
+/// The posterior mean is ridge regression, and another observation at a row reduces its variance by the
+/// update formula.
 #[test]
 fn mean_is_ridge_and_variance_is_its_update() {
     let (x, y) = diabetes();
@@ -256,7 +257,7 @@ fn mean_is_ridge_and_variance_is_its_update() {
     ridge.center = false;
     let (fit, ridge) = (gp.fit(&x, &y).unwrap(), ridge.fit(&x, &y).unwrap());
     assert!(gap(fit.model.coef.data(), ridge.model.coef.data()) < 1e-12);
-    // Observing row 0 once more, its variance v becomes 1/(1/v + 1/noise).
+    // With another observation of row 0, its variance v becomes 1/(1/v + 1/noise).
     let twice: Vec<usize> = std::iter::once(0).chain(rows).collect();
     let again = Matrix::column_vector([&y.data()[..1], y.data()].concat());
     let first = x.select_rows(&[0]);
@@ -264,11 +265,11 @@ fn mean_is_ridge_and_variance_is_its_update() {
     let w = gp.fit(&x.select_rows(&twice), &again).unwrap().posterior().variance(&first).unwrap()[(0, 0)];
     assert!((w - 1.0 / (1.0 / v + 1.0 / 0.3)).abs() < 1e-12, "{v} {w}");
     assert!((covariance(fit.posterior(), &first)[0][(0, 0)] - v).abs() < 1e-14);
-    // Rows in blocks are rows one by one.
+    // Rows in blocks give the same result as single rows.
     let (full_data, _) = diabetes();
     let (sd, covariance) = (fit.posterior().sd(&full_data).unwrap(), covariance(fit.posterior(), &full_data));
     assert!((0..442).all(|i| (sd[(i, 0)].powi(2) - covariance[0][(i, i)]).abs() < 1e-12));
-    // Zero extra noise changes nothing; noise without end takes the row out of the fit.
+    // Zero extra noise changes nothing; very large noise removes the row from the fit.
     gp.row_noise = Some((0..70).map(|i| if i == 3 { 1e12 } else { 0.0 }).collect());
     let kept: Vec<usize> = (0..70).filter(|i| *i != 3).collect();
     let silent = gp.fit(&x, &y).unwrap().model.predict(&x).unwrap();
@@ -305,7 +306,7 @@ fn classification_agrees_with_scikit_learn() {
         let probability = prediction.probabilities.unwrap().column(1);
         assert!(gap(&probability, &numbers(&case["probability"])) < 1e-9, "{name}: probabilities");
         furthest = furthest.max(gap(&probability, &numbers(&case["scikit_learn_probability"])));
-        // The evidence of a period has many maxima, and which one is found is chance.
+        // The evidence of a period has many maxima, and it is random which one is found.
         if !name.contains("periodic") {
             gpc.tune = true;
             let actual = gpc.fit(&x, &labels, &classes).unwrap().log_marginal_likelihood;
@@ -317,7 +318,7 @@ fn classification_agrees_with_scikit_learn() {
     assert!(furthest < 5e-4, "{furthest:e}");
 }
 
-/// Three classes are three problems of two with one kernel, and scikit-learn's.
+/// Three classes are three binary problems with one kernel, as in scikit-learn.
 #[test]
 fn several_classes_are_one_against_the_rest() {
     let oracle = fixture("gp/scikit_learn.json");
@@ -356,7 +357,7 @@ fn several_classes_are_one_against_the_rest() {
         );
         assert!((probability.row(r).iter().sum::<f64>() - 1.0).abs() < 1e-14);
     }
-    // Rows in blocks are rows one by one.
+    // Rows in blocks give the same result as single rows.
     let row_indices: Vec<usize> = (0..300).map(|r| r % 10).collect();
     let repeated = fit.posterior().variance(&test.select_rows(&row_indices)).unwrap();
     assert!(row_indices.iter().enumerate().all(|(r, &i)| (0..3).all(|c| {
@@ -433,14 +434,14 @@ fn what_cannot_be_fitted_is_refused_with_a_sentence() {
         let bad = GaussianProcess { tune, ..GaussianProcess::new(kernel.clone().into(), 1.0) };
         assert!(message(&bad, &large, &[1.0, 2.0]).contains("the kernel at row 1 overflowed"));
     }
-    // Equal rows and next to no noise: the jitter is reported; without a constant diagonal nothing helps.
+    // Equal rows with almost no noise: the jitter is reported; without a constant diagonal there is an error.
     let equal = Table::from_rows(&[[1.0], [1.0], [1.0]]).unwrap();
     let fit =
         GaussianProcess { noise: 1e-300, tune: TunedParameters::Nothing, ..gp }.fit(&equal, &y).unwrap();
     assert!(fit.jitter > 0.0 && fit.model.model_card.iter().any(|f| f.name == "jitter" && f.value != "0e0"));
 }
 
-/// Awkward data are fitted with finite numbers or refused with an error, tuned or not; nothing panics.
+/// Difficult data are fitted with finite numbers or refused with an error, tuned or not; nothing panics.
 #[test]
 fn awkward_data_give_numbers_or_errors() {
     let wave = |n: usize| -> Vec<[f64; 3]> {

@@ -33,7 +33,7 @@ fn close(a: &[f64], b: &[f64], label: &str) {
     }
 }
 
-/// The weight of a coalition's value in the Shapley or Banzhaf value of player j.
+/// Returns the weight of a coalition's value in the Shapley or Banzhaf value of player j.
 fn share(index: ValueIndex, mask: usize, j: usize, p: usize) -> f64 {
     let size = (mask & !(1 << j)).count_ones() as usize;
     let weight = match index {
@@ -48,7 +48,7 @@ fn share(index: ValueIndex, mask: usize, j: usize, p: usize) -> f64 {
     if mask >> j & 1 == 1 { weight } else { -weight }
 }
 
-/// A part's columns and its rows, in their order, with weights.
+/// A part's columns and its rows, in the order of the columns, with weights.
 #[derive(Clone)]
 struct Part {
     columns: Vec<usize>,
@@ -71,7 +71,7 @@ impl Part {
         Background { rows, weights: Some(self.weights.clone()) }
     }
 
-    /// The part's rows with the marked columns set to x, and their conditional weights.
+    /// Returns the part's rows with the marked columns set to x, and their conditional weights.
     fn conditional_rows(
         &self,
         x: &[f64],
@@ -109,7 +109,7 @@ impl Part {
     }
 }
 
-/// Exponential kernels of columns by place in their part, and whether weights are centred.
+/// Exponential kernels of columns by their index in a part, and whether weights are centred.
 struct Conditional {
     scales: Vec<f64>,
     centred: bool,
@@ -133,7 +133,7 @@ struct Truth<'a> {
     index: ValueIndex,
 }
 
-/// The enumeration of Shapley values.
+/// Returns a game whose Shapley values are enumerated.
 fn truth<'a>(
     parts: &'a [Part],
     players: &'a [Vec<usize>],
@@ -143,8 +143,8 @@ fn truth<'a>(
 }
 
 impl Truth<'_> {
-    /// Every value as a weighted sum of f over all combinations of rows; only parts that are `read` are
-    /// mixed.
+    /// Returns every value as a weighted sum of f over all combinations of rows; only parts that are `read`
+    /// are mixed.
     fn sums(&self, columns: &[Column], rows: &Table, read: &dyn Fn(usize) -> bool) -> (Table, Sparse) {
         let p = self.players.len();
         let (mut points, mut weights): (Vec<Vec<f64>>, _) = (Vec::new(), vec![Vec::new(); rows.rows() * p]);
@@ -184,7 +184,7 @@ impl Truth<'_> {
     }
 }
 
-/// The covariance of each row and output equals that of the functionals.
+/// Checks that the covariance of each row and output equals that of the functionals.
 fn check_covariances(explanation: &Explanation, truth: &Functionals, posterior: &Posterior<'_>, label: &str) {
     explanation.validate().unwrap();
     assert_eq!(explanation.uncertainty.as_ref().unwrap().source, Some(UncertaintySource::Posterior));
@@ -198,7 +198,7 @@ fn check_covariances(explanation: &Explanation, truth: &Functionals, posterior: 
     }
 }
 
-/// Kernels of one product and of several, of parts and of both; weights, groups within and across parts,
+/// Kernels of one product and of several, of one part and of both; weights, groups within and across parts,
 /// columns that are always present, two outputs.
 #[test]
 fn covariances_are_those_of_all_combinations_of_rows() {
@@ -241,7 +241,7 @@ fn covariances_are_those_of_all_combinations_of_rows() {
                 (None, ValueIndex::Banzhaf { inclusion_probability: 0.3 }),
                 (conditioning(true), ValueIndex::Shapley),
             ] {
-                // The parts learn with kernels of as many columns as they have.
+                // The conditional kernels have as many columns as their parts.
                 if case == 3 && conditional.is_some() {
                     continue;
                 }
@@ -279,7 +279,7 @@ fn covariances_are_those_of_all_combinations_of_rows() {
     }
 }
 
-/// Duels of items with three properties, in contexts or not.
+/// Duels of items with three properties, with or without contexts.
 struct Case {
     items: Table,
     contexts: Option<Table>,
@@ -329,7 +329,7 @@ impl Case {
         let values: Vec<f64> = (0..3).flat_map(|r| explanation.row_values(r, 0).to_vec()).collect();
         close(&values, means.data(), label);
         assert_eq!(explanation.covariance(0, 0), explanation.covariance(1, 0), "{label}");
-        // Of two that are one nothing is left open.
+        // A duel of an item with itself has no uncertainty.
         assert!(explanation.covariance(3, 0).unwrap().iter().all(|v| *v == 0.0), "{label}");
         for threads in [1, 2] {
             assert!(with_threads(threads, || self.ask(question).unwrap()) == explanation, "{label}");
@@ -364,7 +364,7 @@ fn covariances_of_duels_are_those_of_all_pairs_of_items() {
     }
 }
 
-/// Weights that do not sum to 1 count only in the parts that a kernel term reads: each term is its own
+/// Weights that do not sum to 1 apply only to the parts that a kernel term reads: each term is a separate
 /// function.
 #[test]
 fn uncentred_weights_count_only_in_parts_that_are_read() {
@@ -388,7 +388,7 @@ fn uncentred_weights_count_only_in_parts_that_are_read() {
         };
         let kernel = Kernel { terms: vec![term.clone()] };
         let (mixed, weights) = truth.sums(columns, &rows, &reads);
-        // The mirrored half reads the left item where the term reads the right one.
+        // The mirrored half of a term reads the left item where the term reads the right one.
         let (other, other_weights) = truth.sums(columns, &rows, &|part| reads(1 - part));
         let values = [3, 4, 5, 0, 1, 2].iter().flat_map(|&j| other.column(j)).copied().collect();
         let other = Table::from_column_major(columns.to_vec(), other.rows(), values).unwrap();
@@ -411,7 +411,8 @@ fn uncentred_weights_count_only_in_parts_that_are_read() {
     close(&values, posterior.mean_of(&expected).data(), "uncentred");
 }
 
-/// Contexts always present, absent beside the items in every game, and absent alone.
+/// Contexts that are always present, that are absent together with the items in every game, and that are
+/// absent alone.
 #[test]
 fn covariances_of_duels_in_contexts() {
     let problem = case([0.7, 1.9], true, gaussian(), 5);
@@ -428,7 +429,7 @@ fn covariances_of_duels_in_contexts() {
     let items = || Background::from(chosen.clone());
     let always = DuelQuestion::new(DuelGame::Independent(items()));
     let fixed: Vec<Vec<usize>> = players.iter().cloned().chain([vec![6]]).collect();
-    // A player who is always present is worth nothing, and is not told.
+    // A player who is always present has the value 0, and is not reported.
     let explanation = problem.ask(&always).unwrap();
     let sums = truth(&sides(), &fixed[..3], None)
         .functionals(&problem.fit.posterior(), &problem.rows.select_rows(&[0, 2]));
@@ -458,7 +459,7 @@ fn covariances_of_duels_in_contexts() {
             question.game.as_ref().unwrap().name(),
         );
     }
-    // Contexts are learnt apart, with a kernel of one column.
+    // Contexts have a conditional distribution of their own, with a kernel of one column.
     let game = DuelGame::Observational(items(), conditional.settings());
     let explanation = problem.ask(&DuelQuestion::new(game)).unwrap();
     let sums = truth(&sides(), &fixed[..3], Some(&conditional))
@@ -505,7 +506,7 @@ fn independent_items_are_all_their_pairs() {
     }
 }
 
-/// Covariances against those of the explanations of functions drawn from the posterior, one output each.
+/// Covariances against those of explanations of functions drawn from the posterior, one output each.
 #[test]
 fn covariances_are_those_of_draws() {
     let draws = 3000;
@@ -515,7 +516,7 @@ fn covariances_are_those_of_draws() {
         (0..3).map(|j| (format!("x{j}"), vec![format!("left_x{j}"), format!("right_x{j}")])).collect();
     let groups = Players::named(problem.fit.model.columns(), &names).unwrap();
     let conditional = Conditional { scales: vec![1.7, 0.9, 1.2], centred: true };
-    // Items of their own on either side: of no two rows that are looked at one is the other's mirror.
+    // The sides have different items, so that no row is the mirror of another one.
     let sides = [(0..3, [1, 2]), (3..6, [5, 6])];
     let parts = sides.map(|(columns, rows)| {
         Part::new(&columns.collect::<Vec<_>>(), &problem.items.select_rows(&rows), Some(&[1.0, 2.0]))
@@ -560,7 +561,8 @@ fn covariances_are_those_of_draws() {
     }
 }
 
-/// The covariance of values from refits is that of the refits' values, for any number of players.
+/// The covariance of values from refits equals the covariance of the refits' values, for any number of
+/// players.
 #[test]
 fn refit_covariances_are_those_of_their_values() {
     let mut s = Stream(71);
@@ -607,9 +609,9 @@ fn games_without_covariance_are_refused() {
     let groups = Players::named(problem.fit.model.columns(), &names).unwrap();
     let apart = |parts| Question::from(Game::Independent { parts, conditional: None });
     let torn = refusal(apart(vec![part(&[0, 1, 2]), part(&[3, 4, 5])]));
-    assert!(torn.contains("a feature of both items"), "{torn}");
+    assert!(torn.contains("the columns of both items"), "{torn}");
     let across = apart(vec![part(&[0, 1]), part(&[2, 3, 4, 5])]).with_players(Some(groups.clone()));
-    assert!(refusal(across).contains("change places with those of one part"));
+    assert!(refusal(across).contains("swap with those of one part"));
     let pairs = apart(vec![part(&[0, 1, 2]), part(&[3, 4, 5])]).with_players(Some(groups.clone()));
     assert!(refusal(pairs.clone().with_index("k-sii".parse().unwrap())).contains("Beta-Shapley"));
     let row_wise = Question::from(Game::observational(&problem.fit.model)).with_players(Some(groups));
@@ -619,7 +621,7 @@ fn games_without_covariance_are_refused() {
     assert!(
         explainer.variance_shares(&problem.rows).unwrap_err().to_string().contains("shares of the variance")
     );
-    // More players than pairs of coalitions are looked at for.
+    // More players than the limit for pairs of coalitions.
     let mut s = Stream(9);
     let x = s.normals(8, 13);
     let y = Matrix::column_vector((0..8).map(|_| s.signed()).collect());
@@ -627,5 +629,5 @@ fn games_without_covariance_are_refused() {
     let game = Game::Independent { parts: vec![x.into()], conditional: None };
     let explainer = Explainer::new(&fit.model, Question::from(game).with_covariance()).unwrap();
     let error = explainer.with_posterior(Some(&fit.covariance)).err().unwrap().to_string();
-    assert!(error.contains("up to 12 features, and here are 13"), "{error}");
+    assert!(error.contains("at most 12 features, and there are 13"), "{error}");
 }

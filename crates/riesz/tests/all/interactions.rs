@@ -21,19 +21,19 @@ pub const KINDS: [Interaction; 7] = [
     Interaction::Moebius,
 ];
 
-/// Bernoulli's numbers.
+/// Bernoulli numbers.
 const BERNOULLI: [f64; 8] = [1.0, -0.5, 1.0 / 6.0, 0.0, -1.0 / 30.0, 0.0, 1.0 / 42.0, 0.0];
 
 fn binomial(n: usize, k: usize) -> f64 {
     (0..k).map(|i| (n as f64 - i as f64) / (i as f64 + 1.0)).product()
 }
 
-/// The weight of m(S), s = |S|, in the index of a subset of `size` players of S.
+/// Returns the weight of m(S), s = |S|, in the index of a subset of `size` players of S.
 pub fn weight(kind: Interaction, order: usize, size: usize, s: usize) -> f64 {
     let sign = if (order - size) % 2 == 1 { -1.0 } else { 1.0 };
     match kind {
         Interaction::Sii => 1.0 / (s - size + 1) as f64,
-        // Of all larger sets with r players more, as far as the order goes.
+        // The sum over larger sets with r additional players, up to the order.
         Interaction::KSii => {
             let term =
                 |r: usize| BERNOULLI[r] * binomial(s - size, r) / (s as f64 - size as f64 - r as f64 + 1.0);
@@ -69,7 +69,7 @@ fn bound(explanation: &Explanation) -> &[f64] {
     bound
 }
 
-/// The dividends m(S), by bits of S.
+/// Returns the dividends m(S), indexed by the bits of S.
 pub fn moebius(d: usize, coalition_value: impl Fn(&[bool]) -> f64) -> Vec<f64> {
     let mut m: Vec<f64> = (0..1_usize << d)
         .map(|mask| coalition_value(&(0..d).map(|j| mask >> j & 1 == 1).collect::<Vec<_>>()))
@@ -115,7 +115,7 @@ proptest! {
                     let supersets = (0..1_usize << d).filter(|mask| mask & members == members);
                     let truth: f64 =
                         supersets.map(|mask| weight(kind, order, set.len(), mask.count_ones() as usize) * m[mask]).sum();
-                    // The oracle's sums cancel.
+                    // The oracle's sums have cancellation errors.
                     let gap = (actual - truth).abs();
                     let case = format!("{kind:?} {order} {name} {set:?}");
                     prop_assert!(gap <= bound + 1e-12 * (1.0 + size), "{case}: {actual} {truth} {bound}");
@@ -125,7 +125,7 @@ proptest! {
     }
 }
 
-/// Columns with summands of their own interact with nothing, two columns in a product only with each other.
+/// Columns with additive terms interact with nothing, and two columns in a product only with each other.
 #[test]
 fn columns_without_joint_terms_do_not_interact() {
     let mut s = Stream(5);
@@ -149,7 +149,7 @@ fn columns_without_joint_terms_do_not_interact() {
     }
 }
 
-/// A group is one player in pairs too, and the order of threads does not matter.
+/// A group is one player in pairs too, and the number of threads does not matter.
 #[test]
 fn groups_and_threads() {
     let case = case(5, 40, 1, 2, 9);
@@ -172,7 +172,7 @@ fn groups_and_threads() {
     assert!(serial.certificate().unwrap().holds);
 }
 
-/// Pairs of many players: bounds and certificates hold, and Möbius values equal the definition.
+/// For pairs of many players, bounds and certificates hold, and Möbius values equal the definition.
 #[test]
 fn pairs_of_many_players() {
     let (mut s, d) = (Stream(3), 60);
@@ -184,7 +184,7 @@ fn pairs_of_many_players() {
         let question = Question::from(Game::Functional).with_index(index(kind, 2));
         Explainer::new(&model, question).unwrap().explain(&rows).unwrap()
     };
-    // Möbius values do not depend on the others, so these may be grouped.
+    // Möbius values do not depend on the other players, so that these may be grouped.
     for kind in KINDS {
         let explanation = explained(kind);
         assert_eq!(explanation.sets(), d + d * (d - 1) / 2);
@@ -210,7 +210,8 @@ fn pairs_of_many_players() {
     }
 }
 
-/// Rounding of means over many equal background rows stays within the bound, for a pair of integer value.
+/// Rounding errors of means over many equal background rows stay within the bound, for a pair with an integer
+/// value.
 #[test]
 fn many_background_rows_are_within_the_bound() {
     let linear = |j| -> Kernel { Linear { columns: vec![j], center: vec![0.0], scale: vec![1.0] }.into() };
@@ -246,7 +247,8 @@ fn single_rows_are_explained_as_all_rows() {
     }
 }
 
-/// All triples of many players: dividends of three do not depend on the others, and shares of three add up.
+/// Triples of many players: dividends of three do not depend on the other players, and shares of three add
+/// up.
 #[test]
 fn triples_of_many_players() {
     let (mut s, d) = (Stream(4), 30);
@@ -281,14 +283,15 @@ fn triples_of_many_players() {
     }
 }
 
-/// Vanishing factors and products beyond the range of doubles, where division fails, against the definition.
+/// Vanishing factors, and products beyond the range of doubles, for which division fails, against the
+/// definition.
 #[test]
 fn vanishing_and_extreme_factors_are_handled() {
     let factor = |j| -> Kernel { Linear { columns: vec![j], center: vec![0.0], scale: vec![1.0] }.into() };
     let d = 6;
     let kernel = (1..d).fold(factor(0), |product, j| product * factor(j));
     for (size, scale) in [(1.0, 1.0), (1e-60, 1e200), (1e45, 1e-300)] {
-        // Products of columns times the point.
+        // The kernel consists of products of columns, and the point is scaled.
         let point = |v: [f64; 6]| Table::from_rows(&[v.map(|v| v * size)]).unwrap();
         let model = KernelExpansion::new(
             kernel.clone(),

@@ -12,7 +12,7 @@ use riesz::{Explainer, Game, Kernel, Matrix, Question, Table};
 
 use crate::common::Stream;
 
-/// An estimate and the ends of its interval.
+/// Checks that an estimate is between the ends of its interval.
 fn inside(label: &str, low: f64, estimate: f64, high: f64) {
     assert!(low <= estimate && estimate <= high, "{label}: {estimate} is outside [{low}, {high}]");
 }
@@ -21,7 +21,7 @@ fn sigma(g: f64) -> f64 {
     1.0 / (1.0 + (-g).exp())
 }
 
-/// Items in one or two columns and some duels with ties.
+/// Returns items with one or two columns, and some duels with ties.
 fn problem(seed: u64) -> (Table, Duels) {
     let mut s = Stream(seed);
     let items = s.normals(6, 2);
@@ -37,8 +37,8 @@ fn problem(seed: u64) -> (Table, Duels) {
     (items, Duels::new(6, &left, &right, &outcome, None).unwrap())
 }
 
-/// With a margin δ the log odds that the left item wins are g - δ, and their interval is that of g less δ.
-/// (The probability of a win once lay outside of its interval, as that forgot the margin.)
+/// With a margin δ, the log odds of a win of the left item are g - δ, and their interval is that of g minus
+/// δ. (A former bug ignored the margin in the interval of the probability.)
 #[test]
 fn the_probability_of_a_win_lies_in_its_interval() {
     for seed in 0..12 {
@@ -65,10 +65,10 @@ fn the_probability_of_a_win_lies_in_its_interval() {
                         let (mean, sd) = (odds.mean[i] - margin.unwrap_or(0.0), odds.sd.as_ref().unwrap()[i]);
                         assert!((odds.log_odds(i) - mean).abs() < 1e-12);
                         let ends = [-1.96, 1.96].map(|z| sigma(mean + z * sd));
-                        // The central interval, but where the mean of the probability lies beyond it.
+                        // The central interval, extended to the mean of the probability.
                         let central = [ends[0].min(estimate.probability), ends[1].max(estimate.probability)];
                         assert!((low - central[0]).abs() < 1e-4 && (high - central[1]).abs() < 1e-4);
-                        // Somebody wins, or neither does.
+                        // The probabilities of win, loss and tie sum to 1.
                         let other = pairs.iter().position(|pair| *pair == (r, l)).unwrap();
                         let lost = odds.win_probability(other).unwrap().probability;
                         let tie = estimate.tie.unwrap_or(0.0);
@@ -99,7 +99,7 @@ fn utilities_and_places_lie_in_their_intervals() {
         let prior = PairKernel::new(Kernel::gaussian(&[1.0, 1.0]), 2.0, 1.0);
         let plain = PreferenceProcess::new(Kernel::constant(1.0));
         let fit = PreferenceProcess { prior, tune: false, ..plain }.fit(&items, &duels).unwrap();
-        // Two draws lie on one side of the mean, half of the time.
+        // Half of the time, two draws are on the same side of the mean.
         for draws in [2, 64] {
             let ranking = RankingRequest { draws, seed, ..RankingRequest::default() };
             check_ranking(&ranking.summarise_log_odds(&fit.flow(&items).unwrap()).unwrap());
@@ -109,7 +109,7 @@ fn utilities_and_places_lie_in_their_intervals() {
             check_ranking(&ranking.of_abilities(&mean, &covariance).unwrap());
         }
     }
-    // The best on average is hardly ever the first of many, of whom much less is known.
+    // The item with the best mean is rarely the first of many items with much larger uncertainty.
     let mut covariance = Matrix::zeros(60, 60);
     covariance.add_diagonal(|i| if i == 0 { 1e-6 } else { 1.0 });
     let mean: Vec<f64> = (0..60).map(|i| if i == 0 { 0.01 } else { 0.0 }).collect();
@@ -122,7 +122,7 @@ fn utilities_and_places_lie_in_their_intervals() {
     );
 }
 
-/// Rates are exponentials: the mean of a log-normal variable with a standard deviation above 3.92 lies above
+/// Rates are exponentials: the mean of a log-normal variable with a standard deviation above 3.92 is above
 /// its central interval.
 #[test]
 fn rates_and_probabilities_lie_in_their_intervals() {

@@ -1,4 +1,4 @@
-//! KernelSHAP of functions: against the exact engines on kernel models, and against known conditional
+//! KernelSHAP of functions, against the exact engines on kernel models and against known conditional
 //! expectations.
 
 use std::sync::atomic::AtomicBool;
@@ -34,7 +34,7 @@ fn coalitions(explanation: &Explanation) -> usize {
     explanation.provenance.run.iter().find(|f| f.name == "coalitions valued").unwrap().value.parse().unwrap()
 }
 
-/// The observational game that learns from `reference` in this way.
+/// Returns the observational game with this reference and conditional model.
 fn drawn(reference: impl Into<Background>, conditional: ConditionalModel) -> Game {
     Game::Observational { reference: reference.into(), conditional }
 }
@@ -60,8 +60,8 @@ fn kernel_models_are_explained_as_by_exact_engines() {
             Game::Observational { reference: background.clone(), conditional: conditioning.into() },
         ];
         for game in ways {
-            // An intercept is not smoothed away, whether it is known or not: both games agree for a model
-            // without one.
+            // The intercept is not shrunk, whether it is known or not: both games agree for a model without
+            // intercept.
             let plain = KernelExpansion { intercept: vec![0.0; 2], ..model.clone() };
             let model = if matches!(game, Game::Interventional { .. }) { &model } else { &plain };
             let expected = Explainer::new(model, about(&game, &groups)).unwrap().explain(&rows).unwrap();
@@ -80,8 +80,8 @@ fn kernel_models_are_explained_as_by_exact_engines() {
     }
 }
 
-/// The embedding's weights, around the mean: `v(S) = mean + Σ_b W_b (f(x_S, b) - mean)`, which is the
-/// observational game of the function less its mean.
+/// The embedding's weights around the mean: `v(S) = mean + Σ_b W_b (f(x_S, b) - mean)`, the observational
+/// game of the function minus its mean.
 #[test]
 fn an_embedding_weighs_the_reference() {
     let model = model(Kernel::gaussian(&[1.2; 4]), 12, 4);
@@ -93,13 +93,13 @@ fn an_embedding_weighs_the_reference() {
     let game = Game::Observational { reference: reference.clone(), conditional: conditioning.into() };
     let groups = Players::singletons(rows.columns());
     let actual = run(&model, &rows, &game, &groups, 4096);
-    // Less its mean over the reference, the function is an expansion with that intercept.
+    // The function minus its mean over the reference is an expansion with another intercept.
     let mean: Vec<f64> = {
         let predictions = model.predict(&reference.rows).unwrap();
         (0..2).map(|o| predictions.column(o).iter().sum::<f64>() / 9.0).collect()
     };
     for o in 0..2 {
-        // f - mean = kernel part + (intercept - mean): the constant is weighed too, by Σ_b W_b.
+        // f - mean = kernel part + (intercept - mean): the constant is multiplied by Σ_b W_b too.
         let single_output = KernelExpansion::new(
             Kernel::gaussian(&[1.2; 4]) + Kernel::constant(1.0),
             model.support_points.stack(&table(0, 1, 4)).unwrap(),
@@ -107,8 +107,8 @@ fn an_embedding_weighs_the_reference() {
             vec![0.0],
         )
         .unwrap();
-        // A coefficient whose constant kernel makes up the rest: Σ coef of the constant is then intercept -
-        // mean.
+        // A coefficient at a distant point adjusts the constant: with it, the coefficients of the constant
+        // kernel sum to intercept - mean.
         let total: f64 = single_output.coef.column(0).iter().sum();
         let mut coef = single_output.coef.column(0);
         let far = Table::from_rows(&[[1e6, 1e6, 1e6, 1e6]]).unwrap();
@@ -131,7 +131,7 @@ fn an_embedding_weighs_the_reference() {
     }
 }
 
-/// Correlated normal numbers with known mean and covariance, exactly: a sample moved and turned to have them.
+/// Returns a sample with exactly known mean and covariance: normal numbers, shifted and transformed.
 fn normal_sample() -> (Table, Vec<f64>, [[f64; 3]; 3]) {
     let n = 200;
     let raw: Vec<[f64; 3]> =
@@ -203,7 +203,8 @@ fn gaussian_draws_give_known_conditional_expectations_within_their_errors() {
     assert!(means.iter().zip(&truth).all(|(a, b)| (a - b).abs() < 0.02), "{means:?} {truth:?}");
 }
 
-/// Intervals cover rare events, which few or none of a hundred draws show: a size of 1 is allowed for.
+/// Intervals cover rare events, which few or none of a hundred draws contain: they allow for values of size
+/// 1.
 #[test]
 fn rare_events_are_covered() {
     let (reference, mean, covariance) = normal_sample();
@@ -221,7 +222,7 @@ fn rare_events_are_covered() {
             [false, false, false] => none,
             [true, ..] => event(x[0]),
             _ => {
-                // Of a column given others: the mean of it, and of its square about that.
+                // The mean of a column given others, and of its squared deviation from that mean.
                 let centre = conditional(&[1.0, 0.0, 0.0], &mean, &covariance, present, &x);
                 let contribution = |j: usize| {
                     let moved = |step: f64| {
@@ -251,7 +252,7 @@ fn rare_events_are_covered() {
     }
 }
 
-/// The chance that a standard normal number is above `z`, by Simpson's rule.
+/// Returns the probability that a standard normal number is above `z`, by Simpson's rule.
 fn upper_tail(z: f64) -> f64 {
     let (n, step) = (4000, (12.0 - z) / 4000.0);
     let density = |k: usize| (-0.5 * (z + step * k as f64).powi(2)).exp();
@@ -261,7 +262,7 @@ fn upper_tail(z: f64) -> f64 {
     sum * step / 3.0 / (2.0 * std::f64::consts::PI).sqrt()
 }
 
-/// The bound covers rounding of the base value, which dominates where background predictions are large.
+/// The bound covers rounding errors of the base value, which dominate where background predictions are large.
 #[test]
 fn the_bound_covers_rounding_of_the_base_value() {
     for (d, n) in [(2, 7), (3, 13), (4, 100), (5, 997)] {
@@ -272,7 +273,7 @@ fn the_bound_covers_rounding_of_the_base_value() {
         let background: Vec<Vec<f64>> =
             (0..n).map(|b| (0..d).map(|j| -0.1 - (number(b, j) + 1.0) / 3.0).collect()).collect();
         let rows = Table::from_rows(&[vec![1.0; d]]).unwrap();
-        // Whole numbers of 2^-40.
+        // Integer multiples of 2^-40.
         let unit = (1_u64 << 40) as f64;
         let sum: i128 = background.iter().map(|row| (large(row) * unit) as i128).sum();
         let game = Game::Interventional { background: Table::from_rows(&background).unwrap().into() };
@@ -290,7 +291,7 @@ fn the_bound_covers_rounding_of_the_base_value() {
     }
 }
 
-/// The unit of one column is nothing to another.
+/// The unit of one column does not affect the others.
 #[test]
 fn gaussian_draws_do_not_mind_units() {
     let (reference, _, _) = normal_sample();
@@ -336,7 +337,7 @@ fn copulas_are_invariant_to_monotone_transformations() {
     };
     let (plain, curved) =
         (run(reference.clone(), &x, false), run(exponentials(&reference), &exponentials(&x), true));
-    // Other draws: rows are told apart by their values.
+    // The draws differ, because their seeds depend on the rows' values.
     let errors = std_error(&plain).iter().zip(std_error(&curved));
     for ((a, b), (e, f)) in plain.values.iter().zip(&curved.values).zip(errors) {
         assert!((a - b).abs() < 5.0 * e.hypot(*f) + 0.01, "{a} {b} {e} {f}");
@@ -366,7 +367,7 @@ fn sampled_coalitions_and_bad_input() {
         refused(&drawn(single_row.clone(), ConditionalModel::Gaussian { draws: 1 })).contains("draws = 1")
     );
     assert!(refused(&drawn(single_row, ConditionalModel::Gaussian { draws: 9 })).contains("at least 2 rows"));
-    // A constant column has one value to draw.
+    // A constant column has a single value to draw.
     let constant: Vec<Vec<f64>> = (0..20).map(|i| vec![number(i, 0), 5.0]).collect();
     let reference: Background = Table::from_rows(&constant).unwrap().into();
     let rows = Table::from_rows(&[[0.3, 5.0]]).unwrap();

@@ -1,5 +1,5 @@
-//! Properties of every registered factor, on random parameters and tables. A new factor is tested here by
-//! being registered.
+//! Properties of every registered factor, on random parameters and tables. Registering a new factor adds it
+//! to these tests.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ fn below(random: &mut Stream, n: usize) -> usize {
     (random.uniform() * n as f64) as usize
 }
 
-/// Three columns of numbers, with ties, and two of levels.
+/// Returns three columns of numbers, with ties, and two of levels.
 fn table(n: usize, random: &mut Stream) -> Table {
     let levels = || ColumnKind::Categorical { levels: ["a", "b", "c"].map(String::from).to_vec() };
     let level = |name: &str| Column { name: name.into(), kind: levels() };
@@ -32,14 +32,14 @@ fn table(n: usize, random: &mut Stream) -> Table {
     Table::from_column_major(columns, n, values).unwrap()
 }
 
-/// The columns of [`table`] that a kind of factor reads.
+/// Returns the columns of [`table`] that a kind of factor reads.
 fn columns(kind: &FactorSchema) -> Vec<usize> {
     if kind.categorical { vec![3, 4] } else { vec![0, 1, 2] }
 }
 
 type ArgumentList = Vec<(&'static str, Vec<f64>)>;
 
-/// A random value inside the range of every argument.
+/// Returns random arguments within their ranges.
 fn draw(kind: &FactorSchema, random: &mut Stream) -> ArgumentList {
     let value = |takes: ArgumentType, random: &mut Stream| match takes {
         ArgumentType::Lengthscales | ArgumentType::Scales | ArgumentType::Positive => {
@@ -61,7 +61,7 @@ fn product(factors: Vec<Factor>) -> Kernel {
     Kernel { terms: vec![Term { scale: 1.0, factors }] }
 }
 
-/// Every kind several times, with random arguments.
+/// Returns every kind several times, with random arguments.
 fn kinds() -> impl Iterator<Item = (&'static FactorSchema, ArgumentList, Vec<Factor>, Stream)> {
     registry().flat_map(|kind| (0..12).map(move |seed| (kind, seed))).map(|(kind, seed)| {
         let mut random = Stream(seed);
@@ -127,7 +127,7 @@ fn matrices_are_positive_semidefinite() {
     }
 }
 
-/// The gradient of `Σ weights · gram` against differences.
+/// Checks the gradient of `Σ weights · gram` against finite differences.
 fn check_gradient(kernel: &Kernel, x: &Table) {
     let n = x.rows();
     let mut weights = Matrix::zeros(n, n);
@@ -144,7 +144,7 @@ fn check_gradient(kernel: &Kernel, x: &Table) {
         theta[p] += h;
         dot(kernel.with_parameters(&theta).gram(x))
     };
-    // What the differences are rounded by.
+    // Scale of the rounding errors of the differences.
     let gram = kernel.gram(x);
     let magnitude: f64 = gram.data().iter().zip(weights.data()).map(|(k, w)| (k * w).abs()).sum();
     for (p, actual) in kernel.gradient(x, &weights).iter().enumerate() {
@@ -163,7 +163,7 @@ fn gradients_are_differences() {
     for (_, _, factors, _) in &cases {
         check_gradient(&(0.7 * product(factors.clone())), &table(9, &mut Stream(5)));
     }
-    // A sum of products of neighbours in the registry: parameters keep their places.
+    // A sum of products of factors that are neighbours in the registry: parameters keep their order.
     for pair in cases.chunks(12).map(|chunk| product(chunk[0].2.clone())).collect::<Vec<_>>().windows(2) {
         let [a, b] = pair else { unreachable!() };
         let kernel = a.clone() * b.clone() + 0.4 * b.clone() + Kernel::constant(2.0);
@@ -171,7 +171,7 @@ fn gradients_are_differences() {
     }
 }
 
-/// Exactly the continuous arguments that are no shift or unit of the data can be tuned.
+/// The tunable parameters are exactly the continuous arguments that are not shifts or units of the data.
 #[test]
 fn parameters_are_the_continuous_arguments() {
     let moved = |a: &ArgumentValues, b: &ArgumentValues| -> Vec<&'static str> {
@@ -275,7 +275,7 @@ fn expressions_set_every_argument() {
             let text = format!("{name}({})", arguments.join(", "));
             let resolved = KernelExpression::parse(&text).unwrap().resolve(&x, &ColumnScaling::raw(5));
             assert_eq!(resolved.unwrap_or_else(|e| panic!("{text}: {e}")), expected, "{text}");
-            // What is left out has its default, or is asked for.
+            // Omitted arguments have defaults, or are required.
             let text = format!("{}({})", name.to_uppercase(), names.join(","));
             let units = ColumnScaling::standardised(&x);
             let defaults = KernelExpression::parse(&text).unwrap().resolve(&x, &units);
@@ -358,7 +358,7 @@ fn frequencies_sample_the_kernel() {
                 };
                 let mean = (0..count).map(|i| angle(i).cos()).sum::<f64>() / count as f64;
                 let expected = product(vec![factor.clone()]).eval(&u, &v);
-                // A cosine's variance is 1 at most: four standard errors.
+                // A cosine has a variance of at most 1: four standard errors.
                 let room = 4.0 / (count as f64).sqrt();
                 assert!((mean - expected).abs() < room, "{}: {mean} against {expected}", factor.formula());
                 seen += 1;
@@ -374,7 +374,7 @@ fn minimum_values_are_bounds_and_are_reached() {
     for (kind, _, factors, mut random) in kinds() {
         for factor in factors {
             let kernel = product(vec![factor.clone()]);
-            // Categories move or do not; numbers move by up to a few length scales.
+            // Categories change or stay; numbers change by up to a few length scales.
             let delta: Vec<f64> = (0..5)
                 .map(|j| if j < 3 { between(&mut random, 0.0, 1.5) } else { below(&mut random, 2) as f64 })
                 .collect();
@@ -391,7 +391,7 @@ fn minimum_values_are_bounds_and_are_reached() {
             let mut reached: f64 = 1.0;
             for t in 0..=400 {
                 let u = table(1, &mut random).row(0);
-                // On a line to the corner, and anywhere.
+                // Points on a line to the corner, and arbitrary points.
                 let step = |j: usize, fraction: f64| match (kind.categorical, delta[j] > 0.0) {
                     (true, true) => ((u[j] as usize + 1 + t % 2) % 3) as f64,
                     (true, false) => u[j],
@@ -428,7 +428,7 @@ fn files_hold_the_arguments() {
             }
         }
     }
-    // As the first version wrote them.
+    // Texts as the first version wrote them.
     for text in [
         r#"{"factor":"stationary","profile":"gaussian","columns":[0,1],"lengthscale":[1.5,0.1],"ard":true,"isotropic":false}"#,
         r#"{"factor":"stationary","profile":"exponential","columns":[0],"lengthscale":[2.0],"ard":false,"isotropic":true}"#,
@@ -447,7 +447,7 @@ fn files_hold_the_arguments() {
     }
 }
 
-/// Every Rust source under a folder, without its unit tests.
+/// Collects every Rust source under a folder, without its unit tests.
 fn sources(folder: &Path, files: &mut Vec<(PathBuf, String)>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -460,8 +460,8 @@ fn sources(folder: &Path, files: &mut Vec<(PathBuf, String)>) {
     }
 }
 
-/// A factor is defined in its own file and the registry: no other file matches on kinds of factors or lists
-/// them.
+/// A factor is defined in its own file and in the registry: no other file matches on kinds of factors or
+/// lists them.
 #[test]
 fn a_factor_is_one_file_and_one_line() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -479,7 +479,7 @@ fn a_factor_is_one_file_and_one_line() {
         for (path, text) in &files {
             let (path, inside) =
                 (path.strip_prefix(root).unwrap(), path.starts_with(root.join("riesz/src/kernel")));
-            // LIBSVM's files have kernels of their own, which are written where they are meant.
+            // The format of LIBSVM has its own kernels, whose names occur in its folder.
             if path.starts_with("riesz/src/format/libsvm") {
                 continue;
             }

@@ -51,7 +51,7 @@ fn files_of_libsvm_predict_as_libsvm() {
                 "{name}"
             );
         }
-        // What is written reads back as the same model, to the last bit, card included.
+        // The written model is read back bit for bit, including its card.
         let again = read(write(&model).unwrap().as_bytes(), Some(x.width())).unwrap();
         assert_eq!(model, again, "{name}");
         let dos = text.replace('\n', "\r\n");
@@ -73,7 +73,7 @@ fn labels_keep_libsvms_meaning() {
         (model.predicted_class(outputs.row(0)), model.predicted_class(outputs.row(1))),
         (Some(1), Some(0))
     );
-    // The labels the other way round: the value keeps LIBSVM's sign, positive for the first label.
+    // With the labels in the other order, the value keeps LIBSVM's sign, positive for the first label.
     let model = read(two.replace("label 1 -1", "label -1 1").as_bytes(), None).unwrap();
     assert_eq!(model.classes, ["1", "-1"]);
     assert_eq!(model.predict(&x).unwrap().data(), [3.0, -3.0]);
@@ -89,13 +89,13 @@ fn wrong_files_are_refused_with_the_line() {
         ("svm_type c_svc", "svm_type c_svm", 1, "svm_type"),
         ("kernel_type rbf", "kernel_type sigmoid", 9, "'coef0' is missing"),
         ("kernel_type rbf", "kernel_type precomputed", 2, "data points"),
-        ("kernel_type rbf", "kernel_type cubic", 2, "known are"),
+        ("kernel_type rbf", "kernel_type cubic", 2, "the kernels are"),
         ("kernel_type rbf", "kernel_type polynomial", 9, "'coef0' is missing"),
         ("gamma 0.5", "gamma nan", 3, "finite"),
         ("gamma 0.5", "gamma -1", 3, "positive"),
         ("gamma 0.5", "gamma 1 2", 3, "one"),
         ("gamma 0.5", "gamma", 3, "0 values"),
-        ("gamma 0.5", "colour 3", 3, "no field"),
+        ("gamma 0.5", "colour 3", 3, "not a field"),
         ("gamma 0.5", "svm_type c_svc", 3, "twice"),
         ("gamma 0.5", "gamma 0.5\nprobA 1 2", 4, "2 values instead of 1"),
         ("nr_class 2", "nr_class 1", 4, "at least 2"),
@@ -123,7 +123,7 @@ fn wrong_files_are_refused_with_the_line() {
         ("-1 2:0.5 \n", "", 10, "after 1 of 2"),
         ("-1 2:0.5 \n", "-1 2:0.5 \n-1 2:0.5 \n", 12, "more support vectors"),
         ("SV\n", "SV 3\n", 9, "nothing else"),
-        ("SV\n", "", 9, "no field"),
+        ("SV\n", "", 9, "not a field"),
     ];
     for (from, to, expected_line, words) in cases {
         assert!(good.contains(from));
@@ -145,11 +145,11 @@ fn wrong_files_are_refused_with_the_line() {
     assert!(parse_error(empty.as_bytes(), None).1.contains("give the width"));
     assert_eq!(read(empty.as_bytes(), Some(3)).unwrap().intercept, [3.0]);
     assert!(matches!(read(good.as_bytes(), Some(0)), Err(Error::Parameter { .. })));
-    // Many rows of a wide table: no more memory than the file is worth.
+    // Many rows of a wide table need no more memory than the file justifies.
     let mut wide =
         "svm_type epsilon_svr\nkernel_type linear\nnr_class 2\ntotal_sv 1000\nrho 0\nSV\n".to_string();
     (0..1000).for_each(|_| wide += "1 1000000:1\n");
-    assert!(parse_error(wide.as_bytes(), None).1.contains("too many"));
+    assert!(parse_error(wide.as_bytes(), None).1.contains("too much memory"));
 }
 
 fn regression(kernel: Kernel) -> KernelExpansion {
@@ -172,7 +172,7 @@ fn models_without_libsvm_form_say_why() {
         (Kernel::gaussian(&[1.0, 1.0]) + Kernel::constant(1.0), "is a sum"),
         (linear(vec![0.0, 1.0], [1.0, 1.0]), "shifts"),
         (linear(vec![0.0, 0.0], [1.0, 2.0]), "unequally"),
-        (Kernel::gaussian(&[1e-170, 1e-170]), "beyond"),
+        (Kernel::gaussian(&[1e-170, 1e-170]), "is too extreme for a gamma"),
     ];
     for (kernel, words) in cases {
         let why = reason(&regression(kernel));
@@ -180,7 +180,7 @@ fn models_without_libsvm_form_say_why() {
     }
     let mut named = regression(Kernel::gaussian(&[1.0, 1.0]));
     (named.link, named.classes) = (Link::Vote, vec!["no".into(), "yes".into()]);
-    assert!(reason(&named).contains("'no' is no whole number"));
+    assert!(reason(&named).contains("'no' is not a whole number"));
     named.classes = vec!["0".into(), "1".into()];
     assert!(write(&named).unwrap().contains("label 1 0\n"));
     named.link = Link::Logistic;
@@ -239,7 +239,7 @@ fn own_models_go_out_and_come_back() {
     assert_eq!((fit.model.coef, fit.model.intercept), (again.coef, again.intercept));
 }
 
-/// Doubles of all sizes that a model may hold.
+/// Doubles of all sizes that a model may contain.
 fn double() -> impl Strategy<Value = f64> {
     prop_oneof![
         Just(0.0),
@@ -298,8 +298,8 @@ proptest! {
         prop_assert_eq!(write(&again).unwrap().replace("svm_type nu_svc", "svm_type c_svc"), text);
     }
 
-    /// Cut, overwritten, repeated and shuffled files: an answer or an error, never a panic, never much
-    /// memory.
+    /// Cut, overwritten, repeated and shuffled files give a model or an error, never a panic, and never need
+    /// much memory.
     #[test]
     fn damaged_files_never_panic(
         file in 0..FILES.len(),
@@ -311,7 +311,7 @@ proptest! {
         let mut bytes = FILES[file].1.as_bytes().to_vec();
         for (position, value) in changes {
             let position = position.index(bytes.len());
-            // Often something that a model file may hold.
+            // Often a character that may occur in a model file.
             bytes[position] = if value < 128 { b"0123456789 :-.e\n"[value as usize % 16] } else { value };
         }
         if let Some((a, b)) = lines {

@@ -1,5 +1,5 @@
-//! Content of LIBSVM's files besides the machine: probabilities, sigmoid kernels and svm-scale's ranges,
-//! against LIBSVM's own numbers (`scripts/oracles/libsvm_files.py`) and enumeration.
+//! Content of LIBSVM's files in addition to the machine: probabilities, sigmoid kernels and svm-scale's
+//! ranges, against LIBSVM's own numbers (`scripts/oracles/libsvm_files.py`) and enumeration.
 
 use std::path::Path;
 
@@ -19,7 +19,8 @@ fn bytes(name: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/svm").join(name)).unwrap()
 }
 
-/// The cases with chosen file names: the model in the user's units, rows, and LIBSVM's decision values.
+/// Returns the cases with chosen file names: the model in the user's units, rows, and LIBSVM's decision
+/// values.
 fn cases(is_chosen: impl Fn(&str) -> bool) -> Vec<(Value, KernelExpansion, Table, Matrix)> {
     let oracle = fixture("svm/files.json");
     let chosen =
@@ -67,13 +68,13 @@ fn probabilities_are_libsvms() {
                 near(actual[(i, class)], expected, 1e-12, &format!("{label} in row {i}"));
             }
         }
-        // They survive both file formats.
+        // Both file formats keep them.
         let again = read_with(write(&model).unwrap().as_bytes(), Some(x.width()), Features::default());
         assert_eq!(ProbabilityLink::of_model(&again.unwrap()), ProbabilityLink::of_model(&model));
     }
 }
 
-/// Shapley values of a function by all coalitions, rows × outputs × columns.
+/// Returns Shapley values of a function from all coalitions, rows × outputs × columns.
 fn enumerated(f: impl Fn(&Table) -> Matrix, rows: &Table, background: &Table) -> Vec<f64> {
     let d = rows.width();
     let mut values = Vec::new();
@@ -155,7 +156,7 @@ fn sigmoid_models_are_explained_by_their_predictions() {
             assert_eq!(explanation.output_names, model.output_names);
         }
     }
-    // A model with exact values has no need of them.
+    // A model with exact values does not need sampled ones.
     let (_, model, ..) = cases(|file| file.starts_with("scaled_rbf")).swap_remove(0);
     assert!(PredictionFunction::new(&model, None, false).without_exact_values(None).is_none());
 }
@@ -168,7 +169,7 @@ fn features_have_the_names_that_are_given() {
     let model = read_with(&file, None, Features { names: &names, ranges: None }).unwrap();
     assert!(model.columns().iter().map(|column| &column.name).eq(&names));
     let error = read_with(&file, None, Features { names: &names[..3], ranges: None }).unwrap_err();
-    assert!(error.to_string().contains("above the 3 features"), "{error}");
+    assert!(error.to_string().contains("larger than the given width of 3 features"), "{error}");
     let twice = vec!["a".to_string(); 6];
     let twice = read_with(&file, None, Features { names: &twice, ranges: None }).unwrap_err();
     assert!(matches!(twice, Error::DuplicateName { .. }));

@@ -48,8 +48,8 @@ fn agrees_with_scikit_learn_and_scipy() {
     }
 }
 
-/// Largest violation of `ridge · α = w ([row is of the class] - p)` and of `Σ α = 0`, with p from the model's
-/// own predictions and probabilities; relative to the largest `ridge · |α|`.
+/// Returns the largest violation of `ridge · α = w ([row is of the class] - p)` and of `Σ α = 0`, with p from
+/// the model's own predictions and probabilities, relative to the largest `ridge · |α|`.
 fn violation(fit: &KlrFit, x: &Table, labels: &[usize], weight: &[f64], ridge: f64, intercept: bool) -> f64 {
     let model = &fit.model;
     let outputs = model.predict(x).unwrap();
@@ -70,7 +70,7 @@ fn violation(fit: &KlrFit, x: &Table, labels: &[usize], weight: &[f64], ridge: f
     worst / scale
 }
 
-/// The objective from the outside: predictions, probabilities and `αᵀKα`.
+/// Computes the objective from predictions, probabilities and `αᵀKα`.
 fn objective(model: &KernelExpansion, x: &Table, labels: &[usize], weight: &[f64], ridge: f64) -> f64 {
     let outputs = model.predict(x).unwrap();
     let loss = |r: usize| -weight[r] * model.probabilities(outputs.row(r)).unwrap()[labels[r]].ln();
@@ -91,7 +91,8 @@ fn some_kernel(which: usize) -> Kernel {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// The necessary and sufficient condition, over 9 decades of ridges, with duplicate rows and any labels.
+    /// The necessary and sufficient optimality condition, over 9 decades of ridges, with duplicate rows and
+    /// any labels.
     #[test]
     fn the_optimality_condition_holds(
         rows in points(40),
@@ -119,8 +120,8 @@ proptest! {
     }
 }
 
-/// Central differences of the objective, written down once more from predictions, vanish in every coefficient
-/// and intercept; and away from the optimum they are `-K (w(y - p) - ridge α)`.
+/// Central differences of the objective, computed from predictions, vanish in every coefficient and
+/// intercept. Away from the optimum they are `-K (w(y - p) - ridge α)`.
 #[test]
 fn finite_differences_of_the_objective_vanish() {
     let rows: Vec<[f64; 2]> = (0..14).map(|i| [(i as f64).sin(), (i as f64 * 0.7).cos()]).collect();
@@ -153,7 +154,7 @@ fn finite_differences_of_the_objective_vanish() {
     }
 }
 
-/// Classes far apart, and a ridge so small that probabilities come within 1e-9 of the labels.
+/// Classes are far apart, and the ridge is so small that probabilities are within 1e-9 of the labels.
 #[test]
 fn separable_classes_converge() {
     for k in [2, 3, 5] {
@@ -181,7 +182,7 @@ fn separable_classes_converge() {
     }
 }
 
-/// Few rows of very different weights and one far out: Newton's method without damping diverges on some of
+/// Few rows with very different weights and an outlier: Newton's method without damping diverges on some of
 /// these.
 #[test]
 fn damped_newton_converges_on_extreme_data() {
@@ -338,7 +339,7 @@ fn unfinished_fits_are_errors_or_kept() {
     estimator.keep_unfinished = true;
     let early = estimator.fit(&x, &labels, &names(2)).unwrap();
     assert!(!early.converged && early.iterations == 2 && early.violation > 1e-6);
-    // Its end is where a later fit may start.
+    // Its solution can start a later fit.
     estimator.max_iterations = 100;
     let cold = estimator.fit(&x, &labels, &names(2)).unwrap();
     estimator.start = Some(early.end);

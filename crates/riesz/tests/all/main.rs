@@ -38,6 +38,7 @@ mod exact;
 mod functionals;
 mod global;
 mod gp;
+mod gp_conformance;
 mod independent_covariance;
 mod interactions;
 mod intervals;

@@ -1,5 +1,5 @@
-//! Every kind of model, from the registry: settings and inputs are used or refused by name, and the fit by
-//! name is the estimator's.
+//! Every kind of model in the registry: settings and inputs are used or refused by name, and the fit by name
+//! equals the estimator's.
 
 use riesz::fit::cross_validation::{
     ClassScore, GridAxis, cross_validate, cross_validate_classes, folds, stratified_folds,
@@ -89,7 +89,7 @@ fn settings_and_inputs_are_used_or_refused_by_name() {
                 Err(Error::Unused { setting, .. }) => {
                     assert!(!kind.takes.contains(&input) && setting == input.name());
                 }
-                // The leave-one-out error of krr takes no weights; the ridge has to be given then.
+                // The leave-one-out error of krr does not support weights, so that the ridge must be given.
                 Err(Error::Parameter { name, .. }) => {
                     assert_eq!((name.as_str(), kind.name), ("ridge", "krr"))
                 }
@@ -152,7 +152,7 @@ fn fits_by_name_are_the_estimators_own() {
     svr.sample_weight = Some(w.clone());
     let by_name = fitted("svr", json!({"c": 2, "epsilon": 0.5, "normalize_y": false}), Some(w)).unwrap();
     assert_same_predictions(&by_name.model, &svr.fit(&x, &numbers()).unwrap().model);
-    // Of a target in other units the model is the same in these units.
+    // With normalised targets, the model is that of the target in standard units.
     let scaled = fitted("svr", json!({"c": 2, "epsilon": 0.5}), None).unwrap().model;
     let (mean, sd) = {
         let mean = numbers().iter().sum::<f64>() / 24.0;
@@ -176,7 +176,7 @@ fn fits_by_name_are_the_estimators_own() {
         assert_same_predictions(&by_name.model, &direct.model);
         assert_eq!(by_name.noise, Some(direct.noise));
         assert_eq!(by_name.log_marginal_likelihood, Some(direct.log_marginal_likelihood));
-        // What is not tuned is as it was.
+        // Parameters that are not tuned stay the same.
         let (start, end) = (gp.parameters(), direct.theta);
         let moved: Vec<bool> = start.iter().zip(&end).map(|(s, e)| (s.log_value - e).abs() > 1e-12).collect();
         let kernel = matches!(tune, TunedParameters::Kernel | TunedParameters::KernelAndNoise);
@@ -210,7 +210,7 @@ fn auto_settings_are_the_best_on_held_out_folds() {
         &KernelRidge::new(scaled_kernel(best[1]), best[0]).fit(&x, &y).unwrap().model,
     );
 
-    // Weights count in the folds too: half of the rows say the opposite, and all but count for nothing.
+    // Weights apply in the folds too: half of the rows contradict the other half, with negligible weights.
     let w: Vec<f64> = (0..24).map(|i| if i % 2 == 0 { 1.0 } else { 1e-6 }).collect();
     let opposite: Vec<f64> = numbers().iter().zip(&w).map(|(v, w)| if *w < 1.0 { -v } else { *v }).collect();
     let y = Matrix::column_vector(opposite);
@@ -265,7 +265,7 @@ fn auto_settings_are_the_best_on_held_out_folds() {
     );
 }
 
-/// Many rows of a target of two waves; the classes are its sign, with two rows of a third class.
+/// Returns many rows of a target of two waves; the classes are its sign, with two rows of a third class.
 fn large_sample() -> (Table, Vec<f64>, Vec<usize>) {
     let rows: Vec<[f64; 2]> =
         (0..300).map(|i| [f64::from(i * 37 % 300) / 50.0, f64::from(i * 91 % 300) / 50.0]).collect();
@@ -304,7 +304,7 @@ fn searches_use_a_sample_of_many_rows() {
             json!({"search_rows": 60}),
             "5 held-out folds of 61 of 300 rows, drawn with the seed: ",
         ),
-        // Both rows of the rare class are looked at.
+        // Both rows of the rare class are included.
         (
             "svc",
             classes(),
@@ -328,7 +328,7 @@ fn searches_use_a_sample_of_many_rows() {
         let card_entry = first.model.model_card.iter().find(|fact| fact.name == "chosen by").unwrap();
         assert!(card_entry.value.contains(expected), "{name}: {}", card_entry.value);
         assert_eq!(card_entry.value.contains("of 300 rows"), expected.contains("of 300 rows"), "{name}");
-        // What was chosen is used for all rows, and known to the last digit.
+        // The chosen value is used for all rows, and is reported to the last digit.
         assert!(first.chosen.is_some_and(|value| value > 0.0));
         if name == "krr" {
             assert_eq!(first.model.support_points.rows(), 300);
@@ -370,7 +370,7 @@ fn folds_belong_to_what_is_left_to_them() {
         let error = fitted(name, settings, None).unwrap_err().to_string();
         assert!(
             (error.starts_with("folds belongs to ") || error.starts_with("search_rows belongs to "))
-                && error.contains("= 'auto', and here it is"),
+                && error.contains("= 'auto', but here it is"),
             "{error}"
         );
     }
@@ -388,9 +388,7 @@ fn fits_that_stop_early_say_so() {
         assert!(fit.warnings.iter().any(|w| w.starts_with("stopped at max_iter = 2, before it converged: ")));
     }
     let unknown = fitted("svc", json!({"class_weight": {"perhaps": 2}}), None).unwrap_err().to_string();
-    assert!(
-        unknown.contains(
-            "class_weight = 'perhaps' is not allowed: it is no class of the target; classes: no, yes"
-        )
-    );
+    assert!(unknown.contains(
+        "class_weight = 'perhaps' is not allowed: it is not a class of the target; classes: no, yes"
+    ));
 }

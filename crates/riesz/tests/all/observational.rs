@@ -1,4 +1,4 @@
-//! The observational game against its definition: every coalition from the formula, in plain code.
+//! The observational game against its definition: the formula for every coalition, in plain code.
 
 use riesz::attribution::enumeration::shapley;
 use riesz::attribution::sampled_shapley::{Budget, SampleState};
@@ -11,7 +11,7 @@ use riesz::{
 
 use crate::common::{largest_difference, model, number, table, with_threads};
 
-/// Solves a system by elimination with pivots.
+/// Solves a system by Gaussian elimination with pivoting.
 pub fn solve(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
     let n = b.len();
     for k in 0..n {
@@ -44,8 +44,8 @@ fn laplacian(j: usize, u: f64, v: f64) -> f64 {
     (-(u - v).abs() / (1.1 + 0.1 * j as f64)).exp()
 }
 
-/// The model's kernel as products of factors with a scale, each over some columns; and what is conditioned
-/// with.
+/// The model's kernel as products of factors with a scale, each over some columns, and the conditioning
+/// kernel's factors.
 struct Truth {
     terms: Vec<(f64, Vec<(usize, Factor)>)>,
     condition: Factor,
@@ -58,7 +58,7 @@ fn product(factor: Factor) -> impl Fn(&[bool], &[f64], &[f64]) -> f64 {
     move |on, u, v| (0..u.len()).filter(|&j| on[j]).map(|j| factor(j, u[j], v[j])).product()
 }
 
-/// The weights of the reference rows given the columns `present` at `x`.
+/// Returns the weights of the reference rows given the columns `present` at `x`.
 fn weights(
     similarity: SimilarityFn<'_>,
     reference: &Table,
@@ -79,7 +79,7 @@ fn weights(
     solve(a, rows.iter().map(|c| k(c, x)).collect())
 }
 
-/// A model, what its kernel is made of, and what is conditioned on.
+/// A model, the factors of its kernel, and the conditioning reference.
 struct Setting<'a> {
     model: &'a KernelExpansion,
     truth: &'a Truth,
@@ -90,8 +90,8 @@ struct Setting<'a> {
     centred: bool,
 }
 
-/// A coalition's value: `intercept + Σ_b W_b f(present of x, absent of b)`, less the intercept inside f, or
-/// around the mean of f.
+/// Returns a coalition's value: `intercept + Σ_b W_b f(present of x, absent of b)`, with f without its
+/// intercept; if centred, around the mean of f.
 fn value(setting: &Setting<'_>, columns: &[bool], x: &[f64], output: usize) -> f64 {
     let Setting { model, truth, similarity: alike, reference, w, ridge, centred } = *setting;
     let f = |row: &[f64]| -> f64 {
@@ -153,6 +153,7 @@ fn assert_exact(explanation: &Explanation, expected: impl Fn(usize, usize) -> Ve
     }
 }
 
+// Long: a table of cases.
 #[test]
 fn values_are_those_of_the_definition() {
     let d = 4;
@@ -241,7 +242,7 @@ fn values_are_those_of_the_definition() {
     }
 }
 
-/// A kernel without factors: the outputs at the reference rows are averaged around their mean.
+/// For a kernel without factors, the outputs at the reference rows are averaged around their mean.
 #[test]
 fn kernels_without_product_form_condition_the_outputs() {
     let d = 3;
@@ -288,7 +289,7 @@ fn kernels_without_product_form_condition_the_outputs() {
 /// The similarity of two rows over some columns.
 type Similarity = dyn Fn(&[bool], &[f64], &[f64]) -> f64;
 
-/// Kernels that are no product over columns, each with what it is over some of them.
+/// Kernels that are not products over columns, each with its restriction to some columns.
 fn families(d: usize) -> Vec<(&'static str, Kernel, Box<Similarity>)> {
     let l = |j: usize| 1.0 + 0.2 * j as f64;
     let isotropic = |profile| {
@@ -337,7 +338,7 @@ fn families(d: usize) -> Vec<(&'static str, Kernel, Box<Similarity>)> {
 }
 
 /// Kernels without product form are conditioned by their own family over the given columns, as published
-/// (equation C.5), and shrunk towards the intercept unless it is centred.
+/// (equation C.5), and shrunk towards the intercept unless the game is centred.
 #[test]
 fn kernels_are_conditioned_by_their_own_family() {
     let d = 4;
@@ -399,7 +400,7 @@ fn kernels_are_conditioned_by_their_own_family() {
                 }
                 let refused = explain(ConditioningKernel::OwnFamily, Approximation::RandomFeatures(9));
                 assert!(refused.unwrap_err().to_string().contains("use landmarks"));
-                // Given as such it is the same kernel, if it is one term.
+                // The same kernel, given explicitly, has the same result if it is a single term.
                 if let ([_], Ok(explicit)) = (
                     kernel.terms.as_slice(),
                     explain(ConditioningKernel::Given(kernel.clone()), Approximation::Exact),
@@ -411,8 +412,9 @@ fn kernels_are_conditioned_by_their_own_family() {
     }
 }
 
-/// The own family of one product of factors leaves factors out, whatever its scale; that of a sum of products
-/// is the sum over the given columns, whose weights average the absent factors of each.
+/// The own family of one product of factors omits the absent factors, whatever its scale. The own family of a
+/// sum of products is the sum over the given columns, whose weights average the absent factors of each
+/// product.
 #[test]
 fn the_family_of_products_is_products() {
     let d = 3;
@@ -472,16 +474,16 @@ fn the_family_of_products_is_products() {
         }),
     };
     let refused = Explainer::new(&model, game).unwrap().robustness(&[0.1; 3]).unwrap_err().to_string();
-    assert!(refused.contains("here it is one product of factors"), "{refused}");
+    assert!(refused.contains("it must be one product of factors"), "{refused}");
 }
 
-/// Limits: the interventional game for independent columns and a large reference, the intercept for a huge
-/// ridge.
+/// Limits: the interventional game for independent columns and a large reference, and the intercept for a
+/// huge ridge.
 #[test]
 fn limits_are_the_interventional_game_and_the_intercept() {
     let d = 3;
     let n = 500;
-    // A lattice rule: columns that fill the cube evenly and say nothing of each other.
+    // A lattice rule: columns that fill the cube evenly and are independent.
     let rows: Vec<Vec<f64>> = (0..n)
         .map(|i| [1.0, 117.0, 193.0].map(|g| 2.0 * (i as f64 * g / n as f64).fract() - 1.0).to_vec())
         .collect();
@@ -505,7 +507,7 @@ fn limits_are_the_interventional_game_and_the_intercept() {
     for (a, b) in explanation.values.iter().zip(&truth.values) {
         assert!((a - b).abs() < 0.02 * size, "{a} {b} {size}");
     }
-    // v(S) = intercept for all proper S: each player gets a third of v(all) - v(nobody).
+    // v(S) = intercept for all proper S: each player gets a third of v(all) - v(∅).
     let shrunk = explain_with(1e12);
     for o in 0..2 {
         let third = (shrunk.predictions[o] - shrunk.base_values[o]) / 3.0;
@@ -540,7 +542,7 @@ fn samples_agree_with_all_coalitions_and_threads_do_not_matter() {
     assert!(std_error.iter().all(|e| *e == 0.0) && std_error.len() == target.values.len());
 }
 
-/// A reference of as many rows as there are support points, but other rows, is not taken for them.
+/// A reference with as many rows as there are support points, but with other rows, is not mistaken for them.
 #[test]
 fn other_reference_rows_are_no_support_points() {
     let d = 3;
@@ -553,7 +555,7 @@ fn other_reference_rows_are_no_support_points() {
         Explainer::new(&model, game).unwrap().explain(&rows).unwrap().values
     };
     let once = explain(other.clone(), None);
-    // The same reference in another shape: twice, with half the weight each.
+    // The same reference in another form: twice, with half the weight each.
     let twice = explain(other.stack(&other).unwrap(), Some(vec![0.5; 24]));
     assert!(once.iter().zip(&twice).all(|(a, b)| (a - b).abs() < 1e-10));
     let at_support_points = explain(model.support_points.clone(), None);
@@ -590,8 +592,8 @@ fn what_is_wrong_is_said() {
     assert!(tiny.unwrap_err().to_string().contains("raise the ridge"));
 }
 
-/// Approximations are exact with every reference row a landmark, and approach it with landmarks or random
-/// features.
+/// Approximations are exact with every reference row as a landmark, and converge with more landmarks or
+/// random features.
 #[test]
 fn approximations_converge_to_the_exact_values() {
     let d = 3;
@@ -632,7 +634,7 @@ fn approximations_converge_to_the_exact_values() {
                 .all(|e| e.certificate().unwrap().holds && e.provenance.run[3].value.contains(' '))
         );
     }
-    // Each profile has a spectral density of its own.
+    // Each profile has its own spectral density.
     for profile in [Profile::Exponential, Profile::Matern32, Profile::Matern52, Profile::Cauchy] {
         let kernel: Kernel = Stationary {
             profile,
@@ -662,7 +664,7 @@ fn approximations_converge_to_the_exact_values() {
     }
 }
 
-/// A reference of several blocks of rows gives the values of one block of the same rows.
+/// A reference in several blocks of rows gives the same values as in one block.
 #[test]
 fn approximations_take_the_reference_block_by_block() {
     let d = 3;
@@ -676,7 +678,7 @@ fn approximations_take_the_reference_block_by_block() {
         let game =
             Game::Observational { reference: reference.clone().into(), conditional: conditioning.into() };
         let explainer = Explainer::new(&model, game).unwrap();
-        // Many rows, whose products are taken in another order than those of few.
+        // With many rows, products are summed in another order than with few.
         let all_values = explainer.explain(&table(300, 150, d)).unwrap().values;
         let few_values = explainer.explain(&table(300, 4, d)).unwrap().values;
         assert!(few_values.iter().zip(&all_values).all(|(a, b)| (a - b).abs() < 1e-9));
@@ -716,7 +718,7 @@ fn approximations_take_the_reference_block_by_block() {
     assert!(largest_difference(&explain(&once), &explain(&repeated)) < 1e-9);
 }
 
-/// The bound in extreme cases: rows far from everything, one player, weights that are nearly 0, constants.
+/// The bound in extreme cases: distant rows, one player, weights near 0, constants.
 #[test]
 fn the_bound_holds_at_the_edges() {
     let d = 3;
@@ -736,7 +738,7 @@ fn the_bound_holds_at_the_edges() {
             assert!(certificate.holds && certificate.bound < 1e-6, "{certificate:?}");
         }
     }
-    // A model that says the same everywhere gives nobody anything.
+    // In a constant model all values are 0.
     let constant = KernelExpansion::new(
         Kernel::constant(1.0),
         model.support_points.clone(),
@@ -749,7 +751,7 @@ fn the_bound_holds_at_the_edges() {
     assert!(explanation.values.iter().all(|v| v.abs() < 1e-9), "{:?}", explanation.values);
 }
 
-/// Rows that are explained in several parts, and a bound at the end that looks at what was valued at first.
+/// A run that is continued in several parts ends like a single run, with the same bound.
 #[test]
 fn going_on_ends_where_one_run_does() {
     let coef = Matrix::from_row_major(10, 3, (0..30).map(|t| number(t, 5)).collect());
@@ -777,7 +779,7 @@ fn going_on_ends_where_one_run_does() {
     explainer.explain_from(&rows, budget(70), &mut sample).unwrap();
     for other in [rows.select_rows(&[0]), table(81, 1500, 8)] {
         let refused = explainer.explain_from(&other, budget(80), &mut sample).unwrap_err().to_string();
-        assert!(refused.contains("were valued for other rows"), "{refused}");
+        assert!(refused.contains("were evaluated for other rows"), "{refused}");
     }
 }
 
@@ -794,6 +796,6 @@ fn too_much_memory_is_refused_beforehand() {
         Explainer::new(&model, game)
     };
     let refused = explainer(Approximation::Exact).err().unwrap().to_string();
-    assert!(refused.contains("100000 reference rows takes") && refused.contains("landmarks"), "{refused}");
+    assert!(refused.contains("100000 reference rows needs") && refused.contains("landmarks"), "{refused}");
     assert!(explainer(Approximation::Landmarks(10)).is_ok());
 }

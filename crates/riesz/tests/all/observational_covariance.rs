@@ -8,8 +8,8 @@ use riesz::kernel::{Linear, Polynomial, Profile};
 use riesz::linalg::{Cholesky, Sparse};
 use riesz::posterior::Functionals;
 use riesz::{
-    Background, Conditioning, ConditioningKernel, Explainer, Game, Kernel, KernelExpansion, Matrix, Players,
-    Posterior, Question, Table,
+    Background, Conditioning, ConditioningKernel, Explainer, Explanation, Game, Kernel, KernelExpansion,
+    Matrix, Players, Posterior, Question, Table,
 };
 
 use crate::common::{Stream, stationary};
@@ -24,7 +24,7 @@ fn close(a: &Matrix, b: &Matrix, label: &str) {
     }
 }
 
-/// The weight of a coalition's value in the Shapley value of player j.
+/// Returns the weight of a coalition's value in the Shapley value of player j.
 fn share(mask: usize, j: usize, p: usize) -> f64 {
     let factorial = |k: usize| (1..=k).map(|i| i as f64).product::<f64>();
     let size = (mask & !(1 << j)).count_ones() as usize;
@@ -35,14 +35,15 @@ fn share(mask: usize, j: usize, p: usize) -> f64 {
 /// The similarity of two rows in the marked columns.
 type SimilarityFn<'a> = &'a dyn Fn(&[bool], &[f64], &[f64]) -> f64;
 
-/// Rows that f is summed over, and weights by row and player: every coalition as a sum of values of f.
+/// Rows at which f is evaluated, and weights by row and player: every coalition is a weighted sum of values
+/// of f.
 struct Truth<'a> {
     reference: &'a Background,
     players: &'a [Vec<usize>],
-    /// The similarity that is conditioned with, over the marked columns.
+    /// The conditioning similarity over the marked columns.
     similarity: SimilarityFn<'a>,
     centred: bool,
-    /// Whether the kernel has a factor a player.
+    /// Whether the kernel has one factor per player.
     factors: bool,
 }
 
@@ -104,6 +105,23 @@ impl Truth<'_> {
     }
 }
 
+/// The means are the values, and explanations contain the blocks of the joint covariance of each row.
+fn assert_moments(explained: &Explanation, means: &Matrix, joint: &[Matrix], label: &str) {
+    explained.validate().unwrap();
+    assert_eq!(explained.uncertainty.as_ref().unwrap().source, Some(UncertaintySource::Posterior));
+    let p = explained.sets();
+    for (r, o) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let covariance = explained.covariance(r, o).unwrap();
+        for j in 0..p {
+            assert!((means[(r * p + j, o)] - explained.row_values(r, o)[j]).abs() < 1e-9, "{label}");
+            for l in 0..p {
+                let truth = joint[o][(r * p + j, r * p + l)];
+                assert!((covariance[j * p + l] - truth).abs() < 1e-9 * truth.abs().max(0.1), "{label}");
+            }
+        }
+    }
+}
+
 /// Kernels of one product, of several and of none; weights, groups, another conditioning kernel, centred or
 /// not, two outputs.
 #[test]
@@ -125,7 +143,7 @@ fn covariances_are_those_of_sums_over_coalitions() {
         coef0: 1.0,
         degree: 3,
     });
-    // Read off the table, not by the library.
+    // Computed from the table, without the library.
     let laplacian = |on: &[bool], u: &[f64], v: &[f64]| -> f64 {
         let distance: f64 = (0..4).filter(|&j| on[j]).map(|j| (u[j] - v[j]).abs() / 1.7).sum();
         (-distance).exp()
@@ -167,37 +185,15 @@ fn covariances_are_those_of_sums_over_coalitions() {
                 close(&functionals.prior_scale, &truth.prior_scale, &label);
                 close(&functionals.columns, &truth.columns, &label);
                 assert!(functionals.constants.iter().all(|c| *c == 0.0));
-                // The means are the values, and explanations say of each row what the joint covariance says
-                // of it.
                 let explained = explainer.explain(&rows).unwrap();
-                explained.validate().unwrap();
-                assert_eq!(
-                    explained.uncertainty.as_ref().unwrap().source,
-                    Some(UncertaintySource::Posterior)
-                );
                 let (means, joint) = (posterior.mean_of(&functionals), posterior.covariance(&truth));
-                for (r, o) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-                    let covariance = explained.covariance(r, o).unwrap();
-                    for j in 0..p {
-                        assert!(
-                            (means[(r * p + j, o)] - explained.row_values(r, o)[j]).abs() < 1e-9,
-                            "{label}"
-                        );
-                        for l in 0..p {
-                            let truth = joint[o][(r * p + j, r * p + l)];
-                            assert!(
-                                (covariance[j * p + l] - truth).abs() < 1e-9 * truth.abs().max(0.1),
-                                "{label}"
-                            );
-                        }
-                    }
-                }
+                assert_moments(&explained, &means, &joint, &label);
             }
         }
     }
 }
 
-/// Covariances against those of the explanations of functions drawn from a Gaussian process, one output each.
+/// Covariances against those of explanations of functions drawn from a Gaussian process, one output each.
 #[test]
 fn covariances_are_those_of_draws() {
     let mut s = Stream(43);
@@ -208,13 +204,13 @@ fn covariances_are_those_of_draws() {
     let mut estimator = GaussianProcess::new(kernel, 0.2);
     estimator.normalize_y = false;
     let fit = estimator.fit(&x, &y).unwrap();
-    // It is tuned, and what is conditioned with too.
+    // The kernel is tuned, and so is the conditioning kernel.
     let kernel = fit.model.kernel.clone();
     let game = Game::Observational {
         reference: reference.clone().into(),
         conditional: Conditioning::with_ridge(RIDGE).into(),
     };
-    // Wherever coalitions look at f.
+    // All rows at which coalitions evaluate f.
     let mixed = (1..1 << d).flat_map(|mask| (0..3).map(move |b| (mask, b))).map(|(mask, b)| {
         (0..d).map(|j| if mask >> j & 1 == 1 { row.get(0, j) } else { reference.get(b, j) }).collect()
     });
@@ -260,7 +256,7 @@ fn estimates_and_many_features_are_refused() {
     let small_budget = Budget { coalitions: 13, ..Budget::default() };
     assert!(refused(4, small_budget).contains("more than 13 coalitions"));
     let error_budget = Budget { std_error: Some(0.1), ..Budget::default() };
-    assert!(refused(4, error_budget).contains("a standard error was asked for"));
+    assert!(refused(4, error_budget).contains("a standard error was requested"));
     let large_budget = Budget { coalitions: 1 << 13, ..Budget::default() };
     assert!(refused(13, large_budget).contains("up to 12 features, and here are 13: group them"));
     assert_eq!(refused(4, Budget { coalitions: 14, ..Budget::default() }), "");

@@ -30,8 +30,7 @@ fn centred(points: &[Vec<f64>], terms: &Terms, players: &[Vec<usize>]) -> Centre
         let means: Vec<f64> = k.iter().map(|row| row.iter().sum::<f64>() / n as f64).collect();
         let mean = means.iter().sum::<f64>() / n as f64;
         let variance = (0..n).map(|i| k[i][i]).sum::<f64>() / n as f64 - mean;
-        // A factor of a column that is the same in all rows, which few rows of levels can be, is 0 when it is
-        // centred.
+        // A centred factor of a column that is constant over all rows (possible for few rows of levels) is 0.
         let variance = if variance < 1e-14 { f64::INFINITY } else { variance };
         Some(
             (0..n)
@@ -45,7 +44,8 @@ fn centred(points: &[Vec<f64>], terms: &Terms, players: &[Vec<usize>]) -> Centre
         .collect()
 }
 
-/// Sums over pairs of rows by order: of one, of two players (those present), and of more (all).
+/// Returns sums over pairs of rows by order: of one player, of two players (those present), and of more
+/// (all).
 fn orders(
     centred: &Centred,
     w: &dyn Fn(usize, usize) -> f64,
@@ -108,7 +108,8 @@ fn check(result: &TestResult, centred: &Centred, w: &dyn Fn(usize, usize) -> f64
             close(interactions.values[(j, l)], expected, "pair");
         }
     }
-    // And that of the values, from which what features show alone is made.
+    // The bound of the pairs exceeds that of the values, from which the values of features alone are
+    // computed.
     assert!(
         interactions.bound < 1e-8 && (interactions.bound > bound.bound || p < 2),
         "{}",
@@ -131,7 +132,7 @@ proptest! {
         let estimator = ESTIMATORS[which];
         let players: Vec<Vec<usize>> = players.players().iter().map(|p| p.columns.clone()).collect();
         let result = TwoSampleTest { kernels: vec![kernel(&kernel_terms)], estimator, settings: attribution_settings(groups) }.run(&x, &z).unwrap();
-        // In blocks, only the rows that are used centre.
+        // With blocks, only the rows in blocks are used for centring.
         let q = match estimator { MmdEstimator::Block(q) => q, _ => 1 };
         let blocks = n.min(m) / q;
         let (n, m) = if q > 1 { (q * blocks, q * blocks) } else { (n, m) };
@@ -176,8 +177,8 @@ proptest! {
     }
 }
 
-/// The share of p-values up to .05, feature by feature: of values, and of features alone; and of what only
-/// three or more show.
+/// Returns the shares of p-values up to .05: by feature for values and for features alone, and for orders of
+/// three or more.
 fn power(
     runs: u64,
     d: usize,
@@ -225,8 +226,8 @@ fn tie(row: &mut [f64; 4], j: usize, l: usize, correlation: f64) {
     row[l] = correlation * row[j] + (1.0 - correlation * correlation).sqrt() * row[l];
 }
 
-/// x0 differs strongly and x1 weakly: with the published factors and short length scales x1 is never found,
-/// though it alone often is.
+/// x0 differs strongly and x1 weakly. With the published factors and short length scales x1 is never found,
+/// though its feature-alone test often finds it.
 #[test]
 fn a_strong_feature_does_not_hide_a_weak_one() {
     let draw = |s: &mut Stream| {
@@ -248,8 +249,8 @@ fn a_strong_feature_does_not_hide_a_weak_one() {
     assert!(values[1] < 0.05, "{values:?}");
 }
 
-/// Samples that differ only in the dependence of two features: these are found together, and no other feature
-/// is.
+/// Samples that differ only in the dependence of two features: these two are found together, and no other
+/// feature.
 #[test]
 fn a_difference_in_dependence_is_found() {
     let draw = |s: &mut Stream| [changed(s, |row| tie(row, 0, 1, 0.8)), changed(s, |_| ())];
@@ -261,7 +262,7 @@ fn a_difference_in_dependence_is_found() {
     );
 }
 
-/// Dependence that both samples share is no difference, though another feature differs.
+/// Dependence that both samples share is not a difference, even if another feature differs.
 #[test]
 fn bystanders_are_not_named() {
     let draw = |s: &mut Stream| {
@@ -277,7 +278,7 @@ fn bystanders_are_not_named() {
     assert!(values[0] > 0.99 && values[1..].iter().all(|p| *p < 0.13), "{values:?}");
 }
 
-/// The sign of one column is that of the product of two others: all margins and pairs have equal
+/// The sign of one column is the product of the signs of two others: all margins and pairs have equal
 /// distributions.
 #[test]
 fn higher_order_differences_are_one_number() {
@@ -288,7 +289,8 @@ fn higher_order_differences_are_one_number() {
     assert!(values.iter().all(|p| *p < 0.2), "{values:?}");
 }
 
-/// Levels of the p-values of single features and of interactions of three or more, where the null is true.
+/// Levels of the p-values of single features and of interactions of three or more under a true null
+/// hypothesis.
 #[test]
 fn all_pvalues_keep_their_level() {
     let run = |seed: u64, which: usize| {
@@ -305,7 +307,7 @@ fn all_pvalues_keep_their_level() {
     level(RUNS, false, |seed| run(seed, 1));
 }
 
-/// Where more rows are compared than centre factors.
+/// More rows are compared than are used for centring the factors.
 #[test]
 fn blocks_keep_their_level() {
     level(500, false, |seed| {
@@ -317,7 +319,7 @@ fn blocks_keep_their_level() {
     });
 }
 
-/// A constant column, one group of all, kernels without factors, many columns.
+/// A constant column, one group of all columns, kernels without factors, many columns.
 #[test]
 fn degenerate_columns_groups_and_kernels() {
     let mut s = Stream(3);
@@ -333,8 +335,8 @@ fn degenerate_columns_groups_and_kernels() {
     );
     assert_eq!(attributions.higher_order, None);
 
-    // Joined by a polynomial: one factor if both columns are one player; without attributions the kernel as
-    // it is.
+    // Two columns in one polynomial: a single factor if both columns are one player. Without attributions the
+    // kernel is not split.
     let (center, scale) = (vec![0.0; 2], vec![1.0; 2]);
     let joint: Kernel =
         Polynomial { columns: vec![0, 1], center, scale, gamma: 1.0, coef0: 1.0, degree: 2 }.into();
@@ -347,7 +349,7 @@ fn degenerate_columns_groups_and_kernels() {
         test(TestSettings { attribute: AttributionRequest::Nothing, ..settings(99, 0) }).run(&x, &z).unwrap();
     assert_eq!(grouped.pvalue, plain.pvalue);
 
-    // What many columns show together is beyond all numbers, and not said.
+    // The joint statistic of many columns overflows, and is not reported.
     let (x, z) = (s.normals(6, 3000), s.normals(6, 3000));
     let estimator = MmdEstimator::Biased;
     let wide = TwoSampleTest { estimator, settings: settings(9, 0), ..TwoSampleTest::default() };
@@ -355,7 +357,7 @@ fn degenerate_columns_groups_and_kernels() {
     assert!(result.statistic.is_finite() && result.attributions.unwrap().higher_order.is_none());
 }
 
-/// An offset of a million hides nothing from a centred factor.
+/// An offset of a million does not reduce the power of a centred factor.
 #[test]
 fn offsets_do_not_take_the_power() {
     let mut s = Stream(1);
@@ -372,16 +374,16 @@ fn offsets_do_not_take_the_power() {
     }
 }
 
-/// p-values up to .01 of true null hypotheses are at most as many as three standard deviations of the
-/// binomial distribution allow.
+/// Checks that the number of p-values up to .01 under true null hypotheses is at most three binomial standard
+/// deviations above its mean.
 fn rarely(runs: u64, run: impl Fn(u64) -> f64) {
     let rejected = (0..runs).filter(|&seed| run(seed) <= 0.01).count() as f64;
     let limit = 0.01 * runs as f64 + 3.0 * (0.01 * 0.99 * runs as f64).sqrt();
     assert!(rejected <= limit, "{rejected} of {runs}");
 }
 
-/// Samples of very different sizes, in which most relabellings tie: weights of few rows must not be
-/// differences of weights of many.
+/// Samples of very different sizes, in which most relabellings tie: weights of few rows must not be computed
+/// as differences of weights of many rows.
 #[test]
 fn a_sample_of_two_among_hundreds() {
     let coin = |n: usize, s: &mut Stream| {
@@ -399,7 +401,7 @@ fn a_sample_of_two_among_hundreds() {
                     TwoSampleTest { kernels: vec![equal.clone()], settings, ..TwoSampleTest::default() };
                 let result = test.run(&x, &z).unwrap();
                 if factors == FactorKind::Product {
-                    // In whole numbers: pairs of ones among all pairs.
+                    // In integers: pairs of ones among all pairs.
                     let n_ones = |t: &Table| t.column(0).iter().sum::<f64>();
                     let (a, b) = (n_ones(&x), n_ones(&z));
                     let (n, m) = (n as f64, m as f64);
@@ -420,7 +422,7 @@ fn a_sample_of_two_among_hundreds() {
     }
 }
 
-/// Ten ways to split six rows, and kernels that are nearly constant: sums that tie differ by rounding.
+/// Ten splits of six rows, and kernels that are nearly constant: tied sums differ by rounding.
 #[test]
 fn an_aggregated_test_of_six_rows_keeps_its_level() {
     let kernels: Vec<Kernel> = [3e3, 1e4].iter().map(|l| Kernel::gaussian(&[*l])).collect();
@@ -438,7 +440,7 @@ fn an_aggregated_test_of_six_rows_keeps_its_level() {
     }
 }
 
-/// The bound covers rounding in the centring of HSIC weights, against centring without cancellation.
+/// The bound covers rounding errors in the centring of HSIC weights, against centring without cancellation.
 #[test]
 fn the_bound_covers_rounding_of_centring() {
     for seed in 0..50 {
@@ -472,7 +474,7 @@ fn the_bound_covers_rounding_of_centring() {
     }
 }
 
-/// A kernel that tells no rows apart is refused rather than given p = 1.
+/// A kernel that is constant on all rows is refused rather than given p = 1.
 #[test]
 fn kernels_that_are_lost_in_rounding_are_refused() {
     let mut s = Stream(1);

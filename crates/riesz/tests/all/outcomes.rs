@@ -1,4 +1,4 @@
-//! Outcomes of duels read from words, scores and counts of wins, and the inputs that are refused.
+//! Outcomes of duels read from words, scores and counts of wins, and refused inputs.
 
 use riesz::Result;
 use riesz::preference::{HomeSide, MissingOutcome, Outcomes, Record, read_homes};
@@ -56,7 +56,7 @@ fn a_winner_is_named_by_the_items_name() {
     let names = Some([&left[..], &right[..]]);
     let record = Record::Outcomes { column: "winner", cells: &cells, names };
     assert_eq!(record.read(None, MissingOutcome::Refuse).unwrap().outcome, [0.0, 1.0, 0.5]);
-    // A name of neither of the two.
+    // A name that belongs to neither item.
     let cells = texts(&["Bob", "Ann", "Ann"]);
     let record = Record::Outcomes { column: "winner", cells: &cells, names };
     let message = record.read(None, MissingOutcome::Refuse).unwrap_err().to_string();
@@ -64,12 +64,12 @@ fn a_winner_is_named_by_the_items_name() {
         message.starts_with("row 2 of column 'winner' is 'Ann': the outcome of a duel is left"),
         "{message}"
     );
-    // Items that are called as sides are.
+    // Items with the names of the sides.
     let (left, right) = (side(["a", "b", "a"]), side(["b", "a", "b"]));
     let cells = texts(&["a", "a", "b"]);
     let record = Record::Outcomes { column: "winner", cells: &cells, names: Some([&left, &right]) };
     let message = record.read(None, MissingOutcome::Refuse).unwrap_err().to_string();
-    assert!(message.contains("row 2") && message.contains("which side it stands for"), "{message}");
+    assert!(message.contains("row 2") && message.contains("which side it means"), "{message}");
 }
 
 #[test]

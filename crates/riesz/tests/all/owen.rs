@@ -1,5 +1,5 @@
-//! Owen values against their definition: means over the orders in which the members of every union come one
-//! after the other.
+//! Owen values against their definition: means over the orders in which the members of every union are
+//! consecutive.
 
 use proptest::prelude::*;
 use riesz::{Background, CoalitionStructure, Exactness, Explainer, Game, Question, ValueIndex};
@@ -12,7 +12,7 @@ fn player(j: usize) -> CoalitionStructure {
     CoalitionStructure::Player(format!("x{j}"))
 }
 
-/// Unions of some of the players at random, some within others.
+/// Returns random unions of some of the players, some of them nested.
 fn unions(d: usize, s: &mut Stream) -> Vec<CoalitionStructure> {
     let mut parts: Vec<CoalitionStructure> = (0..d).map(player).collect();
     for _ in 0..2 {
@@ -28,14 +28,14 @@ fn unions(d: usize, s: &mut Stream) -> Vec<CoalitionStructure> {
         }
         parts = next;
     }
-    // Who is not named stands alone.
+    // Players that are not named are not in a union.
     if matches!(parts.last(), Some(CoalitionStructure::Player(_))) && parts.len() > 1 {
         parts.pop();
     }
     parts
 }
 
-/// The members of every union.
+/// Collects the members of every union.
 fn members(union: &CoalitionStructure, member_lists: &mut Vec<Vec<usize>>) -> Vec<usize> {
     match union {
         CoalitionStructure::Player(name) => vec![name[1..].parse().unwrap()],
@@ -149,7 +149,7 @@ proptest! {
     }
 }
 
-/// Tabulated coalitions (few players, many background rows) give the mean of the values against single
+/// Tabulated coalitions (few players, many background rows) have the mean of the values against single
 /// background rows.
 #[test]
 fn tabulated_owen_values_are_means_over_rows() {

@@ -1,4 +1,4 @@
-//! Shapley-regularised training against its closed form and its optimality conditions, and its effect on
+//! Shapley-regularised training against its closed form and optimality conditions, and its effect on
 //! protected values.
 
 use riesz::attribution::sampled_shapley::Budget;
@@ -11,7 +11,7 @@ use riesz::{
 
 use crate::common::{number, table};
 
-/// A kernel whose gram matrix is far from singular.
+/// Returns a kernel whose gram matrix is far from singular.
 fn kernel() -> Kernel {
     Kernel::gaussian(&[0.25, 0.3, 0.2])
 }
@@ -37,7 +37,7 @@ fn targets(x: &Table, outputs: usize) -> Matrix {
     Matrix::from_row_major(n, outputs, (0..n * outputs).map(|t| target(t / outputs, t % outputs)).collect())
 }
 
-/// `α = (K² + ridge K + (strength / n) Z Zᵀ)⁻¹ K y` (Proposition 7 of the paper).
+/// The closed form `α = (K² + ridge K + (strength / n) Z Zᵀ)⁻¹ K y` (Proposition 7 of the paper).
 #[test]
 fn ridge_is_the_closed_form() {
     let x = table(0, 40, 3);
@@ -65,7 +65,7 @@ fn ridge_is_the_closed_form() {
                     assert!((actual - expected).abs() < 1e-9 * (1.0 + expected.abs()), "{actual} {expected}");
                 }
             }
-            // Leaving one out, with the same functionals of the others.
+            // Leave-one-out predictions, with the same functionals of the other rows.
             if strength > 0.0 {
                 continue;
             }
@@ -75,8 +75,8 @@ fn ridge_is_the_closed_form() {
     }
 }
 
-/// At the optimum of `Σ w loss + ridge/2 αᵀKα + (strength/n) ‖Zᵀα‖²` the gradient is zero:
-/// `K (p - y) + ridge Kα + 2 (strength/n) Z Zᵀ α`.
+/// At the optimum of `Σ w loss + ridge/2 αᵀKα + (strength/n) ‖Zᵀα‖²` the gradient is zero: `K (p - y) + ridge
+/// Kα + 2 (strength/n) Z Zᵀ α`.
 #[test]
 fn logistic_regression_meets_its_optimality_conditions() {
     let x = table(0, 40, 3);
@@ -113,7 +113,7 @@ fn logistic_regression_meets_its_optimality_conditions() {
     }
 }
 
-/// The stronger the penalty, the smaller the protected values, and only these.
+/// A stronger penalty gives smaller protected values, and affects only these.
 #[test]
 fn protected_values_shrink_along_the_path() {
     let x = table(0, 60, 3);
@@ -149,7 +149,7 @@ fn invalid_penalties_are_refused() {
     estimator.penalty = Some(Penalty::new(&[Matrix::zeros(10, 10)], -1.0));
     assert!(estimator.fit(&x, &targets(&x, 1)).unwrap_err().to_string().contains("strength = -1"));
     assert!(estimator.loo_path(&x, &targets(&x, 1), &[0.1]).unwrap_err().to_string().contains("penalty"));
-    // Two equal rows: a gram matrix without an inverse.
+    // Two equal rows: a singular gram matrix.
     let twice = x.select_rows(&[0, 0, 1, 2, 3]);
     let mut estimator = KernelRidge::new(kernel(), 0.1);
     estimator.penalty = Some(Penalty::new(&[functionals(&twice, games(&twice)[0].clone(), 0)], 1.0));
@@ -158,8 +158,7 @@ fn invalid_penalties_are_refused() {
     assert!((again[(0, 0)] - again[(1, 0)]).abs() < 1e-12 && Cholesky::new(kernel().gram(&x), "k").is_ok());
 }
 
-/// A path from one strength to the next takes fewer steps than as many fits from zero, and ends at the same
-/// models.
+/// A path over strengths needs fewer steps than separate fits from zero, and gives the same models.
 #[test]
 fn logistic_paths_are_warm_started() {
     let x = table(0, 60, 3);
@@ -196,8 +195,8 @@ fn logistic_paths_are_warm_started() {
     }
 }
 
-/// Beyond 16 players the observational functional is estimated: exact with all coalitions, more accurate with
-/// more of them, and nearly unbiased over seeds.
+/// Beyond 16 players the observational functional is estimated. It is exact with all coalitions, more
+/// accurate with more of them, and nearly unbiased over seeds.
 #[test]
 fn sampled_functionals_converge_to_the_exact_one() {
     let (d, n) = (17, 5);
@@ -215,7 +214,7 @@ fn sampled_functionals_converge_to_the_exact_one() {
     };
     let exact = penalty(1 << 17, 0).unwrap();
     assert_eq!(exact.sampled, None);
-    // The value of a model with one coefficient, by the engine that explains.
+    // The value of a model with one coefficient, by the explaining engine.
     let coef = Matrix::column_vector((0..n).map(|i| f64::from(u8::from(i == 1))).collect());
     let unit = KernelExpansion::new(kernel.clone(), x.clone(), coef, vec![0.0]).unwrap();
     let budget = Budget { coalitions: 1 << 17, ..Budget::default() };

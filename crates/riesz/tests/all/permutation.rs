@@ -9,7 +9,7 @@ use riesz::{Background, Exactness, Explanation, Game, Matrix, Players, Question,
 
 use crate::common::about;
 
-/// Numbers in [-1, 1].
+/// Returns a pseudo-random number in [-1, 1].
 fn number(i: usize, j: usize) -> f64 {
     ((i * 37 + j * 101 + i * j * 13) % 199) as f64 / 99.0 - 1.0
 }
@@ -19,7 +19,7 @@ fn table(from: usize, n: usize, d: usize) -> Table {
     Table::from_rows(&rows).unwrap()
 }
 
-/// Two outputs of no particular form.
+/// A model of two outputs without particular form.
 fn model(x: &Table) -> Result<Matrix> {
     let outputs = |row: &[f64]| {
         let sum: f64 = row.iter().sum();
@@ -30,7 +30,7 @@ fn model(x: &Table) -> Result<Matrix> {
     Ok(Matrix::from_row_major(x.rows(), 2, data))
 }
 
-/// The question for so many orders a background row.
+/// Returns the question for `per_reference` orders per background row.
 fn along(background: &Background, groups: &Players, per_reference: usize, seed: u64) -> Question {
     let game = Game::Interventional { background: background.clone() };
     let estimator = ValueEstimator::Permutation { per_reference };
@@ -43,7 +43,7 @@ fn std_error(explanation: &Explanation) -> &[f64] {
     std_error
 }
 
-/// The interventional game's values by enumeration.
+/// Returns the interventional game's values by enumeration.
 fn exact(x: &[f64], background: &Background, groups: &Players, output: usize) -> Vec<f64> {
     let weights = background.weights.clone().unwrap_or_else(|| vec![1.0; background.rows.rows()]);
     let total: f64 = weights.iter().sum();
@@ -81,7 +81,7 @@ fn standard_errors_match_the_errors_of_values() {
             covered += usize::from(error.abs() <= 1.96 * std_error);
         }
     }
-    // Larger than the errors, because there are few orders, but not by much.
+    // Standard errors are larger than the errors, because there are few orders, but not by much.
     assert!(square.iter().zip(&claimed).all(|(square, claimed)| claimed > square), "{square:?} {claimed:?}");
     let ratio = claimed.iter().sum::<f64>() / square.iter().sum::<f64>();
     assert!(ratio < 6.0, "{ratio}");
@@ -110,7 +110,7 @@ fn rows_are_estimated_independently_of_others() {
     assert_eq!(sampling, Some(Sampling { evaluations: 9 + 5 + 5 * 9 * 3 * 2 * 6, seed: 9 }));
 }
 
-/// A model that is 12 where all columns are positive, and 0 elsewhere.
+/// A model that is 12 if all columns are positive, and 0 otherwise.
 fn all_positive(x: &Table) -> Result<Matrix> {
     let output = |i: usize| if x.row(i).iter().all(|v| *v > 0.0) { 12.0 } else { 0.0 };
     Ok(Matrix::column_vector((0..x.rows()).map(output).collect()))
@@ -120,8 +120,8 @@ fn constant(value: f64, n: usize, d: usize) -> Table {
     Table::from_rows(&vec![vec![value; d]; n]).unwrap()
 }
 
-/// All coalitions are evaluated where that costs no more than the permutations; two permutations of three
-/// players once gave [6, 6, 0] ± 0.
+/// All coalitions are evaluated if that costs no more than the permutations. (Two permutations of three
+/// players once gave [6, 6, 0] ± 0.)
 #[test]
 fn few_players_are_explained_by_all_coalitions() {
     for (d, n, per_reference, exact) in [
@@ -197,7 +197,7 @@ fn at_least_sixteen_permutations_are_drawn() {
 #[test]
 fn agreeing_permutations_keep_positive_standard_errors() {
     let d = 30;
-    // The first column and any other one decide.
+    // The output depends on the first column and any other one.
     let vote = |x: &Table| -> Result<Matrix> {
         let output = |i: usize| {
             let row = x.row(i);
@@ -222,7 +222,7 @@ fn agreeing_permutations_keep_positive_standard_errors() {
         }
     }
     assert!(agreed > 5, "{agreed}");
-    // Nothing has a scale here.
+    // A constant model gives no scale for errors.
     let none = |x: &Table| -> Result<Matrix> { Ok(Matrix::zeros(x.rows(), 1)) };
     let explanation = estimate(none, &rows, 0, &along(&background, &groups, 2, 0)).unwrap();
     assert!(std_error(&explanation).iter().all(|e| *e > 0.05));
@@ -281,7 +281,7 @@ proptest! {
             let mean = (0..5).map(|b| scaled(background.rows.get(b, j))).sum::<f64>() / 5.0;
             prop_assert!((explanation.values[j] - scaled(rows.get(0, j)) + mean).abs() < 1e-12);
         }
-        // That it is additive is not known: one more order might have differed.
+        // Additivity is not known: one more order could have differed.
         if let Exactness::Estimated { std_error, .. } = &explanation.exactness {
             let largest = explanation.values[..d].iter().fold(0.0, |m: f64, v| m.max(v.abs()));
             prop_assert!(d > 5 && std_error.iter().all(|e| *e > 0.0 && *e < largest), "{:?}", std_error);

@@ -1,5 +1,5 @@
-//! Posteriors against textbook formulas in plain loops, and samples against the covariance they are drawn
-//! from.
+//! Posteriors against textbook formulas in plain loops, and samples against the covariance from which they
+//! are drawn.
 
 use riesz::fit::{GaussianProcess, GaussianProcessClassifier, GpFit, TunedParameters};
 use riesz::kernel::{Linear, Profile};
@@ -7,7 +7,7 @@ use riesz::linalg::{Cholesky, Sparse};
 use riesz::posterior::VarianceReduction;
 use riesz::{Kernel, KernelExpansion, Link, Matrix, Posterior, PosteriorCovariance, Prediction, Table};
 
-/// A small set of numbers that repeat nowhere.
+/// Returns distinct pseudo-random numbers.
 fn wave(n: usize, phase: f64) -> Vec<f64> {
     (0..n).map(|i| (1.7 * i as f64 + phase).sin() + 0.3 * (0.9 * (i * i) as f64 + phase).cos()).collect()
 }
@@ -32,7 +32,7 @@ fn transposed(a: &Dense) -> Dense {
     (0..a[0].len()).map(|j| a.iter().map(|row| row[j]).collect()).collect()
 }
 
-/// The inverse and the determinant, by Gauss's elimination.
+/// Returns the inverse and the determinant, by Gaussian elimination.
 fn inverse(matrix: &Dense) -> (Dense, f64) {
     let n = matrix.len();
     let mut left = matrix.clone();
@@ -74,8 +74,8 @@ fn gap(actual: &Matrix, expected: &Dense) -> f64 {
     actual.data().iter().zip(expected.concat()).fold(0.0_f64, |a, (f, e)| a.max((f - e).abs())) / largest
 }
 
-/// Overlapping sums of 300 rows, so that more than one block of rows counts: a total, means, a difference, a
-/// row that counts twice, one row.
+/// Overlapping sums of 300 rows, in more than one block of rows: a total, means, a difference, a row that
+/// occurs twice, one row.
 fn operator(n: usize) -> Sparse {
     let mut columns: Vec<Vec<(usize, f64)>> = vec![
         (0..n).map(|i| (i, 1.0 / n as f64)).collect(),
@@ -94,8 +94,8 @@ fn observing(a: &Sparse) -> GaussianProcess {
     gp
 }
 
-/// The posterior given `z = Aᵀf(X) + ε`, of f and of its sums over other rows, is conditioning of a normal
-/// distribution.
+/// The posterior given `z = Aᵀf(X) + ε`, of f and of its sums over other rows, equals conditioning of a
+/// normal distribution.
 #[test]
 fn observed_sums_are_conditioning() {
     let (x, new) = (rows(300, 0.3), rows(140, 5.0));
@@ -140,7 +140,7 @@ fn observed_sums_are_conditioning() {
     }
 }
 
-/// A constant is multiplied by the sum of the weights, in the fit and in functionals of it.
+/// A constant is multiplied by the sum of the weights, in the fit and in functionals.
 #[test]
 fn sums_of_a_shifted_function_shift_by_their_weights() {
     let (x, a) = (rows(40, 0.3), operator(40));
@@ -161,7 +161,7 @@ fn sums_of_a_shifted_function_shift_by_their_weights() {
         assert!((3.0 * mean[(i, 0)] + 1000.0 - mean_moved[(i, 0)]).abs() < 1e-8);
         assert!((3.0 * sd[(i, 0)] - sd_moved[(i, 0)]).abs() < 1e-9);
     }
-    // The means of the observed sums are the predictions' sums.
+    // The posterior means of the observed sums equal the sums of the predictions.
     let posterior = moved.posterior();
     let actual = posterior.mean_of(&posterior.weighted_sum_functionals(&x, &a).unwrap());
     let fitted = moved.model.predict(&x).unwrap();
@@ -169,7 +169,7 @@ fn sums_of_a_shifted_function_shift_by_their_weights() {
         let expected: f64 = a.column(j).map(|(i, w)| w * fitted[(i, 0)]).sum();
         assert!((actual[(j, 0)] - expected).abs() < 1e-9 * expected.abs().max(1.0));
     }
-    // Two normalised targets are each in its own unit.
+    // Two normalised targets each have their own unit.
     let targets = z.iter().flat_map(|z| [*z, 3.0 * *z]).collect();
     let mut gp = observing(&a);
     gp.normalize_y = true;
@@ -227,7 +227,7 @@ fn sums_of_single_and_of_equal_rows_are_regression() {
     assert!(close(&identity, &plain));
     assert!((identity.log_marginal_likelihood - plain.log_marginal_likelihood).abs() < 1e-9);
 
-    // Every row r times, r from 1 to 4, each with its own error; then their means.
+    // Every row is repeated r times, r from 1 to 4, each with its own error; the means are observed.
     let several: Vec<usize> = (0..30).flat_map(|i| vec![i; 1 + i % 4]).collect();
     let observations: Vec<f64> =
         several.iter().zip(wave(several.len(), 0.2)).map(|(i, e)| y.data()[*i] + 0.2 * e).collect();
@@ -259,8 +259,10 @@ fn operators_that_do_not_fit_are_refused() {
     };
     let eye = |n: usize| Sparse::diagonal(vec![1.0; n]);
     assert!(message(eye(4), 4, None).contains("a column of the operator has 4 numbers, but 5 are expected"));
-    assert!(message(eye(5), 3, None).contains("the target has 3 numbers, but 5 are expected (one a column"));
-    assert!(message(eye(5), 5, Some(4)).contains("one an observation"));
+    assert!(
+        message(eye(5), 3, None).contains("the target has 3 numbers, but 5 are expected (one per column")
+    );
+    assert!(message(eye(5), 5, Some(4)).contains("one per observation"));
     let empty = Sparse::from_columns(5, [vec![(0, 1.0)], vec![]]).unwrap();
     assert!(message(empty, 2, None).starts_with("column 2 of the operator"));
     assert!(message(Sparse::from_columns(5, [[]; 0]).unwrap(), 0, None).contains("at least 1"));
@@ -271,8 +273,7 @@ fn operators_that_do_not_fit_are_refused() {
     assert!(Sparse::new(5, vec![], vec![], vec![]).is_err());
 }
 
-/// A reduction Q given as a low-rank factor, as a Cholesky factor of its inverse and as a matrix; and
-/// a negative Q.
+/// A reduction Q as a low-rank factor, as a Cholesky factor of its inverse and as a matrix; and a negative Q.
 #[test]
 fn forms_of_variance_reduction_agree() {
     let (x, new) = (rows(25, 0.3), rows(140, 4.0));
@@ -312,7 +313,7 @@ fn forms_of_variance_reduction_agree() {
         }
         assert!((0..140).all(|i| (answer[0][(i, 0)] - answer[1][(i, i)]).abs() < 1e-11));
     }
-    // Without a prior and with -Q: what one adds is what the other takes away.
+    // With zero prior variance and -Q, the added variance equals the reduction.
     let mut minus = q;
     minus.data_mut().iter_mut().for_each(|v| *v = -*v);
     let added = with_reduction(0.0, VarianceReduction::Dense(minus));
@@ -325,7 +326,7 @@ fn forms_of_variance_reduction_agree() {
     assert!(pairs.into_iter().all(|((prior, added), first)| (4.0 * prior - added - first).abs() < 1e-11));
 }
 
-/// Laplace's posterior covariance is that of a regression with noise `1/π(1 - π)` (Rasmussen and Williams
+/// Laplace's posterior covariance equals that of a regression with noise `1/π(1 - π)` (Rasmussen and Williams
 /// 2006, equation 3.24).
 #[test]
 fn laplaces_posterior_is_a_regression() {
@@ -351,7 +352,8 @@ fn laplaces_posterior_is_a_regression() {
     }
 }
 
-/// Draws have the mean and covariance of the posterior and independent outputs, and depend on the seed only.
+/// Draws have the mean and covariance of the posterior, are independent between outputs, and depend on the
+/// seed only.
 #[test]
 fn samples_have_the_posterior_distribution() {
     let (x, new) = (rows(30, 0.3), rows(60, 4.0));
@@ -392,8 +394,8 @@ fn samples_have_the_posterior_distribution() {
     assert_ne!(with(1, 7), with(1, 8));
 }
 
-/// Nothing is left to draw from: at rows observed without noise, and where the prior itself is 0. The jitter
-/// says so.
+/// No variance remains at rows observed without noise, and where the prior variance is 0. The jitter reports
+/// this.
 #[test]
 fn draws_of_known_values_are_these_values() {
     let x = rows(12, 0.3);
@@ -415,7 +417,7 @@ fn draws_of_known_values_are_these_values() {
     assert!(samples.values[0].data().iter().all(|v| v.abs() < 1e-90));
 }
 
-/// The predicted class has the largest mean probability, which need not have the largest latent mean, and
+/// The predicted class has the largest mean probability, which need not have the largest latent mean. It
 /// needs the posterior.
 #[test]
 fn classes_are_averaged_over_the_posterior() {
@@ -455,7 +457,7 @@ fn classes_are_averaged_over_the_posterior() {
     let mean_only = Prediction::new(&model, None, &points).unwrap();
     assert_eq!((mean_only.classes, mean_only.probabilities), (None, None));
 
-    // Of two classes the sign of the mean says which is more probable, but not how much more.
+    // For two classes the sign of the mean determines the more probable one, but not its probability.
     let coef = Matrix::from_row_major(1, 1, vec![0.1]);
     let mut two = KernelExpansion::new(model.kernel.clone(), points.clone(), coef, vec![0.0]).unwrap();
     (two.link, two.classes) = (Link::LatentLogistic, ["a", "b"].map(String::from).to_vec());

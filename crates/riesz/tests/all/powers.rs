@@ -1,7 +1,6 @@
 //! Games of polynomial kernels over columns of several players, against predictions for all coalitions.
 //!
-//! The oracle knows nothing of powers: it predicts rows that are mixed of the explained one and of background
-//! rows.
+//! The oracle does not use powers: it predicts mixtures of the explained row and background rows.
 
 use proptest::prelude::*;
 use riesz::kernel::Polynomial;
@@ -31,7 +30,7 @@ pub fn case(d: usize, degree: u32, outputs: usize, seed: u64) -> Case {
     let mut s = Stream(seed);
     let coef0 = [0.0, 1.0, 2.5, -1.5][(seed % 4) as usize];
     let mut kernel = 0.7 * polynomial((0..d).collect(), degree, coef0, &mut s);
-    // With a second power over other columns, and products.
+    // With a second power over other columns, and with products.
     if d > 2 && seed.is_multiple_of(2) {
         kernel = kernel + polynomial((1..d).rev().collect(), 2, 1.0, &mut s);
     }
@@ -56,7 +55,7 @@ pub fn game(case: &Case, name: &str) -> Game {
     }
 }
 
-/// The value of a coalition for each output: the mean prediction over rows whose absent players take
+/// Returns the value of a coalition for each output: the mean prediction over rows whose absent players have
 /// background values, jointly or independently.
 pub fn coalition_values(
     case: &Case,
@@ -106,7 +105,7 @@ fn indices() -> Vec<ValueIndex> {
     values.into_iter().chain(pairs).collect()
 }
 
-/// The weight of a dividend of s players in the index of a set of `size` players.
+/// Returns the weight of a dividend of s players in the index of a set of `size` players.
 fn weight_of(index: ValueIndex, size: usize, s: usize) -> f64 {
     match index {
         ValueIndex::Shapley => 1.0 / s as f64,
@@ -122,7 +121,7 @@ fn weight_of(index: ValueIndex, size: usize, s: usize) -> f64 {
     }
 }
 
-/// The values of all sets for one row and output, from the dividends of coalitions.
+/// Returns the values of all sets for one row and output, from the dividends of coalitions.
 fn truth(index: ValueIndex, sets: &[Vec<usize>], dividends: &[f64]) -> Vec<f64> {
     let set_value = |set: &Vec<usize>| {
         let set_mask: usize = set.iter().map(|j| 1 << j).sum();
@@ -132,7 +131,7 @@ fn truth(index: ValueIndex, sets: &[Vec<usize>], dividends: &[f64]) -> Vec<f64> 
     sets.iter().map(set_value).collect()
 }
 
-/// An upper limit for the stated bound, relative to the sum of the sizes of all dividends.
+/// Returns an upper limit for the stated bound, relative to the sum of the sizes of all dividends.
 fn tight(index: ValueIndex, degree: u32) -> f64 {
     if index == ValueIndex::Shapley && degree < 5 { 1e-9 } else { f64::INFINITY }
 }
@@ -159,7 +158,7 @@ fn check(case: &Case, index: ValueIndex, groups: Option<Players>, players: &[Vec
                 let dividends = moebius(p, value);
                 let size: f64 = dividends.iter().map(|v| v.abs()).sum();
                 let row_bound = bound[i * case.model.outputs() + o];
-                // Not that it would hold whatever is found.
+                // The bound is not so wide that it holds for any value.
                 assert!(row_bound < tight * (1.0 + size), "{index} {name}: {row_bound} {size}");
                 for ((set, actual), truth) in
                     sets.iter().zip(explanation.row_values(i, o)).zip(truth(index, &sets, &dividends))
@@ -202,7 +201,7 @@ proptest! {
     }
 }
 
-/// To eight columns, and to the highest degree.
+/// Up to eight columns, and the highest degree.
 #[test]
 fn many_columns_and_high_degrees() {
     for (d, degree) in [(8, 3), (8, 5), (3, 20), (4, 13)] {
@@ -213,7 +212,7 @@ fn many_columns_and_high_degrees() {
     }
 }
 
-/// Games of integer rows have integer sums: the bounds hold to the last digits, also where terms cancel.
+/// Games of integer rows have integer sums: the bounds hold to the last digits, also with cancellation.
 #[test]
 fn bounds_hold_for_whole_numbers() {
     let mut s = Stream(3);
@@ -260,7 +259,7 @@ fn bounds_hold_for_whole_numbers() {
             });
             let times: i128 = times.sum();
             let (quotient, remainder) = (times / factorial(d), times % factorial(d));
-            // What the rounding of the truth itself takes.
+            // Allowance for the rounding of the reference value.
             let value = explanation.values[j];
             let gap = ((value as i128 - quotient) as f64
                 + (value.fract() - remainder as f64 / factorial(d) as f64))
@@ -306,7 +305,7 @@ fn instruction_sets_threads_and_functionals_agree() {
     }
 }
 
-/// Columns outside the kernel have the value 0, and those within do not.
+/// Columns outside the kernel have the value 0, and columns within it do not.
 #[test]
 fn unused_columns_have_zero_values() {
     let mut s = Stream(9);
@@ -328,10 +327,10 @@ fn the_functional_game_error_names_valid_games() {
     assert!(matches!(error, Error::Parameter { .. }));
     let message = error.to_string();
     assert!(
-        message.contains("functional") && message.contains("given a background or a baseline"),
+        message.contains("functional") && message.contains("with a background or a baseline"),
         "{message}"
     );
-    // What is neither a power nor a product has no exact values in any.
+    // A kernel that is neither a power nor a product has exact values in no game.
     let mut s = Stream(2);
     let product = polynomial(vec![0, 1], 2, 1.0, &mut s) * Kernel::gaussian(&[1.0]);
     let model =
@@ -341,7 +340,7 @@ fn the_functional_game_error_names_valid_games() {
     assert!(matches!(error, Error::NotProduct { .. }) && error.to_string().contains("one player"), "{error}");
 }
 
-/// Numbers that leave the range of doubles say whose they are.
+/// Errors for overflow name the affected values.
 #[test]
 fn overflow_is_reported() {
     let mut s = Stream(5);

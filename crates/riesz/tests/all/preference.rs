@@ -48,7 +48,7 @@ impl Case {
         Duels::new(n, &self.left, &self.right, &self.outcome, Some(&self.weight)).unwrap()
     }
 
-    /// The prior covariance of the duels one by one, by its definition.
+    /// Returns the prior covariance of single duels, by its definition.
     fn covariance(&self, prior: &PairKernel, other: &[Pair]) -> Mat<f64> {
         let k = |a: usize, b: usize| prior.items.eval(&self.items.row(a), &self.items.row(b));
         Mat::from_fn(self.left.len(), other.len(), |i, j| {
@@ -58,8 +58,8 @@ impl Case {
         })
     }
 
-    /// The coefficients and curvatures of the duels at the mode, by damped Newton steps, and Laplace's
-    /// evidence.
+    /// Returns the coefficients and curvatures of the duels at the mode, by damped Newton steps, and
+    /// Laplace's evidence.
     fn laplace(&self, prior: &PairKernel) -> (Vec<f64>, Vec<f64>, f64) {
         let n = self.left.len();
         let pairs: Vec<Pair> = self.left.iter().copied().zip(self.right.iter().copied()).collect();
@@ -110,7 +110,7 @@ fn processes() -> Vec<PreferenceProcess> {
 }
 
 /// Mean, variance and evidence against conditioning by definition, duel by duel: merging repeats and ties
-/// loses nothing.
+/// loses no information.
 #[test]
 fn fits_are_laplaces_approximation() {
     let case = case(12, 40, 3);
@@ -146,7 +146,7 @@ fn fits_are_laplaces_approximation() {
             assert!((variance[(r, 0)] - truth).abs() < 1e-8, "{} {truth}", variance[(r, 0)]);
             assert!((joint[(r, r)] - truth).abs() < 1e-8);
         }
-        // Who stands left does not matter, and nobody beats himself.
+        // Swapped sides change the sign, and an item does not beat itself.
         assert!((joint[(0, 1)] + joint[(0, 0)]).abs() < 1e-9);
         assert_eq!((mean[(2, 0)].abs() < 1e-12, variance[(2, 0)] < 1e-9), (true, true));
         let probability = fit.probability(&case.items, &query_pairs).unwrap();
@@ -208,8 +208,7 @@ fn order_sides_and_repeats_do_not_change_the_fit() {
     assert_eq!((merged.count(), listed.count()), (2, 4));
 }
 
-/// The evidence favours a utility where duels follow a ranking, and a generalised preference where they are
-/// cyclic.
+/// The evidence favours a utility if duels follow a ranking, and a generalised preference if they are cyclic.
 #[test]
 fn the_evidence_says_whether_there_is_a_ranking() {
     let mut s = Stream(4);
@@ -236,10 +235,11 @@ fn the_evidence_says_whether_there_is_a_ranking() {
         let better = if cyclic { &generalised } else { &ranking };
         let worse = if cyclic { &ranking } else { &generalised };
         let (high, low) = (better.log_marginal_likelihood, worse.log_marginal_likelihood);
-        // Any ranking of numbers on a line is a skew function, too, so there the difference is small.
+        // Any ranking of numbers on a line is also a skew-symmetric function, so that the difference is small
+        // there.
         assert!(high > low + if cyclic { 10.0 } else { 0.0 }, "{cyclic}: {high} {low}");
         assert!(combined.log_marginal_likelihood > better.log_marginal_likelihood - 3.0);
-        // Half way around, where no duel may have been.
+        // Items half a circle apart, between which there may be no duel.
         let pairs: Vec<Pair> = (0..40).map(|i| ((i + 10) % 40, i)).collect();
         let probability = combined.probability(&items, &pairs).unwrap();
         let right =
@@ -248,8 +248,8 @@ fn the_evidence_says_whether_there_is_a_ranking() {
     }
 }
 
-/// Where tuning ends, the slopes of the evidence and of the weak priors, which are normal around the start,
-/// cancel.
+/// Where tuning ends, the derivatives of the evidence and of the weakly informative priors, which are normal
+/// around the start, cancel.
 #[test]
 fn tuning_ends_where_evidence_and_weak_priors_are_level() {
     let case = case(15, 60, 8);
@@ -267,7 +267,7 @@ fn tuning_ends_where_evidence_and_weak_priors_are_level() {
     }
 }
 
-/// Noiseless duels favour large variances, whose rounding leaves gradients above the usual tolerance of
+/// Noiseless duels favour large variances, for which rounding leaves gradients above the usual tolerance of
 /// Newton's method.
 #[test]
 fn large_variances_have_a_mode() {
@@ -310,7 +310,7 @@ fn duels_are_explained_by_games_of_wide_rows() {
         .map(|j| (case.items.columns()[j].name.clone(), [j, j + 3].map(|j| columns[j].name.clone()).to_vec()))
         .collect();
     let groups = Players::named(&columns, &groups).unwrap();
-    // Both absent features from the same item: all else equal.
+    // Both absent features from the same item: the paired game.
     let self_pairs: Vec<Pair> = (0..6).map(|i| (i, i)).collect();
     let background = wide_rows(&case.items, &self_pairs).unwrap();
     let game = Game::Interventional { background: background.into() };
@@ -362,7 +362,7 @@ fn covariances_of_values_match_all_coalitions() {
         let groups: Vec<(String, Vec<String>)> =
             (0..3).map(|j| (case.items.columns()[j].name.clone(), vec![name(j), name(j + 3)])).collect();
         let groups = Players::named(&columns, &groups).unwrap();
-        // Absent features of either side from items of their own.
+        // Absent features of the two sides from different items.
         let background: Vec<Pair> = vec![(0, 0), (1, 3), (3, 1), (5, 2)];
         let background = wide_rows(&case.items, &background).unwrap();
         let rows = wide_rows(&case.items, &[(7, 2), (2, 7), (4, 9)]).unwrap();
@@ -373,7 +373,7 @@ fn covariances_of_values_match_all_coalitions() {
         let joint = &fit.posterior().covariance(&explainer.posterior_functionals(&rows).unwrap())[0];
         let explanation = explainer.explain(&rows).unwrap();
         let variances = &explainer.variance_shares(&rows).unwrap()[0];
-        // Coalition by coalition of each row: means over mixed rows.
+        // Means over mixed rows, coalition by coalition for each row.
         let (mut mixed, mut weights) = (Vec::new(), Vec::new());
         for (r, mask) in (0..3).flat_map(|r| (0..8_usize).map(move |mask| (r, mask))) {
             let entries = (0..4).map(|b| {
@@ -415,13 +415,13 @@ fn covariances_of_values_match_all_coalitions() {
             assert!((variances[(r, j)] - truth).abs() < 1e-9, "{} {truth}", variances[(r, j)]);
         }
     }
-    // A player that is a feature of one item only is torn.
+    // A player with a feature of one item only is refused.
     let fit = processes()[0].fit(&case.items, &case.duels()).unwrap();
     let rows = wide_rows(&case.items, &[(7, 2)]).unwrap();
     let question = Question::from(Game::Baseline { point: rows.clone() }).with_covariance();
     let torn = Explainer::new(&fit.model, question).unwrap().with_posterior(Some(&fit.covariance));
     let error = torn.and_then(|explainer| explainer.explain(&rows)).err().unwrap().to_string();
-    assert!(error.contains("a feature of both items"), "{error}");
+    assert!(error.contains("the columns of both items"), "{error}");
 }
 
 #[test]
@@ -435,10 +435,10 @@ fn invalid_duels_are_refused() {
     assert!(say(&[0], &[1], &[2.0], None).contains("0.5 for a tie"));
     assert!(say(&[0], &[1], &[f64::NAN], None).contains("outcome of duel 1"));
     assert!(say(&[0], &[1], &[1.0], Some(&[0.0])).contains("weights are positive"));
-    assert!(say(&[0], &[1], &[1.0, 0.0], None).contains("one a duel"));
+    assert!(say(&[0], &[1], &[1.0, 0.0], None).contains("one per duel"));
     let (items, duels) = (Stream(1).normals(4, 1), Duels::new(3, &[0], &[1], &[1.0], None).unwrap());
     let error = PreferenceProcess::new(Kernel::gaussian(&[1.0])).fit(&items, &duels).unwrap_err();
-    assert!(error.to_string().contains("one an item of the duels"), "{error}");
+    assert!(error.to_string().contains("one per item of the duels"), "{error}");
 }
 
 #[test]
@@ -454,12 +454,13 @@ fn graphs_of_duels() {
     assert!(duels(&[(0, 1), (1, 2), (2, 0)]).is_strongly_connected());
 }
 
-/// Features of pairs, used for many duels between few items, agree with the full covariance used with
+/// Features of pairs, for many duels between few items, agree with the full covariance, which is used with
 /// contexts (here a single one).
 #[test]
 fn features_of_pairs_match_the_full_covariance() {
     let mut s = Stream(8);
-    // On a line a smooth kernel has a dozen columns that count, so that there are fewer features than pairs.
+    // On a line a smooth kernel has a dozen relevant eigenvectors, so that there are fewer features than
+    // pairs.
     let items = s.normals(30, 1);
     let pairs: Vec<Pair> = (0..30).flat_map(|l| (0..l).map(move |r| (l, r))).collect();
     let (left, right): (Vec<usize>, Vec<usize>) = pairs.iter().copied().unzip();
@@ -492,7 +493,7 @@ fn features_of_pairs_match_the_full_covariance() {
             .log_marginal_likelihood(&entries.table, &in_context, &log_values(&full_process))
             .unwrap();
         assert!((value - expected).abs() < 1e-8 * expected.abs(), "{value} {expected}");
-        // The kernel of contexts has a parameter more, which stands before the margin.
+        // The kernel of contexts has one additional parameter, which is before the margin.
         let margin_index = slopes.len() - usize::from(margin.is_some());
         for (a, b) in slopes[..margin_index]
             .iter()

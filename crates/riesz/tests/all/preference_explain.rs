@@ -1,4 +1,4 @@
-//! Values of duels against the definition: all coalitions, all pairs of background items.
+//! Values of duels against their definition: all coalitions and all pairs of background items.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -47,7 +47,7 @@ pub(crate) fn background(items: &Table, weights: Option<Vec<f64>>) -> Background
     Background { rows: items.clone(), weights }
 }
 
-/// The log odds of a duel whose absent features are taken from b on the left and from `other` on the right.
+/// Returns the log odds of a duel whose absent features are from b on the left and from `other` on the right.
 fn mixed(model: &KernelExpansion, duel: &[f64], present: &[bool], b: &[f64], other: &[f64]) -> f64 {
     let d = present.len();
     let row: Vec<f64> = (0..d)
@@ -104,7 +104,7 @@ fn values_are_those_of_all_pairs_of_items() {
             shapley(3, |s| pairs.iter().map(|(b, o, w)| w * mixed(&fit.model, &rows.row(i), s, b, o)).sum())
         };
         close(&explanation, &(0..5).map(values).collect::<Vec<_>>(), 1e-11);
-        // The other way round the same with the other sign, to the last bit; of two alike nothing.
+        // The reversed duel has the opposite values, to the last bit; a duel of equal items has values 0.
         let opposite: Vec<f64> = explanation.row_values(0, 0).iter().map(|v| -v).collect();
         assert_eq!(explanation.row_values(1, 0), opposite);
         assert_eq!(explanation.row_values(3, 0), [0.0; 3]);
@@ -112,8 +112,8 @@ fn values_are_those_of_all_pairs_of_items() {
     }
 }
 
-/// For a difference of utilities the independent and paired games agree, and give differences of the items'
-/// own values.
+/// For a difference of utilities the independent and paired games agree, and their values are differences of
+/// the items' own values.
 #[test]
 fn utility_values_are_differences_between_items() {
     let (items, fit) = fit(1.4, 0.0, 2);
@@ -139,7 +139,7 @@ fn utility_values_are_differences_between_items() {
     }
 }
 
-/// Observational values against two separate conditional mean embeddings, one for each side, in plain code.
+/// Observational values against two separate conditional mean embeddings, one per side, in plain code.
 #[test]
 fn observational_values_are_those_of_two_embeddings() {
     let (items, fit) = fit(0.7, 1.9, 3);
@@ -193,7 +193,7 @@ fn observational_values_are_those_of_two_embeddings() {
     }
 }
 
-/// A model of duels in contexts that change the effects of the items' features.
+/// Returns a model of duels in contexts that change the effects of the items' features.
 pub(crate) fn with_contexts(seed: u64) -> (KernelExpansion, Table, Table) {
     let mut s = Stream(seed);
     let items = s.normals(10, 2);
@@ -215,7 +215,7 @@ pub(crate) fn with_contexts(seed: u64) -> (KernelExpansion, Table, Table) {
     (model, items, contexts)
 }
 
-/// Contexts always present, absent together with the items, and absent with the items present.
+/// Contexts that are always present, absent together with the items, and absent with the items present.
 #[test]
 fn contexts_are_players_or_not() {
     let (model, items, contexts) = with_contexts(5);
@@ -261,7 +261,7 @@ fn contexts_are_players_or_not() {
         let opposite: Vec<f64> = explanation.row_values(0, 0).iter().map(|v| -v).collect();
         assert_eq!(explanation.row_values(1, 0), opposite);
     }
-    // Items as they are: the base value is the mean over contexts.
+    // Items are always present: the base value is the mean over contexts.
     let contexts_only = DuelQuestion {
         game: None,
         contexts: Some(background(&context_sample, None)),
@@ -314,8 +314,8 @@ fn independent_parts_match_all_combinations_of_rows() {
     }
 }
 
-/// With many items and players samples of pairs are drawn: values match within standard errors, and exactly
-/// with all pairs.
+/// With many items and players, samples of pairs are drawn: values are within standard errors, and exact with
+/// all pairs.
 #[test]
 fn sampled_pairs_estimate_values_over_all_pairs() {
     let mut s = Stream(11);
@@ -356,9 +356,9 @@ fn sampled_pairs_estimate_values_over_all_pairs() {
     }
     assert!(far <= 1, "{far}");
     assert_eq!(sampled.row_values(1, 0), sampled.row_values(0, 0).iter().map(|v| -v).collect::<Vec<_>>());
-    // Where most portions are drawn, little is left to err by, and standard errors say so: they allow for
-    // draws that were not made, but are not those of draws with replacement, of which squared errors would be
-    // a fifth of this.
+    // If most portions are drawn, errors are small, and so are standard errors, which allow for the draws
+    // that were not made. With standard errors of draws with replacement, the mean below would be a fifth as
+    // large.
     let squares = (0..4).flat_map(|seed| {
         let explanation =
             ask(&fit.model, &rows, &DuelQuestion { shifts: 40, seed, ..DuelQuestion::new(game()) });
@@ -399,7 +399,7 @@ fn invalid_questions_are_refused_with_reasons() {
 }
 
 /// A utility learnt through landmarks is expanded with distant points: games with a background ignore them,
-/// removal is refused.
+/// and removal is refused.
 #[test]
 fn landmark_models_have_the_values_of_exact_models() {
     let mut s = Stream(21);
@@ -439,8 +439,8 @@ fn landmark_models_have_the_values_of_exact_models() {
     assert!(refusal.unwrap_err().to_string().contains("where its kernel vanishes"));
 }
 
-/// Equal support points are merged, and bounds cover the rounding of merged coefficients, also where large
-/// ones cancel.
+/// Equal support points are merged, and bounds cover the rounding of merged coefficients, also if large ones
+/// cancel.
 #[test]
 fn bounds_cover_cancelling_coefficients() {
     let (items, _) = fit(0.7, 1.9, 1);
@@ -468,7 +468,7 @@ fn bounds_cover_cancelling_coefficients() {
     assert!(bound[0] > 1e-3);
 }
 
-/// Contexts that would be taken for an item's column.
+/// Contexts whose names could be those of an item's columns.
 #[test]
 fn names_of_contexts_are_their_own() {
     let (items, _) = fit(0.7, 1.9, 1);

@@ -1,4 +1,4 @@
-//! Preferences through landmarks of items and contexts, against dense processes and brute force.
+//! Preferences through landmarks of items and contexts, against dense processes and enumeration.
 
 use std::sync::atomic::AtomicBool;
 
@@ -21,8 +21,8 @@ fn landmarks(utility: f64, generalised: f64, landmarks: usize, draws: usize) -> 
     LandmarkProcess { landmarks, draws, tolerance: 1e-11, ..LandmarkProcess::new(process) }
 }
 
-/// Features of rows by column, whose inner products are Nyström's approximation of a kernel by these
-/// landmarks: through the symmetric root, as against the triangular one.
+/// Returns features of rows by column, whose inner products are the Nyström approximation of a kernel by
+/// these landmarks. They use the symmetric root, while the library uses the triangular one.
 fn roots(kernel: &dyn Fn(&[f64], &[f64]) -> f64, z: &Table, rows: &Table) -> Vec<Vec<f64>> {
     let q = z.rows();
     let between = |x: &Table| Mat::from_fn(q, x.rows(), |i, j| kernel(&z.row(i), &x.row(j)));
@@ -35,7 +35,7 @@ fn linear(q: usize) -> Kernel {
     Linear { columns: (0..q).collect(), center: vec![0.0; q], scale: vec![1.0; q] }.into()
 }
 
-/// The process with this kernel of items.
+/// Returns the process with this kernel of items.
 fn nystrom(fit: &LandmarkFit, items: &Table) -> (PreferenceProcess, Table) {
     let (prior, z) = (&fit.function.prior, fit.function.landmarks());
     let features = roots(&|a, b| prior.items.eval(a, b), z, items);
@@ -92,7 +92,7 @@ fn all_items_as_landmarks_match_the_exact_process() {
     }
 }
 
-/// Standard deviations are those of the dense process, within four of their standard errors.
+/// Standard deviations are within four standard errors of those of the dense process.
 #[test]
 fn draws_are_from_the_posterior() {
     let (items, duels) = (Stream(8).normals(25, 2), duels(25, 120, 4));
@@ -104,18 +104,18 @@ fn draws_are_from_the_posterior() {
         let dense = process.fit(&features, &duels).unwrap();
         let rows = wide_rows(&features, &pairs).unwrap();
         let known = dense.posterior().variance(&rows).unwrap();
-        // Of what landmarks do not know, all that was not known beforehand.
+        // Where landmarks are uninformative, the full prior variance remains.
         let item_rows = wide_rows(&items, &pairs).unwrap();
         let settings = landmarks(utility, generalised, 7, 0);
         let (full_prior, less) =
             (prior_variances(&settings.process, 2, &item_rows), prior_variances(&process, 7, &rows));
         let truth: Vec<f64> = (0..20).map(|i| known[(i, 0)] + full_prior[i] - less[i]).collect();
-        // The estimated part has the standard error.
+        // The estimated part is within its standard error.
         let apart = |i: usize| ((sd[i] * sd[i] - truth[i]) / known[(i, 0)]) * 200.0_f64.sqrt();
         let apart: Vec<f64> = (0..20).map(apart).collect();
         assert!(apart.iter().all(|z| z.abs() < 4.0), "{apart:?}");
         assert!(apart.iter().map(|z| z * z).sum::<f64>() / 20.0 < 3.0, "{apart:?}");
-        // Without draws, and not too small by more than is promised.
+        // Without draws, standard deviations are too small by at most the stated tolerance.
         let stop = AtomicBool::new(false);
         let (mean, solved) = fit.function.exact_moments(&items, &pairs, None, &stop).unwrap();
         for (i, sd) in solved.iter().enumerate() {
@@ -126,7 +126,7 @@ fn draws_are_from_the_posterior() {
                 full_prior[i]
             );
         }
-        // Probabilities are averages over the draws' spread.
+        // Probabilities are averages over the distribution of the draws.
         let probabilities = fit.function.probabilities(&items, &pairs, None).unwrap();
         let mut s = Stream(5);
         let normal: Vec<f64> = (0..20_000).map(|_| s.normal()).collect();
@@ -182,8 +182,8 @@ fn landmarks_are_tuned_on_some_duels() {
     assert!(settings.fit(&items, &duels).unwrap_err().to_string().contains("landmarks = 0"));
 }
 
-/// Tuning that starts from the optimum for a third of the pairs ends where tuning on all pairs does, with few
-/// evaluations more.
+/// Tuning from the optimum for a third of the pairs ends at the optimum for all pairs, with few additional
+/// evaluations.
 #[test]
 fn tuning_goes_from_fewer_duels_to_more() {
     let (items, duels) = (Stream(8).normals(60, 2), duels(60, 1500, 4));
@@ -203,11 +203,10 @@ fn tuning_goes_from_fewer_duels_to_more() {
     assert!(0 < later && 2 * later < from_all, "{later}, and from all starts {from_all}");
 }
 
-/// Duels with all that they may have: a home, names, contexts of a number and a level of which there are six,
-/// and ties.
+/// Duels with all options: a home side, names, ties, and six contexts of a number and a level.
 struct Meetings {
     items: Table,
-    /// Either side and how it ended.
+    /// Left items, right items and outcomes.
     duels: (Vec<usize>, Vec<usize>, Vec<f64>),
     contexts: Table,
     process: PreferenceProcess,
@@ -250,7 +249,7 @@ fn meetings(shares: (f64, f64), with_alone: bool, ties: bool) -> Meetings {
     let between = Kernel::gaussian(&[1.3]) * Kernel::from(Categorical { columns: [1], similarity: 0.3 });
     process.prior.contexts = Some(ContextKernel { kernel: between, shared: 0.4 });
     process.margin = ties.then_some(0.35);
-    // Some of them in contexts that nobody met in.
+    // Some queries are in contexts without duels.
     let query_pairs: Vec<Pair> = (0..n).map(|i| (i, (i * 5 + 3) % n)).collect();
     let cells: Vec<[f64; 2]> = (0..n).map(|i| [(i % 4) as f64, (i % 2) as f64]).collect();
     let duels = (entries.left, entries.right, won);
@@ -264,7 +263,7 @@ impl Meetings {
     }
 }
 
-/// The prior variances of pairs.
+/// Returns the prior variances of pairs.
 fn prior_variances(process: &PreferenceProcess, width: usize, rows: &Table) -> Vec<f64> {
     let kernel = process.prior.wide_row_kernel(width);
     let variance = |i: usize| {
@@ -289,7 +288,7 @@ fn check_against_dense(
     let (pairs, contexts) = (&case.queries.0, Some(&case.queries.1));
     let truth = dense.model.predict(rows).unwrap();
     let variance = dense.posterior().variance(rows).unwrap();
-    // Of what landmarks do not know, all that was not known beforehand.
+    // Where landmarks are uninformative, the full prior variance remains.
     let item_rows = wide_rows_in(&case.items, pairs, Some(&case.queries.1)).unwrap();
     let full_prior = prior_variances(&case.process, case.items.width(), &item_rows);
     let less = prior_variances(process, items.width(), rows);
@@ -338,7 +337,7 @@ fn all_landmarks_match_the_process_with_contexts_and_ties() {
         assert!(fit.unknown < 1e-7 && fit.unknown_contexts < 1e-7 && fit.warnings.is_empty());
         assert_eq!(fit.function.context_landmarks().unwrap().rows(), 6);
         check_against_dense(&fit, &case, (&case.process, &duels), [&case.items, &case.queries.1], draws > 0);
-        // Skew to the bit, in any context.
+        // Skew-symmetric to the bit, in any context.
         let back: Vec<Pair> = case.queries.0.iter().map(|&(l, r)| (r, l)).collect();
         let forward = fit.function.log_odds(&case.items, &case.queries.0, Some(&case.queries.1)).unwrap();
         let backward = fit.function.log_odds(&case.items, &back, Some(&case.queries.1)).unwrap();
@@ -365,7 +364,7 @@ fn landmarks_of_contexts_are_nystroms_prior() {
     let (prior, between) = (&fit.function.prior, fit.function.prior.contexts.as_ref().unwrap());
     let context_kernel =
         |a: &[f64], b: &[f64]| between.shared + (1.0 - between.shared) * between.kernel.eval(a, b);
-    // Features of items, and then home and id as they are.
+    // Features of items, and the original home and id columns.
     let mut columns: Vec<Column> = (0..6).map(|j| Column::numeric(format!("f{j}"))).collect();
     columns.extend(case.items.columns()[2..].iter().cloned());
     let mut values = roots(&|a, b| prior.items.eval(a, b), z, &case.items);
@@ -410,7 +409,7 @@ fn meetings_are_tuned_on_some_duels() {
 
     let message = |fit: riesz::Result<LandmarkFit>| fit.unwrap_err().to_string();
     let no_context_error = fit.function.log_odds(&case.items, &case.queries.0, None).unwrap_err().to_string();
-    assert!(no_context_error.contains("say which"), "{no_context_error}");
+    assert!(no_context_error.contains("give the contexts"), "{no_context_error}");
     let too_few = case.queries.1.select_rows(&[0]);
     assert!(fit.function.log_odds(&case.items, &case.queries.0, Some(&too_few)).is_err());
     settings.context_landmarks = 0;
@@ -424,7 +423,7 @@ fn meetings_are_tuned_on_some_duels() {
     let mut state = fit.function.state();
     state.rows[0] = 99;
     assert!(LandmarkFunction::from_state(fit.function.prior.clone(), None, state).is_err());
-    // A further utility of the items' own columns leaves no room for points that stand for it alone.
+    // A further utility of the items' own columns does not allow points that represent it alone.
     let mut process = case.process.clone();
     process.prior.extra_utility_kernel = Some(Kernel::gaussian(&[0.4, 0.7]));
     let fit = LandmarkProcess { tolerance: 1e-11, ..LandmarkProcess::new(process.clone()) };
@@ -437,7 +436,7 @@ fn meetings_are_tuned_on_some_duels() {
     assert!(log_odds.iter().enumerate().all(|(i, g)| (g - truth[(i, 0)]).abs() < 1e-7));
 }
 
-/// Items without duels do not change dense fits, and matrices that exceed the memory are refused beforehand.
+/// Items without duels do not change dense fits, and matrices that exceed the memory are refused in advance.
 #[test]
 fn dense_fits_ignore_items_without_duels() {
     let (items, base_duels) = (Stream(8).normals(30, 2), duels(12, 40, 4));

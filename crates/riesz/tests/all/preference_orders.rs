@@ -41,15 +41,15 @@ fn check_coverage(model: &KernelExpansion, rows: &Table, question: &DuelQuestion
         if seed == 3 {
             let single = ask(model, &rows.select_rows(&[1]), &along);
             assert_eq!(single.values, explanation.values[sets..2 * sets]);
-            // Row 1 is row 0 the other way round.
+            // Row 1 is row 0 with swapped sides.
             let opposite: Vec<f64> = explanation.row_values(0, 0).iter().map(|v| -v).collect();
             assert_eq!(explanation.row_values(1, 0), opposite);
             assert_eq!(errors(&explanation)[..sets], errors(&explanation)[sets..2 * sets]);
         }
     }
     assert!(covered as f64 >= 0.93 * total as f64, "{covered} of {total}");
-    // Not because they are large. Two players have but one order and its reverse, which are exact against all
-    // items.
+    // The standard errors are not too large. Two players have one order and its reverse only, which are exact
+    // against all items.
     assert!(squared_se < 4.0 * squared_error || squared_error < 1e-20, "{squared_se} {squared_error}");
 }
 
@@ -78,7 +78,7 @@ fn orders_estimate_every_game_with_a_background() {
             ..DuelQuestion::new(DuelGame::Paired(background(&chosen, None)))
         },
     );
-    // Two alike are worth nothing, for sure.
+    // Two equal items have the value 0, with standard error 0.
     assert_eq!((explanation.row_values(3, 0), &errors(&explanation)[9..12]), (&[0.0; 3][..], &[0.0; 3][..]));
 }
 
@@ -134,6 +134,8 @@ fn unsupported_questions_for_orders_are_refused() {
     assert!(
         refusal(&DuelQuestion { index: "banzhaf".parse().unwrap(), ..paired() }).contains("Shapley values")
     );
-    assert!(refusal(&DuelQuestion { game: Some(DuelGame::Functional), ..paired() }).contains("a background"));
-    assert!(refusal(&DuelQuestion { game: None, ..paired() }).contains("a background"));
+    assert!(
+        refusal(&DuelQuestion { game: Some(DuelGame::Functional), ..paired() }).contains("background rows")
+    );
+    assert!(refusal(&DuelQuestion { game: None, ..paired() }).contains("background rows"));
 }

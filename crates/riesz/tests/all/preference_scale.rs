@@ -39,7 +39,7 @@ fn fixed(ridge: f64) -> BradleyTerry {
     BradleyTerry::new(AbilityRidge::Fixed(ridge))
 }
 
-/// Hunter's (2004) minorisation of the likelihood, which takes no derivative.
+/// Hunter's (2004) minorisation of the likelihood, which needs no derivatives.
 fn minorised(duels: &Duels) -> Vec<f64> {
     let n = duels.items();
     let mut p = vec![1.0; n];
@@ -57,8 +57,8 @@ fn minorised(duels: &Duels) -> Vec<f64> {
     p.iter().map(|p| p.ln() - mean).collect()
 }
 
-/// The standard deviation of a difference of abilities by definition, from the inverse Hessian (without the
-/// first item if there is no ridge).
+/// Returns the standard deviation of a difference of abilities by definition, from the inverse Hessian
+/// (without the first item if there is no ridge).
 fn difference_sd(fit: &BradleyTerryFit, duels: &Duels, (l, r): Pair) -> f64 {
     let n = duels.items();
     let mut hessian = Mat::<f64>::from_fn(n, n, |i, j| if i == j { fit.ridge } else { 0.0 });
@@ -91,7 +91,7 @@ fn abilities_maximise_the_likelihood() {
         assert!((actual - truth).abs() < 1e-8, "{actual} {truth}");
     }
     assert!(fit.notes.is_empty() && fit.coef.iter().sum::<f64>().abs() < 1e-12);
-    // A tiny ridge comes to the same.
+    // A tiny ridge gives the same abilities.
     let near = fixed(1e-9).fit(&names(14), &duels).unwrap();
     assert!(near.coef.iter().zip(&fit.coef).all(|(a, b)| (a - b).abs() < 1e-6));
 }
@@ -119,7 +119,7 @@ fn uncertainty_of_abilities_matches_the_inverse_hessian() {
                 truth * truth
             );
         }
-        // Of abilities: variances of all differences from the mean add up to those of pairs.
+        // Abilities: the variances of all differences from the mean match those of pairs.
         let errors = fit.std_errors().unwrap();
         if ridge == 0.0 {
             let pair_sum: f64 = (0..9)
@@ -132,8 +132,8 @@ fn uncertainty_of_abilities_matches_the_inverse_hessian() {
     }
 }
 
-/// Random item effects match a process with an independent utility per item, and linear effects one with a
-/// linear kernel.
+/// Random item effects match a process with an independent utility per item, and linear effects a process
+/// with a linear kernel.
 #[test]
 fn ridges_match_gaussian_process_priors() {
     let duels = duels(11, 50, 9);
@@ -175,15 +175,15 @@ fn ridges_match_gaussian_process_priors() {
                     && (sd * sd - variances[1][(i, 0)]).abs() < 1e-8
             );
         }
-        // The ridge is where the slope of the evidence and its weak prior vanish.
+        // At the tuned ridge, the derivatives of the evidence and of its weakly informative prior cancel.
         let theta: Vec<f64> = process.parameters().iter().map(|p| p.log_value).collect();
         let slope = process.log_marginal_likelihood(&items, &duels, &theta).unwrap().1[0];
         assert!((slope - (theta[0] - 2.0 * 1.5_f64.ln()) / 9.0).abs() < 1e-4, "{slope}");
     }
 }
 
-/// Coefficients of covariates by their definition: no slope of the likelihood is left, in any units of the
-/// columns.
+/// Coefficients of covariates by their definition: the gradient of the likelihood vanishes, in any units of
+/// the columns.
 #[test]
 fn linear_abilities_maximise_the_likelihood() {
     let duels = duels(20, 150, 12);
@@ -225,13 +225,13 @@ fn missing_maxima_are_reported() {
     assert!(message.contains("set a ridge above 0"), "{message}");
     let message = say(&duels_of(6, &[(0, 1), (1, 0), (2, 3), (3, 4), (4, 2)]));
     assert!(message.contains("2 groups, of sizes 3, 2"), "{message}");
-    // Two groups that are each in themselves connected, of which one always won.
+    // Two connected groups, one of which won all duels with the other.
     let split = duels_of(5, &[(0, 1), (1, 0), (2, 3), (3, 4), (4, 2), (0, 2), (1, 3)]);
     let message = say(&split);
     assert!(message.contains("3 items (item 2, item 3, item 4) never beat any of the others"), "{message}");
     let fit = fixed(0.5).fit(&names(5), &split).unwrap();
     assert!(fit.notes[0].contains("never beat") && fit.coef[0] > fit.coef[2]);
-    // Items without duels: nothing without a ridge, the mean with one.
+    // Items without duels: an error without a ridge, the mean with one.
     let ring = duels_of(4, &[(0, 1), (1, 2), (2, 0)]);
     let stop = std::sync::atomic::AtomicBool::new(false);
     let fit = fixed(0.0).fit(&names(4), &ring).unwrap();
@@ -244,7 +244,7 @@ fn missing_maxima_are_reported() {
     let x = Table::from_rows(&[[0.0, 1.0], [1.0, 3.0], [2.0, 2.0], [3.0, 0.0]]).unwrap();
     let message =
         fixed(0.0).fit_linear(&x, &duels_of(4, &[(1, 0), (2, 1), (3, 2), (3, 0)])).unwrap_err().to_string();
-    assert!(message.contains("tells who wins, without exception"), "{message}");
+    assert!(message.contains("predicts all winners without exception"), "{message}");
     let twice = Table::from_rows(&[[0.0, 0.0], [1.0, 2.0], [2.0, 4.0], [3.0, 6.0]]).unwrap();
     let message =
         fixed(0.0).fit_linear(&twice, &duels_of(4, &[(1, 0), (2, 1), (0, 2)])).unwrap_err().to_string();

@@ -12,7 +12,7 @@ use riesz::{
 
 use crate::common::{Stream, names, with_threads};
 
-/// A classifier of so many classes, a background and rows.
+/// Returns a classifier with `classes` classes, a background and rows.
 fn setup(d: usize, classes: usize, seed: u64) -> (KernelExpansion, Background, Table) {
     let mut s = Stream(seed);
     let x = s.normals(60, d);
@@ -29,7 +29,7 @@ fn question(game: Game, index: ValueIndex) -> Question {
     Question { probabilities: true, ..Question::from(game).with_index(index) }
 }
 
-/// The mean probability of a class over the background with the present features' values set.
+/// Returns the mean probability of a class over the background with the present features' values.
 fn coalition_value(
     model: &KernelExpansion,
     background: &Background,
@@ -113,8 +113,7 @@ fn pairs_add_up_to_probabilities() {
     }
 }
 
-/// Trivial unions change nothing, and the members of a union of two share the value of the pair as one
-/// player.
+/// Trivial unions change nothing, and the two members of a union share the value of the pair as one player.
 #[test]
 fn union_members_share_the_value_of_their_union() {
     let (model, background, rows) = setup(4, 3, 9);
@@ -142,8 +141,8 @@ fn union_members_share_the_value_of_their_union() {
     }
 }
 
-/// Many players are estimated with small standard errors; factors of any size, which are not tabulated, use
-/// all coalitions.
+/// With many players, values are estimated with small standard errors; unbounded factors, which are not
+/// tabulated, use all coalitions.
 #[test]
 fn many_players_are_sampled() {
     let (model, background, rows) = setup(14, 2, 9);

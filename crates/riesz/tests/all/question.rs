@@ -1,4 +1,4 @@
-//! Questions: the settings, the subjects that they apply to, and reading a question back from its file.
+//! Questions: the settings, their subjects, and reading a question back from its file.
 
 use riesz::question::{SETTINGS, Settings, Source, Subject, ValueEstimator};
 use riesz::setting_schema::{Range, Setting};
@@ -30,7 +30,7 @@ fn model() -> KernelExpansion {
     KernelExpansion::new(Kernel::gaussian(&[1.0, 3.0, 0.7]), rows(), coef, vec![0.5]).unwrap()
 }
 
-/// An allowed value of a setting.
+/// Returns an allowed value of a setting.
 pub fn example(setting: &Setting) -> Value {
     match setting.range {
         Range::Choice(words) => json!(words[words.len() - 1]),
@@ -159,7 +159,7 @@ fn questions_are_read_back_from_their_files() {
             Game::Observational { conditional: ConditionalModel::Embedding(first), .. },
         ) = (&mut again.game, &question.game)
         {
-            // A matter of the machine.
+            // The memory limit depends on the machine.
             again.memory = first.memory;
         }
         assert_eq!(again, question);

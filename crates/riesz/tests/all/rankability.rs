@@ -1,4 +1,4 @@
-//! Rankability: posterior draws of all pairs, cyclic shares and cyclic triangles by definition, SpecR by
+//! Rankability: posterior draws of all pairs, cyclic shares and cyclic triangles by definition, and SpecR by
 //! hand.
 
 use std::sync::atomic::AtomicBool;
@@ -20,8 +20,8 @@ fn fit(items: &Table, duels: &Duels, utility: f64, generalised: f64) -> Preferen
     process.fit(items, duels).unwrap()
 }
 
-/// Items of which the first six have duels, these duels, and queried items: some of the items, a new one, and
-/// one twice.
+/// Returns items of which the first six have duels, these duels, and queried items: some of the items, a new
+/// one, and a repeated one.
 fn case() -> (Table, Duels, Table) {
     let mut s = Stream(5);
     let items = s.normals(7, 2);
@@ -52,7 +52,7 @@ fn flows_are_predictions_of_all_pairs() {
     }
 }
 
-/// Means and covariances of draws within five standard errors of those of the posterior.
+/// Means and covariances of draws are within five standard errors of those of the posterior.
 #[test]
 fn draws_are_from_the_posterior() {
     let (items, duels, queried) = case();
@@ -85,7 +85,7 @@ fn draws_are_from_the_posterior() {
                 assert!(gap.abs() < 5.0 * error.sqrt() + 1e-7, "{gap} {}", error.sqrt());
             }
         }
-        // An item is no better than itself.
+        // An item has the same strength as its copy.
         assert!(source.draw(1)[(1, 4)].abs() < 1e-6);
     }
 }
@@ -117,8 +117,8 @@ fn the_cyclic_share_is_the_least_squares_residual_share() {
     assert!(Hodge::decompose(&ranking).cyclic_share < 1e-15);
     assert_eq!(Hodge::decompose(&circle).cyclic_share, 1.0);
     assert_eq!(Hodge::decompose(&Matrix::zeros(3, 3)).cyclic_share, 0.0);
-    // An order in which everyone beats all below by the same is no difference of utilities, though it has no
-    // circle.
+    // An order in which every item beats all lower ones by the same amount is not a difference of utilities,
+    // although it has no cycle.
     let mut order = Matrix::zeros(n, n);
     pairs(n)
         .into_iter()
@@ -127,7 +127,7 @@ fn the_cyclic_share_is_the_least_squares_residual_share() {
     assert!((Hodge::decompose(&order).cyclic_share - truth).abs() < 1e-12);
 }
 
-/// Items on a circle, each of which beats those less than half a turn behind it, and items on a line.
+/// Items on a circle, each of which beats those less than half a circle behind it, and items on a line.
 fn circle_and_line() -> [(Table, Duels); 2] {
     let n = 12;
     let angle = |i: usize| std::f64::consts::TAU * i as f64 / n as f64;
@@ -158,17 +158,17 @@ fn circles_and_rankings_are_distinguished() {
     assert_eq!(summary.triangles.len(), 6);
     for triangle in &summary.triangles {
         let [a, b, c] = triangle.items.map(|i| i as i64);
-        // Each beats one that is less than half a turn behind.
+        // Each item beats one that is less than half a circle behind.
         let ahead = |x: i64, y: i64| (x - y).rem_euclid(12) < 6;
         assert!(a < b.min(c) && ahead(a, b) && ahead(b, c) && ahead(c, a), "{triangle:?}");
         assert!(triangle.probability > 0.5);
     }
-    // An order is within a third of a utility, whatever its steps.
+    // The cyclic share of an order is below a third, whatever its steps.
     let summary =
         ranking.summarise_log_odds(&process.fit(&line, &straight).unwrap().flow(&line).unwrap()).unwrap();
     assert!(summary.cyclic_share < 1.0 / 3.0 && summary.cyclic_share_interval.1 < circular.1, "{summary:?}");
     assert_eq!(summary.rank, (1..=12).rev().collect::<Vec<usize>>());
-    // A utility has no circles in any draw.
+    // A utility has no cycles in any draw.
     let utility_fit = fit(&line, &straight, 20.0, 0.0);
     let summary = ranking.summarise_log_odds(&utility_fit.flow(&line).unwrap()).unwrap();
     assert!(summary.cyclic_share < 1e-12 && summary.cyclic_share_interval.2 < 1e-12, "{summary:?}");
@@ -183,7 +183,7 @@ fn circles_and_rankings_are_distinguished() {
     assert!(summary.best[11] > 0.5 && (summary.best.iter().sum::<f64>() - 1.0).abs() < 1e-12);
 }
 
-/// Probabilities of circles, ends of intervals and the share against draws of other seeds, within their
+/// Probabilities of cycles, ends of intervals and the share against draws with other seeds, within their
 /// errors.
 #[test]
 fn summaries_match_independent_draws() {
@@ -206,7 +206,7 @@ fn summaries_match_independent_draws() {
         let [a, b, c] = triangle.items;
         check_share(triangle.probability, circles(a, b, c));
     }
-    // All 440 ways round of 220 triples but the 40 least probable ones.
+    // All 440 orientations of 220 triples except the 40 least probable ones.
     let lowest = summary.triangles.last().unwrap().probability;
     for (a, b, c) in pairs(12).into_iter().flat_map(|(a, b)| (0..12).map(move |c| (a, b, c))) {
         let is_listed = summary.triangles.iter().any(|t| t.items == [a, b, c]);
@@ -256,17 +256,16 @@ fn threads_change_nothing() {
 fn spec_r_by_hand() {
     let ranking = Matrix::from_row_major(3, 3, vec![0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]);
     assert!((spec_r(&ranking).unwrap() - 1.0).abs() < 1e-12);
-    // A circle of three has the eigenvalues 0 and 3/2 ± i √3/2, each 1 away from the steps, and so are its
-    // degrees.
+    // A cycle of three has the eigenvalues 0 and 3/2 ± i √3/2, each at distance 1 from those of a ranking,
+    // and the same holds for its degrees.
     let circle = Matrix::from_row_major(3, 3, vec![0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0]);
     assert!((spec_r(&circle).unwrap() - 0.5).abs() < 1e-12);
-    // A triangle with a tail: 1, 1 and 1/3 for those who met others who met; 0 for the end of the tail.
+    // A triangle with a tail: 1, 1 and 1/3 for the items of the triangle; 0 for the end of the tail.
     let tail = Duels::new(4, &[0, 1, 2, 2], &[1, 2, 0, 3], &[1.0; 4], None).unwrap();
     assert!((average_clustering(&tail) - (1.0 + 1.0 + 1.0 / 3.0) / 4.0).abs() < 1e-15);
 }
 
-/// SpecR, published as a sign that no ranking exists, is also low for perfect rankings where few pairs have
-/// met.
+/// SpecR, published as a sign that no ranking exists, is also low for perfect rankings if few pairs have met.
 #[test]
 fn spec_r_measures_who_met_whom() {
     let mut s = Stream(9);
@@ -278,15 +277,15 @@ fn spec_r_measures_who_met_whom() {
     assert!(result.value < 0.4 && result.ranking.mean < 0.4, "{result:?}");
     assert!((result.value - result.ranking.mean).abs() < 4.0 * result.ranking.sd);
     assert!((result.ranking.mean - result.coins.mean).abs() < 0.1);
-    // Where all have met it is what it was made for.
+    // If all pairs have met, SpecR works as intended.
     let (left, right): (Vec<usize>, Vec<usize>) = pairs(20).into_iter().filter(|(i, j)| i < j).unzip();
     let complete = Duels::new(20, &left, &right, &vec![1.0; left.len()], None).unwrap();
     let result = SpecR::from_duels(&complete, 20, 0, &AtomicBool::new(false)).unwrap();
     assert!(result.value > 1.0 - 1e-9 && result.ranking.sd < 1e-9 && result.coins.mean < 0.8, "{result:?}");
 }
 
-/// Draws are seeded one by one, so two draws are the first two of three: their means and standard deviations
-/// determine all three.
+/// Each draw has its own seed, so that two draws are the first two of three: their means and standard
+/// deviations determine all three.
 #[test]
 fn references_are_means_and_standard_deviations() {
     let (_, duels, _) = case();
@@ -309,7 +308,7 @@ fn invalid_ranking_requests_are_refused() {
         RankingRequest { draws, level, ..RankingRequest::default() }
             .summarise_log_odds(&fit.flow(&queried).unwrap())
     };
-    assert!(ask(1, 0.95).unwrap_err().to_string().contains("2 draws"));
+    assert!(ask(1, 0.95).unwrap_err().to_string().contains("2 or more draws"));
     assert!(ask(10, 1.0).unwrap_err().to_string().contains("between 0 and 1"));
     let single = RankingRequest::default().summarise_log_odds(&fit.flow(&queried.select_rows(&[0])).unwrap());
     assert!(single.unwrap_err().to_string().contains("2 rows"));

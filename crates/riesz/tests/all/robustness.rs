@@ -1,4 +1,4 @@
-//! The bound on changes of values, on random models and random moves of rows.
+//! The bound on changes of values, for random models and random moves of rows.
 
 use proptest::prelude::*;
 use riesz::kernel::{Categorical, Linear, Periodic, Profile};
@@ -6,7 +6,7 @@ use riesz::{Conditioning, Explainer, Game, Kernel, KernelExpansion, Matrix, Tabl
 
 use crate::common::{number, stationary};
 
-/// Three numbers and a category.
+/// Returns rows of three numbers and a category.
 fn table(from: usize, n: usize) -> Table {
     let rows: Vec<Vec<f64>> = (from..from + n)
         .map(|i| (0..4).map(|j| if j == 3 { (i % 3) as f64 } else { number(i, j) }).collect())
@@ -71,7 +71,7 @@ fn the_bound_is_zero_at_rest_monotone_and_not_loose() {
     assert!(
         bound_at(0.01) < bound_at(0.1) && bound_at(0.1) < bound_at(1.0) && bound_at(1e9) == bound_at(1e12)
     );
-    // Within a factor of a hundred of what a short move does.
+    // The bound is within a factor of a hundred of the effect of a short move.
     let x = table(200, 1).row(0);
     let near: Vec<f64> = x.iter().enumerate().map(|(j, v)| if j == 0 { v + 0.1 } else { *v }).collect();
     let explanation = explainer.explain(&Table::from_rows(&[x, near]).unwrap()).unwrap();
@@ -85,5 +85,5 @@ fn the_bound_is_zero_at_rest_monotone_and_not_loose() {
     let linear = Kernel::from(Linear { columns: vec![0], center: vec![0.0], scale: vec![1.0] });
     let model = KernelExpansion { kernel: linear, ..model.clone() };
     let explainer = Explainer::new(&model, game()).unwrap();
-    assert!(explainer.robustness(&[0.1; 4]).unwrap_err().to_string().contains("no bound"));
+    assert!(explainer.robustness(&[0.1; 4]).unwrap_err().to_string().contains("this one is unbounded"));
 }

@@ -1,5 +1,5 @@
-//! Choosing settings, against scikit-learn's GridSearchCV and cross_val_score on the same folds (fixtures
-//! made by `scripts/oracles/logistic.py`) and against refitting.
+//! Selection of settings, against scikit-learn's GridSearchCV and cross_val_score on the same folds (fixtures
+//! made by `scripts/oracles/logistic.py`) and against refits.
 
 use riesz::fit::cross_validation::{
     ClassScore, CrossValidation, DEFAULT_MULTIPLIERS, GridAxis, cross_validate, cross_validate_classes,
@@ -48,7 +48,7 @@ fn leave_one_out_agrees_with_scikit_learn() {
     assert_eq!(selection.chosen, (argmin / 4, argmin % 4));
     assert_eq!(selection.best.ridge, ridges[argmin % 4]);
     assert!(!selection.best.center);
-    // The best estimator, fitted, has the error of the table.
+    // The best estimator has, when fitted, the error in the table.
     let fit = selection.best.fit(&x, &y).unwrap();
     close(&[fit.loo_error()], &[expected[argmin]], 1e-9);
 }
@@ -75,7 +75,7 @@ fn cross_validation_of_ridge_agrees_with_scikit_learn() {
     check(&validation, &expected, 1e-9, false);
 }
 
-/// Per-fold scores, means, standard errors and both choices, recomputed from the reference's scores.
+/// Checks scores by fold, means, standard errors and both choices against the reference's scores.
 fn check(actual: &CrossValidation, expected: &[Vec<f64>], tolerance: f64, larger_is_better: bool) {
     assert_eq!(actual.scores.len(), expected.len());
     let (mut means, mut errors) = (Vec::new(), Vec::new());
@@ -109,7 +109,7 @@ fn cross_validation_of_classifiers_agrees_with_scikit_learn() {
     };
     let expected = lists(&reference["logistic_log_loss"]);
     check(&log_loss(&ridges), &expected, 1e-7, false);
-    // In the other order, a candidate that is not evidently worse comes before the best.
+    // In the reversed order, a candidate that is not clearly worse comes before the best.
     let reversed = log_loss(&ridges.iter().rev().copied().collect::<Vec<_>>());
     check(&reversed, &expected.into_iter().rev().collect::<Vec<_>>(), 1e-7, false);
     assert_eq!((reversed.first_within_error, reversed.best), (0, 1));
@@ -131,7 +131,7 @@ fn cross_validation_of_classifiers_agrees_with_scikit_learn() {
     let expected: Vec<Vec<f64>> =
         reference["svc_accuracy"].as_array().unwrap().iter().flat_map(lists).collect();
     check(&score(ClassScore::Accuracy).unwrap(), &expected, 1e-12, true);
-    // Votes are no probabilities.
+    // Votes are not probabilities.
     assert!(matches!(score(ClassScore::LogLoss), Err(Error::Parameter { .. })));
 }
 
@@ -143,7 +143,7 @@ fn cross_validation_is_refitting_for_any_number_of_threads() {
         (names(2), indices(&reference["labels"]).iter().map(|l| l % 2).collect::<Vec<_>>());
     let fold = stratified_folds(&labels, &classes, 7, 3).unwrap();
     let ridges = [1.0, 0.1];
-    // Weights follow their rows.
+    // Weights are selected with their rows.
     let weight: Vec<f64> = (0..50).map(|r| 1.0 + (r % 3) as f64).collect();
     let fit = |ridge: &f64, x: &Table, labels: &[usize], rows: &[usize]| {
         let mut estimator = KernelLogisticRegression::new(Kernel::gaussian(&[1.0; 4]), *ridge);
@@ -202,7 +202,8 @@ fn folds_are_balanced_seeded_and_stratified() {
         assert!((9..=10).contains(&class_count(1)) && (1..=2).contains(&class_count(2)));
         assert!((20..=21).contains(&(class_count(0) + class_count(1) + class_count(2))));
     }
-    // Every row is as likely in every fold: over seeds, row 0 visits all folds about equally often.
+    // Every row has the same probability in every fold: over seeds, row 0 is in all folds about equally
+    // often.
     let mut visits = [0; 5];
     (0..1000).for_each(|seed| visits[folds(20, 5, seed).unwrap()[0]] += 1);
     assert!(visits.iter().all(|v| (140..260).contains(v)), "{visits:?}");
@@ -212,20 +213,20 @@ fn folds_are_balanced_seeded_and_stratified() {
 fn ties_go_to_the_smoother_model_and_ends_are_reported() {
     let x = Table::from_rows(&[[0.0], [1.0], [2.0], [3.0]]).unwrap();
     let estimator = KernelRidge::new(Kernel::gaussian(&[1.0]), 1.0);
-    // A constant target is met exactly by all.
+    // All candidates fit a constant target exactly.
     let flat = Matrix::column_vector(vec![3.0; 4]);
     let selection = select_ridge(&estimator, &x, &flat, &[0.1, 10.0, 1.0], &[0.5, 2.0, 1.0]).unwrap();
     assert_eq!(selection.chosen, (1, 1));
     assert_eq!(
         selection.at_grid_edge,
         [
-            "the best length-scale multiplier, 2, is the largest of those tried",
-            "the best ridge, 10, is the largest of those tried"
+            "the best length-scale multiplier, 2, is the largest value tried",
+            "the best ridge, 10, is the largest value tried"
         ]
     );
     let Some(Kernel { terms }) = selection.best.kernel.with_lengthscales_times(1.0) else { panic!() };
     assert!((terms[0].factors[0].parameters()[0].log_value - 2.0_f64.ln()).abs() < 1e-15);
-    // A kernel without length scales has one row in the table, and no end.
+    // A kernel without length scales has one row in the table, and is at no edge of the grid.
     let selection =
         select_ridge(&KernelRidge::new(linear(1), 1.0), &x, &flat, &[1.0], &DEFAULT_MULTIPLIERS).unwrap();
     assert_eq!((selection.errors.rows(), selection.at_grid_edge.len()), (1, 0));
@@ -234,7 +235,7 @@ fn ties_go_to_the_smoother_model_and_ends_are_reported() {
     let fit = |ridge: &f64, x: &Table, y: &Matrix, _: &[usize]| {
         Ok(KernelRidge::new(Kernel::gaussian(&[1.0]), *ridge).fit(x, y)?.model)
     };
-    // A candidate that fails is kept with its reason, equals go to the first.
+    // A candidate that fails is kept with its reason, and ties go to the first candidate.
     let validation = cross_validate(&[-1.0, 1.0, 1.0], &x, &y, &[0, 0, 1, 1], fit).unwrap();
     assert!(
         matches!(validation.scores[0].failure, Some(Error::Parameter { .. }))
@@ -246,7 +247,7 @@ fn ties_go_to_the_smoother_model_and_ends_are_reported() {
         [GridAxis::new("a", &[1.0, 2.0, 3.0]), GridAxis::new("b", &[5.0]), GridAxis::new("c", &[8.0, 7.0])];
     assert_eq!(GridAxis::grid(&axes).len(), 6);
     assert_eq!(GridAxis::grid(&axes)[3], [2.0, 5.0, 7.0]);
-    assert_eq!(GridAxis::at_grid_edge(&axes, 3), ["the best c, 7, is the smallest of those tried"]);
+    assert_eq!(GridAxis::at_grid_edge(&axes, 3), ["the best c, 7, is the smallest value tried"]);
 }
 
 #[test]
@@ -255,7 +256,7 @@ fn bad_input_is_refused_with_a_sentence() {
     let say = |e: Error| e.to_string();
     assert_eq!(
         say(folds(4, 5, 0).unwrap_err()),
-        "number of folds = 5 is not allowed: it is from 2 to the number of rows, 4"
+        "number of folds = 5 is not allowed: it must be between 2 and the number of rows, 4"
     );
     assert!(folds(4, 1, 0).is_err() && folds(1, 2, 0).is_err() && folds(0, 0, 0).is_err());
     assert!(say(stratified_folds(&[0, 1, 1, 1], &names(2), 2, 0).unwrap_err()).contains("class '0' in fold"));
@@ -267,7 +268,7 @@ fn bad_input_is_refused_with_a_sentence() {
         cross_validate_classes(&[1.0], &x, labels, classes, folds, ClassScore::LogLoss, fit).map_err(say)
     };
     assert!(classify(&[0, 1, 0, 1], &names(2), &[0, 0, 1, 1]).is_ok());
-    assert!(classify(&[0, 0, 1, 1], &names(2), &[0, 0, 1, 1]).unwrap_err().contains("no model tested there"));
+    assert!(classify(&[0, 0, 1, 1], &names(2), &[0, 0, 1, 1]).unwrap_err().contains("is trained without it"));
     assert!(classify(&[0, 1, 0, 1], &names(3), &[0, 0, 1, 1]).unwrap_err().contains("for the class '2'"));
     assert!(classify(&[0, 1, 0, 1], &names(2), &[0, 0, 1]).unwrap_err().contains("list of folds"));
     assert!(classify(&[0, 1, 0, 1], &names(2), &[0, 0, 2, 2]).unwrap_err().contains("no row in fold 1"));

@@ -11,8 +11,8 @@ use riesz::{
 use crate::common::{Stream, value};
 use crate::exact::{PRODUCT_GAMES, case, game};
 
-/// The weight of a coalition of each size among d players: of Marichal and Mathonet 2011, and of Kwon and
-/// Zou 2022.
+/// Returns the weight of a coalition of each size among d players, from Marichal and Mathonet 2011, and Kwon
+/// and Zou 2022.
 fn weights(index: ValueIndex, d: usize) -> Vec<f64> {
     let n_others = d as i32 - 1;
     match index {
@@ -67,7 +67,7 @@ fn any_index() -> impl Strategy<Value = ValueIndex> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
 
-    /// Semivalues of sums of products of random factors match their definition, in every game that has exact
+    /// Semivalues of sums of products of random factors match their definition, in every game with exact
     /// values.
     #[test]
     fn semivalues_are_their_definition(d in 1..8_usize, terms in 1..3_usize, seed: u64, index in any_index()) {
@@ -84,7 +84,7 @@ proptest! {
                 let truth = semivalue(d, &weights(index, d), coalition_value);
                 for (actual, truth) in explanation.row_values(i, o).iter().zip(&truth) {
                     let (gap, size) = ((actual - truth).abs(), truth.abs().max(1.0));
-                    // The oracle rounds too: as much as the bound allows for, or a little more.
+                    // The oracle has rounding errors too, about as large as the bound allows.
                     prop_assert!(gap <= bound + 1e-11 * size, "{} {}: {} {} \
                                                                {}", name, index, actual, truth, bound);
                     prop_assert!(*bound < 1e-6 * (1.0 + size) * 1e3);
@@ -94,8 +94,8 @@ proptest! {
     }
 }
 
-/// Products of d equal factors `1 + t (z - 1)`, to the power of d - 1 and averaged over t, against the
-/// moments of a Beta distribution, for measures that need few nodes and many.
+/// Products of d equal factors, `1 + t (z - 1)` to the power of d - 1 averaged over t, against the moments of
+/// a Beta distribution, for measures that need few nodes and many.
 #[test]
 fn long_products_against_series() {
     for (alpha, beta) in [(4.0, 1.0), (1.0, 16.0), (0.5, 0.5), (30.0, 2.5)] {
@@ -109,7 +109,7 @@ fn long_products_against_series() {
                 Question::from(Game::Functional).with_index(ValueIndex::BetaShapley { alpha, beta });
             let row = Table::from_rows(&[vec![distance; d]]).unwrap();
             let explanation = Explainer::new(&model, question).unwrap().explain(&row).unwrap();
-            // E (1 - u t)^(d-1) = Σ_s weight_s C(d-1, s) z^s, all of one sign.
+            // E (1 - u t)^(d-1) = Σ_s weight_s C(d-1, s) z^s, where all terms have the same sign.
             let z = (-0.5 * distance * distance).exp();
             let (mut term, mut sum) =
                 ((0..d - 1).map(|i| (alpha + i as f64) / (alpha + beta + i as f64)).product::<f64>(), 0.0);
@@ -130,8 +130,8 @@ fn long_products_against_series() {
     }
 }
 
-/// Semivalues are linear in the measure, also for long products and powers, and with quadrature rules exact
-/// for a density.
+/// Semivalues are linear in the measure, also for long products and powers, and for quadrature rules that are
+/// exact for a density.
 #[test]
 fn semivalues_are_linear_in_the_measure() {
     let measure = [[0.9, 0.125], [0.0, 0.25], [0.3, 0.5], [1.0, 0.125]];
@@ -172,7 +172,7 @@ fn semivalues_are_linear_in_the_measure() {
     }
 }
 
-/// The loss in prediction without a feature, and the gain from a feature added alone, against differences of
+/// The loss in prediction without a feature, and the gain from a feature alone, against differences of
 /// predictions.
 #[test]
 fn extreme_semivalues_are_differences_of_predictions() {
@@ -198,7 +198,7 @@ fn extreme_semivalues_are_differences_of_predictions() {
     assert!(added_last.certificate().is_none() && first.certificate().is_none());
 }
 
-/// A quadrature rule so long that its smallest weights underflow, with factors that change sign.
+/// A quadrature rule whose smallest weights underflow, with factors that change sign.
 #[test]
 fn underflowing_weights_keep_values_bounded() {
     let d = 500;
@@ -220,7 +220,7 @@ fn underflowing_weights_keep_values_bounded() {
             .with_index(ValueIndex::BetaShapley { alpha, beta });
         let explainer = Explainer::new(&model, question).unwrap();
         let explanation = explainer.explain(&Table::from_rows(&[constant_row(1.0)]).unwrap()).unwrap();
-        // 2 E (2t - 1)^499, by the rule itself with more nodes: |2t - 1| is at most 1.
+        // 2 E (2t - 1)^499, by the same rule with more nodes: |2t - 1| is at most 1.
         assert!(explanation.values.iter().all(|v| v.abs() <= 2.0 + bound(&explanation)[0]), "{alpha} {beta}");
         if alpha == beta {
             assert!(
@@ -231,7 +231,7 @@ fn underflowing_weights_keep_values_bounded() {
     }
 }
 
-/// Beta(1, 1) are Shapley values, bit for bit, and are certified.
+/// Beta(1, 1) gives Shapley values, bit for bit, and they are certified.
 #[test]
 fn the_uniform_distribution_gives_shapley_values() {
     let case = case(6, 20, 2, 2, 11);

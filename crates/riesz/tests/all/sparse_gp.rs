@@ -16,8 +16,8 @@ fn joint(profile: Profile, columns: Vec<usize>, ard: bool) -> Kernel {
     Stationary { profile, columns, lengthscale, ard, isotropic: true }.into()
 }
 
-/// A kernel of each shape: products, joint distances, sums of products, a diagonal that varies; the last
-/// column holds levels.
+/// Returns kernels of all kinds: products, joint distances, sums of products, a varying diagonal; the last
+/// column has levels.
 fn kernels() -> Vec<(&'static str, Kernel)> {
     let level = || Kernel::from(Categorical::on_column(2));
     let linear: Kernel =
@@ -42,7 +42,7 @@ fn kernels() -> Vec<(&'static str, Kernel)> {
     ]
 }
 
-/// Rows, two targets, and a noise variance for each row.
+/// Returns rows, two targets, and a noise variance for each row.
 fn problem(n: usize, seed: u64) -> (Table, Matrix, Vec<f64>) {
     let mut stream = Stream(seed);
     let x = stream.normals_and_levels(n, 3);
@@ -93,15 +93,15 @@ fn trace(a: &Matrix) -> f64 {
     (0..a.rows()).map(|i| a[(i, i)]).sum()
 }
 
-/// `log N(y; 0, a)`, but for the square of the residuals, which is by `b`.
+/// Returns `log N(y; 0, a)`, except that the quadratic form of the residuals uses `b`.
 fn log_density(y: &[f64], a: &Matrix, b: &Matrix) -> f64 {
     let square: f64 = y.iter().zip(lu_solve(b, y)).map(|(y, v)| y * v).sum();
     -0.5 * (square + log_det(a) + y.len() as f64 * std::f64::consts::TAU.ln())
 }
 
-/// Everything by definition, with n × n matrices.
+/// The posterior and bounds by definition, with n × n matrices.
 struct Dense {
-    /// `K_ZZ` with what was added, `K_XZ`, `K_XX`, and variances of the noise.
+    /// `K_ZZ` with its jitter, `K_XZ`, `K_XX`, and variances of the noise.
     points: Matrix,
     cross: Matrix,
     gram: Matrix,
@@ -127,7 +127,7 @@ impl Dense {
         self.cross.matmul(&inverse(&self.points)).matmul(&self.cross.transpose())
     }
 
-    /// The lower bound, the evidence and the upper bound.
+    /// Returns the lower bound, the evidence and the upper bound.
     fn bounds(&self, y: &Matrix) -> [f64; 3] {
         let explained = self.explained();
         let missed = trace(&inverse(&self.noise).matmul(&plus(&self.gram, -1.0, &explained)));
@@ -143,7 +143,8 @@ impl Dense {
         })
     }
 
-    /// Mean and covariance at rows with these kernels, by `K_ZZ⁻¹ - (K_ZZ + K_ZX N⁻¹ K_XZ)⁻¹`.
+    /// Returns the mean and the covariance at rows with these kernels, by `K_ZZ⁻¹ - (K_ZZ + K_ZX N⁻¹
+    /// K_XZ)⁻¹`.
     fn posterior(&self, y: &Matrix, with: &Matrix, prior: &Matrix) -> (Matrix, Matrix) {
         let by_noise = self.cross.transpose().matmul(&inverse(&self.noise));
         let precision = inverse(&plus(&self.points, 1.0, &by_noise.matmul(&self.cross)));
@@ -209,7 +210,7 @@ fn gradients_match_finite_differences() {
                     theta[p] += delta;
                     bound_and_gradient(&theta).0
                 };
-                // Of fourth order.
+                // Differences of fourth order.
                 let step = 1e-3;
                 let slope = (8.0 * (moved(step) - moved(-step)) - moved(2.0 * step) + moved(-2.0 * step))
                     / (12.0 * step);
@@ -278,7 +279,7 @@ fn it_agrees_with_gpflow() {
     }
 }
 
-/// Kernel sums over rows, accumulated block by block.
+/// Returns kernel sums over rows, accumulated block by block.
 fn sums(kernel: &Kernel, points: &Table, x: &Table, y: &Matrix, rounded: impl Fn(f64) -> f64) -> KernelSums {
     let mut sums = KernelSums::zeros(points.rows(), y.cols());
     let add = |to: &mut Matrix, term: &Matrix| *to = plus(to, 1.0, term);
@@ -328,8 +329,8 @@ fn the_posterior_needs_only_sums_over_rows() {
     }
 }
 
-/// With a smooth kernel, whose matrix between points is numerically singular, sums of rounded values need not
-/// be a covariance.
+/// With a smooth kernel, whose matrix between points is numerically singular, rounded sums may not give a
+/// covariance.
 #[test]
 fn rounded_sums_are_repaired_by_reported_jitter() {
     let (x, y, _) = problem(3000, 4);
@@ -342,10 +343,10 @@ fn rounded_sums_are_repaired_by_reported_jitter() {
         let sums = KernelSums { rounding, ..sums(&kernel, &points, &x, &y, round) };
         let from_sums = sums.posterior(&kernel, &points, 0.15).unwrap();
         assert!(from_sums.jitter > precise.jitter && from_sums.jitter < 1e-4, "{}", from_sums.jitter);
-        // Not much of some thousand is lost, and no more than rounding is won.
+        // The lower bound is some thousand: it decreases only slightly, and increases by rounding at most.
         let lost = precise.lower - from_sums.lower;
         assert!(lost > -1.0 && lost < 20.0, "{lost}");
-        // Points explain all, and the bounds are one but for rounding.
+        // The points explain everything, and the bounds agree up to rounding.
         assert!(from_sums.lower < from_sums.upper + 1e-6 * from_sums.upper.abs());
         let model = riesz::KernelExpansion::new(kernel.clone(), points.clone(), from_sums.coef, vec![0.0; 2])
             .unwrap();
@@ -377,8 +378,8 @@ fn results_depend_on_the_seed_alone() {
     assert_ne!(first.0, run(1, 6).0);
 }
 
-/// Tuning recovers the kernel and the noise, from all rows and from a sample; more points bring the bounds
-/// together.
+/// Tuning recovers the kernel and the noise, from all rows and from a sample; with more points the bounds
+/// approach each other.
 #[test]
 fn tuning_finds_kernel_and_noise() {
     let mut stream = Stream(9);
@@ -395,7 +396,7 @@ fn tuning_finds_kernel_and_noise() {
     let (few_points, many_points, sampled_rows) = (fit(10, None), fit(60, None), fit(60, Some(500)));
     for fit in [&many_points, &sampled_rows] {
         assert!((fit.noise / 4.41 - 1.0).abs() < 0.15, "{}", fit.noise);
-        // The second column says nothing.
+        // The second column is uninformative.
         assert!(fit.theta[2] - fit.theta[1] > 1.5, "{:?}", fit.theta);
         let truth = |i: usize| 50.0 + 7.0 * (2.0 * x.get(i, 0)).sin();
         let prediction = fit.model.predict(&x).unwrap();
@@ -411,8 +412,8 @@ fn tuning_finds_kernel_and_noise() {
         few_points.lower < many_points.lower
             && sampled_rows.lower <= many_points.lower + 1e-6 * many_points.lower.abs()
     );
-    assert!(sampled_rows.model.model_card.iter().any(|fact| fact.name.contains("tuning looked at")));
-    assert!(many_points.model.model_card.iter().all(|fact| !fact.name.contains("tuning looked at")));
+    assert!(sampled_rows.model.model_card.iter().any(|fact| fact.name.contains("used for tuning")));
+    assert!(many_points.model.model_card.iter().all(|fact| !fact.name.contains("used for tuning")));
 }
 
 #[test]

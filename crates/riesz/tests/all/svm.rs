@@ -9,16 +9,16 @@ use serde_json::Value;
 
 use crate::common::{fixture, kernel, largest_difference, lists, names, numbers, points};
 
-/// Both sides were stopped at violations this small.
+/// Tolerance of the optimality conditions in both libraries.
 const TOLERANCE: f64 = 1e-7;
 
-/// The allowed difference of decision values, relative to the largest. scikit-learn, like LIBSVM, holds
-/// kernel values in single precision: whatever its tolerance, its solutions violate the optimality conditions
-/// in double precision by up to 2e-6 (measured on the linear three-class case), and decision values by as
-/// much. Our own solutions are held to their tolerance by the property tests below.
+/// The allowed difference of decision values, relative to the largest. scikit-learn, like LIBSVM, stores
+/// kernel values in single precision. Whatever its tolerance, its solutions violate the optimality conditions
+/// in double precision by up to 2e-6 (measured on the linear three-class case), and decision values have
+/// errors of this size. The property tests below check riesz's solutions to their tolerance.
 const AGREEMENT: f64 = 5e-6;
 
-/// Settings that drive the solver through all its paths: sets of 64 rows or of all, with and without
+/// Fits with settings that cover all paths of the solver: sets of 64 rows or of all, with and without
 /// shrinking.
 fn fit(
     case: &Value,
@@ -84,7 +84,7 @@ fn agrees_with_scikit_learn() {
             if let Some(predicted) = case["predicted"].as_array().filter(|p| !p.is_empty()) {
                 for (r, label) in predicted.iter().enumerate() {
                     let class = &model.classes[model.predicted_class(ours.row(r)).unwrap()];
-                    // A decision value of 0 within the tolerance may fall on either side.
+                    // A decision value within the tolerance of 0 may have either sign.
                     if ours.row(r).iter().all(|v| v.abs() > 1e-5) {
                         assert_eq!(class, &label.to_string(), "{name}, row {r}");
                     }
@@ -132,7 +132,7 @@ fn outputs_are_named_after_their_positive_side() {
     }
 }
 
-/// A kernel whose diagonal is not constant, with a sum and a factor that LIBSVM does not have.
+/// A kernel with a varying diagonal, a sum, and a factor that LIBSVM does not have.
 fn unusual(which: usize) -> Kernel {
     let linear: Kernel = Linear { columns: vec![0, 1], center: vec![0.1, 0.0], scale: vec![1.0, 2.0] }.into();
     match which {
@@ -149,8 +149,8 @@ fn unusual(which: usize) -> Kernel {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// `y f(x) ≥ 1` where β = 0, `= 1` strictly between the bounds, `≤ 1` at the bound, and Σβ = 0: necessary
-    /// and sufficient for the optimum.
+    /// The optimality conditions, necessary and sufficient: `y f(x) ≥ 1` where β = 0, `= 1` strictly between
+    /// the bounds, `≤ 1` at the bound, and Σβ = 0.
     #[test]
     fn classification_meets_the_optimality_conditions(
         rows in points(60),
@@ -188,8 +188,8 @@ proptest! {
         }
     }
 
-    /// The residual is within ε where β = 0, ε in the direction of β strictly between, and at least ε at the
-    /// bound.
+    /// The residual is within ε where β = 0, equals ε in the direction of β strictly between the bounds, and
+    /// is at least ε at the bound.
     #[test]
     fn regression_meets_the_optimality_conditions(
         rows in points(60),
@@ -218,7 +218,8 @@ proptest! {
         for r in 0..n {
             let residual = y[r] - f[(r, 0)];
             prop_assert!(beta[r].abs() <= c);
-            // Moving β up pays while the residual is above ε (above -ε if β < 0); moving it down likewise.
+            // An increase of β improves the objective while the residual is above ε (above -ε if β < 0);
+            // likewise for a decrease.
             if beta[r] < c {
                 let upper = if beta[r] >= 0.0 { epsilon } else { -epsilon };
                 prop_assert!(residual <= upper + 2e-6, "row {r}: {} with residual {residual}", beta[r]);
@@ -231,7 +232,7 @@ proptest! {
     }
 }
 
-/// Enough rows for several blocks of the solver's loops, for many working sets and many rounds of shrinking.
+/// Enough rows for several blocks of the solver's loops, many working sets and many rounds of shrinking.
 #[test]
 fn neither_sets_nor_shrinking_move_the_optimum() {
     let n = 900;
@@ -254,7 +255,7 @@ fn neither_sets_nor_shrinking_move_the_optimum() {
         let b = svr.fit(&x, &y).unwrap().model;
         answers.push((a.predict(&x).unwrap().data().to_vec(), b.predict(&x).unwrap().data().to_vec()));
         for r in 0..n {
-            // Rows that are no support vectors are on the right side of the margin, and inside the tube.
+            // Rows that are not support vectors are on the right side of the margin, or inside the tube.
             let is_support = |model: &KernelExpansion| {
                 (0..model.support_points.rows()).any(|p| model.support_points.row(p) == rows[r])
             };

@@ -1,5 +1,5 @@
-//! Support vector machines on working sets of all sizes, against their optimality conditions: rows as data
-//! frames have them, with categories, constant columns and duplicates.
+//! Support vector machines on working sets of all sizes, against their optimality conditions. Rows are as in
+//! data frames, with categories, constant columns and duplicates.
 
 use proptest::prelude::*;
 use riesz::fit::{OneClassSupportVector, SupportVectorClassifier, SupportVectorRegressor};
@@ -7,7 +7,7 @@ use riesz::{Kernel, Table};
 
 use crate::common::{names, with_threads};
 
-/// Rows of `levels` one-hot columns, a constant one, and some with few values or many.
+/// Returns rows of `levels` one-hot columns, a constant one, and columns with few values or many.
 fn rows(n: usize, levels: usize, seed: u64, has_equal_rows: bool) -> Vec<Vec<f64>> {
     let mut state = seed | 1;
     let mut random = move |bound: usize| {
@@ -28,7 +28,7 @@ fn rows(n: usize, levels: usize, seed: u64, has_equal_rows: bool) -> Vec<Vec<f64
         .collect()
 }
 
-/// Where classes overlap and where they do not.
+/// Returns a label, flipped for some rows and seeds, so that classes may overlap.
 fn label(row: &[f64], r: usize, seed: u64) -> usize {
     let signal = row[0] + row[row.len() - 1].sin() > 0.4;
     usize::from(signal ^ (seed >> (r % 61)).is_multiple_of(8))
@@ -106,7 +106,7 @@ proptest! {
         }
     }
 
-    /// f ≥ 0 where β = 0, 0 strictly between the bounds, ≤ 0 at the bound; Σβ = ν n.
+    /// f ≥ 0 where β = 0, f = 0 strictly between the bounds, f ≤ 0 at the bound; Σβ = ν n.
     #[test]
     fn one_class_is_optimal(
         n in 2..300_usize,
@@ -131,7 +131,7 @@ proptest! {
     }
 }
 
-/// With many working sets and with shrinking, the results are the same bits for any number of threads.
+/// With many working sets and with shrinking, results are bit-identical for any number of threads.
 #[test]
 fn threads_do_not_change_a_bit() {
     let n = 2500;

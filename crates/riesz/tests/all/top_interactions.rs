@@ -1,5 +1,5 @@
-//! The strongest pairs against the values of all, and against integrals over factors that are evaluated one
-//! by one.
+//! The strongest pairs against the values of all pairs, and against integrals over factors that are evaluated
+//! one by one.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -23,7 +23,7 @@ fn ask(model: &KernelExpansion, game: &Game, kind: Interaction) -> Question {
 }
 
 /// Checks the strongest pairs of one row and output against all values, whose errors are at most `tolerance`;
-/// `complete` says that the search had no limit.
+/// `complete` means that the search had no limit.
 fn check(strongest: &Strongest, expected: &[Pair], tolerance: f64, count: usize, complete: bool) {
     let value = |players: [usize; 2]| {
         expected.iter().find(|pair| pair.players == players).map_or(0.0, |pair| pair.value)
@@ -61,7 +61,7 @@ fn pairs_of(explanation: &Explanation, i: usize, o: usize) -> Vec<Pair> {
     sets.filter_map(pair).collect()
 }
 
-/// Against the values of all pairs of the same rows.
+/// Compares with the values of all pairs of the same rows.
 fn against_all(
     explainer: &Explainer<'_>,
     (rows, all): (&Table, &Explanation),
@@ -99,7 +99,7 @@ proptest! {
     }
 }
 
-/// A model with terms of many players, with more pairs than one round of the search evaluates.
+/// Returns a model with terms of many players, with more pairs than one round of the search evaluates.
 fn large_model(d: usize, n: usize, lengthscale: impl Fn(usize) -> f64, s: &mut Stream) -> KernelExpansion {
     let lengthscales: Vec<f64> = (0..d).map(lengthscale).collect();
     let first = Kernel::gaussian(&lengthscales);
@@ -150,8 +150,8 @@ fn searches_of_many_players_respect_limits_and_bounds() {
     }
 }
 
-/// `∫ ρ(t) Σ c Π_{l≠j,k} ((1-t) b_l + t a_l) (a_j - b_j)(a_k - b_k) dt` by Simpson's rule, from tables of
-/// these players' factors.
+/// Computes `∫ ρ(t) Σ c Π_{l≠j,k} ((1-t) b_l + t a_l) (a_j - b_j)(a_k - b_k) dt` by Simpson's rule, from
+/// tables of these players' factors.
 fn integrals(samples: &[(f64, Vec<f64>, Vec<f64>)], players: &[usize], kind: Interaction) -> Vec<Pair> {
     let density = |t: f64| match kind {
         Interaction::Stii => 2.0 * (1.0 - t),
@@ -206,7 +206,7 @@ fn sparse_rows_of_ten_thousand_players() {
         let row = |s: &mut Stream| {
             let mut row = vec![0.0; d];
             (0..filled).for_each(|_| row[(s.uniform() * d as f64) as usize] = s.normal());
-            // Some columns are often filled.
+            // Some columns are often non-zero.
             (0..6).for_each(|j| row[17 * j] = s.normal());
             row
         };
@@ -247,7 +247,7 @@ fn sparse_rows_of_ten_thousand_players() {
                 let differs = |j: &usize| samples.iter().any(|(_, a, b)| a[*j] != b[*j]);
                 let players: Vec<usize> = (0..d).filter(differs).collect();
                 assert!((20..400).contains(&players.len()), "{}", players.len());
-                // What both sides share is a coefficient.
+                // Factors that both sides share are multiplied into the coefficient.
                 for (coef, a, b) in &mut samples {
                     let shared = (0..d).filter(|j| players.binary_search(j).is_err());
                     *coef *= shared.map(|j| a[j]).product::<f64>();
@@ -290,7 +290,7 @@ fn ties_and_short_lists() {
             assert!(sorted && strongest.pairs.iter().all(|pair| pair.players[0] < pair.players[1]));
         }
     }
-    // A row that is its own baseline but for one column, or for two.
+    // A row that differs from its baseline in one column, or in two.
     let point = rows.select_rows(&[0]);
     let game = Game::Baseline { point: point.clone() };
     let explainer = Explainer::new(&model, ask(&model, &game, Interaction::KSii)).unwrap();
@@ -302,7 +302,7 @@ fn ties_and_short_lists() {
         assert_eq!(result.by_game[0].pairs.len(), usize::from(differing == 2));
         assert!(result.by_game[0].left_out <= result.by_game[0].bound);
     }
-    // Nothing to explain, and an additive model, whose pairs are all 0.
+    // No rows, and an additive model, whose pairs are all 0.
     assert!(explainer.top_interactions(&rows.select_rows(&[]), 5, None).unwrap().by_game.is_empty());
     let sum = (1..9)
         .fold(stationary(Profile::Gaussian, 0, 1.0), |sum, j| sum + stationary(Profile::Matern32, j, 1.0));
@@ -357,7 +357,7 @@ fn searches_without_pairs_are_refused() {
     assert!(refusal("k-sii", 0).contains("at least one pair"));
     let explainer = Explainer::observational(&case.model).unwrap();
     assert!(explainer.top_interactions(&case.rows, 5, None).is_err());
-    // Of explanations, only those of all pairs.
+    // Only explanations of all pairs are accepted.
     let pair_explainer = Explainer::new(&case.model, ask(&case.model, &game, Interaction::KSii)).unwrap();
     let explanation = pair_explainer.explain(&case.rows).unwrap();
     assert!(

@@ -17,12 +17,13 @@ Examples:
   riesz downscale check rows.csv bags.csv --bag district --target rate --weight people
   riesz downscale check rows.csv bags.csv --bag district --target rate --kernel matern32 -o check.csv
 
-Fits as 'riesz downscale fit' does, since a model file does not hold the targets. The table has a
-line a target: observed; fitted, what the map makes of it; residual, which is taken for noise;
-left_out and left_out_std, what all other targets say of it by the same hyper-parameters, noise
-included; and score, how many of these standard deviations it is off (of counts, which are skew,
-the normal score of where the count is among those expected). Left-out targets rank kernels;
-mediators they do not rank by what single rows are like.")]
+Fits as 'riesz downscale fit' does, since a model file does not hold the targets. The table has one
+line per target. Column observed is the target, fitted its estimate by the map, and residual their
+difference, which is attributed to noise. Columns left_out and left_out_std are the prediction from all
+other targets and its standard deviation, noise included, by the same hyper-parameters. Column score is
+the error in these standard deviations (for counts, which are skewed, the normal score of the count
+under its predictive distribution). Left-out targets can rank kernels; they rank mediators by targets
+only, not by the accuracy at single rows.")]
 pub struct Args {
     /// The training data and the settings of the fit.
     #[command(flatten)]
@@ -32,7 +33,7 @@ pub struct Args {
     pub output: Option<PathBuf>,
 }
 
-/// Reads, fits and writes.
+/// Fits the map and writes the comparison of targets.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let fit = args.learn.fitted(global.seed, &console)?;

@@ -1,4 +1,4 @@
-//! Count data in `downscale fit` and `downscale check`.
+//! Fits to count data in `downscale fit` and `downscale check`.
 
 use riesz::aggregate::{
     BagSmoother, Conventions, CountProcess, Family, Tuning, count_inducing_points, inducing_points,
@@ -12,7 +12,7 @@ use crate::exit::{Failure, Result};
 use crate::io::aggregates::Aggregated;
 
 impl Learn {
-    /// Fits the counts that were read.
+    /// Fits a count model (Poisson or binomial family) to the aggregated data.
     pub(super) fn counted(
         &self,
         family: Family,
@@ -22,7 +22,7 @@ impl Learn {
     ) -> Result<Fitted> {
         if self.noise.is_some() {
             return Err(Failure::input(
-                "--noise: how far counts are off is given by what they are: leave it out",
+                "--noise cannot be used with counts, whose family determines their variance: leave it out",
             ));
         }
         let data = &aggregated.data;

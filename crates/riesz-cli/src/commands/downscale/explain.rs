@@ -12,7 +12,7 @@ use crate::explain_run::Certificate;
 use crate::io::models::read_model;
 use crate::io::write::{Cells, TableWriter};
 
-/// The columns of the table other than those of features.
+/// The columns of the table other than the features.
 const FIXED_COLUMNS: [&str; 3] = ["bag", "base_value", "prediction"];
 
 /// Arguments of `downscale explain`.
@@ -22,11 +22,11 @@ Examples:
   riesz downscale explain m.riesz rows.csv --bag district --weight people
   riesz downscale explain m.riesz rows.csv --bag district --weight people --background rows.csv -o why.csv
 
-A line a bag, base_value, a column a feature with its exact Shapley values, and prediction, to
-which base value and values add up. They are the weighted means of those of the bag's rows, or the
-sums for a map of sums, as values are linear in the map. Of counts they are means of the logarithm of
-the rate, or of log odds. 'riesz explain' explains single rows. Exit code 1: a residual exceeds its
-proved bound.")]
+The table has one line per bag: bag, base_value, one column per feature with its exact Shapley values,
+and prediction, which is the sum of base value and values. As values are linear in the map, those of a
+bag are the weighted means of the values of its rows, or their sums for a map of sums. For counts they
+are means on the scale of the log rate or the log odds. 'riesz explain' explains single rows. Exit
+code 1: a residual exceeds its proved bound.")]
 pub struct Args {
     /// Model file of 'riesz downscale fit', or of another model with one output
     #[arg(value_hint = ValueHint::FilePath)]
@@ -37,10 +37,10 @@ pub struct Args {
     /// Column of rows with the names of their bags
     #[arg(long, value_name = "COL")]
     pub bag: String,
-    /// Column of positive weights of rows (area, people) [default: 1 each]
+    /// Column of positive weights of rows (area, people) [default: all 1]
     #[arg(long, value_name = "COL")]
     pub weight: Option<String>,
-    /// Bags are weighted sums of rows, and not means, also where the model file does not say so
+    /// Aggregate rows to bags by weighted sums instead of means, even if the model file does not say so
     #[arg(long)]
     pub sum: bool,
     /// Table of rows from which absent features take their values [default: they leave the model, as in the
@@ -55,7 +55,7 @@ pub struct Args {
     pub table: TableArgs,
 }
 
-/// Reads, explains rows, and writes the explanations of bags.
+/// Explains the rows, and writes the explanations of the bags.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let rows = args.table.source(&args.rows).open()?;
@@ -63,8 +63,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let model = &saved.model;
     if model.outputs() != 1 {
         return Err(Failure::input(format!(
-            "{} has {} outputs, and bags are those of a map, which has one: 'riesz explain' takes other \
-             models",
+            "{} has {} outputs, and bags are explained for a map, which has one output: use 'riesz explain'",
             args.model.display(),
             model.outputs()
         )));

@@ -23,13 +23,12 @@ Examples:
   riesz downscale fit rows.csv bags.csv --bag district --target rate --mediators latitude,year -o m.riesz
   riesz downscale fit rows.csv bags.csv --bag district --target rate --inducing 500 -o m.riesz
 
-The map is a Gaussian process f of single rows, and a target the mean (or with --sum the sum) of f
-over the rows of its bag, and noise. Of counts f is the logarithm of a rate (--family poisson) or
-the log odds of a success (binomial), and a target counts what these give all rows of its bag. The
-file holds it with its posterior, by the best hyper-parameters: 'predict --std', 'explain
---covariance', 'importance' and 'anova' take it as they take others. Where targets are few, these
-hyper-parameters are too sure of themselves: Python's riesz.AggregateGaussianProcess averages over
-draws of them.")]
+The map is a Gaussian process f of single rows. A target is the mean (with --sum the sum) of f over
+the rows of its bag, plus noise. For counts f is the log rate (--family poisson) or the log odds of a
+success (binomial), and a target is the count over all rows of its bag. The file holds the map with
+its posterior, at the best hyper-parameters; 'predict --std', 'explain --covariance', 'importance' and
+'anova' read it like any other model. With few targets, one set of hyper-parameters understates the
+uncertainty: Python's riesz.AggregateGaussianProcess averages over samples of them.")]
 pub struct Args {
     /// The training data and the settings of the fit.
     #[command(flatten)]
@@ -39,13 +38,13 @@ pub struct Args {
     pub output: Option<PathBuf>,
 }
 
-/// Reads, fits and writes.
+/// Fits the map and writes the model file.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let as_json = global.json_words()?;
     let Some(path) = args.output.as_deref() else {
-        return Err(Failure::input("say where to write the model: -o FILE"));
+        return Err(Failure::input("no output file is given for the model: give -o FILE"));
     };
-    // Opened before the work, so that a place that cannot be written to is found out first.
+    // The output is opened before the work, so that an unwritable path is reported first.
     let output = Output::open(Some(path))?;
     let fitted = args.learn.fitted(global.seed, &console)?;
     let mut model = fitted.model;

@@ -29,8 +29,8 @@ Examples:
   riesz downscale map m.riesz rows.csv --x east --y north --bag district --weight people \\
     --bags bags.csv --target rate -o map.html
 
-A page (.html) has the map, its standard deviation, the exact Shapley values of each feature and which
-is the largest; and with --bag what the map makes of each bag, and why.")]
+A page (.html) shows the map, its standard deviation, the exact Shapley values of each feature and the
+feature with the largest value at each row; with --bag also a table of bags with their explanations.")]
 pub struct Args {
     /// Model file of 'riesz downscale fit'
     #[arg(value_hint = ValueHint::FilePath)]
@@ -38,14 +38,14 @@ pub struct Args {
     /// Table of rows, CSV or Parquet; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub rows: PathBuf,
-    /// Column of rows with their places from left to right
+    /// Column of rows with the horizontal coordinate
     #[arg(long, value_name = "COL")]
     pub x: String,
-    /// Column of rows with their places from bottom to top
+    /// Column of rows with the vertical coordinate
     #[arg(long, value_name = "COL")]
     pub y: String,
-    /// The quantity of a picture: the map, its standard deviation, or the exact Shapley values of a feature; for
-    /// counts the mean of the rate, and otherwise of its logarithm [default: mean]
+    /// Quantity to draw: the map, its standard deviation, or the exact Shapley values of a feature; for
+    /// counts the map is the mean rate, and the others are on the scale of its logarithm [default: mean]
     #[arg(long = "of", value_name = "mean|sd|FEATURE")]
     pub quantity: Option<String>,
     /// (--of FEATURE, pages) Table of rows from which absent features take their values [default: they leave
@@ -61,28 +61,34 @@ pub struct Args {
     /// Options of pages.
     #[command(flatten)]
     pub page: PageArgs,
-    /// Takes the place of the option that all commands have: the name of the picture says its format.
+    /// Hides the global option of this name: the extension of the output determines the format.
     #[arg(long, value_enum, hide = true)]
     pub format: Option<Format>,
 }
 
-/// Reads, computes and draws.
+/// Computes the requested quantity and draws it, or writes a page.
 pub fn run(args: &Args, console: Console) -> Result<()> {
     let Some(path) = args.output.as_deref() else {
-        return Err(Failure::input("say where to write the picture or page: -o FILE, .svg, .png or .html"));
+        return Err(Failure::input(
+            "no output file is given: give -o FILE, with the ending .svg, .png or .html",
+        ));
     };
     let is_page = is_page(path)?;
     if args.format.is_some() {
-        return Err(Failure::input("the name of the picture says its format: leave --format out"));
+        return Err(Failure::input(
+            "the ending of the output file determines the format: leave --format out",
+        ));
     }
     match (is_page, &args.quantity, args.page.first_given()) {
         (true, Some(quantity), _) => {
             return Err(Failure::input(format!(
-                "--of {quantity} is for pictures, and a page has all: leave it out"
+                "--of {quantity} chooses what a picture shows, and a page shows everything: leave it out"
             )));
         }
         (false, _, Some(option)) => {
-            return Err(Failure::input(format!("{option} is of pages: leave it out, or give -o FILE.html")));
+            return Err(Failure::input(format!(
+                "{option} is an option of pages: leave it out, or give -o FILE.html"
+            )));
         }
         _ => {}
     }
@@ -92,7 +98,7 @@ pub fn run(args: &Args, console: Console) -> Result<()> {
     let quantity = args.quantity.as_deref().unwrap_or("mean");
     let feature = feature_of(quantity, &saved.model)?;
     if feature.is_none() && args.background.is_some() && !is_page {
-        let why = format!("--of {quantity} has no use for --background: leave it out, or name a feature");
+        let why = format!("--of {quantity} does not use --background: leave it out, or name a feature");
         return Err(Failure::input(why));
     }
     let further: Vec<&String> = [&args.x, &args.y].into_iter().chain(&args.page.bag).collect();
@@ -117,13 +123,13 @@ pub fn run(args: &Args, console: Console) -> Result<()> {
     drawn(path, render_map([x, y], &values, [&args.x, &args.y], &title, &PlotOptions::default())?)
 }
 
-/// Whether it is a page that has this name, and no picture.
+/// Whether the file name is that of a page, rather than a picture.
 fn is_page(path: &Path) -> Result<bool> {
     match path.extension().map(|end| end.to_ascii_lowercase()) {
         Some(end) if end == "html" || end == "htm" => Ok(true),
         Some(end) if end == "svg" || end == "png" => Ok(false),
         _ => Err(Failure::input(format!(
-            "{}: the name of a picture ends in .svg or .png, that of a page in .html",
+            "{}: the name of a picture ends in .svg or .png, and the name of a page in .html",
             path.display()
         ))),
     }
@@ -140,13 +146,13 @@ fn feature_of(name: &str, model: &KernelExpansion) -> Result<Option<usize>> {
         None => {
             let known = riesz::error::listed(&known);
             Err(Failure::input(format!(
-                "--of {name}: it is mean, sd or a feature of the map; these are: {known}"
+                "--of {name} is neither mean, sd nor a feature of the map; the features are: {known}"
             )))
         }
     }
 }
 
-/// The numbers that a picture shows, one for each row, and their title.
+/// The value of the quantity at each row (n), and the title of the picture.
 fn values_of(
     quantity: &str,
     feature: Option<usize>,

@@ -1,4 +1,4 @@
-//! The rows that a map is drawn and explained for, and their bags.
+//! The rows for which a map is drawn and explained, and their bags.
 
 use std::path::{Path, PathBuf};
 
@@ -20,17 +20,17 @@ use crate::io::input::{OpenTable, described};
 
 /// The data of a map.
 pub struct MapData {
-    /// Columns of rows besides the model's.
+    /// Columns of the rows, including those that the model does not use.
     pub columns: Columns,
     /// Rows, in the model's columns.
     pub table: Table,
-    /// Their places.
+    /// Horizontal and vertical coordinates of the rows.
     pub places: [Vec<f64>; 2],
-    /// Where absent features take their values from.
+    /// Background rows, from which absent features take their values.
     pub background: Option<Table>,
 }
 
-/// The rows in the columns of the model, with the columns `further` kept.
+/// Reads rows in the columns of the model, and keeps the columns `further`.
 pub fn rows_of(
     saved: &SavedModel,
     rows: OpenTable,
@@ -49,13 +49,13 @@ pub fn rows_of(
     Ok((columns, table))
 }
 
-/// Rows from which absent features take their values, if there are some.
+/// Reads the background rows, if there is a file of them.
 pub fn background_of(saved: &SavedModel, path: Option<&Path>, table: &TableArgs) -> Result<Option<Table>> {
     let read = |path: &Path| Ok(rows_of(saved, table.source(path).open()?, &[], None)?.1);
     path.map(read).transpose()
 }
 
-/// In the interventional game where there is a background, else in the functional one.
+/// Explainer of the interventional game if there is a background, else of the functional game.
 pub fn explainer<'m>(model: &'m KernelExpansion, background: Option<&Table>) -> Result<Explainer<'m>> {
     Ok(match background {
         Some(background) => Explainer::interventional(model, background)?,
@@ -63,7 +63,7 @@ pub fn explainer<'m>(model: &'m KernelExpansion, background: Option<&Table>) -> 
     })
 }
 
-/// The files that an explanation was computed from.
+/// Provenance entries for the files that an explanation was computed from.
 pub fn facts(model: &Path, rows: &Path, background: Option<&PathBuf>) -> Result<Vec<CardEntry>> {
     let files =
         [("model file", Some(model)), ("rows", Some(rows)), ("background", background.map(PathBuf::as_path))];
@@ -73,18 +73,18 @@ pub fn facts(model: &Path, rows: &Path, background: Option<&PathBuf>) -> Result<
         .collect()
 }
 
-/// Rows in bags.
+/// Assignment of rows to bags.
 pub struct Members {
     /// The bags' names.
     pub names: Vec<String>,
-    /// The column of the rows' weights, if they have some.
+    /// The column of the rows' weights, if there is one.
     pub weight: Option<String>,
-    /// With weights as they are.
+    /// The bags, with weights as they were given.
     bags: Bags,
 }
 
 impl Members {
-    /// Reads the column `bag`, and weights from the column `weight`; they are 1 by default.
+    /// Reads the column `bag`, and weights from the column `weight`; without it all weights are 1.
     pub fn read(columns: &Columns, bag: &str, weight: Option<&String>) -> Result<Self> {
         let (names, codes) = columns.levels(bag)?;
         let bag_of_row: Vec<usize> = codes.iter().map(|code| *code as usize).collect();
@@ -93,7 +93,7 @@ impl Members {
         Ok(Self { names, weight: weight.cloned(), bags })
     }
 
-    /// For each bag, the sum of its rows' weights.
+    /// The sum of the rows' weights in each bag.
     pub fn mass(&self) -> &[f64] {
         self.bags.weight_sums()
     }
@@ -103,7 +103,7 @@ impl Members {
         (0..self.names.len()).map(|b| self.bags.weights().column(b).count()).collect()
     }
 
-    /// The weighted means or sums of numbers of rows, by bag and over all rows.
+    /// Weighted means or sums of `values` (one per row): by bag, and over all rows.
     pub fn aggregate(&self, values: &[f64], unit: TargetUnit) -> (Vec<f64>, f64) {
         let sum = |b: usize| self.bags.weights().column(b).map(|(i, w)| w * values[i]).sum();
         let sums: Vec<f64> = (0..self.names.len()).map(sum).collect();
@@ -117,7 +117,8 @@ impl Members {
         }
     }
 
-    /// Weighted means or sums of explained rows, a row a bag: values are linear in what is explained.
+    /// Weighted means or sums of the explanations of rows, one row per bag: values are linear in the
+    /// prediction.
     pub fn explained(&self, rows: &Explanation, unit: TargetUnit) -> Result<Explanation> {
         let means = rows.average(self.bags.weights())?;
         Ok(if unit == TargetUnit::Sum { times(means, self.mass()) } else { means })
@@ -133,13 +134,13 @@ impl Members {
     }
 }
 
-/// An explanation of rows, each multiplied by a factor.
+/// The explanation with everything in row `i` multiplied by `factors[i]`.
 fn times(mut e: Explanation, factors: &[f64]) -> Explanation {
     let (m, s) = (e.outputs(), e.sets());
     if let Exactness::Exact { bound } = &mut e.exactness {
         for (g, bound) in bound.iter_mut().enumerate() {
             let values: f64 = e.values[g * s..(g + 1) * s].iter().map(|v| v.abs()).sum();
-            // Each product is rounded once more.
+            // Each product adds one rounding error.
             let size = values + e.predictions[g].abs() + e.base_values[g].abs();
             *bound = factors[g / m] * (*bound + f64::EPSILON * size);
         }
@@ -154,14 +155,14 @@ fn times(mut e: Explanation, factors: &[f64]) -> Explanation {
     e
 }
 
-/// Whether bags are explained by means or sums of their rows: by sums if the model file or `sum` says so.
-/// Models of counts explain logarithms of rates and log odds, which have means only.
+/// Whether bags are explained by sums or means of their rows: by sums if the model file or `sum` says so.
+/// Models of counts explain log rates and log odds, for which bags have means only.
 pub fn unit_of(model: &KernelExpansion, sum: bool) -> Result<TargetUnit> {
     let counts = matches!(model.link, Link::Log | Link::Logit);
     if counts && sum {
         return Err(Failure::input(
-            "--sum: explanations of counts are of the logarithm of the rate or of log odds, of which bags \
-             have means: leave it out",
+            "--sum cannot be used with counts, whose explanations are means of the log rate or of log odds: \
+             leave it out",
         ));
     }
     let fitted_to_sums =
@@ -169,13 +170,13 @@ pub fn unit_of(model: &KernelExpansion, sum: bool) -> Result<TargetUnit> {
     Ok(if sum || fitted_to_sums { TargetUnit::Sum } else { TargetUnit::Mean })
 }
 
-/// Warns if the model was fitted to weighted rows and these rows have other weights.
+/// Warns if the model was fitted with weights of rows and these rows have different weights.
 pub fn warn_of_weights(model: &KernelExpansion, weight: Option<&String>, console: &Console) {
     let fitted = model.model_card.iter().find(|fact| fact.name == WEIGHTS);
     if let Some(fitted) = fitted.filter(|fact| weight != Some(&fact.value)) {
-        let now = weight.map_or_else(|| "count one each".into(), |name| format!("are weighted by '{name}'"));
+        let now = weight.map_or_else(|| "have weight 1".into(), |name| format!("are weighted by '{name}'"));
         console.warn(format!(
-            "the map was learnt from rows weighted by '{}', and here they {now}",
+            "the map was learnt from rows weighted by '{}', but these rows {now}",
             fitted.value
         ));
     }

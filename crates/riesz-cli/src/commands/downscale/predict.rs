@@ -21,10 +21,11 @@ Examples:
   riesz downscale predict m.riesz rows.csv -o map.csv
   riesz downscale predict m.riesz elsewhere.parquet -o elsewhere.parquet
 
-As 'riesz predict --std', with 95 % intervals: the columns row, TARGET, TARGET_std, TARGET_low and
-TARGET_high, without noise of rows or targets. Of a model of sums it is per unit of weight. Of a
-model of counts: row, rate (its posterior mean), rate_median, rate_low and rate_high, and log_rate
-and log_rate_std, which explanations are of; of successes among trials probability and log_odds.")]
+As 'riesz predict --std', with 95 % intervals. The columns are row, TARGET, TARGET_std, TARGET_low and
+TARGET_high, without the noise of rows or targets. For a model of sums they are per unit of weight. For
+a model of counts the columns are row, rate (its posterior mean), rate_median, rate_low and rate_high,
+and log_rate and log_rate_std, the scale of explanations; for successes among trials they are named by
+probability and log_odds.")]
 pub struct Args {
     /// Model file of 'riesz downscale fit', or of another regression with its posterior
     #[arg(value_hint = ValueHint::FilePath)]
@@ -43,7 +44,7 @@ pub struct Args {
     pub cells: CellArgs,
 }
 
-/// The posterior of a map, which has one output.
+/// The posterior of a map, which is a regression with one output.
 pub fn posterior_of<'s>(saved: &'s SavedModel, file: &str) -> Result<Posterior<'s>> {
     match &saved.covariance {
         Some(covariance)
@@ -52,7 +53,7 @@ pub fn posterior_of<'s>(saved: &'s SavedModel, file: &str) -> Result<Posterior<'
             Ok(Posterior::new(&saved.model, covariance)?)
         }
         _ => Err(Failure::input(format!(
-            "{file} is no map with a posterior, as 'riesz downscale fit' makes them: 'riesz predict' takes \
+            "{file} is not a map with a posterior, as 'riesz downscale fit' writes it: 'riesz predict' takes \
              other models"
         ))),
     }
@@ -67,7 +68,7 @@ fn names(model: &KernelExpansion) -> Vec<String> {
     ["row".to_string()].into_iter().chain(columns).collect()
 }
 
-/// Predicts chunk by chunk.
+/// Predicts the rows in chunks.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let rows = args.table.source(&args.rows).open()?;

@@ -1,4 +1,5 @@
-//! The page of `riesz downscale map`: the map, how sure it is, what features make of it, and bags.
+//! The page of `riesz downscale map`: the map, its standard deviation, the features' contributions, and the
+//! bags.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -24,31 +25,31 @@ use crate::io::output::write_all;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Pages")]
 pub struct PageArgs {
-    /// Column of rows with the names of their bags, for a table of what the map makes of bags, and why
+    /// Column of rows with the names of their bags, for a table of the bags' predictions and explanations
     #[arg(long, value_name = "COL")]
     pub bag: Option<String>,
-    /// Column of positive weights of rows (area, people) in their bags [default: 1 each]
+    /// Column of positive weights of rows (area, people) in their bags [default: all 1]
     #[arg(long, value_name = "COL", requires = "bag")]
     pub weight: Option<String>,
-    /// Bags are weighted sums of rows, and not means, also where the model file does not say so
+    /// Aggregate rows to bags by weighted sums instead of means, even if the model file does not say so
     #[arg(long, requires = "bag")]
     pub sum: bool,
-    /// Table of bags with what was observed of them
+    /// Table of bags with their observed targets
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires_all = ["bag", "target"])]
     pub bags: Option<PathBuf>,
-    /// Column of bags with what was observed; an empty cell is nothing
+    /// Column of bags with the observed targets; an empty cell means not observed
     #[arg(long, value_name = "COL", requires = "bags")]
     pub target: Option<String>,
-    /// (counts of successes) Column of bags with their trials
+    /// (counts of successes) Column of bags with the numbers of trials
     #[arg(long, value_name = "COL", requires = "bags")]
     pub trials: Option<String>,
-    /// Title of the page [default: what the map is of]
+    /// Title of the page [default: from the model's output]
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
 }
 
 impl PageArgs {
-    /// The first option that only pages have, if one is given.
+    /// The first given option that only pages have, if any.
     pub fn first_given(&self) -> Option<&'static str> {
         let options = [
             (self.bag.is_some(), "--bag"),
@@ -59,7 +60,7 @@ impl PageArgs {
     }
 }
 
-/// Explains, draws and writes the map; `table` has the options for reading the table of bags.
+/// Explains, draws and writes the map; `table` has the reading options for the table of bags.
 pub fn run(
     path: &Path,
     args: &PageArgs,
@@ -79,14 +80,14 @@ pub fn run(
     let progress = console.progress("explaining the map");
     let mut explanation = explainer(model, given.background.as_ref())?.explain(&given.table)?;
     explanation.provenance.run.extend(files);
-    progress.say("computing how sure it is".into());
+    progress.say("computing standard deviations".into());
     let sd = posterior.sd(&given.table)?.column(0);
     let mean = match model.link {
         Link::Log | Link::Logit => NaturalScalePrediction::new(posterior, &given.table, 0.0)?.mean,
         _ => explanation.predictions.clone(),
     };
     drop(progress);
-    // "log rate of cases" is that of what the map shows.
+    // The map shows rates or probabilities, while the output's name is "log rate of …" or "log odds of …".
     let output = &model.output_names[0];
     let title_of_map = match model.link {
         Link::Log => output.replacen("log rate", "rate", 1),
@@ -141,14 +142,14 @@ pub fn run(
     certificate.check()
 }
 
-/// A description of how the values of rows make up those of bags.
+/// A description of how a bag's value is aggregated from its rows' values.
 fn adds_up(link: Link, unit: TargetUnit, members: &Members) -> String {
     let (factor, weighting) = match &members.weight {
         Some(name) => (format!(", factor times its ‘{name}’"), format!(", weighted by ‘{name}’")),
         None => Default::default(),
     };
     match (link, unit) {
-        (Link::Log, _) => format!("how many events are expected, the sum of its rows’ rates{factor}"),
+        (Link::Log, _) => format!("the expected number of events, the sum of its rows’ rates{factor}"),
         (Link::Logit, _) => format!("the mean probability of its rows{weighting}"),
         (_, TargetUnit::Sum) => format!("the sum of its rows{factor}"),
         (_, TargetUnit::Mean) => format!("the mean of its rows{weighting}"),
@@ -156,8 +157,8 @@ fn adds_up(link: Link, unit: TargetUnit, members: &Members) -> String {
 }
 
 impl PageArgs {
-    /// The observed values of the bags and their name, if there is a table of bags; for successes among
-    /// trials their share.
+    /// The observed values of the bags and their name, if there is a table of bags. For counts of successes
+    /// among trials they are proportions.
     fn observed(
         &self,
         members: &Members,
@@ -170,13 +171,13 @@ impl PageArgs {
         };
         match (link, &self.trials) {
             (Link::Logit, None) => {
-                let why = "what is observed of a map of probabilities takes --trials, the column of bags \
-                           that says among how many --target counts successes";
+                let why = "a map of probabilities takes --trials with --target: give the column of bags with \
+                           the numbers of trials";
                 return Err(Failure::input(why));
             }
             (Link::Logit, _) | (_, None) => {}
             (_, Some(_)) => {
-                return Err(Failure::input("--trials are those of a map of probabilities: leave it out"));
+                return Err(Failure::input("--trials is for a map of probabilities: leave it out"));
             }
         }
         let wanted: Vec<String> = [bag, target].into_iter().chain(&self.trials).cloned().collect();
@@ -189,7 +190,7 @@ impl PageArgs {
                 .find(|&b| !seen[b].is_nan() && (trial_counts[b].is_nan() || trial_counts[b] <= 0.0))
             {
                 return Err(Failure::input(format!(
-                    "{}: column '{trials}' is {} of bag '{}': trials are positive numbers",
+                    "{}: column '{trials}' is {} for bag '{}': trials are positive numbers",
                     columns.name,
                     number_or_missing(trial_counts[b]),
                     names[b]
@@ -205,13 +206,13 @@ impl PageArgs {
             .collect();
         if !twice.is_empty() {
             let twice = first_of(&twice);
-            return Err(Failure::input(format!("{} has {twice} twice: it has one line a bag", columns.name)));
+            return Err(Failure::input(format!("{} has {twice} twice: give one line per bag", columns.name)));
         }
         let values: Vec<f64> =
             members.names.iter().map(|name| places.get(name).copied().unwrap_or(f64::NAN)).collect();
         let none = values.iter().filter(|z| z.is_nan()).count();
         if none > 0 {
-            console.note(format!("note: of {none} of {} bags nothing was observed", values.len()));
+            console.note(format!("note: {none} of {} bags have no observed target", values.len()));
         }
         let called = match &self.trials {
             Some(trials) => format!("{target} / {trials}"),

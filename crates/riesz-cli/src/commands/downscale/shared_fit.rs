@@ -1,4 +1,5 @@
-//! The common part of `downscale fit` and `downscale check`: fits a process to two tables.
+//! The common part of `downscale fit` and `downscale check`: fits a Gaussian process to tables of rows and
+//! bags.
 
 use riesz::aggregate::{
     AggregateGaussianProcess, Aggregates, Approximation, Conventions, LeaveOneOut, Mediation,
@@ -14,11 +15,10 @@ use crate::exit::{Failure, Result};
 use crate::io::aggregates::{AggregateArgs, Aggregated, FamilyName, OperatorName};
 use crate::io::duels::first_of;
 
-/// Where the tuning of the mediators' kernel starts.
+/// Kernel at which the tuning of the mediators' kernel starts.
 pub(super) const MEDIATOR_KERNEL: &str = "rbf(lengthscale=0.5, ard)";
 
-/// The facts of a model that say what it was learnt from: what targets are of rows, and the column of their
-/// weights.
+/// Names of entries of the model card: how targets aggregate rows, and the column of the rows' weights.
 pub(super) const TARGETS_ARE: &str = "targets are";
 pub(super) const WEIGHTS: &str = "weights of rows";
 
@@ -28,15 +28,15 @@ pub struct Learn {
     /// The tables.
     #[command(flatten)]
     pub data: AggregateArgs,
-    /// Kernel between rows, an expression, where tuning starts; 'riesz fit --help' says which there are
+    /// Kernel between rows, an expression, at which tuning starts; 'riesz fit --help' describes kernels
     #[arg(long, value_name = "EXPR", default_value = "rbf(lengthscale=1, ard)")]
     pub kernel: String,
-    /// Variance of the noise of a target, in units of the targets' variance; where tuning starts [default:
+    /// Variance of the noise of a target, in units of the targets' variance, at which tuning starts [default:
     /// 0.03]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub noise: Option<f64>,
-    /// (counts) By how much counts vary more than their family (then negative binomial, or beta-binomial),
-    /// where tuning starts [default: not at all; counts through mediators always do]
+    /// (counts) Overdispersion relative to the family (which makes it negative binomial, or beta-binomial),
+    /// at which tuning starts [default: none; counts through mediators always have it]
     #[arg(
         long,
         value_name = "X",
@@ -45,27 +45,28 @@ pub struct Learn {
         allow_negative_numbers = true
     )]
     pub dispersion: f64,
-    /// Take columns as they are instead of standardising them
+    /// Use columns as they are instead of standardising them
     #[arg(long, visible_alias = "no-standardize")]
     pub no_standardise: bool,
-    /// Keep kernel and noise as they are instead of tuning them
+    /// Keep kernel and noise fixed instead of tuning them
     #[arg(long)]
     pub no_tuning: bool,
-    /// The conventions of the published experiments: mediators not centred, with a ridge of 0.01 as it is,
-    /// and all else by the marginal likelihood alone; inducing points by a bound (VFE)
+    /// Use the conventions of the published experiments: mediators are not centred and have a fixed ridge of
+    /// 0.01; all other parameters are tuned by the marginal likelihood alone; inducing points use a
+    /// variational bound (VFE)
     #[arg(long)]
     pub published: bool,
-    /// Make the map add up to the targets exactly, as if they had no noise: for means and sums of rows of
-    /// their own
+    /// Make the map add up to the targets exactly, as if they had no noise: for means and sums over the bags'
+    /// own rows
     #[arg(long, conflicts_with_all = ["noise", "published", "inducing", "se", "mediators"])]
     pub exact_totals: bool,
-    /// Learn through so many inducing points [default: exactly up to 10,000 rows and 4,000 bags, with
-    /// mediators 50,000 rows, beyond through up to 1,000]
+    /// Number of inducing points [default: an exact fit up to 10,000 rows and 4,000 bags, with mediators up
+    /// to 50,000 rows; beyond that up to 1,000 points]
     #[arg(long, value_name = "N")]
     pub inducing: Option<usize>,
 }
 
-/// A fitted process.
+/// A fitted map with its data.
 pub struct Fitted {
     /// The map.
     pub model: KernelExpansion,
@@ -80,17 +81,17 @@ pub struct Fitted {
 }
 
 impl Learn {
-    /// Reads the data and fits; prints the data's description and warnings.
+    /// Reads the data and fits; prints a description of the data, and warnings.
     pub fn fitted(&self, seed: u64, console: &Console) -> Result<Fitted> {
         if let Some(noise) = self.noise.filter(|noise| !(noise.is_finite() && *noise > 0.0)) {
-            return Err(Failure::input(format!("--noise {noise}: a variance is a positive number")));
+            return Err(Failure::input(format!("--noise {noise} is not a positive number: give a variance")));
         }
         self.check()?;
         let aggregated = self.data.read(console)?;
         let data = &aggregated.data;
         console.note(self.described(data));
-        // That hardly any target has rows of its own is no news where all are to be learnt from through
-        // mediators.
+        // With `auto` all targets are learnt through mediators if hardly any has rows, so that this needs no
+        // warning.
         let few_matched = data.few_matched_warning().filter(|_| self.data.operator != OperatorName::Auto);
         let doubts = data.warnings().into_iter().filter(|doubt| few_matched.as_ref() != Some(doubt));
         aggregated.notes.iter().cloned().chain(doubts).for_each(|note| console.warn(note));
@@ -120,7 +121,7 @@ impl Learn {
         Ok(fitted)
     }
 
-    /// Adds the entries of the model card that the library does not write.
+    /// Adds the entries of the model card that only the command line writes.
     pub(super) fn say_more(&self, fitted: &mut Fitted) {
         let facts =
             fitted.facts(if self.exact_totals { "which is rounding" } else { "which is taken for noise" });
@@ -134,7 +135,7 @@ impl Learn {
         card.extend(facts);
     }
 
-    /// Options that do not go together.
+    /// Refuses options that exclude each other.
     fn check(&self) -> Result<()> {
         let operator = self.data.operator;
         let regressed = [
@@ -147,16 +148,16 @@ impl Learn {
         }
         if !(self.dispersion.is_finite() && self.dispersion >= 0.0) {
             return Err(Failure::input(format!(
-                "--dispersion {}: it is a number, not negative",
+                "--dispersion {} is not a number of at least 0: give one",
                 self.dispersion
             )));
         }
         if self.dispersion > 0.0 && self.data.family == FamilyName::Gaussian {
-            return Err(Failure::input("--dispersion is of counts: take --noise, or say --family"));
+            return Err(Failure::input("--dispersion is for counts: use --noise, or give --family"));
         }
         if self.exact_totals && self.data.family != FamilyName::Gaussian {
             return Err(Failure::input(
-                "--exact-totals: counts vary by what they are, and rates do not add up to them: leave it out",
+                "--exact-totals cannot be used with counts, which are random given their rates: leave it out",
             ));
         }
         Ok(())
@@ -194,21 +195,21 @@ impl Learn {
         )
     }
 
-    /// Through how many inducing points.
+    /// The number of inducing points; `None` for an exact fit.
     fn points(&self, data: &Aggregates, console: &Console) -> Option<usize> {
         let usual = data.usual_points().filter(|_| self.inducing.is_none());
         let (rows, bags) = (data.rows.rows(), data.bags.count());
         if usual.is_some() && (self.exact_totals || self.data.operator.regresses()) {
             console.note(format!(
-                "note: {rows} rows in {bags} bags are learnt from exactly, which looks at all pairs of rows \
-                 many times"
+                "note: the fit to {rows} rows in {bags} bags is exact, and visits all pairs of rows many \
+                 times"
             ));
             return None;
         }
         if let Some(points) = usual {
             console.note(format!(
-                "note: {rows} rows in {bags} bags are learnt from through {points} inducing points; \
-                 --inducing N says otherwise, more points for a closer fit"
+                "note: the fit to {rows} rows in {bags} bags uses {points} inducing points; change their \
+                 number with --inducing N, more points for a closer fit"
             ));
         }
         self.inducing.or(usual)
@@ -280,25 +281,26 @@ impl Learn {
 }
 
 impl Aggregated {
-    /// Refuses totals that the fit does not reproduce up to rounding.
+    /// Returns an error if the fit does not reproduce the totals up to rounding.
     fn check_totals(&self, fitted: &[f64]) -> Result<()> {
         let Some((t, misfit)) = self.data.largest_mismatch(fitted) else { return Ok(()) };
         Err(Failure::input(format!(
-            "--exact-totals: no map that this kernel can tell meets the target of bag '{}', off by {:.1e}, \
-             beside those of bags like it: leave --exact-totals out for noise, or take a rougher --kernel",
+            "--exact-totals: with this kernel no map meets the target of bag '{}' together with those of \
+             similar bags; its error is {:.1e}: leave --exact-totals out for noise, or use a rougher \
+             --kernel",
             self.targets[t], misfit
         )))
     }
 
-    /// Model card entries for the regression on mediators, in the targets' squared unit; warns of distant
+    /// Model card entries for the regression on mediators, in squared units of the targets. Warns of distant
     /// mediators, whose targets are predicted badly.
     fn of_mediators(&self, mediation: Mediation, variance: f64, console: &Console) -> [CardEntry; 2] {
         let far = self.data.distant_mediators(&mediation.kernel).into_iter().map(|t| self.targets[t].clone());
         let far: Vec<String> = far.collect();
         if !far.is_empty() {
             console.warn(format!(
-                "the mediators of {} targets are far from those of all bags with rows, {}: of these little \
-                 is known",
+                "the mediators of {} targets are far from those of all bags with rows, {}: their predictions \
+                 are uncertain",
                 far.len(),
                 first_of(&far)
             ));

@@ -1,4 +1,4 @@
-//! Fits of more rows than memory holds: rows are read unit by unit, several times.
+//! Fits to more rows than memory holds: rows are read in units of work, in several passes.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::io::checkpoint::{Checkpoint, Request};
 use crate::io::dataset::{Dataset, Reading, Roles};
 use crate::question_args::read_groups;
 
-/// Reads, plans and fits; `None` where a plan alone was asked for.
+/// Plans the fit and runs it; `None` if only a plan was requested.
 pub fn run(
     args: &Args,
     data: Dataset,
@@ -46,7 +46,7 @@ pub fn run(
     let (request, plan, survey) = match (store.request()?, store.plan()?) {
         (Some(request), Some(plan)) => {
             console.note(format!(
-                "goes on with {}",
+                "continues with {}",
                 store.folder().map_or(String::new(), |f| f.display().to_string())
             ));
             (request, plan, None)
@@ -85,7 +85,7 @@ pub fn run(
         fit(&mut reading, &mut store, (&request.job, &plan, survey.as_ref()), units, &control)
     })?;
     if store.loaded > 0 {
-        console.note(format!("{} results were there from before", store.loaded));
+        console.note(format!("{} results were kept from an earlier run", store.loaded));
     }
     if fitted.model.classes.is_empty() {
         fitted.model.output_names.clone_from(&request.roles.targets);
@@ -102,7 +102,7 @@ fn classes(data: &Dataset, target: &String, console: &Console) -> Result<Vec<Str
     match &target_columns[0].kind {
         riesz::ColumnKind::Categorical { levels } if levels.len() == 2 => Ok(levels.clone()),
         riesz::ColumnKind::Categorical { levels } => Err(Failure::input(format!(
-            "the target '{target}' has {} classes, and classification through landmarks takes two: fit one \
+            "the target '{target}' has {} classes, but classification through landmarks takes two: fit one \
              model for each class against the others",
             levels.len()
         ))),
@@ -110,15 +110,15 @@ fn classes(data: &Dataset, target: &String, console: &Console) -> Result<Vec<Str
     }
 }
 
-/// The first pass, and what follows from it.
+/// Surveys the rows in a first pass, and plans the fit.
 fn planned(request: &Request, console: &Console) -> Result<(FitPlan, DataSurvey)> {
     let Roles { features, targets, weights, .. } = &request.roles;
     let mut survey = request.job.survey(features, targets.len(), weights.is_some());
     let mut reading = request.data.rows(&request.roles);
-    let progress = console.progress("looking at the rows");
+    let progress = console.progress("surveying the rows");
     for_each_unit(&request.data, &mut reading, |rows| {
         survey.add(rows)?;
-        progress.say(format!("looking at the rows: {}", survey.rows));
+        progress.say(format!("surveying the rows: {}", survey.rows));
         Ok(())
     })?;
     drop(progress);
@@ -155,7 +155,7 @@ fn for_each_unit(
     (0..data.count()).try_for_each(|unit| reading.read(unit, &mut work))
 }
 
-/// A sentence about the plan.
+/// A description of the plan in one sentence.
 fn description(plan: &FitPlan, units: u64) -> String {
     format!(
         "{} landmarks leave {:.2e} of the kernel unexplained; {units} unit{} of work{}; plan {}",
@@ -167,10 +167,10 @@ fn description(plan: &FitPlan, units: u64) -> String {
     )
 }
 
-/// Rows of the sample by which the time is told.
+/// Number of sampled rows from which the running time is estimated.
 const TIMED: usize = 2000;
 
-/// Prints an estimate of the running time if it is long, from the time that some rows of the sample take.
+/// Prints an estimate of the running time if it exceeds 30 s; it extrapolates from rows of the sample.
 fn estimate(plan: &FitPlan, survey: &DataSurvey, corrections: usize, console: &Console) -> Result<()> {
     let rows = survey.sample()?.head(TIMED);
     let (grams, other_passes) = expected_passes(plan, corrections);
@@ -205,25 +205,25 @@ fn estimate(plan: &FitPlan, survey: &DataSurvey, corrections: usize, console: &C
         } else {
             format!("{:.1} hours", minutes / 60.0)
         };
-        console.note(format!("about {long} for {} rows", survey.rows));
+        console.note(format!("estimated time: about {long} for {} rows", survey.rows));
     }
     Ok(())
 }
 
-/// Refuses settings that a fit by units does not have.
+/// Refuses settings that a fit in units of work does not have.
 pub fn check(args: &Args) -> Result<()> {
     if args.plan_only && args.checkpoint.is_none() {
-        return Err(Failure::input("--plan-only keeps a plan for later: say where, with --checkpoint DIR"));
+        return Err(Failure::input("--plan-only keeps a plan in a folder: give one with --checkpoint DIR"));
     }
     if args.plan_only && args.groups.is_some() {
         return Err(Failure::input(
-            "--groups are kept with a model, and --plan-only makes none: give them to 'riesz explain'",
+            "--groups are kept with a model, and --plan-only makes no model: give them to 'riesz explain'",
         ));
     }
     let unused = [("--row-noise", args.row_noise.is_some()), ("--protect", !args.protect.is_empty())];
     match unused.into_iter().find(|(_, is_given)| *is_given) {
         Some((flag, _)) => {
-            Err(Failure::input(format!("{flag} belongs to fits without landmarks: leave it out")))
+            Err(Failure::input(format!("{flag} is an option of fits without landmarks: leave it out")))
         }
         None => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! `riesz effect TABLE…`: the effect, as words, a table, a record, a picture and a page.
+//! `riesz effect TABLE…`: the estimated effect as text, table, JSON, picture and page.
 
 use std::path::PathBuf;
 
@@ -39,44 +39,45 @@ Examples:
   riesz effect trial.csv scans.csv --randomized --treatment dose --outcome volume -o effect.svg
   riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried tried.csv
 
-The answer is the mean outcome if all people were treated so, E[outcome | do(treatment)], with
-intervals, and what leaves it uncertain. One table that has both treatment and outcome is enough:
-the graph says whether to adjust for covariates (back door), to go through mediators (front door),
-or, for several treatments in time, to adjust before each (sequential back door, the g-formula).
-Across several studies the first has the treatments, the last the outcome, and each shares columns
-with the next. 'riesz graph check' says first whether the effect is identified. An effect that is
-not ends with exit code 2, and what would help.")]
+The result is the mean outcome under an intervention, E[outcome | do(treatment)], with intervals and
+the shares of its variance by source. One table with both treatment and outcome is enough: the graph
+determines whether to adjust for covariates (back door), to use mediators (front door), or, for several
+treatments in time, to adjust before each (sequential back door, the g-formula). Across several studies
+the first has the treatments, the last the outcome, and each shares columns with the next. 'riesz graph
+check' tests beforehand whether the effect is identified. If it is not, the exit code is 2, and the
+message names what would help.")]
 pub struct EffectArgs {
     /// The studies.
     #[command(flatten)]
     pub studies: StudyArgs,
-    /// Table of treatments to say the effect at [default: 50 doses over the middle 95 % of those of the first
-    /// study, or its levels; of several treatments their quartiles, combined]
+    /// Table of treatments at which the effect is estimated [default: 50 doses over the middle 95 % of the
+    /// first study's, or its levels; for several treatments combinations of their quartiles]
     #[arg(long = "at", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub treatments_file: Option<PathBuf>,
-    /// Say what the effect is more than at this treatment
+    /// Estimate the contrast with this treatment
     #[arg(long, value_name = "NAME=VALUE,…")]
     pub baseline: Vec<String>,
-    /// Say by how much the outcome changes a unit of this treatment, its slope, of a small step
+    /// Estimate the slope in this treatment: the change of the outcome per unit, from a small step
     #[arg(long, value_name = "NAME", conflicts_with = "baseline")]
     pub slope: Option<String>,
-    /// Say it of people of whom some covariates are these
+    /// Average over people with these values of some covariates
     #[arg(long = "given", value_name = "NAME=VALUE,…", group = "whom")]
     pub conditions: Vec<String>,
-    /// Say it of people who were treated so
+    /// Average over people who received this treatment
     #[arg(long, value_name = "NAME=VALUE,…", group = "whom")]
     pub among: Vec<String>,
-    /// Say it of other people: a table of the covariates that are adjusted for, which is taken as it is
+    /// Average over another population: a table of the adjustment covariates, whose distribution is taken as
+    /// it is
     #[arg(long, value_name = "FILE", group = "whom", value_hint = ValueHint::FilePath)]
     pub population: Option<PathBuf>,
-    /// Column of the population that says how much each member counts [default: all alike]
+    /// Column of the population with the weights of its members [default: all equal]
     #[arg(long, value_name = "COL", requires = "population")]
     pub weights: Option<String>,
     /// Probability of the intervals
     #[arg(long, value_name = "P", default_value_t = 0.95, value_parser = level)]
     pub level: f64,
     /// Where to write the effect: a table (.csv, .parquet), a picture (.svg, .png), or everything (.json)
-    /// [default: words on standard output]
+    /// [default: text on standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
     /// Also write a page that opens in any browser, offline (.html)
@@ -84,7 +85,7 @@ pub struct EffectArgs {
     pub report: Option<PathBuf>,
 }
 
-/// The treatments that the effect is said at.
+/// The treatments at which the effect is estimated.
 fn treatments(args: &EffectArgs, known: &Table, units: &Units) -> Result<Table> {
     if let Some(file) = &args.treatments_file {
         return rows(&args.studies.table, file, known.columns(), units);
@@ -104,7 +105,7 @@ fn estimand(args: &EffectArgs, known: &Table) -> Result<Estimand> {
     Ok(baseline.map_or(Estimand::Level, Estimand::Contrast))
 }
 
-/// The target population, if it is not everyone, and its description.
+/// The target population with its description; `None` if the effect is averaged over everyone in the data.
 fn target_population(
     args: &EffectArgs,
     known: &Table,
@@ -123,7 +124,8 @@ fn target_population(
     };
     let Some(covariates) = covariates else {
         return Err(Failure::input(format!(
-            "{option}: the effect is not averaged over covariates, and so is the same for all"
+            "{option}: the effect is not averaged over covariates, so it is the same for all: leave the \
+             option out"
         )));
     };
     let columns = covariates.columns();
@@ -152,38 +154,38 @@ fn target_population(
     }))
 }
 
-/// A probability that is neither 0 nor 1.
+/// Parses a probability strictly between 0 and 1.
 fn level(text: &str) -> std::result::Result<f64, String> {
     match text.parse() {
         Ok(level) if level > 0.0 && level < 1.0 => Ok(level),
-        _ => Err("it is between 0 and 1, as 0.95".into()),
+        _ => Err("give a number between 0 and 1, such as 0.95".into()),
     }
 }
 
-/// The form in which it is written; pages have an option of their own.
+/// The output format of `--output`; pages have an option of their own.
 fn form(args: &EffectArgs, global: &Global) -> Result<Form> {
     match Form::choose(args.output.as_deref(), global) {
         Ok(Form::Page) => Err(page_elsewhere()),
         Ok(form) => Ok(form),
         Err(other) => Err(Failure::input(format!(
-            "effects are written as .csv, .parquet, .svg, .png, .json or .txt, not as .{other}; a page is \
-             --report page.html"
+            "effects are written as .csv, .parquet, .svg, .png, .json or .txt, not as .{other}; pages are \
+             written with --report page.html"
         ))),
     }
 }
 
 fn page_elsewhere() -> Failure {
-    Failure::input("pages are written with --report: give it this name")
+    Failure::input("pages are written with --report: give this file name there")
 }
 
-/// The contrast between the two values of a treatment that has no others.
+/// The contrast between the two values of a binary treatment.
 struct AverageEffect {
     to: Table,
     from: Table,
     effect: Pointwise,
 }
 
-/// The contrast of the two values of a treatment, if nothing else is requested.
+/// The contrast between the two values of a binary treatment; `None` if the query asks for anything else.
 fn average_effect(
     args: &EffectArgs,
     effect: &Effect,
@@ -226,7 +228,7 @@ impl AverageEffect {
     }
 }
 
-/// Reads, identifies, estimates and writes.
+/// Reads the studies, identifies and estimates the effect, and writes it.
 pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
     let path = args.output.as_deref();
     let form = form(args, global)?;
@@ -235,7 +237,7 @@ pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
             .extension()
             .is_some_and(|end| end.eq_ignore_ascii_case("html") || end.eq_ignore_ascii_case("htm"))
     {
-        return Err(Failure::input(format!("{}: the name of a page ends in .html", page.display())));
+        return Err(Failure::input(format!("{}: the name of a page must end in .html", page.display())));
     }
     let read = args.studies.read()?;
     read.graph.iter().filter_map(|graph| graph.note()).for_each(|note| console.warn(note));

@@ -1,4 +1,4 @@
-//! An effect as a table, in JSON and in words.
+//! An effect as a table, in JSON and as text.
 
 use riesz::causal::Estimand;
 use riesz::{ColumnKind, Table};
@@ -11,13 +11,13 @@ use crate::console::printable;
 use crate::exit::Result;
 use crate::io::write::Cells;
 
-/// Rows that words have; the table has all.
+/// Number of rows shown in text; the table has all.
 const SHOWN: usize = 12;
 
-/// Columns by their names.
+/// Columns with their names.
 pub type Named = Vec<(String, Cells)>;
 
-/// The columns as a table writer takes them.
+/// The columns in the form that a table writer takes.
 pub fn named(columns: &Named) -> Vec<(&str, Cells)> {
     columns.iter().map(|(name, cells)| (&name[..], cells.clone())).collect()
 }
@@ -58,7 +58,7 @@ pub fn columns(page: &EffectPage<'_>) -> Result<Named> {
     Ok(with_treatments(page.treatments, columns))
 }
 
-/// A table of treatments and these columns.
+/// The columns of the treatments, followed by these columns; a treatment whose name clashes is renamed.
 pub fn with_treatments(rows: &Table, columns: Named) -> Named {
     let treatments = rows.columns().iter().enumerate().map(|(j, column)| {
         let clash = columns.iter().any(|(name, _)| *name == column.name);
@@ -69,7 +69,7 @@ pub fn with_treatments(rows: &Table, columns: Named) -> Named {
     treatments.into_iter().chain(columns).collect()
 }
 
-/// Columns in JSON; whole numbers say whether the studies tell a row.
+/// Columns in JSON. Whole numbers are flags (1: the data support the row) and become booleans.
 pub fn lists(columns: Named) -> Value {
     let list = |(name, cells)| {
         let value = match cells {
@@ -82,7 +82,7 @@ pub fn lists(columns: Named) -> Value {
     Value::Object(columns.into_iter().map(list).collect())
 }
 
-/// All in JSON.
+/// The effect with its identification, settings and provenance in JSON.
 pub fn record(page: &EffectPage<'_>) -> Result<Value> {
     let shares: serde_json::Map<String, Value> = page
         .effect
@@ -116,7 +116,7 @@ pub fn heads(treatments: &Table) -> Vec<String> {
     treatments.columns().iter().map(|column| printable(&column.name)).collect()
 }
 
-/// The treatments of a row.
+/// The treatments of a row, as text.
 pub fn treated(treatments: &Table, row: usize) -> Vec<String> {
     let cell = |j: usize| {
         let (column, value) = (&treatments.columns()[j], treatments.get(row, j));
@@ -128,7 +128,7 @@ pub fn treated(treatments: &Table, row: usize) -> Vec<String> {
     (0..treatments.width()).map(cell).collect()
 }
 
-/// Lines of cells, with columns as wide as their widest cells.
+/// The cells of `lines` as text, right-aligned in columns.
 pub fn aligned(lines: &[Vec<String>]) -> String {
     let width = |j: usize| lines.iter().map(|line| line[j].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..lines.first().map_or(0, Vec::len)).map(width).collect();
@@ -139,7 +139,7 @@ pub fn aligned(lines: &[Vec<String>]) -> String {
     lines.iter().map(line_text).collect()
 }
 
-/// The answer, a short table, and which study leaves it unsure.
+/// The answer, a short table, and the shares of the variance by source, as text.
 pub fn words(page: &EffectPage<'_>) -> Result<String> {
     let short = |x: f64| riesz_report::number(x);
     let mut lines = vec![heads(page.treatments)];
@@ -157,7 +157,7 @@ pub fn words(page: &EffectPage<'_>) -> Result<String> {
     }
     let mut text = format!("\n{}\n\n{}", printable(&page.answer()), aligned(&lines));
     if n > count {
-        text += &format!("… ({n} rows in all; -o effect.csv writes them)\n");
+        text += &format!("… ({n} rows in all; -o effect.csv writes all of them)\n");
     }
     let shares = page.effect.variance_shares();
     let shares: Vec<String> =

@@ -1,4 +1,4 @@
-//! The rows of a query, read from tables and from `name=value`, and as words.
+//! The rows of a query, read from tables and from `name=value`, and their text.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::exit::{Failure, Result};
 use crate::io::model_rows::{CellPolicy, MissingCells, ModelRows, UnseenLevels};
 use crate::io::units::Units;
 
-/// All rows of a table, in these columns.
+/// Reads all rows of a table, in these columns.
 pub fn rows(table: &TableArgs, file: &Path, columns: &[Column], units: &Units) -> Result<Table> {
     let policy = CellPolicy {
         missing: MissingCells::Refuse(", or leave the row out"),
@@ -22,7 +22,7 @@ pub fn rows(table: &TableArgs, file: &Path, columns: &[Column], units: &Units) -
         .read_all()
 }
 
-/// The rows of a query, with the numbers of further columns.
+/// Reads the rows of a query together with further columns of numbers.
 pub fn rows_with<const N: usize>(
     table: &TableArgs,
     file: &Path,
@@ -38,7 +38,7 @@ pub fn rows_with<const N: usize>(
     Ok((table, std::array::from_fn(|k| read.column(width + k).to_vec())))
 }
 
-/// Bounds of treatments, as `name=low..high`.
+/// Parses bounds of treatments, written `name=low..high`.
 pub fn bounds(texts: &[String], columns: &[Column], option: &str) -> Result<Vec<(String, (f64, f64))>> {
     let bound = |(j, text): (usize, &str)| {
         let name = &columns[j].name;
@@ -52,7 +52,7 @@ pub fn bounds(texts: &[String], columns: &[Column], option: &str) -> Result<Vec<
     assigned(texts, columns, option)?.into_iter().map(bound).collect()
 }
 
-/// A row of all these columns, from `name=value`; `None` if nothing is given.
+/// Parses a row with a value for each of these columns, written `name=value`; `None` if nothing is given.
 pub fn row(texts: &[String], columns: &[Column], option: &str) -> Result<Option<Table>> {
     if texts.is_empty() {
         return Ok(None);
@@ -60,7 +60,7 @@ pub fn row(texts: &[String], columns: &[Column], option: &str) -> Result<Option<
     let table = partial_row(texts, columns, option)?;
     if let Some(lacking) = columns.iter().find(|column| table.index_of(&column.name).is_err()) {
         return Err(Failure::input(format!(
-            "{option} says nothing of {}: give all of {}",
+            "{option} has no value of {}: give values of all of {}",
             lacking.name,
             names(columns)
         )));
@@ -68,7 +68,7 @@ pub fn row(texts: &[String], columns: &[Column], option: &str) -> Result<Option<
     Ok(Some(table))
 }
 
-/// A row of some of these columns, in their order.
+/// Parses a row with values of some of these columns, in the order of `columns`.
 pub fn partial_row(texts: &[String], columns: &[Column], option: &str) -> Result<Table> {
     let fail = |problem: String| Failure::input(format!("{option} {}: {problem}", texts.join(",")));
     let (mut kept, mut values) = (Vec::new(), Vec::new());
@@ -79,7 +79,8 @@ pub fn partial_row(texts: &[String], columns: &[Column], option: &str) -> Result
     Ok(Table::from_column_major(kept, 1, values)?)
 }
 
-/// The values of columns in `name=value,name=value`, in the order of the columns; at least one is required.
+/// Parses `name=value,name=value` into column indices with texts, in the order of the columns. At least one
+/// is required.
 fn assigned<'t>(texts: &'t [String], columns: &[Column], option: &str) -> Result<Vec<(usize, &'t str)>> {
     let fail = |problem: String| Failure::input(format!("{option} {}: {problem}", texts.join(",")));
     let unknown = || fail(format!("give name=value, where names are {}", names(columns)));
@@ -108,7 +109,7 @@ fn assigned<'t>(texts: &'t [String], columns: &[Column], option: &str) -> Result
     if assignments.is_empty() { Err(unknown()) } else { Ok(assignments) }
 }
 
-/// The text after `name=`.
+/// The text after `name=`, if `text` begins with it.
 fn value_of<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     text.trim_start().strip_prefix(name)?.trim_start().strip_prefix('=')
 }
@@ -122,16 +123,16 @@ fn number(text: &str, column: &Column) -> std::result::Result<f64, String> {
         },
         ColumnKind::Categorical { levels } => level_of_text(levels, text)
             .map(|code| code as f64)
-            .ok_or_else(|| format!("{name} is '{text}', which no study has: they have {}", listed(levels))),
+            .ok_or_else(|| format!("{name} is '{text}', in no study: the levels are {}", listed(levels))),
     }
 }
 
-/// Names of columns, as a list.
+/// The names of columns, as a list in a sentence.
 pub fn names(columns: &[Column]) -> String {
     listed(columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>())
 }
 
-/// A row as words.
+/// A row as text, such as `dose = 1 and age = 70`.
 pub fn row_text(row: &Table) -> String {
     let cell = |j: usize| {
         let column = &row.columns()[j];

@@ -1,5 +1,4 @@
-//! Reads the columns of studies that the identification of an effect needs, and estimates the effect from
-//! them.
+//! Reads the columns of studies that the identification of an effect needs, and estimates the effect.
 
 use std::path::{Path, PathBuf};
 
@@ -20,29 +19,29 @@ use crate::io::input::{described, name_of};
 use crate::io::names::listed_columns;
 use crate::io::units::Units;
 
-/// Studies, which effect is asked of them, and how it is learnt.
+/// Options for the studies, the effect, and its estimation.
 #[derive(Debug, clap::Args)]
 pub struct StudyArgs {
-    /// One table with treatment and outcome; or the tables of several studies in order (CSV or Parquet); '-'
+    /// One table with treatment and outcome, or the tables of several studies in order (CSV or Parquet); '-'
     /// is standard input
     #[arg(required = true, value_name = "STUDY", value_hint = ValueHint::FilePath)]
     pub studies: Vec<PathBuf>,
     /// The causal graph: a file, or the text itself, 'age -> dose; age -> psa; dose -> psa -> volume';
-    /// without it --adjust, --front-door or --randomized is taken on trust
+    /// without a graph the assumption of --adjust, --front-door or --randomized is not checked
     #[arg(long, value_name = "GRAPH")]
     pub graph: Option<String>,
-    /// Which effect.
+    /// The effect.
     #[command(flatten)]
     pub effect: CauseArgs,
-    /// Average over so many draws of the hyper-parameters; 0 takes the best ones alone, which are too sure
-    /// where rows are few
+    /// Number of draws of the hyper-parameters to average over; 0 uses the best ones alone, which understates
+    /// the uncertainty when rows are few
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub draws: usize,
-    /// Know studies of more rows than this through so many landmarks [default: 500 where there are more than
-    /// 3,000]
+    /// Number of landmarks for studies with more rows than this [default: 500 for studies of more than 3,000
+    /// rows]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub landmarks: Option<u32>,
-    /// Columns whose numbers are names of levels
+    /// Columns whose numbers are codes of categories
     #[arg(long, value_name = "NAME,…")]
     pub categorical: Vec<String>,
     /// Options for reading tables.
@@ -50,7 +49,7 @@ pub struct StudyArgs {
     pub table: TableArgs,
 }
 
-/// Studies with what their effect needs, and how it follows.
+/// The columns of the studies that the effect needs, and its identification.
 pub struct Read {
     pub graph: Option<Graph>,
     pub identification: Identification,
@@ -71,7 +70,7 @@ impl StudyArgs {
     pub fn read(&self) -> Result<Read> {
         if self.graph.is_none() && !self.effect.says_how() {
             return Err(Failure::input(
-                "nothing says what causes what: give --graph; or, to be taken on trust, --adjust, \
+                "the causal assumptions are missing: give --graph; or, without a check, --adjust, \
                  --front-door or --randomized",
             ));
         }
@@ -110,15 +109,15 @@ impl StudyArgs {
             return Ok(());
         }
         Err(Failure::input(format!(
-            "{} has no column '{}', the outcome; its columns are {}: name one of them, or give two tables \
-             or more, of which the last has the outcome",
+            "{} has no column '{}', the outcome; its columns are {}: name one of them, or give two or more \
+             tables, of which the last has the outcome",
             name_of(file),
             self.effect.outcome,
             listed(header)
         )))
     }
 
-    /// The provenance of the estimate.
+    /// Provenance entries of the estimate.
     pub fn facts(&self, global: &Global) -> Result<Vec<CardEntry>> {
         let mut run = Vec::new();
         for (k, study) in self.studies.iter().enumerate() {
@@ -135,14 +134,14 @@ impl StudyArgs {
 }
 
 impl Read {
-    /// The table of an effect that needs no other.
+    /// The data as a single table; `None` for an effect across studies.
     fn single(&self) -> Option<SingleTable> {
         self.identification
             .is_single_table()
             .then(|| SingleTable::new(&self.identification, &self.gathered.studies))
     }
 
-    /// The treatments that people of the first study, or of the one table, had.
+    /// The treatments that were observed in the first study, or in the single table.
     pub fn treatments(&self) -> Result<Table> {
         Ok(match self.single() {
             Some(table) => table.treatments()?,
@@ -150,7 +149,7 @@ impl Read {
         })
     }
 
-    /// The covariates that the effect is averaged over, if there are any.
+    /// The covariates over which the effect is averaged, if there are any.
     pub fn covariates(&self) -> Result<Option<Table>> {
         if let Some(table) = self.single() {
             return Ok(table.covariates()?);

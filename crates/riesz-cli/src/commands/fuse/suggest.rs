@@ -1,4 +1,4 @@
-//! `riesz effect suggest`: which treatments to try next.
+//! `riesz effect suggest`: suggests the treatments to try next.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -36,48 +36,50 @@ Examples:
   riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --tried tried.csv --maximize --count 3 -o next.csv
   riesz effect suggest s1.csv s2.csv --graph g.txt --treatment statin --outcome volume --candidates doses.csv --cost euros
 
-Bayesian optimisation that starts from the effect which the studies tell. The table of what was
-tried has a column for each treatment and one for the outcome, a row a trial. The result is a table
-with the columns of the treatments, the best to try first: mean and sd are those of the effect as
-believed, expected_improvement is by how much a trial is expected to be better than the best so far,
-acquisition is what it is worth, and support is 1 where the studies tell it.")]
+Bayesian optimisation whose prior is the effect estimated from the studies. The table of earlier trials
+has a column for each treatment and one for the outcome, and a row per trial. The result is a table with
+the columns of the treatments, best suggestion first: mean and sd are those of the posterior effect,
+expected_improvement is the expected gain over the best treatment so far, acquisition is the value of
+the acquisition function, and support is 1 where the studies' data support the effect.")]
 pub struct SuggestArgs {
     /// The studies.
     #[command(flatten)]
     pub studies: StudyArgs,
-    /// Table of treatments that were tried, with their outcomes
+    /// Table of earlier trials: treatments with their outcomes
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub tried: Option<PathBuf>,
-    /// Standard deviation of these outcomes around the effect: a number, or the column that has it; 0 if they
-    /// are exact [default: estimated, from the fourth trial on]
+    /// Standard deviation of these outcomes around the effect: a number, or a column of the table; 0 if they
+    /// are exact
+    /// [default: estimated, with four trials or more]
     #[arg(long, value_name = "SD|COL", requires = "tried", value_parser = outcome_sd, allow_negative_numbers = true)]
     pub sd: Option<OutcomeSd>,
-    /// Number of treatments to suggest; each is chosen as if those before turned out as expected
+    /// Number of treatments to suggest; each is chosen as if the earlier suggestions had their expected
+    /// outcomes
     #[arg(long, value_name = "N", default_value = "1")]
     pub count: NonZeroUsize,
-    /// Look for large outcomes, not for small ones
+    /// Maximise the outcome instead of minimising it
     #[arg(long)]
     pub maximize: bool,
-    /// Value of a trial: the expected improvement (its logarithm, which does not underflow), or two standard
-    /// deviations better than the mean
+    /// Acquisition function: the expected improvement (its logarithm, which does not underflow), or a
+    /// confidence bound two standard deviations better than the mean
     #[arg(long, value_name = "NAME", default_value = Acquisition::NAMES[0], value_parser = acquisitions())]
     pub acquisition: Acquisition,
     /// Prior before any trial: the estimated effect, or, for comparison, the published choice
     #[arg(long, value_name = "NAME", default_value = EffectPrior::NAMES[0], value_parser = priors())]
     pub prior: EffectPrior,
-    /// Numbers to stay between, for some treatments [default: the ranges of the first study, and all levels]
+    /// Bounds of some treatments [default: the ranges of the first study, and all levels]
     #[arg(long, value_name = "NAME=LOW..HIGH,…", conflicts_with = "candidates")]
     pub between: Vec<String>,
     /// Table of the treatments that may be tried
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub candidates: Option<PathBuf>,
-    /// Column of the candidates with what trying each costs, by which its worth is divided
+    /// Column of the candidates with the cost of each trial, by which the acquisition function is divided
     #[arg(long, value_name = "COL", requires = "candidates")]
     pub cost: Option<String>,
-    /// Leave out treatments that the studies do not tell
+    /// Leave out treatments whose effects the studies' data do not support
     #[arg(long)]
     pub supported: bool,
-    /// Where to write the suggestions: a table (.csv, .parquet), or everything (.json) [default: words on
+    /// Where to write the suggestions: a table (.csv, .parquet), or everything (.json) [default: text on
     /// standard output]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -88,7 +90,7 @@ pub struct SuggestArgs {
 pub enum OutcomeSd {
     /// One standard deviation for all trials.
     Same(f64),
-    /// Read from this column.
+    /// The column with the standard deviation of each trial.
     Column(String),
 }
 
@@ -100,7 +102,7 @@ fn outcome_sd(text: &str) -> std::result::Result<OutcomeSd, String> {
     }
 }
 
-const NO_SD: &str = "standard deviations are 0 or more";
+const NO_SD: &str = "a standard deviation is a number of at least 0";
 
 fn acquisitions() -> impl TypedValueParser<Value = Acquisition> {
     PossibleValuesParser::new(Acquisition::NAMES).try_map(|name| Acquisition::named(&name))
@@ -110,7 +112,7 @@ fn priors() -> impl TypedValueParser<Value = EffectPrior> {
     PossibleValuesParser::new(EffectPrior::NAMES).try_map(|name| EffectPrior::named(&name))
 }
 
-/// The forms in which suggestions are written.
+/// Output formats of suggestions.
 enum Written {
     Text,
     Json,
@@ -129,7 +131,7 @@ fn form(args: &SuggestArgs, global: &Global) -> Result<Written> {
     Err(Failure::input(format!("suggestions are written as .csv, .parquet, .json or .txt, not as {other}")))
 }
 
-/// Reads, learns, searches and writes.
+/// Reads the studies and trials, estimates the effect, and writes suggestions.
 pub fn run(args: &SuggestArgs, global: &Global, console: Console) -> Result<()> {
     let path = args.output.as_deref();
     let form = form(args, global)?;
@@ -174,7 +176,7 @@ pub fn run(args: &SuggestArgs, global: &Global, console: Console) -> Result<()> 
     Ok(())
 }
 
-/// The entries of the provenance for the request.
+/// Provenance entries of the request.
 fn facts(args: &SuggestArgs) -> Result<Vec<CardEntry>> {
     let mut entries = Vec::new();
     for (name, file) in [("tried", &args.tried), ("candidates", &args.candidates)] {
@@ -195,7 +197,7 @@ fn facts(args: &SuggestArgs) -> Result<Vec<CardEntry>> {
     Ok(entries)
 }
 
-/// The outcomes of earlier trials.
+/// Reads the outcomes of earlier trials.
 fn tried(args: &SuggestArgs, read: &Read) -> Result<Trials> {
     let (known, outcome) = (read.treatments()?, &read.identification.outcome);
     let columns = known.columns();
@@ -227,7 +229,7 @@ fn tried(args: &SuggestArgs, read: &Read) -> Result<Trials> {
     Ok(Trials { treatments, outcomes, noise })
 }
 
-/// Whether all numbers of a column are as they should be.
+/// Returns an error with the first row whose value does not satisfy `right`.
 fn each_row(
     values: &[f64],
     (file, name): (&Path, &str),
@@ -243,7 +245,7 @@ fn each_row(
     )))
 }
 
-/// The treatments to choose from, and the cost of each trial.
+/// The treatments to choose from, and the cost of trying each.
 fn choices(args: &SuggestArgs, studied: &Table, units: &Units) -> Result<(Domain, Vec<f64>)> {
     let (table, columns) = (&args.studies.table, studied.columns());
     Ok(match (&args.candidates, &args.cost) {
@@ -259,7 +261,7 @@ fn choices(args: &SuggestArgs, studied: &Table, units: &Units) -> Result<(Domain
                 false => query_rows::bounds(&args.between, columns, "--between")?,
             };
             let domain = Domain::from_bounds(studied, &bounds)?;
-            // Bounds that are none are named before there is anything to learn.
+            // Invalid bounds are reported before the effect is estimated.
             domain.rows(columns, 0)?;
             (domain, vec![1.0])
         }
@@ -269,7 +271,7 @@ fn choices(args: &SuggestArgs, studied: &Table, units: &Units) -> Result<(Domain
 /// The suggestions and the best treatment so far.
 struct SearchResult {
     best: Incumbent,
-    /// Its treatments.
+    /// The treatments of `best`, as one row.
     best_row: Table,
     /// The number of earlier trials.
     tried: usize,
@@ -317,11 +319,11 @@ impl SearchResult {
         effect_output::with_treatments(&self.treatments, numbers)
     }
 
-    /// The best treatment so far, and a table of suggestions.
+    /// The best treatment so far and a table of suggestions, as text.
     fn words(&self, read: &Read, maximize: bool) -> String {
         let (extreme, outcome) = (if maximize { "highest" } else { "lowest" }, &read.identification.outcome);
         let among = match self.tried {
-            0 => "Nothing was tried yet. Of all that may be tried".to_string(),
+            0 => "There are no trials yet. Of all candidates".to_string(),
             1 => "Of the one trial so far".into(),
             n => format!("Of the {n} trials so far"),
         };
@@ -329,7 +331,7 @@ impl SearchResult {
             effect_output::heads(&self.best_row).into_iter().zip(effect_output::treated(&self.best_row, 0));
         let with: Vec<String> = heads.map(|(name, value)| format!("{name} = {value}")).collect();
         let best = format!(
-            "{among}, the mean of {} is {extreme}, {}, with {}, as is believed.",
+            "{among}, the posterior mean of {} is {extreme}, {}, with {}.",
             printable(outcome),
             number(self.best.mean),
             with.join(" and ")
@@ -342,7 +344,11 @@ impl SearchResult {
             line.push(if suggestion.supported { "yes" } else { "no" }.into());
             lines.push(line);
         }
-        let condition = if self.next.len() > 1 { ", as if those before turned out as expected" } else { "" };
+        let condition = if self.next.len() > 1 {
+            ", each as if the earlier ones had their expected outcomes"
+        } else {
+            ""
+        };
         format!("\n{best}\n\nTo try next{condition}:\n{}", effect_output::aligned(&lines))
     }
 }

@@ -23,28 +23,28 @@ Examples:
   riesz graph check g.txt --treatment statin --outcome volume --studies trial.csv,scans.csv --randomized
   riesz graph check g.txt --treatment dose --outcome volume --studies s1.csv,s2.csv --differs 2:age --format json
 
-A graph is text: 'age -> statin; statin -> psa -> volume; psa <-> bmi' (<-> where a common cause is
-hidden; new lines do for ';', # before comments; names with spaces in double quotes), or DOT,
-DAGitty's text, GML, node-link JSON of networkx, an adjacency matrix as CSV (rows are causes),
-bnlearn's model string, BIF, lavaan's model text or Tetrad's text. The first study has the
+A graph is text: 'age -> statin; statin -> psa -> volume; psa <-> bmi', where <-> means a hidden common
+cause, a new line may replace ';', # begins a comment, and names with spaces are in double quotes. Other
+formats are DOT, DAGitty's text, GML, node-link JSON of networkx, an adjacency matrix as CSV (rows are
+causes), bnlearn's model string, BIF, lavaan's model text and Tetrad's text. The first study has the
 treatments, the last the outcome, and each shares columns with the next.
 
-The answer is one of three. A back door or a front door: 'riesz effect' estimates it. Identified by
-another formula: the formula is shown, and riesz does not estimate it. Not identified: exit code 2,
-with the hidden common causes in the way, a path that is open, what would help, and an instrument if
-there is one.")]
+There are three answers. Back door or front door: 'riesz effect' can estimate the effect. Identified by
+another formula: the formula is shown, and riesz cannot estimate it. Not identified: exit code 2, with
+the hidden common causes that prevent it, an open path, measurements that would help, and an instrument
+if there is one.")]
 pub struct Args {
     /// The graph: a file, '-' for standard input, or the text itself, 'age -> dose; dose -> size'
     #[arg(value_hint = ValueHint::FilePath)]
     pub graph: String,
-    /// Columns of a study; once for each study, in order [default: one study of all variables that the graph
-    /// does not declare latent]
+    /// Columns of a study; repeat the option for each study, in order [default: one study with all variables
+    /// that the graph does not declare latent]
     #[arg(long, value_name = "NAME,…", conflicts_with = "studies")]
     pub measured: Vec<String>,
     /// Tables of the studies in order, of which only the headers are read
     #[arg(long, value_name = "FILE,…", value_delimiter = ',', value_hint = ValueHint::FilePath)]
     pub studies: Vec<PathBuf>,
-    /// Which effect.
+    /// The effect.
     #[command(flatten)]
     pub effect: CauseArgs,
     /// Options for reading tables.
@@ -55,7 +55,7 @@ pub struct Args {
     pub output: Option<PathBuf>,
 }
 
-/// Reads the graph, asks, and tells.
+/// Reads the graph, identifies the effect, and writes the answer.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let as_json = global.json_words()?;
     let graph = graph_of(&args.graph)?;
@@ -84,7 +84,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         }
     };
     if args.studies.is_empty() && !identification.unknown.is_empty() {
-        console.warn(format!("not in the graph, and not used: {}", identification.unknown.join(", ")));
+        console
+            .warn(format!("ignored, since they are not in the graph: {}", identification.unknown.join(", ")));
     }
     let text = if as_json {
         let mut record = record(&identification);
@@ -96,14 +97,14 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     write_all(args.output.as_deref(), text.as_bytes())
 }
 
-/// An answer in JSON.
+/// The identification in JSON.
 pub(in crate::commands) fn record(identification: &Identification) -> Value {
     let mut record = json!(identification);
     record["says"] = json!(identification.to_string());
     record
 }
 
-/// An answer in words.
+/// The identification as text.
 pub(in crate::commands) fn words(identification: &Identification) -> String {
     let sets = |alternatives: &[Vec<String>]| -> String {
         let texts: Vec<String> = alternatives.iter().map(|set| format!("{{{}}}", set.join(", "))).collect();
@@ -114,16 +115,16 @@ pub(in crate::commands) fn words(identification: &Identification) -> String {
     | EffectStrategy::FrontDoor { alternatives: others, listed, .. } = &identification.strategy
     {
         if !others.is_empty() {
-            facts.push(CardEntry::new("would do too", sets(others)));
+            facts.push(CardEntry::new("alternatives", sets(others)));
         }
         if !listed && identification.source == riesz::causal::Provenance::Graph {
-            facts.push(CardEntry::new("would do too", "other sets may; there are too many to list"));
+            facts.push(CardEntry::new("alternatives", "there may be others, which are too many to list"));
         }
     }
     if let EffectStrategy::Formula { would_help, .. } = &identification.strategy {
         let helpful: Vec<String> = would_help.iter().map(|names| names.join(" and ")).collect();
         if !helpful.is_empty() {
-            facts.push(CardEntry::new("measured too, would give an adjustment", helpful.join(", or ")));
+            facts.push(CardEntry::new("would allow an adjustment if measured", helpful.join(", or ")));
         }
     }
     for (k, bridge) in identification.bridges.iter().enumerate() {

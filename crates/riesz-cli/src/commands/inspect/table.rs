@@ -7,7 +7,7 @@ use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
 use crate::io::input::OpenTable;
 
-/// Levels that are shown by name: to people, and to programs.
+/// Number of levels that are shown by name: in text, and in JSON.
 const SHOWN: usize = 4;
 const LISTED: usize = 100;
 
@@ -61,13 +61,13 @@ fn short(value: f64) -> String {
 
 impl TableContents {
     /// Reads a whole table; `reopen` opens it again, if that is possible. A column that cannot be read, such
-    /// as one of lists, does not hide the others.
+    /// as one of lists, is shown as refused among the others.
     pub fn read(rows: OpenTable, reopen: Option<&dyn Fn() -> Result<OpenTable>>) -> Result<Self> {
         let (header, format) = (rows.header().to_vec(), rows.format);
         let columns = match (Columns::read(rows, &header), reopen) {
             (Ok(columns), _) => columns,
             (Err(failure), None) => return Err(failure),
-            // A text file that cannot be read is damaged as a whole.
+            // A text file with an unreadable column is damaged as a whole.
             (Err(failure), Some(_)) if format == "CSV" => return Err(failure),
             (Err(failure), Some(reopen)) => return Self::read_each(&header, format, reopen, failure),
         };
@@ -76,8 +76,8 @@ impl TableContents {
         Ok(Self { file: columns.name.clone(), format, rows: columns.rows(), columns: contents_of_columns })
     }
 
-    /// Reads the columns one by one, and shows those that cannot be read as refused. `failure` is the error
-    /// of reading all at once.
+    /// Reads the columns one by one, and shows unreadable ones as refused. `failure` is the error of reading
+    /// all at once, which is returned if no column can be read.
     fn read_each(
         header: &[String],
         format: &'static str,
@@ -104,12 +104,12 @@ impl TableContents {
                 }),
             }
         }
-        // Where no column can be read, the fault is that of the file.
+        // If no column can be read, the error is about the file.
         let Some((file, rows)) = size else { return Err(failure) };
         Ok(Self { file, format, rows, columns })
     }
 
-    /// For people.
+    /// The contents as text.
     pub fn text(&self) -> String {
         let mut lines = vec![format!(
             "{}: {}, {} rows, {} columns",
@@ -221,14 +221,14 @@ fn contents(columns: &Columns, name: &str) -> Result<Contents> {
     contents.levels = levels.iter().take(LISTED).cloned().collect();
     if 10 * levels.len() >= 9 * columns.rows() && columns.rows() >= riesz::columns::FEW_ROWS {
         contents.remarks.push(format!(
-            "nearly every row has a text of its own, so as a feature it is refused: leave it out with \
+            "nearly every row has a different text, so it is refused as a feature: leave it out with \
              --ignore '{name}'"
         ));
     }
     Ok(contents)
 }
 
-/// The row of the `k`-th number that is not missing.
+/// The row of the `k`-th number that is present (not NaN).
 fn present_row(numbers: &[f64], k: usize) -> usize {
     numbers.iter().enumerate().filter(|(_, v)| !v.is_nan()).nth(k).map_or(k, |(row, _)| row)
 }

@@ -16,7 +16,7 @@ use crate::io::duels::Items;
 use crate::io::picture::{drawn, in_pixels};
 use crate::io::write::{Cells, TableWriter};
 
-/// The most items of a picture.
+/// Largest number of items in a picture.
 const DRAWN: usize = 150;
 
 /// Arguments of `prefer cluster`.
@@ -26,28 +26,28 @@ Examples:
   riesz prefer cluster players.csv matches.csv --id name
   riesz prefer cluster players.csv matches.csv --clusters 3 --method spectral -o clusters.csv --plot matrix.svg
 
-Within a cluster a ranking holds, between clusters outcomes are coins. The table has the columns
-item, cluster (from 1) and probability, that the item belongs there, where the method says one.")]
+Within a cluster a ranking holds; between clusters each outcome has probability one half. The table has
+the columns item, cluster (from 1) and probability of the membership, for methods that estimate it.")]
 pub struct Args {
     /// Options for reading the tables and for the model.
     #[command(flatten)]
     pub learn: Learn,
-    /// Number of clusters [default: the number with the largest bound, which only the mixture has]
+    /// Number of clusters [default: the number with the largest bound, only for the mixture]
     #[arg(long, value_name = "N")]
     pub clusters: Option<usize>,
-    /// The largest number of clusters to try
+    /// Largest number of clusters to try
     #[arg(long = "most", value_name = "N", default_value_t = 5)]
     pub max_clusters: usize,
     /// Clustering method
     #[arg(long, value_name = "WAY", value_enum, default_value_t)]
     pub method: Way,
-    /// (mixture) Take no notice of where the items' columns are
+    /// (mixture) Ignore the items' columns
     #[arg(long)]
     pub no_covariates: bool,
-    /// Samples of 80 % of the duels, by which it is said how stable clusters are
+    /// Number of samples of 80 % of the duels, by which the stability of the clusters is measured
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub subsamples: usize,
-    /// Also draw who beats whom, as the generalised model has it, clusters together; .svg or .png
+    /// Also draw the matrix of win probabilities of the generalised model, ordered by clusters; .svg or .png
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub plot: Option<PathBuf>,
     /// Where to write the table [default: standard output]
@@ -55,13 +55,13 @@ pub struct Args {
     pub output: Option<PathBuf>,
 }
 
-/// Methods.
+/// Clustering methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Way {
-    /// A mixture of rankings, which says how sure it is and how many there are.
+    /// A mixture of rankings, with membership probabilities and an estimate of the number of clusters.
     #[default]
     Mixture,
-    /// Spectral clustering by the sizes of the generalised model's log odds.
+    /// Spectral clustering by the magnitudes of the generalised model's log odds.
     Spectral,
     /// k-means of singular vectors of the generalised model's log odds (GPGP-CLUS).
     Generalised,
@@ -73,19 +73,18 @@ pub enum Way {
     Covariates,
 }
 
-/// Reads, clusters and writes.
+/// Finds clusters and writes them.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     args.plot.as_deref().map_or(Ok(false), in_pixels)?;
     let (items, duels_read) = args.learn.read(None, None, &console)?;
     if items.table.width() == 0 {
-        let why = "clusters are found by the items' columns, and these items have nothing but names: give a \
-                   table of items";
+        let why = "clusters need the items' columns, but these items have only names: give a table of items";
         return Err(Failure::input(why));
     }
     if args.plot.is_some() && items.names.ids.len() > DRAWN {
         let why = format!(
-            "--plot draws up to {DRAWN} items, and there are {}: leave it out",
+            "--plot draws at most {DRAWN} items, but there are {}: leave it out",
             items.names.ids.len()
         );
         return Err(Failure::input(why));
@@ -106,13 +105,13 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         Way::Covariates => ClusteringMethod::Covariates,
     };
     if args.no_covariates && args.method != Way::Mixture {
-        return Err(Failure::input("--no-covariates is a setting of --method mixture: leave it out"));
+        return Err(Failure::input("--no-covariates is an option of --method mixture: leave it out"));
     }
     match args.clusters {
         Some(count) => clusterer.count = ClusterCount::Fixed(count),
         None if args.method == Way::Mixture => {}
         None => {
-            let why = "this method does not say how many clusters there are: give --clusters N, or take \
+            let why = "this method cannot estimate the number of clusters: give --clusters N, or use \
                        --method mixture";
             return Err(Failure::input(why));
         }
@@ -154,7 +153,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     table.finish()
 }
 
-/// The probability that the row's item beats the column's.
+/// The probabilities (n × n) that the row's item beats the column's, by the generalised model.
 fn win_probabilities(
     args: &Args,
     items: &Items,

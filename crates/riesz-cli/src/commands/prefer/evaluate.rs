@@ -21,21 +21,22 @@ use crate::io::write::{Cells, TableWriter};
 Examples:
   riesz prefer evaluate players.csv matches.csv --id name
   riesz prefer evaluate players.csv matches.csv --models nested,utility --repeats 5
-  riesz prefer evaluate players.csv matches.csv --split items            players that were not seen
+  riesz prefer evaluate players.csv matches.csv --split items            unseen players
   riesz prefer evaluate players.csv matches.csv --split time=played      the future from the past
-  riesz prefer evaluate players.csv matches.csv --split context=season   seasons that were not seen
+  riesz prefer evaluate players.csv matches.csv --split context=season   unseen seasons
 
-Each repeat keeps a share of the pairs, with all their duels, from every model, and tests it on
-them: a pair's duels apart would tell a model what it is tested on. The table has a line a model:
-accuracy, auc and log_loss (0.693 for coins), each with its standard deviation over the repeats.")]
+Each repeat holds out a share of the pairs and tests every model on them. All duels of a pair are held
+out together; otherwise the training duels would reveal the test outcomes. The table has one line per
+model: accuracy, auc and log_loss (0.693 for probability one half), each with its standard deviation
+over the repeats.")]
 pub struct Args {
     /// Options for reading the tables and for the model.
     #[command(flatten)]
     pub learn: Learn,
-    /// Effects besides the items' columns.
+    /// Effects that are not properties of the items.
     #[command(flatten)]
     pub further: Further,
-    /// Which models
+    /// Models to compare
     #[arg(
         long,
         value_name = "MODEL,…",
@@ -44,15 +45,15 @@ pub struct Args {
         default_value = "nested,utility,generalised,bradley-terry,linear,coin"
     )]
     pub models: Vec<Compared>,
-    /// Number of splits, each with a seed of its own
+    /// Number of splits, each with its own seed
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub repeats: usize,
-    /// The share of pairs, or items, that is kept for the test
+    /// Share of pairs or items that is held out for the test
     #[arg(long, value_name = "SHARE", default_value_t = 0.3)]
     pub test: f64,
-    /// The unit that is held out: pairs of items; items, so that both items of a test duel are new; the last duels by
-    /// a column of numbers or dates (2024-05-01), in one split; or whole contexts, the seasons or users of a
-    /// column
+    /// The unit that is held out: pairs of items; items, so that both items of a test duel are new; the last
+    /// duels by a column of numbers or dates (2024-05-01), in a single split; or whole contexts, the levels
+    /// of a column such as season or user
     #[arg(long, value_name = "pairs|items|time=COL|context=COL", default_value = "pairs")]
     pub split: Apart,
     /// Where to write the table [default: standard output]
@@ -63,13 +64,13 @@ pub struct Args {
 /// The compared models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Compared {
-    /// A utility and what may be cyclic.
+    /// A utility plus a function that may be cyclic.
     Nested,
-    /// A ranking.
+    /// A utility, which gives a ranking.
     Utility,
     /// A log odds function that allows cycles.
     Generalised,
-    /// An ability for each item, whatever its columns (Bradley and Terry).
+    /// An ability for each item, independent of its columns (Bradley and Terry).
     BradleyTerry,
     /// Weighted sums of the items' columns.
     Linear,
@@ -99,19 +100,19 @@ impl std::str::FromStr for Apart {
             None if text == "items" => Ok(Self::Items),
             Some(("time", column)) if !column.is_empty() => Ok(Self::Time(column.into())),
             Some(("context", column)) if !column.is_empty() => Ok(Self::Context(column.into())),
-            _ => Err("it is pairs, items, time=COLUMN or context=COLUMN".into()),
+            _ => Err("give pairs, items, time=COLUMN or context=COLUMN".into()),
         }
     }
 }
 
-/// The column of duels by which they are split.
+/// The values of duels by which they are split.
 enum Marks {
     None,
     Times(Vec<f64>),
     Contexts(Vec<usize>),
 }
 
-/// Splits, fits, scores and writes.
+/// Fits and scores the models on each split, and writes the scores.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let further = &args.further;
@@ -120,26 +121,29 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let names_only = items.table.width() == 0;
     described(&items.names, &duels(&items.names, &duels_read)?, names_only, &console);
     if args.repeats == 0 {
-        return Err(Failure::input("--repeats 0: at least one split"));
+        return Err(Failure::input("--repeats 0: give a number of at least 1"));
     }
     let categories = items.table.columns().iter().find(|c| c.kind != ColumnKind::Numeric);
     let mut models = args.models.clone();
     if let Some(column) = categories.filter(|_| models.contains(&Compared::Linear)) {
-        console.note(format!("note: column '{}' holds categories, so there is no linear model", column.name));
+        console.note(format!(
+            "note: column '{}' holds categories, so the linear model is left out",
+            column.name
+        ));
         models.retain(|model| *model != Compared::Linear);
     }
     if names_only {
-        // A utility is what abilities are, with a home and ties if there are some.
+        // Without columns a utility consists of abilities, and of home advantage and ties if there are any.
         models.retain(|model| matches!(model, Compared::Utility | Compared::BradleyTerry | Compared::Coin));
     }
     if models.is_empty() {
-        let why = "--models: of items with nothing but names there are utility, bradley-terry and coin";
+        let why = "--models: for items with only names choose among utility, bradley-terry and coin";
         return Err(Failure::input(why));
     }
     let marks = marks(args, &duels_read, names_only)?;
     let (split_by, repeats) = match &marks {
         Marks::Times(times) => {
-            console.note("one split: the last duels are tested on, those before are learnt from");
+            console.note("one split: earlier duels are for training, the last ones for the test");
             (Split::Time(times), 1)
         }
         Marks::Contexts(contexts) => (Split::Contexts(contexts), args.repeats),
@@ -156,7 +160,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         let pairs: Vec<Pair> = test.iter().map(|&i| (duels_read.left[i], duels_read.right[i])).collect();
         let outcome = duels_read.outcome.as_deref().unwrap_or(&[]);
         let outcomes: Vec<f64> = test.iter().map(|&i| outcome[i]).collect();
-        // A row of counts is as many duels.
+        // A row with counts represents several duels.
         let counts = tested.weight.as_ref().filter(|_| args.learn.of_duels.wins.is_some());
         let repeated = |numbers: &[f64]| -> Vec<f64> {
             let times = |i: usize| counts.map_or(1, |counts| counts[i].round().max(1.0) as usize);
@@ -180,7 +184,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let column = |read: fn(&ProbabilityScores) -> f64, deviation: bool| {
         let summary = |scores: &Vec<ProbabilityScores>| {
             let numbers: Vec<f64> = scores.iter().map(read).collect();
-            // From the first on, so that what is always the same has no spread.
+            // Differences from the first value are summed, so that equal values have exactly no spread.
             let mean = numbers.iter().map(|v| v - numbers[0]).sum::<f64>() / numbers.len() as f64;
             let squares: f64 = numbers.iter().map(|v| (v - numbers[0] - mean).powi(2)).sum();
             if deviation { (squares / (numbers.len() as f64 - 1.0)).sqrt() } else { numbers[0] + mean }
@@ -206,13 +210,13 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     table.finish()
 }
 
-/// The times or contexts of duels, by a column of their table.
+/// The times or contexts of the duels, from the column that `--split` names.
 fn marks(args: &Args, duels_read: &IndexedDuels, names_only: bool) -> Result<Marks> {
     let (Apart::Time(column) | Apart::Context(column)) = &args.split else { return Ok(Marks::None) };
     let items_table = names_only.then_some(&args.learn.items);
     let Some(path) = args.learn.duels.as_ref().or(items_table) else {
         let why = format!(
-            "--split …={column}: it is a column of a table of duels: give the items in a table of their own"
+            "--split …={column}: this is a column of a table of duels: give the items in a separate table"
         );
         return Err(Failure::input(why));
     };
@@ -229,10 +233,10 @@ fn marks(args: &Args, duels_read: &IndexedDuels, names_only: bool) -> Result<Mar
     if let Some(values) = values {
         return Ok(Marks::Times(codes.iter().map(|code| values[*code as usize]).collect()));
     }
-    // Dates sort as their texts do.
+    // ISO dates sort as their texts do.
     if let Some(other) = levels.iter().find(|level| !is_date(level)) {
         return Err(Failure::input(format!(
-            "{name}: column '{column}' holds '{other}': times are numbers, or dates as 2024-05-01"
+            "{name}: column '{column}' holds '{other}': times are numbers, or dates such as 2024-05-01"
         )));
     }
     let mut order: Vec<usize> = (0..levels.len()).collect();
@@ -242,7 +246,7 @@ fn marks(args: &Args, duels_read: &IndexedDuels, names_only: bool) -> Result<Mar
     Ok(Marks::Times(codes.iter().map(|code| place[*code as usize]).collect()))
 }
 
-/// Whether a text begins as 2024-05-01 does.
+/// Whether a text begins with a date such as 2024-05-01.
 fn is_date(text: &str) -> bool {
     let bytes = text.as_bytes();
     let digits = |range: std::ops::Range<usize>| {
@@ -255,7 +259,7 @@ fn named(model: Compared) -> String {
     model.to_possible_value().map_or_else(String::new, |value| value.get_name().to_string())
 }
 
-/// Probabilities that left items win, of a process or a linear model.
+/// The probabilities that the left items win, by a Gaussian process or a linear model.
 fn by_model(
     args: &Args,
     model: Model,
@@ -271,7 +275,7 @@ fn by_model(
     let rows = rows_in(&fit.model, items, &pairs, test)?;
     let prediction = Prediction::new(&fit.model, fit.covariance.as_ref(), &rows)?;
     let Some(by_class) = prediction.probabilities else {
-        // Through landmarks files know no posterior, and ties at its mean alone.
+        // Models with landmarks are saved without a posterior; their tie model uses the posterior mean alone.
         let Link::LatentRaoKupper { margin } = fit.model.link else {
             return Err(Failure::input("the model has no probabilities"));
         };
@@ -279,7 +283,7 @@ fn by_model(
         let ahead = |g: f64| 0.5 * (1.0 + logistic(g - margin) - logistic(-g - margin));
         return Ok(prediction.outputs.data().iter().map(|g| ahead(*g)).collect());
     };
-    // Of ties that are outcomes of their own half is for either side.
+    // A tie counts as half a win of each side.
     let tie = |i: usize| if by_class.cols() > 2 { 0.5 * by_class[(i, 2)] } else { 0.0 };
     Ok((0..rows.rows()).map(|i| by_class[(i, 1)] + tie(i)).collect())
 }

@@ -28,30 +28,30 @@ use crate::question_args::read_groups;
 #[command(before_help = "\
 Examples:
   riesz prefer explain m.riesz players.csv --left Ann --right Bob
-  riesz prefer explain m.riesz players.csv --left Ann                  against everybody, on average
+  riesz prefer explain m.riesz players.csv --left Ann                  against all others, on average
   riesz prefer explain m.riesz players.csv --left Ann --against all -o ann.json
   riesz prefer explain m.riesz players.csv matches.csv -o why.csv
   riesz prefer explain m.riesz players.csv matches.csv --mean winner -o won.json
   riesz prefer explain m.riesz players.csv matches.csv --game paired --covariance -o why.json
   riesz plot beeswarm why.json -o why.svg
 
-A player is a property of both items. Its value says how much it adds to the log odds that the left
-item wins (of a model with --ties model: to its advantage, the log odds before the margin of ties is
-taken off); the values of the duel the other way round are the same with the opposite sign. One
-duel, or one item against all others, is told in words where there is no -o.")]
+A player is a property of both items. Its value is its contribution to the log odds that the left item
+wins (for a model with --ties model: to the advantage, the log odds before the margin of ties is
+subtracted). Swapping the two items changes the sign of all values. Without -o, one duel or one item
+against all others is written as text.")]
 pub struct Args {
     /// The duels to explain.
     #[command(flatten)]
     pub request: DuelRequest,
     /// Replacement of absent properties: those of two random items, one for each side; of one random item for
-    /// both sides; of the two items of a random duel of --matches; of the item --baseline; nothing, as their
-    /// kernel factors are 1; or their conditional distribution given the item's present properties
+    /// both sides; of the two items of a random duel of --matches; of the item --baseline; kernel factors of
+    /// 1; or the conditional distribution given the item's present properties
     #[arg(long, value_name = "GAME", value_enum, default_value_t)]
     pub game: Absent,
-    /// Table of items that absent properties are taken from [default: the items]
+    /// Table of items from which absent properties are taken [default: the items]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub background: Option<PathBuf>,
-    /// Number of items of the background, drawn with the seed
+    /// Number of background items, drawn with --seed
     #[arg(long, value_name = "N")]
     pub background_rows: Option<usize>,
     /// (matches) Table of duels between the items
@@ -60,34 +60,33 @@ pub struct Args {
     /// (baseline) Name of an item
     #[arg(long, value_name = "ITEM")]
     pub baseline: Option<String>,
-    /// (observational) How much conditional distributions are smoothed [default: what predicts left-out items
-    /// best]
+    /// (observational) Smoothing of the conditional distributions [default: the value that predicts left-out
+    /// items best]
     #[arg(long, value_name = "RIDGE")]
     pub ridge: Option<f64>,
-    /// Properties that are one player, 'name=col,col;name=col', or a file with one group a line
+    /// Properties that form one player, 'name=col,col;name=col', or a file with one group per line
     #[arg(long, value_name = "GROUPS")]
     pub groups: Option<String>,
-    /// Which value, as 'riesz explain --index' has it
+    /// Index of the values, as for 'riesz explain --index'
     #[arg(long, value_name = "INDEX", default_value = "shapley")]
     pub index: String,
-    /// Also say how sure each value is, by the posterior: in every game but functional; of more than 12
-    /// properties, --groups of which are one, not in the observational one, and in the independent one of up
-    /// to 100 items
+    /// Also give the posterior standard deviation of each value. Not in the functional game, nor with more
+    /// than 12 properties (or --groups) in the observational game; in the independent game with up to 100
+    /// items
     #[arg(long)]
     pub covariance: bool,
-    /// Estimate values, with standard errors, along so many random orders of the properties, at least 16: for
-    /// models of many properties and landmarks, whose exact values take long
+    /// Estimate values, with standard errors, from N random orders of the properties, at least 16: for models
+    /// with many properties and landmarks, whose exact values take long
     #[arg(long, value_name = "N")]
     pub permutations: Option<usize>,
-    /// With --left: one mean over the duels with all others, or with those whom a table names in its first
-    /// column
+    /// With --left: one mean over the duels with all others, or with the items in the first column of a table
     #[arg(long, value_name = "all|FILE", value_hint = ValueHint::FilePath, requires = "left", conflicts_with = "right")]
     pub against: Option<PathBuf>,
-    /// One mean over a table of duels: as the side on the left sees them, or as who won does. Over both
-    /// orders of two items it would be 0
+    /// One mean over a table of duels, from the view of the left side or of the winner. Over both orders of
+    /// two items it would be 0
     #[arg(long, value_name = "SIDE", value_enum, conflicts_with = "left")]
     pub mean: Option<Seen>,
-    /// (--mean winner) Who won.
+    /// (--mean winner) Columns of the outcomes.
     #[command(flatten)]
     pub outcomes: OutcomeArgs,
     /// Where to write the values [default: standard output]
@@ -95,25 +94,25 @@ pub struct Args {
     pub output: Option<PathBuf>,
 }
 
-/// Games of duels.
+/// Games of duels, by the replacement of absent properties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Absent {
-    /// Two random items, one a side.
+    /// Properties of two random items, one for each side.
     #[default]
     Independent,
-    /// One random item on both sides.
+    /// Properties of one random item for both sides.
     Paired,
-    /// Items who meet.
+    /// Properties of the two items of a random duel.
     Matches,
-    /// One item.
+    /// Properties of one fixed item.
     Baseline,
     /// Kernel factors of 1.
     Functional,
-    /// Given the present ones.
+    /// Properties from their conditional distribution given the present ones.
     Observational,
 }
 
-/// Explains, and writes or says.
+/// Explains the duels, and writes the values as text, a table or JSON.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let against = match args.against.as_deref() {
         None => Against::Others,
@@ -124,8 +123,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let outcome_args = (mean == Some(Seen::Winner)).then_some(&args.outcomes);
     let request = args.request.read(against, outcome_args, &console)?;
     if args.covariance && (mean.is_some() || request.sums.is_some()) {
-        let why = "--covariance: how the values of one duel vary with those of another is not kept, so of a \
-                   mean over several nothing is said of how sure it is: leave it out";
+        let why = "--covariance cannot be used with a mean over several duels, as the covariance between \
+                   duels is not kept: leave it out";
         return Err(Failure::input(why));
     }
     let one_item = args.request.left.is_some();
@@ -140,7 +139,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     })?;
     explanation.provenance.run.push(CardEntry::new("model file", described(&args.request.model)?));
     explanation.provenance.run.extend(facts);
-    // Plots and pages tell items apart by what is different.
+    // Plots and pages show the items' differences; the text shows the cells of both items.
     let mut explanation = if in_words { explanation } else { differences(&explanation)? };
     if let Some(sums) = &request.sums {
         explanation = explanation.average(sums)?;
@@ -167,10 +166,10 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         let count = explanation.rows();
         explanation = mean_of(&explanation, seen, request.outcome.as_deref())?;
         console.note(format!(
-            "mean over {count} duels, seen from {}",
+            "mean over {count} duels, from the view of {}",
             match seen {
-                Seen::Left => "the left",
-                Seen::Winner => "who won",
+                Seen::Left => "the left side",
+                Seen::Winner => "the winner",
             }
         ));
     }
@@ -185,7 +184,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     certificate.check()
 }
 
-/// The mean of explained duels as one row; of those seen from winners ties are left out.
+/// The mean of explained duels as one row; from the view of winners, ties are left out.
 fn mean_of(explanation: &Explanation, seen: Seen, outcome: Option<&[f64]>) -> Result<Explanation> {
     let has_winner = |i: usize| seen == Seen::Left || outcome.is_none_or(|outcome| outcome[i] != 0.5);
     let weights = (0..explanation.rows()).filter(|&i| has_winner(i)).map(|i| (i, 1.0));
@@ -196,7 +195,7 @@ fn mean_of(explanation: &Explanation, seen: Seen, outcome: Option<&[f64]>) -> Re
     Ok(mean)
 }
 
-/// The question that the arguments describe, and entries for the provenance.
+/// The question that the arguments describe, and its provenance entries.
 fn question(
     args: &Args,
     seed: u64,
@@ -205,7 +204,7 @@ fn question(
 ) -> Result<(DuelQuestion, Vec<CardEntry>)> {
     let mut facts = Vec::new();
     let needs = |option: &str, game: Absent, is_given: bool| match is_given && args.game != game {
-        true => Err(Failure::input(format!("{option} has no use in this game: leave it out"))),
+        true => Err(Failure::input(format!("{option} is not used in this game: leave it out"))),
         false => Ok(()),
     };
     needs("--matches", Absent::Matches, args.matches.is_some())?;
@@ -213,7 +212,7 @@ fn question(
     needs("--ridge", Absent::Observational, args.ridge.is_some())?;
     let without_background = matches!(args.game, Absent::Matches | Absent::Baseline | Absent::Functional);
     if without_background && (args.background.is_some() || args.background_rows.is_some()) {
-        return Err(Failure::input("a background of items has no use in this game: leave it out"));
+        return Err(Failure::input("a background of items is not used in this game: leave it out"));
     }
     let request = &args.request;
     let mut background = || -> Result<Background> {
@@ -239,13 +238,13 @@ fn question(
         }
         Absent::Baseline => {
             let Some(id) = &args.baseline else {
-                return Err(Failure::input("the baseline game takes an item: --baseline ITEM"));
+                return Err(Failure::input("the baseline game needs an item: give --baseline ITEM"));
             };
             DuelGame::Baseline(at_nobodys(&saved.model, &items.table.select_rows(&[items.names.place(id)?]))?)
         }
         Absent::Matches => {
             let Some(path) = &args.matches else {
-                return Err(Failure::input("the game matches takes a table of duels: --matches FILE"));
+                return Err(Failure::input("the game matches needs a table of duels: give --matches FILE"));
             };
             let rows = request.table.source(path).open()?;
             let matches = IndexedDuels::read(rows, &items.names, request.wanted(&[]), console)?;
@@ -264,7 +263,7 @@ fn question(
     Ok((DuelQuestion { groups, index, covariance, permutations, seed, ..DuelQuestion::new(game) }, facts))
 }
 
-/// Writes a table of values, or a whole explanation.
+/// Writes the values as a table, or the explanation as JSON.
 fn written(explanation: Explanation, path: Option<&Path>, format: Format) -> Result<()> {
     if format == Format::Json {
         return write_explanation(Output::open(path)?, &explanation, None);
@@ -274,7 +273,7 @@ fn written(explanation: Explanation, path: Option<&Path>, format: Format) -> Res
     writer.finish(explanation.provenance.run.clone())
 }
 
-/// A duel as words: the prediction, its uncertainty, and the values, the largest first.
+/// A duel as text: the prediction, its uncertainty, and the values, largest first.
 fn words(explanation: &Explanation, odds: &DuelLogOdds, of_items: bool) -> String {
     let duel = &explanation.duels.iter().flatten().next();
     let who = duel.map_or_else(String::new, |duel| match duel.words() {
@@ -301,7 +300,7 @@ fn words(explanation: &Explanation, odds: &DuelLogOdds, of_items: bool) -> Strin
     out + &listed(explanation, &explanation.values[..explanation.sets()], suffix)
 }
 
-/// The duels of an item with others as words: means over them, and the mean size of each value in a duel.
+/// The duels of an item with others as text: means over the duels, and the mean |value| of each property.
 fn average(explanation: &Explanation, odds: &DuelLogOdds) -> String {
     let (n, sets) = (explanation.rows() as f64, explanation.sets());
     let mean = |numbers: &[f64]| numbers.iter().sum::<f64>() / n;
@@ -312,7 +311,7 @@ fn average(explanation: &Explanation, odds: &DuelLogOdds) -> String {
         None => format!("{left} against {n} others\n"),
     };
     out += &format!(
-        "{} {:.3} on average, by property, and in brackets the mean size in one duel:\n",
+        "{} {:.3} on average, by property, with the mean |value| of one duel in brackets:\n",
         quantity(odds),
         mean(&explanation.predictions)
     );
@@ -327,11 +326,11 @@ fn average(explanation: &Explanation, odds: &DuelLogOdds) -> String {
 fn quantity(odds: &DuelLogOdds) -> String {
     match odds.margin {
         0.0 => "log odds".into(),
-        margin => format!("advantage (log odds of a win are less by the margin of ties {margin:.3})"),
+        margin => format!("advantage (log odds of a win plus the margin of ties, {margin:.3})"),
     }
 }
 
-/// A line a set, the largest first.
+/// One line for each set of players, largest value first.
 fn listed(explanation: &Explanation, values: &[f64], suffix: impl Fn(usize) -> String) -> String {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*b].abs().total_cmp(&values[*a].abs()));
@@ -341,7 +340,7 @@ fn listed(explanation: &Explanation, values: &[f64], suffix: impl Fn(usize) -> S
     order.iter().zip(&names).map(line).collect()
 }
 
-/// The cells of the two items in the columns of a set.
+/// The cells of the two items in the columns of a set of players, if it has one property.
 fn of_both(explanation: &Explanation, k: usize) -> String {
     let [l, r] = explanation.set_columns(k)[..] else { return String::new() };
     let (columns, cell) = (explanation.data.columns(), |j: usize| explanation.data.get(0, j));

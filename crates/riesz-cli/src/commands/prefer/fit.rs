@@ -41,18 +41,18 @@ pub struct Args {
     /// Options for reading the tables and for the model.
     #[command(flatten)]
     pub learn: Learn,
-    /// Effects besides the items' columns.
+    /// Effects that are not properties of the items.
     #[command(flatten)]
     pub further: Further,
-    /// Which items make bags.
+    /// Bags of items.
     #[command(flatten)]
     pub bags: BagArgs,
-    /// Form of the log odds: a difference of utilities, which gives a ranking; any function that changes its
-    /// sign with the sides, cycles included; or their sum, with shares estimated from the data
+    /// Form of the log odds: a difference of utilities, which gives a ranking; any function that changes sign
+    /// when the sides are swapped, cycles included; or the sum of both, with shares estimated from the data
     #[arg(long, value_name = "MODEL", value_enum, default_value_t)]
     pub model: Model,
-    /// Leave the posterior out of the file, which then says no probabilities; it takes 4 n² bytes for n pairs
-    /// that met
+    /// Leave the posterior out of the file, which then gives no probabilities; the posterior takes 4 n² bytes
+    /// for n pairs that met
     #[arg(long)]
     pub no_posterior: bool,
     /// Model file to write
@@ -63,24 +63,24 @@ pub struct Args {
 /// The tables of items and duels, and the model that is fitted to them.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Learn {
-    /// Table of items, one a row, CSV or Parquet. Without it the first table is one of duels: between names,
-    /// of which nothing else is known, or one whose rows have the columns of both items, left_x and right_x
-    /// for each column x
+    /// Table of items, one per row, CSV or Parquet. Without it the first table is one of duels: between names
+    /// without properties, or with the columns of both items in each row, left_x and right_x for each column
+    /// x
     #[arg(value_hint = ValueHint::FilePath)]
     pub items: PathBuf,
-    /// Table of duels between the items' names
+    /// Table of duels between items, given by name
     #[arg(value_hint = ValueHint::FilePath)]
     pub duels: Option<PathBuf>,
-    /// Kernel between items, an expression; 'riesz fit --help' says which there are
+    /// Kernel between items, an expression; 'riesz fit --help' describes kernels
     #[arg(long, value_name = "EXPR", default_value = "rbf(ard)")]
     pub kernel: String,
-    /// Take columns as they are instead of standardising them, once an item
+    /// Use columns as they are instead of standardising them; each item counts once
     #[arg(long, visible_alias = "no-standardize")]
     pub no_standardise: bool,
-    /// Keep the kernel as it is written instead of tuning it
+    /// Keep the kernel as it is given instead of tuning it
     #[arg(long)]
     pub no_tuning: bool,
-    /// Further starts of the tuning, from random places
+    /// Number of further starts of the tuning, from random values
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub restarts: usize,
     /// Options for reading items.
@@ -94,35 +94,35 @@ pub struct Learn {
     pub table: TableArgs,
 }
 
-/// Effects besides the items' columns.
+/// Effects that are not properties of the items.
 #[derive(Debug, Clone, clap::Args)]
 pub struct EffectArgs {
-    /// Treatment of ties: half a win for either, or an outcome of its own, with a margin that is tuned (Rao
-    /// and Kupper)
+    /// Treatment of ties: half a win for each side, or an outcome of their own, with a margin that is tuned
+    /// (Rao and Kupper)
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     pub ties: Ties,
-    /// Let each item also be better or worse than its columns say, as in Bradley and Terry's model; the data
-    /// tell by how much. Others than these items are strangers, with an ability as uncertain as the prior
-    /// says. Items of which only the names are known always have an ability
+    /// Also give each item an ability that its columns do not explain, as in Bradley and Terry's model; its
+    /// variance is tuned. New items have an ability with the prior's variance. Items with names only always
+    /// have an ability
     #[arg(long)]
     pub ability: bool,
-    /// Which side is at home: left, right or none, or the item's name; its advantage is learnt
+    /// Column with the side at home: left, right or none, or the item's name; the home advantage is learnt
     #[arg(long, value_name = "COL")]
     pub home: Option<String>,
 }
 
-/// All that a model may know besides the items' columns.
+/// Effects beyond the items' columns, landmarks, and contexts.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Further {
     /// Abilities, home and ties.
     #[command(flatten)]
     pub effects: EffectArgs,
-    /// Know items through so many of them, for many thousand duels; 'all' approximates nothing, and 'none'
-    /// takes a matrix between all pairs that met instead. Then the file holds no posterior [default: 250
-    /// where more than 2,000 pairs met]
+    /// Number of landmarks among the items, for many thousand duels; 'all' is without approximation, and
+    /// 'none' uses a matrix between all pairs that met instead. With landmarks the file holds no posterior
+    /// [default: 250 if more than 2,000 pairs met]
     #[arg(long, value_name = "M|all|none")]
     pub landmarks: Option<Landmarks>,
-    /// With landmarks know contexts through so many of the different ones
+    /// With landmarks: number of landmarks among the distinct contexts
     #[arg(long, value_name = "M", default_value_t = 32)]
     pub context_landmarks: usize,
     /// Contexts of duels.
@@ -133,10 +133,10 @@ pub struct Further {
 /// Kinds of models of duels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Model {
-    /// Both.
+    /// The sum of a utility and a generalised preferential Gaussian process.
     #[default]
     Nested,
-    /// A ranking.
+    /// A utility, which gives a ranking.
     Utility,
     /// The generalised preferential Gaussian process.
     Generalised,
@@ -144,12 +144,12 @@ pub enum Model {
     Linear,
 }
 
-/// Through how many landmarks items are known.
+/// Choice of landmarks among the items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Landmarks {
-    /// At most this many, or all items if there are no more.
+    /// At most this many; all items if there are fewer.
     Most(usize),
-    /// No landmarks: a matrix between the pairs that met.
+    /// No landmarks: the model uses a matrix between the pairs that met.
     Never,
 }
 
@@ -165,23 +165,23 @@ impl std::str::FromStr for Landmarks {
     }
 }
 
-/// More pairs that met are taken through landmarks, by default so many.
+/// If more than `DENSE` pairs met, `LANDMARKS` landmarks are used by default.
 const DENSE: usize = 2000;
 const LANDMARKS: usize = 250;
 
 /// Treatment of ties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Ties {
-    /// Half a win for either.
+    /// A tie is half a win for each side.
     #[default]
     Half,
-    /// An outcome of its own.
+    /// A tie is an outcome of its own.
     Model,
 }
 
-/// Items as they were in duels, the duels, and a model that knows how they met.
+/// Training data in the form that a fit requires, and the model.
 pub struct Arranged {
-    /// The items, twice where they were at home and away.
+    /// The items; an item has two rows if it was both at home and away.
     pub items: Table,
     /// The bags of items, if duels are between bags.
     pub bags: Option<ItemBags>,
@@ -189,14 +189,14 @@ pub struct Arranged {
     pub duels: Duels,
     /// The model before it is fitted.
     pub process: PreferenceProcess,
-    /// The names of items of which nothing else is known, and their duels, where these have nothing but
-    /// outcomes.
+    /// The names of the items and their duels, if a Bradley-Terry model of abilities alone applies: items
+    /// without columns, and duels without home, contexts and a model of ties.
     pub abilities: Option<(Vec<String>, Duels)>,
 }
 
 /// A fitted model of duels.
 pub struct Fitted {
-    /// Over wide rows.
+    /// Kernel expansion over wide rows, which hold the columns of both items.
     pub model: KernelExpansion,
     /// The posterior covariance.
     pub covariance: Option<PosteriorCovariance>,
@@ -205,7 +205,7 @@ pub struct Fitted {
 }
 
 impl Learn {
-    /// Items and duels, with the homes and contexts that are asked for.
+    /// Reads items and duels, with homes and contexts if requested.
     pub fn read(
         &self,
         home: Option<&String>,
@@ -234,7 +234,7 @@ impl Learn {
         }
     }
 
-    /// Duels between these, items or bags.
+    /// Reads duels between these items or bags.
     fn read_duels(
         &self,
         path: &Path,
@@ -245,10 +245,10 @@ impl Learn {
         IndexedDuels::read(self.table.source(path).open()?, names, self.wanted(home, contexts), console)
     }
 
-    /// The model before it is fitted, for these items.
+    /// The model of these items before it is fitted.
     pub fn process(&self, model: Model, items: &Table, seed: u64) -> Result<PreferenceProcess> {
         if items.width() == 0 {
-            // Of names alone there is nothing but abilities.
+            // Without columns the model consists of abilities alone.
             let mut process = PreferenceProcess::new(Kernel::constant(1.0));
             (process.prior.utility_variance, process.prior.generalised_variance) = (0.0, 0.0);
             (process.tune, process.restarts, process.seed) = (!self.no_tuning, self.restarts, seed);
@@ -272,7 +272,7 @@ impl Learn {
 }
 
 impl Learn {
-    /// Items and duels ready to be learnt from.
+    /// Prepares items and duels for a fit.
     pub fn arranged(
         &self,
         model: Model,
@@ -283,8 +283,8 @@ impl Learn {
     ) -> Result<Arranged> {
         let names_only = items.table.width() == 0;
         if names_only && matches!(model, Model::Generalised | Model::Linear) {
-            let why = "items of which only the names are known have abilities, and no other model: leave \
-                       --model out";
+            let why = "items with names only have abilities, for which --model generalised and linear do not \
+                       apply: leave --model out";
             return Err(Failure::input(why));
         }
         let reserved = [(effects.ability, ID), (duels_read.home.is_some(), HOME)];
@@ -292,8 +292,8 @@ impl Learn {
             reserved.iter().find(|(used, name)| *used && items.table.index_of(name).is_ok())
         {
             let why = format!(
-                "items have a column '{name}', as the model would call its own: rename it, or leave it out \
-                 (--ignore {name})"
+                "items have a column '{name}', a name that the model needs itself: rename it, or leave it \
+                 out (--ignore {name})"
             );
             return Err(Failure::input(why));
         }
@@ -322,7 +322,7 @@ impl Learn {
         Ok(Arranged { items: entries.table, bags: None, duels, process, abilities })
     }
 
-    /// The duels between bags, arranged for a fit.
+    /// Prepares the duels between bags for a fit.
     fn arranged_bags(
         &self,
         model: Model,
@@ -337,13 +337,13 @@ impl Learn {
             || further.landmarks.is_some()
             || model == Model::Linear
         {
-            let why = "--members: bags have no home, no ability of their own, no landmarks and no linear \
-                       model: leave --home, --ability and --landmarks out";
+            let why = "--members cannot be used with --home, --ability, --landmarks or --model linear: leave \
+                       them out";
             return Err(Failure::input(why));
         }
         if items.table.width() == 0 {
-            let why =
-                "--members: members of bags have columns besides their names, from which they are learnt";
+            let why = "--members needs items with columns besides their names: give a table of items with \
+                       columns";
             return Err(Failure::input(why));
         }
         let mut process = self.process(model, &items.table, seed)?;
@@ -358,7 +358,8 @@ impl Learn {
         Ok(Arranged { items: items.table, bags: Some(teams.bags), duels, process, abilities: None })
     }
 
-    /// Duels among so many, in contexts if they have some, of which the model is told.
+    /// The duels between `count` items or bags, in contexts if there are any, which also set the model's
+    /// context kernel.
     fn duels_in(
         &self,
         process: &mut PreferenceProcess,
@@ -384,7 +385,7 @@ impl Learn {
 }
 
 impl Further {
-    /// Through how many landmarks, if any.
+    /// The largest number of landmarks; `None` for a fit without landmarks.
     pub fn most_landmarks(&self, duels: &Duels) -> Option<usize> {
         match self.landmarks {
             Some(Landmarks::Most(count)) => Some(count),
@@ -405,14 +406,14 @@ impl Further {
                 || process.prior.contexts.is_some()
                 || process.margin.is_some()
             {
-                let why = "--model linear knows nothing of --home, --ability, --contexts, --users and \
-                           --ties model: leave them out, or take another model";
+                let why = "--model linear cannot be used with --home, --ability, --contexts, --users or \
+                           --ties model: leave them out, or use another model";
                 return Err(Failure::input(why));
             }
             let fit = BradleyTerry::new(AbilityRidge::Evidence).fit_linear(&items, &duels)?;
             return Ok(Fitted { model: fit.model, covariance: fit.covariance, warnings: fit.notes });
         }
-        // Abilities alone are known through no others.
+        // Abilities alone are independent, so landmarks tell nothing about other items.
         let related = process.prior.utility_variance + process.prior.generalised_variance > 0.0;
         let max_landmarks =
             self.most_landmarks(&duels).filter(|_| bags.is_none() && (related || self.landmarks.is_some()));
@@ -424,11 +425,12 @@ impl Further {
             match fit.model {
                 Ok(model) => return Ok(Fitted { model, covariance: None, warnings: fit.warnings }),
                 Err(why) if self.landmarks.is_some() => {
-                    let message =
-                        format!("--landmarks: {why}; a file holds a model of landmarks as a sum over these");
+                    let message = format!(
+                        "--landmarks: {why}; a file can hold only a sum over landmarks: leave it out"
+                    );
                     return Err(Failure::input(message));
                 }
-                // By default there is another way.
+                // With the default number, the fit without landmarks is used instead.
                 Err(_) => {}
             }
         }
@@ -440,7 +442,7 @@ impl Further {
     }
 }
 
-/// The duels by their items alone, or bags, to see who met whom.
+/// The duels by items or bags alone, without homes and contexts.
 pub fn duels(names: &Names, duels_read: &IndexedDuels) -> Result<Duels> {
     let duels = Duels::new(
         names.ids.len(),
@@ -458,8 +460,7 @@ pub fn described(names: &Names, duels: &Duels, names_only: bool, console: &Conso
     let noun = names.noun;
     if names_only {
         console.note(format!(
-            "note: nothing is known of {noun}s but their names, so each has an ability, as in Bradley and \
-             Terry's model"
+            "note: the {noun}s have only names, so each has an ability, as in Bradley and Terry's model"
         ));
     }
     let (mut won, mut lost) = (vec![false; duels.items()], vec![false; duels.items()]);
@@ -472,10 +473,10 @@ pub fn described(names: &Names, duels: &Duels, names_only: bool, console: &Conso
     let parts = match &components[..] {
         [_] => "one connected component".to_string(),
         all => format!(
-            "{} components of {} {noun}s between which {}",
+            "{} components of {} {noun}s, between which {}",
             all.len(),
             listed(all.iter().take(5).map(|component| component.len().to_string())),
-            if names_only { "nothing tells who is better" } else { "properties alone tell who is better" }
+            if names_only { "there is no information" } else { "only properties are informative" }
         ),
     };
     console.note(format!(
@@ -490,23 +491,23 @@ pub fn described(names: &Names, duels: &Duels, names_only: bool, console: &Conso
         (0..duels.items()).filter(|&i| !won[i] && !lost[i]).map(|i| &names.ids[i]).collect();
     if !absent.is_empty() {
         console.note(format!(
-            "note: {} {noun}s met nobody ({}); {}",
+            "note: {} {noun}s have no duels ({}); {}",
             absent.len(),
             listed(absent.iter().take(5)),
             if names_only {
-                "nothing tells what they are worth"
+                "their abilities are those of the prior"
             } else {
-                "what they are worth is told by their properties"
+                "their utilities are predicted from their properties"
             }
         ));
     }
     if components.len() > 1 {
-        let rests = if names_only { "the prior, which takes all to be alike" } else { "properties alone" };
-        console.warn(format!("the duels fall into components: a comparison across them rests on {rests}"));
+        let rests = if names_only { "the prior, in which all are equal" } else { "properties alone" };
+        console.warn(format!("the duels fall into components: a comparison across them depends on {rests}"));
     }
 }
 
-/// The name of the items' source, their number, and the prepared training data.
+/// Reads and prepares the training data. Returns the name of the items' source, their number, and the data.
 fn read(args: &Args, seed: u64, console: &Console) -> Result<(String, usize, Arranged)> {
     let (learn, further) = (&args.learn, &args.further);
     let further_columns = (further.effects.home.as_ref(), Some(&further.contexts));
@@ -516,7 +517,7 @@ fn read(args: &Args, seed: u64, console: &Console) -> Result<(String, usize, Arr
             (items, None, duels_read)
         }
         (Some(_), None) => {
-            let why = "--members takes a table of items and one of duels between bags: give both";
+            let why = "--members needs a table of items and a table of duels between bags: give both";
             return Err(Failure::input(why));
         }
         (Some(_), Some(path)) => {
@@ -537,11 +538,11 @@ fn read(args: &Args, seed: u64, console: &Console) -> Result<(String, usize, Arr
     Ok((source, count, arranged))
 }
 
-/// Reads, fits and writes.
+/// Fits a model of duels and writes it.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let as_json = global.json_words()?;
     let Some(path) = args.output.as_deref() else {
-        return Err(Failure::input("say where to write the model: -o FILE"));
+        return Err(Failure::input("no output file is given for the model: give -o FILE"));
     };
     let (source, count, arranged) = read(args, global.seed, &console)?;
     let prior = &arranged.process.prior;
@@ -553,8 +554,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         && !abilities_only
     {
         console.note(format!(
-            "note: {} pairs met, so items are known through {} landmarks, and the file holds no posterior; \
-             --landmarks says otherwise",
+            "note: {} pairs met, so the fit uses {} landmarks, and the file holds no posterior; change this \
+             with --landmarks",
             arranged.duels.pairs().len(),
             max_landmarks.min(count)
         ));

@@ -30,16 +30,16 @@ use crate::io::write::{Cells, TableWriter};
 #[command(before_help = "\
 Examples:
   riesz prefer predict m.riesz players.csv --left Ann --right Bob
-  riesz prefer predict m.riesz players.csv --left Ann                  against everybody
+  riesz prefer predict m.riesz players.csv --left Ann                  against all others
   riesz prefer predict m.riesz players.csv matches.csv -o odds.csv
-  riesz prefer predict m.riesz --left gpt --right llama        of a model that was fitted to names alone
+  riesz prefer predict m.riesz --left gpt --right llama        for a model that was fitted to names alone
 
 The table has the columns left and right; log_odds, the posterior mean of the log odds that the left
-one wins, and log_odds_std, their standard deviation; probability, that the left one wins (averaged
-over the posterior), with a 95 % interval; and superiority: how sure it is that the left one is the
-better one. Of a model with --ties model there are two columns more: advantage, the log odds before
-the margin of ties is taken off, to which 'riesz prefer explain' adds up; and probability_tie. What
-is left of 1 is the probability that the right one wins.")]
+item wins; log_odds_std, their standard deviation; probability that the left item wins (averaged over
+the posterior), with a 95 % interval; and superiority, the posterior probability that the left item is
+the better one. A model with --ties model adds two columns: advantage, the log odds before the margin of
+ties is subtracted, which is the sum of the values of 'riesz prefer explain'; and probability_tie. The
+right item wins with the remaining probability.")]
 pub struct Args {
     /// The duels to predict.
     #[command(flatten)]
@@ -49,31 +49,32 @@ pub struct Args {
     pub output: Option<PathBuf>,
 }
 
-/// A model of duels, items, and duels between them.
+/// A model of duels, items, and the requested duels between them.
 #[derive(Debug, Clone, clap::Args)]
 pub struct DuelRequest {
     /// Model file of 'riesz prefer fit'
     #[arg(value_hint = ValueHint::FilePath)]
     pub model: PathBuf,
-    /// Table of items with the columns that the model knows; a model that knows nothing but names needs none
+    /// Table of items with the columns of the model; a model of names alone needs none
     #[arg(value_hint = ValueHint::FilePath, required_unless_present = "left")]
     pub items: Option<PathBuf>,
-    /// Table of duels between the items' names
+    /// Table of duels between items, given by name
     #[arg(value_hint = ValueHint::FilePath)]
     pub duels: Option<PathBuf>,
-    /// One duel: the name of the left item, or with --members bag; without --right its duels with all others
+    /// One duel: the name of the left item, or of the left bag with --members; without --right, its duels
+    /// with all others
     #[arg(long, value_name = "ITEM", conflicts_with = "duels")]
     pub left: Option<String>,
     /// The right item's name
     #[arg(long, value_name = "ITEM", requires = "left")]
     pub right: Option<String>,
-    /// One duel, or one item's: who is at home, left, right or none
+    /// With --left: the side at home, left, right or none
     #[arg(long, value_name = "SIDE", requires = "left")]
     pub at_home: Option<String>,
-    /// One duel, or one item's: its context, column=value,column=value
+    /// With --left: the context, column=value,column=value
     #[arg(long, value_name = "CONTEXT", requires = "left")]
     pub context: Option<String>,
-    /// Which items make bags.
+    /// Bags of items.
     #[command(flatten)]
     pub bags: BagArgs,
     /// Options for reading items.
@@ -82,7 +83,7 @@ pub struct DuelRequest {
     /// The sides of duels.
     #[command(flatten)]
     pub sides: SideArgs,
-    /// Which side is at home: left, right or none, or the item's name
+    /// Column with the side at home: left, right or none, or the item's name
     #[arg(long, value_name = "COL", help_heading = "Columns of duels")]
     pub home: Option<String>,
     /// Options for reading tables.
@@ -93,44 +94,44 @@ pub struct DuelRequest {
     pub cells: CellArgs,
 }
 
-/// Who an item or a bag is asked about.
+/// The opponents of an item or a bag.
 #[derive(Debug, Clone, Copy)]
 pub enum Against<'a> {
-    /// The item of --right, or else all others.
+    /// The item of --right; without it, all others.
     Others,
     /// The items of a table of names.
     Listed(&'a Path),
 }
 
-/// The side from which a mean over duels is seen.
+/// The side from whose view a mean over duels is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Seen {
-    /// The side on the left, as the duels stand.
+    /// The left side of each duel.
     Left,
-    /// Who won; ties are left out.
+    /// The winner of each duel; ties are left out.
     Winner,
 }
 
-/// Duels that a model is asked about.
+/// The duels to predict, with their model and items.
 pub struct Meeting {
     /// The model.
     pub saved: SavedModel,
-    /// Its items.
+    /// The items in the model's columns.
     pub items: Items,
-    /// Who stands on the left, by name, one a duel.
+    /// Name of the left item or bag of each duel.
     pub left: Vec<String>,
-    /// On the right.
+    /// Name of the right item or bag of each duel.
     pub right: Vec<String>,
     /// The outcomes of the duels, if the table has them.
     pub outcome: Option<Vec<f64>>,
-    /// Wide rows of the items of each duel, or for bags one for each pair of their members.
+    /// Wide rows with the columns of both items: one per duel, or for bags one per pair of members.
     pub rows: Table,
-    /// For bags the weight of each row in the log odds of each duel.
+    /// For bags, the weight of each row in the log odds of each duel.
     pub sums: Option<Sparse>,
 }
 
 impl Meeting {
-    /// Who is likely to win.
+    /// The log odds that the left side wins, with win probabilities.
     pub fn odds(&self) -> Result<DuelLogOdds> {
         let (model, covariance) = (&self.saved.model, self.saved.covariance.as_ref());
         Ok(match &self.sums {
@@ -141,8 +142,8 @@ impl Meeting {
 }
 
 impl DuelRequest {
-    /// The model, the items in its columns, and the requested duels; with `outcome_args` the outcomes are
-    /// read too.
+    /// Reads the model, the items in its columns, and the requested duels; with `outcome_args` also their
+    /// outcomes, and the winner becomes the left side.
     pub fn read(
         &self,
         against: Against<'_>,
@@ -172,13 +173,16 @@ impl DuelRequest {
                 let wanted = Wanted { outcome, ..self.wanted(&context_columns) };
                 IndexedDuels::read(self.table.source(path).open()?, names, wanted, console)?
             }
-            _ => return Err(Failure::input("say which duels: a table, or --left ITEM --right ITEM")),
+            _ => return Err(Failure::input("no duels are given: give a table, or --left ITEM --right ITEM")),
         };
         if outcome_args.is_some() {
             indexed.turn_to_winners()?;
         }
         if indexed.left.is_empty() {
-            return Err(Failure::input(format!("{}: there is nobody else to meet", names.source)));
+            return Err(Failure::input(format!(
+                "{}: there is no other item: give a table with at least two",
+                names.source
+            )));
         }
         let pairs: Vec<Pair> = indexed.left.iter().copied().zip(indexed.right.iter().copied()).collect();
         let names_of_side = |side: &[usize]| side.iter().map(|&i| names.ids[i].clone()).collect();
@@ -186,8 +190,8 @@ impl DuelRequest {
         let (rows, sums) = match &teams {
             None => (rows_in(&saved.model, &items, &pairs, &indexed)?, None),
             Some(_) if indexed.home.is_some() || has_entrants(&saved.model, &items)? => {
-                let why = "bags have no home and no ability of their own: leave --home and --at-home out, \
-                           and --members where the model was fitted with these";
+                let why = "bags have no home advantage and no ability: leave --home and --at-home out; leave \
+                           --members out too if the model was fitted with these";
                 return Err(Failure::input(why));
             }
             Some(teams) => {
@@ -198,7 +202,7 @@ impl DuelRequest {
         Ok(Meeting { outcome: indexed.outcome, saved, items, left, right, rows, sums })
     }
 
-    /// The columns to read of duels, for a model with these contexts.
+    /// The columns of duels to read, for a model with these context columns.
     pub fn wanted<'a>(&'a self, context_columns: &'a [Column]) -> Wanted<'a> {
         let contexts = if context_columns.is_empty() {
             ContextColumns::Nothing
@@ -208,8 +212,8 @@ impl DuelRequest {
         Wanted { sides: &self.sides, outcome: OutcomeColumns::Unread, home: self.home.as_ref(), contexts }
     }
 
-    /// The items in the model's columns, and the table of duels if one is given. A model that knows nothing
-    /// but names takes a single table for that of duels.
+    /// The items in the model's columns, and the path of the table of duels if there is one. For a model of
+    /// names alone a single table is that of duels.
     fn items_and_duels(
         &self,
         saved: &SavedModel,
@@ -217,10 +221,12 @@ impl DuelRequest {
     ) -> Result<(Items, Option<&PathBuf>)> {
         let Some(known) = known_names(&saved.model, sides) else {
             let Some(path) = &self.items else {
-                return Err(Failure::input("give the table of items, with the columns that the model knows"));
+                return Err(Failure::input(
+                    "there is no table of items: give one with the columns of the model",
+                ));
             };
             if self.left.is_none() && self.duels.is_none() {
-                return Err(Failure::input("say which duels: a table, or --left ITEM --right ITEM"));
+                return Err(Failure::input("no duels are given: give a table, or --left ITEM --right ITEM"));
             }
             let known = item_points(saved, sides)?;
             let items = Items::for_model(path, (&self.of_items, &self.table, self.cells), &known)?;
@@ -236,12 +242,12 @@ impl DuelRequest {
             Some(path) => read(path)?,
             None => Items::names_only(model.clone(), known.clone())?,
         };
-        // Who is a column of these items, as the model has it.
+        // In such a model the item's name is a column.
         if let Some(column) = sides.items(saved.model.columns()).into_iter().find(|c| c.name == ITEM) {
             let places: HashMap<&String, usize> = known.iter().zip(0..).collect();
             let code = |id: &String| {
                 let place = places.get(id).map(|place| *place as f64);
-                place.ok_or_else(|| Failure::input(format!("{model}: the model has met no item '{id}'")))
+                place.ok_or_else(|| Failure::input(format!("{model}: the model has no item '{id}'")))
             };
             let codes = items.names.ids.iter().map(code).collect::<Result<Vec<f64>>>()?;
             items.table = Table::from_column_major(vec![column], codes.len(), codes)?;
@@ -249,7 +255,7 @@ impl DuelRequest {
         Ok((items, duels))
     }
 
-    /// Duels of an item with others, all in the same circumstances.
+    /// Duels of one item with others, all with the same home side and context.
     fn named(&self, left: usize, right: Vec<usize>, context_columns: &[Column]) -> Result<IndexedDuels> {
         let count = right.len();
         let home = match self.at_home.as_deref() {
@@ -257,7 +263,7 @@ impl DuelRequest {
             Some("left") => HomeSide::Left,
             Some("right") => HomeSide::Right,
             Some(other) => {
-                return Err(Failure::input(format!("--at-home {other}: left, right or none")));
+                return Err(Failure::input(format!("--at-home {other}: give left, right or none")));
             }
         };
         let context_values: Vec<(&str, &str)> = self
@@ -271,21 +277,21 @@ impl DuelRequest {
         for column in context_columns {
             let Some((_, value)) = context_values.iter().find(|(name, _)| *name == column.name) else {
                 return Err(Failure::input(format!(
-                    "the model was fitted to duels in contexts: say --context {}=…",
+                    "the model was fitted to duels in contexts: give --context {}=…",
                     column.name
                 )));
             };
             let cell = match &column.kind {
                 ColumnKind::Numeric => value.parse().ok().filter(|v: &f64| v.is_finite()),
                 ColumnKind::Categorical { levels } => {
-                    // A column of users has a level for those whom the model has not met.
+                    // A column of users has a level for new users.
                     level_of_text(levels, value)
                         .or_else(|| level_of_text(levels, UNKNOWN_LEVEL))
                         .map(|code| code as f64)
                 }
             };
             let cell = cell.ok_or_else(|| {
-                Failure::input(format!("--context {}={value}: the model knows no such value", column.name))
+                Failure::input(format!("--context {}={value}: the model has no such value", column.name))
             })?;
             values.extend(std::iter::repeat_n(cell, count));
         }
@@ -309,15 +315,15 @@ impl DuelRequest {
     }
 }
 
-/// The column of a model of abilities that is the item's name.
+/// The column with the item's name in a model of abilities.
 const ITEM: &str = "item";
 
-/// A table of items without columns.
+/// A table of one row without columns.
 fn nothing() -> Result<Table> {
     Ok(Table::from_column_major(Vec::new(), 1, Vec::new())?)
 }
 
-/// The names that a model was fitted to, if it knows items by nothing else.
+/// The names that a model was fitted to, if items have no other columns.
 fn known_names(model: &KernelExpansion, sides: &LeftRightColumns) -> Option<Vec<String>> {
     let columns = sides.items(model.columns());
     let of_abilities =
@@ -333,17 +339,17 @@ fn known_names(model: &KernelExpansion, sides: &LeftRightColumns) -> Option<Vec<
     names.filter(|_| columns.iter().all(|c| [ITEM, ID, HOME].contains(&c.name.as_str())))
 }
 
-/// Whether a level is one of items that a model has not met.
+/// Whether a level is that of new items, which the model was not fitted to.
 fn is_stranger(level: &str) -> bool {
     level == UNKNOWN_LEVEL || level == UNSEEN_RIGHT
 }
 
-/// Whether levels are those of items' names, to which strangers belong.
+/// Whether levels are those of items' names, among which there is a level for new items.
 fn is_open(levels: &[String]) -> bool {
     levels.iter().any(|level| level == UNSEEN_RIGHT)
 }
 
-/// The numbers of those whom a table names, in its column of items' names or its first one.
+/// The indices of the items in a table's first column.
 fn listed_names(path: &Path, table: &TableArgs, names: &Names) -> Result<Vec<usize>> {
     let rows = table.source(path).open()?;
     let Some(first) = rows.header().first().cloned() else {
@@ -353,8 +359,7 @@ fn listed_names(path: &Path, table: &TableArgs, names: &Names) -> Result<Vec<usi
     names_of(&columns, &first)?.iter().map(|id| names.place(id)).collect()
 }
 
-/// Whether the model has columns of who is at home, or of who an item is, that these items do not bring
-/// along.
+/// Whether the model has columns for the side at home or the item's name that these items lack.
 fn has_entrants(model: &KernelExpansion, items: &Items) -> Result<bool> {
     let known = LeftRightColumns::from_columns(model.columns())?.items(model.columns());
     Ok([HOME, ID]
@@ -362,8 +367,8 @@ fn has_entrants(model: &KernelExpansion, items: &Items) -> Result<bool> {
         .any(|name| known.iter().any(|c| c.name == *name) && items.table.index_of(name).is_err()))
 }
 
-/// Items as a model's columns have them: at nobody's home and without an ability of their own, if it knows of
-/// these.
+/// Adds the model's columns for home and ability that the items lack: nobody is at home, and the ability is
+/// that of a new item.
 pub fn at_nobodys(model: &KernelExpansion, items: &Table) -> Result<Table> {
     let known = LeftRightColumns::from_columns(model.columns())?.items(model.columns());
     let (mut columns, mut values) = (items.columns().to_vec(), items.column_major().to_vec());
@@ -378,12 +383,12 @@ pub fn at_nobodys(model: &KernelExpansion, items: &Table) -> Result<Table> {
     Ok(Table::from_column_major(columns, items.rows(), values)?)
 }
 
-/// The code of a level that is there.
+/// The code of a level that exists.
 fn code_of(levels: &[String], level: &str) -> f64 {
     levels.iter().position(|name| name == level).unwrap_or(0) as f64
 }
 
-/// Duels between items as wide rows of a model that may know of homes, names and contexts.
+/// Duels between items as wide rows of a model that may have columns for home, names and contexts.
 pub fn rows_in(
     model: &KernelExpansion,
     items: &Items,
@@ -400,7 +405,7 @@ pub fn rows_in(
     if home.is_none() && id.is_none() {
         return Ok(wide_rows_in(table, pairs, duels.contexts.as_ref())?);
     }
-    // Each as it takes part in each duel: the left one, then the right one.
+    // Two entries for each duel: the left item, then the right one.
     let sides = || {
         pairs.iter().enumerate().flat_map(|(i, &(l, r))| [(i, l, HomeSide::Left), (i, r, HomeSide::Right)])
     };
@@ -415,9 +420,9 @@ pub fn rows_in(
     }
     if let Some(column) = id {
         let ColumnKind::Categorical { levels } = &column.kind else {
-            return Err(Failure::input(format!("the model's column '{ID}' is not one of names")));
+            return Err(Failure::input(format!("the model's column '{ID}' does not hold names")));
         };
-        // Whom the model does not know is a stranger, another one on either side.
+        // A new item has a level of its own on each side, so that two new items differ.
         let known: HashMap<&String, usize> = levels.iter().zip(0..).collect();
         let stranger = |side| if side == HomeSide::Left { UNKNOWN_LEVEL } else { UNSEEN_RIGHT };
         let code = |(_, item, side): (usize, usize, HomeSide)| {
@@ -433,8 +438,8 @@ pub fn rows_in(
     Ok(wide_rows_in(&sides_table, &pairs, duels.contexts.as_ref())?)
 }
 
-/// The left items of a model's support points, by which cells are typed; whether they are at home, and who
-/// they are, is no column of theirs.
+/// The left items of a model's support points, which determine the types of cells; without the columns for
+/// home and names.
 fn item_points(saved: &SavedModel, sides: &LeftRightColumns) -> Result<Table> {
     let points = &saved.model.support_points;
     let names = |c: &Column| matches!(&c.kind, ColumnKind::Categorical { levels } if is_open(levels));
@@ -445,14 +450,14 @@ fn item_points(saved: &SavedModel, sides: &LeftRightColumns) -> Result<Table> {
     Ok(Table::from_column_major(columns, points.rows(), values)?)
 }
 
-/// Reads, predicts and writes.
+/// Predicts the duels and writes the probabilities.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let request = args.request.read(Against::Others, None, &console)?;
     let (odds, count) = (request.odds()?, request.left.len());
     if odds.sd.is_none() {
         console.note(format!(
-            "note: {} holds no posterior, which probabilities need, so these are the mean log odds alone",
+            "note: {} holds no posterior, which probabilities need, so only mean log odds are given",
             args.request.model.display()
         ));
     }

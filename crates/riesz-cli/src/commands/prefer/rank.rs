@@ -16,24 +16,23 @@ use crate::io::duels::{IndexedDuels, Items};
 use crate::io::picture::{drawn, in_pixels};
 use crate::io::write::{Cells, TableWriter};
 
-/// The largest number of items for which SpecR is computed, as it takes eigenvalues of matrices of this size.
+/// Largest number of items for which SpecR is computed: it takes eigenvalues of n × n matrices.
 const SPECR_MAX_ITEMS: usize = 400;
 
 /// Arguments of `prefer rank`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(before_help = "\
 Examples:
-  riesz prefer rank battles.csv --sides model_a,model_b --outcome winner         a leaderboard, of names alone
+  riesz prefer rank battles.csv --sides model_a,model_b --outcome winner        a leaderboard from names alone
   riesz prefer rank games.csv --sides home,away --scores home_goals,away_goals --home home
   riesz prefer rank players.csv matches.csv --id name
   riesz prefer rank players.csv matches.csv --circles 20 -o ranks.csv --plot ladder.svg
 
-Fits the nested model, and says how much of the log odds no utility explains (cyclic share), what
-the marginal likelihoods of a ranking and of cycles are, and SpecR beside what it would be on the
-same graph of who met whom. Of items with nothing but names abilities are ranked, which have no
-cycles. The table has a line an item, best first: rank with its 95 % interval, utility (mean log
-odds against the others, where nobody is at home) with its interval, and the probability of being
-the best.")]
+Fits the nested model, and prints the share of the log odds that no utility explains (cyclic share), the
+marginal likelihoods of a ranking and of cycles, and SpecR with its distribution for a perfect ranking
+and for random outcomes on the same graph. For items with names only, abilities are ranked, which have
+no cycles. The table has one line per item, best first: rank with its 95 % interval, utility (mean log
+odds against the others, with nobody at home) with its interval, and the probability of being the best.")]
 pub struct Args {
     /// Options for reading the tables and for the model.
     #[command(flatten)]
@@ -41,16 +40,16 @@ pub struct Args {
     /// Abilities, home and ties.
     #[command(flatten)]
     pub effects: EffectArgs,
-    /// Circles to name: who beats whom, and is beaten by whom that one beats
+    /// Number of cycles to list: A beats B, B beats C, and C beats A
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub circles: usize,
-    /// Joint draws from the posterior
+    /// Number of joint draws from the posterior
     #[arg(long, value_name = "N", default_value_t = 512)]
     pub draws: usize,
-    /// Also draw the ladder: items by utility with intervals and places, and circles as arrows; .svg or .png
+    /// Also draw the ladder: items by utility with intervals and ranks, and cycles as arrows; .svg or .png
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub plot: Option<PathBuf>,
-    /// (plot) Most items drawn, the best ones
+    /// (plot) Largest number of items drawn, best first
     #[arg(long, value_name = "N", default_value_t = 30, requires = "plot")]
     pub max_display: usize,
     /// Where to write the table [default: standard output]
@@ -58,7 +57,7 @@ pub struct Args {
     pub output: Option<PathBuf>,
 }
 
-/// Fits a model, compares it with a ranking, and draws from its posterior.
+/// Fits a model, compares it with a pure ranking, and draws from its posterior.
 fn ranked(
     args: &Args,
     items: &Items,
@@ -104,7 +103,7 @@ fn ranked(
     Ok(ranks)
 }
 
-/// The items with the columns of a model that may know who they are and who is at home, which nobody is.
+/// The items with the model's columns for names and home, with nobody at home.
 fn at_nobodys_home(items: &Items, columns: &[Column]) -> Result<Table> {
     let n = items.names.ids.len();
     let mut values = Vec::with_capacity(n * columns.len());
@@ -118,7 +117,7 @@ fn at_nobodys_home(items: &Items, columns: &[Column]) -> Result<Table> {
     Ok(Table::from_column_major(columns.to_vec(), n, values)?)
 }
 
-/// Reads, fits, draws and writes.
+/// Ranks the items and writes the ranks.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     args.plot.as_deref().map_or(Ok(false), in_pixels)?;
@@ -129,7 +128,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     if items.names.ids.len() <= SPECR_MAX_ITEMS {
         let spec_r = SpecR::from_duels(&duels, 40, global.seed, &AtomicBool::new(false))?;
         console.note(format!(
-            "SpecR {:.3}; on the same graph a perfect ranking has {:.3} ± {:.3}, coins {:.3} ± {:.3}",
+            "SpecR {:.3}; on the same graph a perfect ranking has {:.3} ± {:.3}, random outcomes {:.3} ± \
+             {:.3}",
             spec_r.value, spec_r.ranking.mean, spec_r.ranking.sd, spec_r.coins.mean, spec_r.coins.sd
         ));
     }

@@ -1,5 +1,5 @@
-//! The kernel between rows and inducing points, accessed through sums: it is kept where memory allows, and
-//! otherwise computed again in each pass.
+//! Kernel matrix between rows and inducing points, used through sums over its rows. It is kept in memory
+//! where it fits, and computed again in each pass otherwise.
 
 use std::ops::Range;
 
@@ -13,13 +13,13 @@ use crate::linalg::{Matrix, dot};
 use crate::simd::Isa;
 use crate::table::Table;
 
-/// Rows of one bag at a time.
+/// The largest number of rows of a bag in one block.
 const BLOCK: usize = 256;
 
 /// Largest number of entries for which the matrix is kept (512 MB).
 const CACHE_LIMIT: usize = 1 << 26;
 
-/// `K(X, W)`, a row for each membership of a row in a bag, in the order of the bags.
+/// `K(X, W)` (memberships × points): one row for each membership of a row in a bag, in the order of the bags.
 pub(super) struct CrossKernel<'a> {
     pub rows: &'a BagRows,
     pub kernel: &'a Kernel,
@@ -34,7 +34,7 @@ fn add(to: &mut [f64], times: f64, addend: &[f64]) {
 }
 
 impl<'a> CrossKernel<'a> {
-    /// Cost a kernel for each row and point.
+    /// Computes the matrix if it fits into memory. Cost: one kernel value for each row and point.
     pub fn new(
         rows: &'a BagRows,
         kernel: &'a Kernel,
@@ -51,8 +51,8 @@ impl<'a> CrossKernel<'a> {
         Ok(Self { rows, kernel, points, kept, blocks: blocks.collect(), control })
     }
 
-    /// The results of `work` for each block, given its bag, its rows and their part of the matrix, in order.
-    /// They do not depend on the number of threads.
+    /// Returns the results of `work` for all blocks, in their order. `work` receives the bag of a block, its
+    /// rows and their part of the matrix. The results do not depend on the number of threads.
     fn for_each_block<T: Send>(
         &self,
         work: impl Fn(usize, Range<usize>, &[f64]) -> T + Sync,
@@ -75,7 +75,7 @@ impl<'a> CrossKernel<'a> {
         self.blocks.par_iter().map_init(Default::default, of_block).collect()
     }
 
-    /// `shift + K alpha`.
+    /// Returns `shift + K alpha`, one value per row of K.
     pub fn latent_values(&self, shift: f64, alpha: &[f64]) -> Result<Vec<f64>> {
         let m = alpha.len();
         let block_values = |_, _, block: &[f64]| -> Vec<f64> {
@@ -84,7 +84,7 @@ impl<'a> CrossKernel<'a> {
         Ok(self.for_each_block(block_values)?.concat())
     }
 
-    /// For each bag the weighted sum of its rows of K, bags × points.
+    /// Returns the weighted sum of the rows of K in each bag (bags × points).
     pub fn bag_sums(&self, weights: &[f64]) -> Result<Matrix> {
         let m = self.points.rows();
         let block_sums = self.for_each_block(|bag, range, block| {
@@ -97,7 +97,7 @@ impl<'a> CrossKernel<'a> {
         Ok(out)
     }
 
-    /// The inner product of each row of K with the row of its bag.
+    /// Returns the inner product of each row of K with the row of `of_bags` (bags × points) for its bag.
     pub fn row_dots(&self, of_bags: &Matrix) -> Result<Vec<f64>> {
         let m = self.points.rows();
         let block_dots = |bag: usize, _, block: &[f64]| -> Vec<f64> {
@@ -106,7 +106,7 @@ impl<'a> CrossKernel<'a> {
         Ok(self.for_each_block(block_dots)?.concat())
     }
 
-    /// `Kᵀ(w d)` and `Σ w d` for `d = shift + K alpha` and weights w of the rows, in one pass.
+    /// Returns `Kᵀ(w d)` and `Σ w d` for `d = shift + K alpha` and weights w of the rows, in one pass.
     pub fn weighted_products(&self, weights: &[f64], shift: f64, alpha: &[f64]) -> Result<(Vec<f64>, f64)> {
         let m = alpha.len();
         let block_products = self.for_each_block(|_, range, block| {
@@ -126,7 +126,9 @@ impl<'a> CrossKernel<'a> {
         Ok(total)
     }
 
-    /// `Σ_ij G_ij ∂K_ij/∂θ_p`, where row i of G, in bag b, is `of_rows_i of_bags_b + Σ_k times_ki with_k`.
+    /// Returns `Σ_ij G_ij ∂K_ij/∂θ_p` for each parameter θ_p of the kernel. Row i of G (memberships ×
+    /// points), in bag b, is `of_rows_i of_bags_b + Σ_k times_ki with_k`, where `parts` are the two pairs
+    /// `(times_k, with_k)`.
     pub fn gradient(
         &self,
         of_rows: &[f64],

@@ -1,55 +1,60 @@
-//! The mode of f given counts, and Laplace's approximation of the evidence around it.
+//! The posterior mode of f given counts, and Laplace's approximation of the evidence around the mode.
 //!
-//! f is represented by its values at inducing points W, through independent standard normal numbers v: `f_i =
-//! β + F_i v` with `F = K(X, W)L⁻ᵀ` (rows × points) and `K(W, W) = LLᵀ`. A target has the sum `g_t = Σ_i A_it
-//! h(f_i)`, with derivatives `D_it = A_it h'(f_i)` and `ψ_t = Σ_i D_it F_i`, and its count has the Fisher
-//! information ω_t about the sum:
+//! The values of f at the inducing points W are represented by independent standard normal numbers v, one per
+//! point: `f_i = β + F_i v` with `F = K(X, W)L⁻ᵀ` (rows × points) and `K(W, W) = LLᵀ`. A (rows × targets)
+//! holds the weights of rows in targets, and h maps f to a rate. Target t has the sum
+//! `g_t = Σ_i A_it h(f_i)`, with the derivatives `D_it = A_it h'(f_i)` and `ψ_t = Σ_i D_it F_i`. Its count
+//! has the Fisher information ω_t about g_t.
 //!
 //! ```text
-//! J(β, v) = Σ_t log p(z_t | g_t) - ½ vᵀv        Λ = I + Σ_t ω_t ψ_t ψ_tᵀ        log p(z) ≈ max J - ½ log det
-//! Λ
+//! J(β, v) = Σ_t log p(z_t | g_t) - ½ vᵀv
+//! Λ = I + Σ_t ω_t ψ_t ψ_tᵀ
+//! log p(z) ≈ max J - ½ log det Λ
 //! ```
 //!
 //! Λ is the posterior precision of a process whose sums are observed with noise variances `1/ω_t` and weights
-//! D (Gauss-Newton), so that all results for normal targets hold for counts around their mode. The iteration
-//! uses the exact second derivatives, by conjugate gradients with Λ as preconditioner, and Λ itself where
-//! they are indefinite: the logarithm of a sum of exponentials is convex.
+//! D (Gauss-Newton). All results for normal targets therefore hold for counts around their mode. Newton's
+//! method uses the exact second derivatives, by conjugate gradients with Λ as preconditioner. Where they are
+//! indefinite, it uses Λ instead; this happens because the logarithm of a sum of exponentials is convex.
 
 use super::cross_kernel::CrossKernel;
-use super::likelihood::Family;
-use super::likelihood_terms::LikelihoodTerms;
 use crate::aggregate::observation_operator::ObservationOperator;
 use crate::error::{Error, Result};
+use crate::gp::likelihood::counts::{Family, LikelihoodTerms};
+use crate::linalg::conjugate_gradients::{
+    CgOutcome, InnerProductSpace, ResidualNorm, StoppingRule, conjugate_gradients,
+};
 use crate::linalg::{Cholesky, Matrix, dot};
 
-/// Steps allowed, and halvings of each.
+/// The largest number of Newton steps, and of halvings of a step.
 const MAX_STEPS: usize = 200;
 const HALVINGS: usize = 40;
 
-/// Conjugate gradients end at this part of the residual, or after so many steps.
+/// Conjugate gradients end at this relative residual, or after this number of steps.
 const CG_TOLERANCE: f64 = 1e-10;
 const MAX_CG_STEPS: usize = 200;
 
-/// At the mode a step promises to raise J by no more than that part of it, or by little that the step before
-/// did not make any less: that is rounding.
+/// The search ends where the predicted increase of J, relative to `1 + |J|`, is at most `MODE_TOLERANCE`. It
+/// also ends where that is at most `ROUNDING_TOLERANCE` and at least `MIN_DECREASE` times the last predicted
+/// increase, because only rounding errors remain then.
 const MODE_TOLERANCE: f64 = 1e-18;
 const ROUNDING_TOLERANCE: f64 = 1e-9;
 const MIN_DECREASE: f64 = 0.1;
 
-/// Everything known about f except the kernel: the operator that makes targets, and the counts.
+/// The observations of f: the observation operator, the counts and their family.
 pub(super) struct CountObservations<'a> {
     pub operator: &'a ObservationOperator,
     pub family: &'a Family,
     pub counts: &'a [f64],
     /// Overdispersion of each target, 0 for none.
     pub dispersions: Vec<f64>,
-    /// β if it is given.
+    /// β; `None` where it is estimated.
     pub given_mean: Option<f64>,
     /// The latent value at which the search begins: a common rate of all rows.
     pub level: f64,
 }
 
-/// β and v, or a direction in which they move.
+/// The state (β, v) of the search, or a direction in this space.
 #[derive(Debug, Clone)]
 pub(super) struct LatentState {
     pub beta: f64,
@@ -61,9 +66,9 @@ pub(super) struct StateEvaluation {
     pub state: LatentState,
     /// Coefficients of the points, `L⁻ᵀv`.
     pub alpha: Vec<f64>,
-    /// f, for each membership of a row in a bag.
+    /// f for each membership of a row in a bag.
     f: Vec<f64>,
-    /// For each target the sums of rates and of complements.
+    /// For each target the weighted sums of rates and of their complements.
     pub sums: Vec<[f64; 2]>,
     pub likelihood_terms: Vec<LikelihoodTerms>,
     /// J.
@@ -72,64 +77,72 @@ pub(super) struct StateEvaluation {
 
 /// Local quadratic model of J at an iterate.
 pub(super) struct LocalModel {
-    /// For each membership the first derivative of its rate times its weight, and the second derivative
-    /// likewise.
+    /// For each membership of a row in a bag, its weight times the first and the second derivative of the
+    /// rate.
     pub slopes: Vec<f64>,
     pub second_derivatives: Vec<f64>,
-    /// The latter times what the targets of its bag say of it: the diagonal of the log likelihood's second
-    /// derivatives.
+    /// `second_derivatives` times the derivative of the log likelihood in the bag's sum: the diagonal part of
+    /// the log likelihood's second derivatives in f.
     curve: Vec<f64>,
-    /// ψ of all targets, points × targets, and the sums of D.
+    /// ψ of all targets (points × targets), and the sums of D, which are the derivatives of the targets' sums
+    /// in β.
     pub jacobian: Matrix,
     pub jacobian_of_mean: Vec<f64>,
     /// `Λ - I`, and Λ.
     pub information: Matrix,
     pub precision: Cholesky,
-    /// Where β is learnt: `Λ⁻¹` of its column of the augmented Λ, and what is left of its diagonal without
-    /// that.
+    /// Where β is estimated, Λ is augmented by a row and a column for β. These are `Λ⁻¹` times this column,
+    /// and the Schur complement of Λ.
     bordered_schur: Option<(Vec<f64>, f64)>,
 }
 
-/// The mode.
+/// The mode of J, and Laplace's approximation there.
 pub(super) struct Mode {
     pub evaluation: StateEvaluation,
     pub local: LocalModel,
-    /// The approximation of the logarithm of the evidence.
+    /// Laplace's approximation of the log evidence.
     pub value: f64,
-    /// Steps taken.
+    /// The number of Newton steps.
     pub steps: usize,
 }
 
-impl LatentState {
-    fn dot(&self, other: &Self) -> f64 {
+impl InnerProductSpace for LatentState {
+    fn inner_product(&self, other: &Self) -> f64 {
         self.beta * other.beta + dot(&self.v, &other.v)
     }
 
+    fn add_scaled(&mut self, factor: f64, other: &Self) {
+        *self = self.plus(factor, other);
+    }
+}
+
+impl LatentState {
     fn plus(&self, times: f64, direction: &Self) -> Self {
         let v = self.v.iter().zip(&direction.v).map(|(v, b)| v + times * b).collect();
         Self { beta: self.beta + times * direction.beta, v }
     }
 }
 
-/// `L⁻ᵀv`.
+/// Returns `L⁻ᵀv`.
 pub(super) fn upper(factor: &Cholesky, v: &[f64]) -> Vec<f64> {
     let mut column = Matrix::column_vector(v.to_vec());
     factor.solve_upper_in_place(&mut column);
     column.data().to_vec()
 }
 
-/// `L⁻¹v`.
+/// Returns `L⁻¹v`.
 pub(super) fn lower(factor: &Cholesky, v: &[f64]) -> Vec<f64> {
     let mut column = Matrix::column_vector(v.to_vec());
     factor.solve_lower_in_place(&mut column);
     column.data().to_vec()
 }
 
-/// `Bᵀ of_bags`, and `B of_targets`, of vectors.
+/// Returns `Bᵀ of_bags`, one number per target.
 pub(super) fn to_targets(operator: &ObservationOperator, of_bags: Vec<f64>) -> Vec<f64> {
     operator.transpose_times(&Matrix::column_vector(of_bags)).data().to_vec()
 }
 
+/// Returns `B of_targets`, one number per bag.
 pub(super) fn to_bags(operator: &ObservationOperator, of_targets: Vec<f64>) -> Vec<f64> {
     operator.times(&Matrix::column_vector(of_targets)).data().to_vec()
 }
@@ -163,7 +176,8 @@ impl CountObservations<'_> {
         Ok(StateEvaluation { state: place, alpha, f, sums, likelihood_terms: terms, value })
     }
 
-    /// First and second derivatives of J. Cost: a pass over the kernel, O(targets points²) and O(points³).
+    /// Computes the first and second derivatives of J. Cost: a pass over the kernel, O(targets points²) and
+    /// O(points³).
     fn linearise(
         &self,
         cross: &CrossKernel<'_>,
@@ -186,19 +200,18 @@ impl CountObservations<'_> {
         let mut scaled = self.operator.transpose_times(&cross.bag_sums(&slopes)?);
         factor.solve_lower_right(&mut scaled);
         let psi = scaled.transpose();
-        for (t, target_terms) in terms.iter().enumerate() {
-            let root = target_terms.information.sqrt();
-            scaled.row_mut(t).iter_mut().for_each(|v| *v *= root);
-        }
+        scaled.scale_rows(terms.iter().map(|target_terms| target_terms.information.sqrt()));
         let (information, mean_responses) =
             (scaled.gram_of_columns(), to_targets(self.operator, mean_responses));
         let mut lambda = information.clone();
         lambda.add_diagonal(|_| 1.0);
         if lambda.data().iter().any(|v| !v.is_finite()) {
-            let subject = "what counts tell of the inducing points".into();
-            return Err(Error::Overflow { subject, remedy: "check the kernel's parameters and the weights" });
+            return Err(Error::overflow(
+                "posterior precision of the inducing points",
+                "check the kernel's parameters and the weights",
+            ));
         }
-        let lambda = Cholesky::new(lambda, "what counts tell of the inducing points")?;
+        let lambda = Cholesky::new(lambda, "posterior precision of the inducing points")?;
         let border = self.given_mean.is_none().then(|| {
             let weighted_means: Vec<f64> = mean_responses
                 .iter()
@@ -231,7 +244,7 @@ impl CountObservations<'_> {
         }
     }
 
-    /// Minus the second derivatives of J, times a direction.
+    /// Returns the product of minus the second derivatives of J with the direction `d`.
     fn curvature(
         &self,
         cross: &CrossKernel<'_>,
@@ -254,8 +267,8 @@ impl CountObservations<'_> {
         Ok(LatentState { beta, v })
     }
 
-    /// `H⁻¹ right`, where H is minus the second derivatives; and whether H was found indefinite, in which
-    /// case the result is not usable.
+    /// Returns `H⁻¹ right`, where H is minus the second derivatives of J, and whether H was found to be
+    /// indefinite. In that case the solution is not usable.
     pub fn solve(
         &self,
         cross: &CrossKernel<'_>,
@@ -263,32 +276,19 @@ impl CountObservations<'_> {
         point: (&StateEvaluation, &LocalModel),
         right: &LatentState,
     ) -> Result<(LatentState, bool)> {
-        let mut x = LatentState { beta: 0.0, v: vec![0.0; right.v.len()] };
-        let mut residual = right.clone();
-        let mut preconditioned = point.1.precondition(&residual);
-        let (mut direction, mut size) = (preconditioned.clone(), residual.dot(&preconditioned));
-        let end = CG_TOLERANCE * CG_TOLERANCE * size;
-        for _ in 0..MAX_CG_STEPS {
-            if size <= end || size <= f64::MIN_POSITIVE {
-                break;
-            }
-            let image = self.curvature(cross, factor, point, &direction)?;
-            let curve = direction.dot(&image);
-            if curve.is_nan() || curve <= 0.0 {
-                return Ok((x, true));
-            }
-            let step = size / curve;
-            x = x.plus(step, &direction);
-            residual = residual.plus(-step, &image);
-            preconditioned = point.1.precondition(&residual);
-            let next = residual.dot(&preconditioned);
-            direction = preconditioned.plus(next / size, &direction);
-            size = next;
-        }
-        Ok((x, false))
+        let zero = LatentState { beta: 0.0, v: vec![0.0; right.v.len()] };
+        let times = |direction: &LatentState| self.curvature(cross, factor, point, direction);
+        let rule = StoppingRule {
+            norm: ResidualNorm::Preconditioned,
+            tolerance: CG_TOLERANCE,
+            max_products: MAX_CG_STEPS,
+        };
+        let solution = conjugate_gradients(times, |r| point.1.precondition(r), right, zero, rule)?;
+        Ok((solution.x, solution.outcome == CgOutcome::NotPositiveDefinite))
     }
 
-    /// The mode, starting from `from` or from a common rate of all rows, whichever has the larger objective.
+    /// Finds the mode. The search starts at `from` or at a common rate of all rows, whichever has the larger
+    /// objective.
     pub fn mode(
         &self,
         cross: &CrossKernel<'_>,
@@ -305,8 +305,10 @@ impl CountObservations<'_> {
             }
         }
         if !evaluation.value.is_finite() {
-            let subject = "the likelihood of the counts".into();
-            return Err(Error::Overflow { subject, remedy: "check the weights and the prior mean" });
+            return Err(Error::overflow(
+                "the likelihood of the counts",
+                "check the weights and the prior mean",
+            ));
         }
         let (mut steps, mut before) = (0, f64::INFINITY);
         loop {
@@ -316,7 +318,7 @@ impl CountObservations<'_> {
             if wrong {
                 step = local.precondition(&gradient);
             }
-            let rise = gradient.dot(&step);
+            let rise = gradient.inner_product(&step);
             let size = 1.0 + evaluation.value.abs();
             let rounding = rise <= ROUNDING_TOLERANCE * size && rise >= MIN_DECREASE * before;
             let is_last = steps == MAX_STEPS || rise.is_nan() || rise <= MODE_TOLERANCE * size || rounding;
@@ -331,8 +333,8 @@ impl CountObservations<'_> {
         }
     }
 
-    /// The first point along `step`, halving its length, at which J increases enough; `None` where it does
-    /// not increase beyond rounding.
+    /// Returns the first point along `step` at which J increases enough, while the step is halved. `None`
+    /// where the increase does not exceed rounding errors.
     fn line_search(
         &self,
         cross: &CrossKernel<'_>,
@@ -346,7 +348,7 @@ impl CountObservations<'_> {
             if next.value >= evaluation.value + 1e-4 * times * rise {
                 return Ok(Some(next));
             }
-            // So small an increase is hidden by rounding.
+            // A smaller increase is hidden by rounding errors.
             if times * rise < 1e-14 * (1.0 + evaluation.value.abs()) {
                 let unchanged =
                     (next.value - evaluation.value).abs() < 1e-13 * (1.0 + evaluation.value.abs());
@@ -359,7 +361,7 @@ impl CountObservations<'_> {
 }
 
 impl LocalModel {
-    /// Changes of the targets' sums along a direction.
+    /// Returns the derivatives of the targets' sums along the direction `d`.
     pub fn moved(&self, d: &LatentState) -> Vec<f64> {
         let mut out: Vec<f64> = self.jacobian_of_mean.iter().map(|s| s * d.beta).collect();
         for (k, v) in d.v.iter().enumerate() {
@@ -368,16 +370,16 @@ impl LocalModel {
         out
     }
 
-    /// The inverse of the augmented Λ, times a direction.
+    /// Returns the inverse of the augmented Λ times the direction `d`.
     pub fn precondition(&self, d: &LatentState) -> LatentState {
         let v = self.precision.solve_vector(&d.v);
         let Some((border, left)) = &self.bordered_schur else { return LatentState { beta: 0.0, v } };
-        // The border is Λ⁻¹ of the column.
+        // `border` is Λ⁻¹ times the column of β.
         let beta = (d.beta - dot(border, &d.v)) / left;
         LatentState { beta, v: v.iter().zip(border).map(|(v, b)| v - beta * b).collect() }
     }
 
-    /// Variances of the targets' sums g under the bordered Λ.
+    /// Returns the posterior variances of the targets' sums g, under the augmented Λ.
     pub fn variances(&self) -> Vec<f64> {
         let mut whitened = self.jacobian.clone();
         self.precision.solve_lower_in_place(&mut whitened);

@@ -1,23 +1,24 @@
 //! The gradient of Laplace's approximation of the evidence in the kernel's parameters and the dispersions.
 //!
-//! The mode changes with the kernel, so that both the explicit and the implicit part count. Let `e_i` be the
-//! derivative of `-½ log det Λ` in f_i, `E = Fᵀe`, and `H y = E` with minus the second derivatives H of J.
-//! Then the derivatives in F are
+//! The mode changes with the kernel, so the gradient has an explicit and an implicit part. The symbols are
+//! those of `laplace.rs`. Let `e_i` be the derivative of `-½ log det Λ` in f_i, and `E = Fᵀe` (one number per
+//! point). H is minus the matrix of second derivatives of J, and `(y_β, y)` solves `H y = E`. Then the
+//! derivatives in row i of F are
 //!
 //! ```text
 //! -D_i (B ω Λ⁻¹ψ)_i + (s + e + p)_i vᵀ + s_i yᵀ        s = ∂ log p/∂f,   p = ∂² log p/∂f² (y_β + F y)
 //! ```
 //!
-//! and, because everything depends on F through FFᵀ alone, those in K(W, W) are `-½ L⁻ᵀ(vvᵀ + vyᵀ + yvᵀ - (I
-//! - Λ⁻¹))L⁻¹`.
+//! The approximation depends on F only through FFᵀ. The derivatives in K(W, W) are therefore
+//! `-½ L⁻ᵀ(vvᵀ + vyᵀ + yvᵀ - (I - Λ⁻¹))L⁻¹`.
 
 use super::cross_kernel::CrossKernel;
 use super::laplace::{CountObservations, LatentState, Mode, lower, to_bags, upper};
 use crate::error::Result;
-use crate::fit::whitening::WhitenedInducing;
+use crate::gp::whitened_inducing::WhitenedInducing;
 
-/// The gradient in the kernel's parameters, and for each target the derivative in the logarithm of its
-/// dispersion. Cost: some passes over the kernel, one with derivatives, and O(points³).
+/// Returns the gradient in the kernel's parameters, and for each target the derivative in the logarithm of
+/// its dispersion. Cost: some passes over the kernel, one of them with derivatives, and O(points³).
 pub(super) fn evidence_gradient(
     observed: &CountObservations<'_>,
     cross: &CrossKernel<'_>,
@@ -26,7 +27,7 @@ pub(super) fn evidence_gradient(
 ) -> Result<(Vec<f64>, Vec<f64>)> {
     let (evaluation, local, rows) = (&mode.evaluation, &mode.local, cross.rows);
     let (m, terms) = (cross.points.rows(), &evaluation.likelihood_terms);
-    // Λ⁻¹ψ, then ω times that, in the space of K.
+    // Λ⁻¹ψ; then ω Λ⁻¹ψ, in the coordinates of K.
     let solved = local.precision.solve(local.jacobian.clone());
     let mut leverages = vec![0.0; terms.len()];
     for k in 0..m {
@@ -34,14 +35,12 @@ pub(super) fn evidence_gradient(
         entries.for_each(|((o, u), p)| *o += u * p);
     }
     let mut by_psi = solved;
-    for k in 0..m {
-        by_psi.row_mut(k).iter_mut().zip(terms).for_each(|(v, s)| *v *= s.information);
-    }
+    by_psi.scale_columns(terms.iter().map(|s| s.information));
     points.factor.solve_upper_in_place(&mut by_psi);
     let by_psi = observed.operator.times(&by_psi.transpose());
     let turn =
         to_bags(observed.operator, terms.iter().zip(&leverages).map(|(s, u)| s.d_information * u).collect());
-    // e, and E.
+    // e and E.
     let mut by_f = cross.row_dots(&by_psi)?;
     for (b, turn) in turn.iter().enumerate() {
         for i in rows.range(b) {
@@ -52,7 +51,7 @@ pub(super) fn evidence_gradient(
     let beta = if observed.given_mean.is_some() { 0.0 } else { total_weight };
     let by_place = LatentState { beta, v: lower(&points.factor, &weighted_latent) };
     let (y, _) = observed.solve(cross, &points.factor, (evaluation, local), &by_place)?;
-    // s, and s + e + p.
+    // s and s + e + p.
     let alpha = upper(&points.factor, &y.v);
     let moved = cross.latent_values(y.beta, &alpha)?;
     let along = local.moved(&y);
@@ -75,7 +74,7 @@ pub(super) fn evidence_gradient(
     }
     let less: Vec<f64> = local.slopes.iter().map(|d| -d).collect();
     let mut total = cross.gradient(&less, &by_psi, [(&by_f, &evaluation.alpha), (&pulls, &alpha)])?;
-    // I - Λ⁻¹ less the rest, halved.
+    // ½ (I - Λ⁻¹ - vvᵀ - vyᵀ - yvᵀ).
     let (mut inner, v) = (local.precision.inverse(), &evaluation.state.v);
     for i in 0..m {
         let row = inner.row_mut(i).iter_mut().zip(v).zip(&y.v);

@@ -1,22 +1,22 @@
-//! Predictions of each count from all other counts.
+//! Leave-one-out predictions: each count predicted from all other counts.
 
 use statrs::function::erf::erfc_inv;
 
 use super::laplace::{CountObservations, LocalModel, StateEvaluation};
-use super::likelihood::CountProbabilities;
 use crate::aggregate::aggregate_fit::LeaveOneOut;
+use crate::gp::likelihood::counts::CountProbabilities;
 
-/// The sums of targets are averaged over on a grid of that many of their standard deviations to either side,
-/// in steps of this part of the narrower of what is believed without the target and what the target says; no
-/// more steps than that.
+/// The grid over which predictions are averaged. `WIDTH` is half its width in standard deviations of the link
+/// of a target's sum, given the other targets. `STEP` is the spacing relative to this standard deviation, or
+/// to that of the target's likelihood if it is smaller. The grid has at most about `MAX_STEPS` points.
 const WIDTH: f64 = 7.0;
 const STEP: f64 = 0.25;
 const MAX_STEPS: f64 = 4_000.0;
 
-/// Leave-one-out predictions from the approximation around the mode: a target's own likelihood term is
-/// removed from the posterior of (the link of) its sum, and the count's distribution is averaged over the
-/// remainder (Laplace leave-one-out, as Vehtari et al. 2016 for single observations; a prior mean that was
-/// estimated is as uncertain as the others leave it).
+/// Returns leave-one-out predictions from Laplace's approximation around the mode. For each target, its
+/// likelihood term is removed from the posterior of the link of its sum. The distribution of the count is
+/// then averaged over the remaining distribution. This is Laplace leave-one-out, as in Vehtari et al. 2016
+/// for single observations. It includes the uncertainty of an estimated prior mean, given the other targets.
 pub(super) fn leave_one_out(
     observed: &CountObservations<'_>,
     state: &StateEvaluation,
@@ -32,11 +32,11 @@ pub(super) fn leave_one_out(
     };
     for (t, variance) in local.variances().into_iter().enumerate() {
         let (terms, [g, complement]) = (&state.likelihood_terms[t], state.sums[t]);
-        // Information, derivative and variance on the scale of the link.
+        // The information, the derivative and the variance are on the scale of the link.
         let square = terms.link_derivative * terms.link_derivative;
         let (information, slope, posterior_variance) =
             (terms.information * square, terms.first_derivative * terms.link_derivative, variance / square);
-        // At least as uncertain as with the target.
+        // The precision stays positive also where the information has a rounding error.
         let left = (1.0 / posterior_variance - information).max(1e-8 / posterior_variance);
         let sd = (1.0 / left).sqrt();
         let middle = family.link_of_sum(g, complement) - slope / left;
@@ -46,7 +46,7 @@ pub(super) fn leave_one_out(
         out.mean.push(predictive.mean);
         out.variance.push(predictive.variance);
         out.log_density.push(predictive.log);
-        // The smaller tail is the more precise one.
+        // The smaller tail probability has the smaller relative error.
         let half_probability = 0.5 * predictive.log.exp();
         out.scores.push(if predictive.below < predictive.above {
             tail_score(predictive.below + half_probability)
@@ -57,12 +57,12 @@ pub(super) fn leave_one_out(
     out
 }
 
-/// The normal score below which there is so much probability.
+/// Returns the normal score below which the probability is `p`.
 fn tail_score(p: f64) -> f64 {
     -std::f64::consts::SQRT_2 * erfc_inv(2.0 * p.clamp(1e-300, 0.5))
 }
 
-/// Averages probabilities over a normal distribution of the link, by the trapezoidal rule.
+/// Averages probabilities over a normal distribution of the link, on an equally spaced grid.
 fn link_average(
     (middle, sd): (f64, f64),
     information: f64,

@@ -1,5 +1,5 @@
-//! Alternating tuning of mediated targets through inducing points: the regression on mediators and the other
-//! parameters are chosen in turn, as for exact processes, because the embeddings of bags depend on the kernel
+//! Alternating tuning of sparse processes with mediated targets. The regression on mediators and the other
+//! parameters are tuned in turn, as for exact processes, because the embeddings of bags depend on the kernel
 //! of rows.
 
 use super::mediated_features::SampledRowPairs;
@@ -18,12 +18,14 @@ use crate::linalg::Matrix;
 const MAX_ROUNDS: usize = 3;
 
 impl SparseAggregateProcess {
-    /// [`fit`](Self::fit) for targets of which some have no rows and are predicted through mediators. The
-    /// known noise is that of the data. With [`tune`](field@Self::tune) and [`priors`](Self::priors), kernel
-    /// and ridge of the mediators are chosen by their predictions of left-out bags under the current kernel
-    /// of rows; this alternates, at most three times, with the tuning of all other parameters. The
-    /// uncertainty of the regression counts as independent noise of each target
-    /// ([`mediation_noise`](Self::mediation_noise)). There is no noise of rows, which a warning says.
+    /// Fits the process to targets of which some may have no rows; these are predicted through mediators. The
+    /// known noise is that of the data.
+    ///
+    /// With [`tune`](field@Self::tune) and [`priors`](Self::priors), kernel and ridge of the mediators
+    /// minimise the loss on left-out bags under the current kernel of rows. This alternates, at most three
+    /// times, with the tuning of all other parameters. The uncertainty of the regression is independent noise
+    /// of each target ([`mediation_noise`](Self::mediation_noise)). Unless the targets are exactly the bags
+    /// in their order, [`row_noise`](Self::row_noise) is ignored with a warning.
     ///
     /// # Errors
     /// As [`fit`](Self::fit) and [`ObservationOperator::new`].
@@ -38,8 +40,8 @@ impl SparseAggregateProcess {
         }
         if self.mediation.as_ref().is_some_and(|mediation| mediation.regressed == MediationTarget::Targets) {
             let allowed =
-                "what rows are like, through inducing points: fit exactly where targets are regressed";
-            return Err(Error::parameter("what is regressed on mediators", "targets", allowed));
+                "inducing points need row embeddings as the response: regress these, or use an exact fit";
+            return Err(Error::parameter("response that is regressed on mediators", "targets", allowed));
         }
         process.row_noise = None;
         let mut fit = match data.mediated() > 0 && self.tune != TunedParameters::Nothing && self.priors {
@@ -47,14 +49,13 @@ impl SparseAggregateProcess {
             false => process.fit_mediated(data, process.parameters())?,
         };
         if self.row_noise.is_some() {
-            let warning =
-                "noise of rows is left out: targets that are made of bags through mediators share it";
+            let warning = "noise of rows is left out: targets share it through the observation operator";
             fit.warnings.push(warning.into());
         }
         Ok(fit)
     }
 
-    /// The fit with the current mediation, tuned from these parameters.
+    /// Fits the process with the current mediation, with tuning that starts at `from`.
     fn fit_mediated(&self, data: &Aggregates, from: Vec<Parameter>) -> Result<SparseAggregateFit> {
         let mediation = self.mediation.as_ref().zip(data.mediators.as_ref());
         let operator = ObservationOperator::new(&data.bags, &data.bag_of_target, mediation)?;
@@ -90,13 +91,14 @@ impl SparseAggregateProcess {
         }
     }
 
-    /// U by a kernel.
+    /// Returns the covariance U (bags × bags) of the bags' sums under `kernel`, up to a positive factor where
+    /// rows are sampled.
     fn gram(&self, kernel: &Kernel, data: &Aggregates) -> Result<Matrix> {
         let (rows, control) = (BagRows::new(&data.rows, data.bags.weights()), self.control());
         let diagonal = rows.features(kernel, &data.rows.select_rows(&[0]), false, control)?.prior;
         let mut total = Matrix::zeros(diagonal.len(), diagonal.len());
-        // The diagonal is in all of them, so that their sum is a multiple of their mean, which makes no
-        // difference.
+        // The sum over samples is a multiple of their mean, and the minimum of the loss does not depend on
+        // the factor.
         for gram in
             SampledRowPairs::new(&rows, self.seed).sampled_covariances(&rows, &diagonal, kernel, control.stop)
         {

@@ -1,5 +1,5 @@
-//! Sums over bags of kernel values between rows and inducing points, computed from a part of the rows at a
-//! time. They are all that the fit uses of the rows.
+//! Sums over bags of kernel values between rows and inducing points, computed for one part of the rows at a
+//! time. The fit uses the rows only through these sums.
 
 use std::ops::Range;
 
@@ -13,24 +13,23 @@ use crate::linalg::{Matrix, dot};
 use crate::simd::Isa;
 use crate::table::Table;
 
-/// Points at a time, so that the sums of all parameters stay in the nearest cache.
+/// The number of points in a tile: the sums of all parameters stay in the first-level cache.
 const TILE: usize = 256;
 
-/// Slopes are kept from the values to the gradient if they are not more numbers than that (256 MB), and else
-/// made anew.
+/// The largest number of derivatives that are kept for the gradient (256 MB); more are computed again.
 const CACHE_LIMIT: usize = 1 << 25;
 
-/// Sums for bags, or for targets that are made of them, and points.
+/// Sums of kernel values between bags, or targets that an operator computes from bags, and points.
 pub(super) struct BagFeatures {
-    /// `PᵀK(X, W)`, bags × points; targets × points where they are not the bags.
+    /// `PᵀK(X, W)` (bags × points), or `BᵀPᵀK(X, W)` (targets × points) with an operator B.
     pub phi: Matrix,
-    /// The prior variance of each target, and by sample of rows where these are sampled or targets are not
-    /// the bags.
+    /// The prior variance of each target; and, with an operator, the prior variances under each sample of
+    /// rows, of which `prior` is the mean.
     pub prior: Vec<f64>,
     pub priors: Vec<Vec<f64>>,
-    /// The diagonal of `PᵀK(X, X)P`, and its derivatives if they were requested: bags × (1 + parameters).
+    /// The diagonal of `PᵀK(X, X)P` and its derivatives, if they were requested: bags × (1 + parameters).
     pub bag_variances: Matrix,
-    /// For each bag and tile of points, the values of `phi` and their derivatives.
+    /// The values of `phi` and their derivatives for each bag and tile of points, if they fit into the cache.
     pub kept: Option<Vec<f64>>,
 }
 
@@ -43,7 +42,8 @@ fn columns_in<'t>(table: &'t Table, range: &Range<usize>) -> Columns<'t> {
 }
 
 impl BagRows {
-    /// Adds a bag's rows with these points to the sums: of values, and of each slope.
+    /// Adds the kernel values of a bag's rows with these points to `sums`, and with `slopes` their
+    /// derivatives.
     fn add_part(
         &self,
         kernel: &Kernel,
@@ -61,8 +61,8 @@ impl BagRows {
         }
     }
 
-    /// The prior variance of a bag's sum, and its derivatives: sums over the pairs of its rows, each pair
-    /// once.
+    /// Returns the prior variance of a bag's sum and its derivatives, as sums over pairs of its rows. Each
+    /// pair is evaluated once.
     fn bag_variance(
         &self,
         kernel: &Kernel,
@@ -100,8 +100,8 @@ impl BagRows {
         sums_of_bag
     }
 
-    /// The sums of all bags, and with `slopes` also what their gradient needs. Cost O(rows points columns)
-    /// and O(rows² columns) for each bag; memory O(bags points).
+    /// Returns the sums of all bags, and with `slopes` also the terms of their gradient. Cost: O(rows points
+    /// columns), and O(rows² columns) for the rows of each bag. Memory: O(bags points).
     pub(super) fn features(
         &self,
         kernel: &Kernel,
@@ -151,7 +151,8 @@ impl BagRows {
         Ok(BagFeatures { phi, prior, priors: Vec::new(), bag_variances, kept })
     }
 
-    /// `Σ_bj weights[b, j] ∂phi[b, j]/∂θ_p`; derivatives that `features` does not hold are computed again.
+    /// Returns `Σ_bj weights[b, j] ∂phi[b, j]/∂θ_p` for each parameter θ_p of the kernel. Derivatives that
+    /// `features` does not hold are computed again.
     pub(super) fn gradient_of_features(
         &self,
         features: &BagFeatures,
@@ -180,7 +181,7 @@ impl BagRows {
         let tasks = (0..self.bags() * tiles.len()).into_par_iter();
         let scratch = || (GradientScratch::for_kernel(kernel), Vec::new());
         let gradients = tasks.map_init(scratch, of_task).collect::<Result<Vec<Vec<f64>>>>()?;
-        // In the order of the bags, so that the sums do not depend on the number of threads.
+        // The order of the bags makes the sums independent of the number of threads.
         let mut total = vec![0.0; count];
         gradients.iter().for_each(|part| total.iter_mut().zip(part).for_each(|(t, v)| *t += v));
         Ok(total)
@@ -193,7 +194,7 @@ mod tests {
     use crate::kernel::{Profile, Stationary};
     use crate::linalg::Sparse;
 
-    /// Cached and recomputed derivatives agree, with more points than a tile has.
+    /// Cached and recomputed derivatives agree for more points than one tile holds.
     #[test]
     fn slopes_are_the_same_in_one_pass_and_in_two() {
         let value = |i: usize| ((i * 7919) % 1013) as f64 / 500.0;

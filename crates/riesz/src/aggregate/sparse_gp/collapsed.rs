@@ -1,18 +1,17 @@
-//! The evidence of sums over bags, for a process that is represented by its values at inducing points, which
-//! are integrated out.
+//! Collapsed evidence of sums over bags: the values of f at the inducing points are integrated out.
 //!
-//! With `Φ = PᵀK(X, W)` (bags × points), `K(W, W) = LLᵀ`, `Ψ = L⁻¹Φᵀ`, the diagonal matrix C of noise
-//! variances, residuals `r = z - β s`, and the variances of the sums that the points leave unexplained, `g =
-//! diag(PᵀK(X, X)P - ΨᵀΨ)`:
+//! Let `Φ = PᵀK(X, W)` (bags × points), `K(W, W) = LLᵀ` and `Ψ = L⁻¹Φᵀ` (points × bags). C is the diagonal
+//! matrix of noise variances (bags × bags). The residuals are `r = z - β s`, where s are the sums of weights.
+//! The points leave the variances `g = diag(PᵀK(X, X)P - ΨᵀΨ)` of the sums unexplained:
 //!
 //! ```text
 //! VFE   = log N(r; 0, ΨᵀΨ + C) - ½ tr C⁻¹ g         (Titsias 2009)
 //! FITC  = log N(r; 0, ΨᵀΨ + C + g)                  (Snelson and Ghahramani 2006, of sums instead of rows)
 //! ```
 //!
-//! Both are `log N(r; 0, ΨᵀΨ + D)` and a penalty. Through `Λ = I + ΨD⁻¹Ψᵀ` all matrices have the size of the
-//! points or are linear in the number of bags. The constant mean β maximises the evidence, by generalised
-//! least squares, unless it is given.
+//! Both are `log N(r; 0, ΨᵀΨ + D)` minus a penalty, which is 0 for FITC. With `Λ = I + ΨD⁻¹Ψᵀ` (points ×
+//! points), no matrix is larger than bags × points or points × points. The constant mean β maximises the
+//! evidence, by generalised least squares, unless it is given.
 
 use super::Approximation;
 use super::bag_features::BagFeatures;
@@ -20,47 +19,48 @@ use super::mediated_features::MediatedFeatures;
 use crate::aggregate::bag_gram::BagRows;
 use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::fit::whitening::WhitenedInducing;
+use crate::gp::exact::LeastSquaresMean;
+use crate::gp::whitened_inducing::WhitenedInducing;
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, dot};
 use crate::table::Table;
 
-/// At one kernel and noise.
+/// The evidence, the posterior and the terms of their gradients at one kernel and noise.
 pub(super) struct CollapsedEvidence {
     pub value: f64,
     /// β.
     pub mean: f64,
-    /// `V⁻¹r` with `V = ΨᵀΨ + D`, one a bag.
+    /// `V⁻¹r` with `V = ΨᵀΨ + D`, one number per target.
     pub residual: Vec<f64>,
     /// Coefficients of the points.
     pub alpha: Vec<f64>,
     /// The coefficients of the whitened points, `Lᵀα`.
     whitened: Vec<f64>,
-    /// L.
+    /// The Cholesky factor L of `K(W, W)`.
     pub points: WhitenedInducing,
     /// `ΨD⁻¹Ψᵀ`, which is `Λ - I`.
     information: Matrix,
     /// `Λ⁻¹`.
     left: Matrix,
-    /// `D^-½ Ψᵀ`, one row per bag, and its product with `I - Λ⁻¹`.
+    /// `D^-½ Ψᵀ` (targets × points), and its product with `I - Λ⁻¹`.
     whitened_features: Matrix,
     scaled_features: Matrix,
-    /// D.
+    /// The diagonal of D.
     total_variances: Vec<f64>,
     /// Derivatives of the value in the unexplained variances and in the noise variances.
     grad_residual_variance: Vec<f64>,
     pub grad_noise: Vec<f64>,
     /// The diagonal of `V⁻¹`.
     pub precision: Vec<f64>,
-    /// Unexplained variances of sums that V does not include, and half of the sum of all unexplained
+    /// The unexplained variances of sums that V does not include, and half the sum of all unexplained
     /// variances in units of the noise variances.
     pub uncounted_residual: Vec<f64>,
     pub unexplained: f64,
-    /// `V⁻¹s`, and `sᵀV⁻¹s`, if the mean was learnt.
+    /// `V⁻¹s` and `sᵀV⁻¹s`, if the mean is estimated.
     pub gls_mean_terms: Option<(Vec<f64>, f64)>,
 }
 
-/// `Σ_i v_i m_i` over the rows of a matrix.
+/// Returns `Σ_i v_i m_i` over the rows m_i of a matrix.
 fn weighted(m: &Matrix, v: &[f64]) -> Vec<f64> {
     let mut out = vec![0.0; m.cols()];
     v.iter().enumerate().for_each(|(i, v)| out.iter_mut().zip(m.row(i)).for_each(|(o, x)| *o += v * x));
@@ -68,8 +68,8 @@ fn weighted(m: &Matrix, v: &[f64]) -> Vec<f64> {
 }
 
 impl CollapsedEvidence {
-    /// The evidence of `targets` whose sums of a constant 1 are `ones`. The mean is estimated unless it is
-    /// given. Cost O(bags points² + points³).
+    /// Computes the evidence of `targets`. `ones` are the sums of weights s, which are the targets of a
+    /// constant f = 1. The mean is estimated unless it is given. Cost O(bags points² + points³).
     pub fn new(
         kernel: &Kernel,
         points: &Table,
@@ -83,7 +83,7 @@ impl CollapsedEvidence {
         let factor = &whitening.factor;
         let mut psi = features.phi.clone();
         factor.solve_lower_right(&mut psi);
-        // Negative values come from rounding, or from the error of sampled rows.
+        // Negative values are due to rounding, or to the error of sampled rows.
         let gap = |b: usize| (features.prior[b] - dot(psi.row(b), psi.row(b))).max(0.0);
         let gap: Vec<f64> = (0..bags).map(gap).collect();
         let counts = approximation == Approximation::Fitc;
@@ -94,8 +94,8 @@ impl CollapsedEvidence {
         let information = psi.gram_of_columns();
         let mut lambda = information.clone();
         lambda.add_diagonal(|_| 1.0);
-        let lambda = Cholesky::new(lambda, "what targets tell of the inducing points")?;
-        // V⁻¹v, and Λ⁻¹ΨD⁻¹v on the way.
+        let lambda = Cholesky::new(lambda, "posterior precision of the inducing points")?;
+        // V⁻¹v, and the intermediate result Λ⁻¹ΨD⁻¹v.
         let solve = |v: &[f64]| {
             let scaled: Vec<f64> = v.iter().zip(&roots).map(|(v, root)| v * root).collect();
             let inner = lambda.solve_vector(&weighted(&psi, &scaled));
@@ -106,9 +106,8 @@ impl CollapsedEvidence {
         let (mean, of_mean) = match given_mean {
             Some(mean) => (mean, None),
             None => {
-                let (solved_ones, _) = solve(ones);
-                let square = dot(&solved_ones, ones);
-                (dot(&solved_ones, targets) / square, Some((solved_ones, square)))
+                let estimate = LeastSquaresMean::new(|v| solve(v).0, ones, targets);
+                (estimate.mean, Some((estimate.solved_response, estimate.precision)))
             }
         };
         let r: Vec<f64> = targets.iter().zip(ones).map(|(z, s)| z - mean * s).collect();
@@ -129,19 +128,21 @@ impl CollapsedEvidence {
         let value = -0.5
             * (dot(&r, &residual) + lambda.log_det() + logs + bags as f64 * std::f64::consts::TAU.ln())
             - if counts { 0.0 } else { unexplained };
-        let told_of = |b: usize| 0.5 * (residual[b].powi(2) - precision[b]);
+        let evidence_derivative = |b: usize| 0.5 * (residual[b].powi(2) - precision[b]);
         let by_gap = |b: usize| match approximation {
             _ if gap[b] == 0.0 => 0.0,
-            Approximation::Fitc => told_of(b),
+            Approximation::Fitc => evidence_derivative(b),
             Approximation::Vfe => -0.5 / noise[b],
         };
         let by_gap = (0..bags).map(by_gap).collect();
         let penalty_derivative = |b: usize| if counts { 0.0 } else { 0.5 * gap[b] / noise[b].powi(2) };
-        let by_noise = (0..bags).map(|b| told_of(b) + penalty_derivative(b)).collect();
+        let by_noise = (0..bags).map(|b| evidence_derivative(b) + penalty_derivative(b)).collect();
         let uncounted_residual = if counts { vec![0.0; bags] } else { gap };
         if !value.is_finite() {
-            let subject = "the log marginal likelihood through inducing points".into();
-            return Err(Error::Overflow { subject, remedy: "check the kernel's parameters and the noise" });
+            return Err(Error::overflow(
+                "the log marginal likelihood through inducing points",
+                "check the kernel's parameters and the noise",
+            ));
         }
         Ok(Self {
             value,
@@ -164,8 +165,8 @@ impl CollapsedEvidence {
         })
     }
 
-    /// The standard error of the value, from the prior variances of targets under each sample of rows; 0
-    /// without samples.
+    /// Returns the standard error of the value, from the prior variances of targets under each sample of
+    /// rows; 0 if rows are not sampled.
     pub fn standard_error(&self, priors: &[Vec<f64>]) -> f64 {
         let sample_values: Vec<f64> =
             priors.iter().map(|prior_variances| dot(prior_variances, &self.grad_residual_variance)).collect();
@@ -177,11 +178,11 @@ impl CollapsedEvidence {
         (sample_values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (count * (count - 1.0))).sqrt()
     }
 
-    /// The gradient with respect to the kernel's parameters. Let `G = K(W, W)⁻¹Φᵀ` (points × targets), γ the
-    /// derivatives with respect to the unexplained variances, and `W = T - 2γ`. The gradient is
+    /// Returns the gradient in the kernel's parameters. Let `G = K(W, W)⁻¹Φᵀ` (points × targets) and
+    /// `T = V⁻¹rrᵀV⁻¹ - V⁻¹` (targets × targets). γ is the diagonal matrix of the derivatives in the
+    /// unexplained variances, and `W = T - 2γ`. The gradient is
     /// `Σ dΦ∘WGᵀ - ½ tr GWGᵀdK(W, W) + Σ_b γ_b d(PᵀKP)_bb`. With `ε = 1 + 2γD`, which is 0 for the VFE,
-    /// `WGᵀ = V⁻¹r αᵀ + D⁻¹Ψᵀ(I - Λ⁻¹ - ε)L⁻¹` and
-    /// `GWGᵀ = ααᵀ + L⁻ᵀ(Λ - 2I + Λ⁻¹ - ΨεD⁻¹Ψᵀ)L⁻¹`.
+    /// `WGᵀ = V⁻¹r αᵀ + D⁻¹Ψᵀ(I - Λ⁻¹ - ε)L⁻¹` and `GWGᵀ = ααᵀ + L⁻ᵀ(Λ - 2I + Λ⁻¹ - ΨεD⁻¹Ψᵀ)L⁻¹`.
     pub fn kernel_gradient(
         &self,
         kernel: &Kernel,
@@ -190,7 +191,7 @@ impl CollapsedEvidence {
         control: RunControl<'_>,
     ) -> Result<Vec<f64>> {
         let (m, bags) = (points.rows(), self.total_variances.len());
-        // In this order 0 is 0.
+        // This order of operations makes ε exactly 0 for the VFE.
         let extra = self
             .grad_residual_variance
             .iter()
@@ -241,8 +242,8 @@ impl CollapsedEvidence {
         Ok(total)
     }
 
-    /// F with `FFᵀ = L⁻ᵀ(I - Λ⁻¹)L⁻¹`, which is `K(W, W)⁻¹ - (K(W, W) + ΦᵀD⁻¹Φ)⁻¹`, in as many columns as
-    /// there are parts that count. Cost O(points³).
+    /// Returns F with `FFᵀ = L⁻ᵀ(I - Λ⁻¹)L⁻¹`, which is `K(W, W)⁻¹ - (K(W, W) + ΦᵀD⁻¹Φ)⁻¹`. F has one column
+    /// for each eigenvalue that is not negligible. Cost O(points³).
     pub fn root(&self) -> Result<Matrix> {
         self.points.reduction_root(&self.information)
     }

@@ -1,10 +1,10 @@
-//! Targets that an operator B makes from bags, as mediators do: sums with points are `BᵀΦ`, and the
-//! unexplained variances need `diag BᵀUB` with `U = PᵀK(X, X)P` between all bags.
+//! Features of targets that an observation operator B (bags × targets) computes from bags. The sums with
+//! points are `BᵀΦ`. The unexplained variances need `diag BᵀUB`, where `U = PᵀK(X, X)P` (bags × bags).
 //!
-//! U is exact up to some tens of thousands of rows. Beyond, its diagonal is exact, and the rest is the mean
-//! over a few samples of rows, which are drawn with a seed for each bag in proportion to their weights. The
-//! estimate of each pair of bags is unbiased, the samples stay the same while parameters are tuned, and their
-//! differences give the standard error of the evidence.
+//! U is exact for up to 50,000 rows. For more rows, only its diagonal is exact. The other entries are means
+//! over a few samples of rows, which are drawn for each bag in proportion to their weights, with a seed. The
+//! estimate for each pair of bags is unbiased. The samples stay the same while parameters are tuned, and
+//! their differences give the standard error of the evidence.
 
 use std::sync::atomic::AtomicBool;
 
@@ -16,14 +16,14 @@ use crate::kernel::Kernel;
 use crate::linalg::{Matrix, dot};
 use crate::random::{Random, SeedableRng};
 
-/// Number of rows above which they are sampled.
+/// The number of rows above which rows are sampled.
 const MAX_EXACT_ROWS: usize = 50_000;
 
 /// The number of samples, and the number of rows in each, at least one per bag.
 const SAMPLES: usize = 4;
 const SAMPLE: usize = 10_000;
 
-/// Rows that stand for pairs of different bags: all, or samples of them.
+/// Samples of rows for the covariances of different bags; empty where all rows are used.
 pub(super) struct SampledRowPairs(pub Vec<BagRows>);
 
 impl SampledRowPairs {
@@ -38,7 +38,7 @@ impl SampledRowPairs {
         all_rows.into_iter().chain(&self.0)
     }
 
-    /// U for each of the samples, with the known diagonal.
+    /// Returns U under each of the samples, with the given diagonal.
     pub fn sampled_covariances<'r>(
         &'r self,
         rows: &'r BagRows,
@@ -57,7 +57,7 @@ impl SampledRowPairs {
 /// The map from bags to targets.
 pub(super) struct MediatedFeatures {
     pub operator: ObservationOperator,
-    /// Bᵀ, targets × bags.
+    /// Bᵀ (targets × bags).
     weights: Matrix,
     pub pairs: SampledRowPairs,
 }
@@ -89,17 +89,16 @@ impl MediatedFeatures {
         Ok(BagFeatures { phi, prior, priors, ..features })
     }
 
-    /// `B γ Bᵀ`, the derivative in U of a function whose derivatives in the unexplained variances of targets
-    /// are γ.
+    /// Returns `B γ Bᵀ` (bags × bags), the derivatives of a function in U, given its derivatives γ in the
+    /// unexplained variances of targets.
     pub fn grad_bag_covariance(&self, by_gap: &[f64]) -> Matrix {
         let mut scaled = self.weights.clone();
-        for (t, weight) in by_gap.iter().enumerate() {
-            scaled.row_mut(t).iter_mut().for_each(|v| *v *= weight);
-        }
+        scaled.scale_rows(by_gap.iter().copied());
         self.weights.transpose().matmul(&scaled)
     }
 
-    /// Derivatives of `Σ_bb' weights[b, b'] U[b, b']` over pairs of different bags.
+    /// Returns the gradient of `Σ_bb' weights[b, b'] U[b, b']`, over pairs of different bags, in the kernel's
+    /// parameters.
     pub fn gradient(
         &self,
         rows: &BagRows,

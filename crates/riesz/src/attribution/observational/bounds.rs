@@ -1,4 +1,4 @@
-//! A coalition's value from the weights of the reference rows, and a bound on its error.
+//! Value of a coalition from the weights of the reference rows, and a bound on its error.
 
 use super::ObservationalGame;
 use crate::kernel::Columns;
@@ -7,34 +7,34 @@ use crate::kernel_model::KernelExpansion;
 use crate::linalg::dot;
 use crate::table::Table;
 
-/// Properties of the weights of the reference rows at one row, in the coordinates of the system that they
-/// solve.
+/// Properties of the weights of the reference rows at one row, in the coordinates of the linear system that
+/// they solve.
 pub(super) struct WeightVector {
-    /// A bound on the length of their error in those coordinates.
+    /// Bound on the norm of the weights' error in those coordinates.
     pub(super) rounding_error: f64,
-    /// The sum of their sizes.
+    /// Sum of the absolute weights.
     pub(super) total: f64,
-    /// A bound on the sum of their sizes, reference row by reference row.
+    /// Bound on the sum of the absolute weights, reference row by reference row.
     pub(super) largest: f64,
-    /// One minus their sum.
+    /// One minus the sum of the weights.
     pub(super) missing: f64,
-    /// The length of the vector of ones over the reference rows in those coordinates.
+    /// Norm of the vector of ones over the reference rows in those coordinates.
     pub(super) ones_length: f64,
 }
 
-/// The model's output, less the intercept, with the absent players of each reference row, for one row and
-/// output.
+/// The model's output without the intercept, with the absent players of each reference row, for one explained
+/// row and output.
 pub(super) struct AbsentAverages {
-    /// Its product with the weights.
+    /// Inner product of these outputs and the weights.
     pub(super) product: f64,
-    /// Its length, in the coordinates of the system.
+    /// Norm of these outputs in the coordinates of the system.
     pub(super) length: f64,
     /// `Σ_i |coef_i| |present factors|` times the largest absent factor.
     pub(super) size: f64,
 }
 
-/// The value of a coalition, and a bound on its error, for output `o`. `terms` roundings are behind each
-/// number, besides those of kernels.
+/// Value of a coalition and a bound on its error, for output `o`, if players have factors. Each number has
+/// `terms` roundings in addition to those of kernels.
 pub(super) fn value_by_factors(
     game: &ObservationalGame<'_>,
     rounds: &KernelRounding,
@@ -53,9 +53,9 @@ pub(super) fn value_by_factors(
     (value, solving + summing + 8.0 * u * (intercept.abs() + base.abs()))
 }
 
-/// The value of a coalition, and a bound on its error, for output `o` of a kernel without factors: the
-/// product of a right side of length `right` with a solution of length `length`, of `size` numbers, that is
-/// off by at most `solving`.
+/// Value of a coalition and a bound on its error, for output `o` of a kernel without factors. The value is
+/// the inner product of a right-hand side of norm `right` and a solution of norm `length` with `size`
+/// entries. The error of the solution has a norm of at most `solving`.
 pub(super) fn value_by_outputs(
     game: &ObservationalGame<'_>,
     o: usize,
@@ -70,19 +70,19 @@ pub(super) fn value_by_outputs(
     (centre + product, right * (solving + summing) + 4.0 * u * centre.abs())
 }
 
-/// Rounding of a model's kernel between given rows.
+/// Rounding errors of a model's kernel between given rows.
 pub(super) struct KernelRounding {
     units: f64,
     per_log: f64,
-    /// Whether no factor is larger than 1: what a term is off is relative to itself, and grows with its
-    /// logarithm. Else it is relative to `√(k(u, u) k(v, v))`.
+    /// Whether no factor is larger than 1. The error of a term is then relative to the term, and grows with
+    /// its logarithm. Otherwise the error is relative to `√(k(u, u) k(v, v))`.
     pub(super) bounded: bool,
-    /// `Σ |coef|` times the scales of the kernel's terms, by output.
+    /// For each output, `Σ |coef|` times the sum of the scales of the kernel's terms.
     coef: Vec<f64>,
 }
 
 impl KernelRounding {
-    /// Rounding between support points and these rows.
+    /// Rounding errors between support points and the rows of these tables.
     pub(super) fn new(model: &KernelExpansion, tables: &[&Table]) -> Self {
         let (width, points) = (model.columns().len(), &model.support_points);
         let point_ranges = ColumnRanges::per_column(Columns::from_row(points, 0), width);
@@ -109,9 +109,9 @@ impl KernelRounding {
         Self { units, per_log, bounded, coef }
     }
 
-    /// A bound on the rounding of a sum over the support points, for output `o`, of terms whose sizes sum to
-    /// `size`, with `extra_units` further roundings. As `z ln(1/z)` is concave, the terms' logarithms
-    /// contribute no more than the logarithm of their average.
+    /// Bound on the rounding error of a sum over the support points, for output `o`. The absolute values of
+    /// the terms sum to `size`, and there are `extra_units` further roundings. As `z ln(1/z)` is concave, the
+    /// terms' logarithms contribute at most the logarithm of their average.
     pub(super) fn rounding_error(&self, o: usize, size: f64, extra_units: f64) -> f64 {
         let far = if self.bounded && size > 0.0 { (self.coef[o] / size).ln().max(0.0) } else { 0.0 };
         let units = self.units + extra_units + self.per_log * (far + 0.368);

@@ -1,18 +1,19 @@
-//! Covariance of the values of the observational game: the values as linear functionals of f.
+//! Covariance of the values of the observational game, as linear functionals of f.
 //!
-//! With the weights `W_S(x)` of the reference rows, a coalition is worth a sum of values of f,
+//! With the weights `W_S(x)` of the reference rows b, the value of a coalition S at a row x is a sum of
+//! values of f,
 //!
 //! `v(S) = Σ_b W_S(x)_b f(x_S, b_-S) + (1 - Σ_b W_S(x)_b) v(∅)`, `v(∅) = Σ_b w_b f(b)`,
 //!
-//! (the second part only where weights are centred), because the kernel's factors of present and absent
-//! players are the kernel at the mixed row; where it has no such factors f is taken at the reference rows
-//! themselves. The weights come from the reference alone, whatever the kernel that they are learnt with, so
-//! values are linear in f, and under a prior of covariance k that is a sum of products
+//! because the product of the kernel's factors of present and absent players is the kernel at the mixed row
+//! `(x_S, b_-S)`. The second term exists only if weights are centred. For a kernel without such factors, f is
+//! evaluated at the reference rows themselves. The weights depend on the reference alone, whichever kernel
+//! the embedding uses, so values are linear in f. Under a prior with covariance k, a sum of products,
 //!
 //! `cov(v(S; x), v(T; x')) = Σ_{b,c} W_S(x)_b W_T(x')_c k((x_S, b_-S), (x'_T, c_-T))`,
 //!
-//! for which there is a [shorter way](crate::attribution::mixtures). Source: our own; the game, Chau, Hu,
-//! Gonzalez and Sejdinovic 2022.
+//! which [`coalition_covariance`](crate::attribution::coalition_covariance) computes for all pairs of
+//! coalitions. Sources: our own; the game, Chau, Hu, Gonzalez and Sejdinovic 2022.
 
 use rayon::prelude::*;
 
@@ -27,26 +28,28 @@ use crate::linalg::{Matrix, Sparse};
 use crate::posterior::{Functionals, cross_covariance_of_sums, prior_covariance_of_sums};
 use crate::table::Table;
 
-/// Numbers that weights and functionals take together at a time.
+/// Largest count of numbers that weights and functionals take at a time.
 const NUMBERS: usize = 1 << 24;
 
-/// Parts in which unions of coalitions are summed up.
+/// Number of parts in which unions of coalitions are summed.
 const PARTS: usize = 32;
 
-/// Weights at given rows: for each coalition, by its players' bits, the weights of the reference rows (rows ×
-/// reference); and for each row the coefficient of each coalition in the values of players.
+/// Weights at given rows. `weights` holds for each coalition, by its players' bits, the weights of the
+/// reference rows (rows × reference). `counts` holds for each row the coefficients of each coalition in the
+/// players' values.
 struct CoalitionWeightTable {
     weights: Vec<Matrix>,
     counts: Vec<Vec<Vec<f64>>>,
 }
 
 impl ObservationalGame<'_> {
-    /// Whether values have covariances: where they are exact, of a few players.
+    /// Checks that values have covariances: all coalitions are evaluated, and players are at most
+    /// [`MOST_PLAYERS`].
     pub(crate) fn check_covariances(&self) -> Result<()> {
         let p = self.groups.players().len();
         if let Some(because) = self.budget.sampled_because(p) {
             let allowed = format!(
-                "in the observational game they take all coalitions, but here values are estimated: {because}"
+                "observational covariances require all coalitions, but here values are estimated: {because}"
             );
             return Err(Error::parameter("covariance", true, allowed));
         }
@@ -66,9 +69,9 @@ impl ObservationalGame<'_> {
         (NUMBERS / (numbers_per_coalition << self.groups.players().len())).clamp(1, 64)
     }
 
-    /// The values of all players in all rows as functionals of f, player after player in each row. The prior
-    /// covariance is that of all of them, or of those of each row alone (0 between rows), or none at all.
-    /// Cost 3^players · reference² for each pair of rows, and 2^players times what weights cost.
+    /// The values of all players in all rows as functionals of f, player after player in each row. `prior`
+    /// selects the pairs of rows whose prior covariance is computed; it is 0 for other pairs. Cost 3^players
+    /// · reference² per pair of rows, plus 2^players times the cost of weights.
     pub(crate) fn posterior_functionals(&self, rows: &Table, prior: RowPairs) -> Result<Functionals> {
         self.check_covariances()?;
         let data = rows.align_to(self.model.columns())?;
@@ -91,7 +94,7 @@ impl ObservationalGame<'_> {
         let grand = (1_usize << p) - 1;
         let coalition_weights = |mask: usize| -> Result<Matrix> {
             check_cancelled(&self.stop)?;
-            // Everybody is worth f(x), whatever the weights; nobody the mean.
+            // The grand coalition has the value f(x) for any weights, and the empty coalition the mean.
             let present = if mask == grand { vec![false; p] } else { coalition(mask, p).present().to_vec() };
             Ok(self.means.raw_weights(&present, data, &self.stop)?.matrix.transpose())
         };
@@ -113,7 +116,7 @@ impl ObservationalGame<'_> {
         Ok(CoalitionWeightTable { weights, counts })
     }
 
-    /// The functionals at support points, points × (rows × players).
+    /// Functionals at the support points, points × (rows × players).
     fn functional_columns(&self, products: &[Product], data: &Table) -> Result<Matrix> {
         let points = &self.model.support_points;
         let (n, count, p) = (points.rows(), data.rows(), self.groups.players().len());
@@ -148,7 +151,7 @@ impl ObservationalGame<'_> {
         Ok(out)
     }
 
-    /// The prior covariance of values, players × players, for each pair of rows.
+    /// Prior covariance of values, players × players, for each pair of rows.
     fn prior_covariance(
         &self,
         products: &[Product],
@@ -163,7 +166,8 @@ impl ObservationalGame<'_> {
         }
         for product in products {
             let factors = MixedKernels::new(&product.kernels, (&self.means.learnt().rows, data), None);
-            // A fixed number of parts, each summed in order, whatever the number of threads.
+            // A fixed number of parts, each summed in order, makes results independent of the number of
+            // threads.
             let part = |from: usize| {
                 let mut sums = vec![Matrix::zeros(p, p); pairs.len()];
                 for union in (from..1 << p).step_by(PARTS) {
@@ -196,7 +200,7 @@ impl ObservationalGame<'_> {
         Ok(out)
     }
 
-    /// The covariance where f is taken at the reference rows and at the explained row.
+    /// Functionals and prior covariance if f is evaluated at the reference rows and at the explained row.
     fn reference_row_covariance(
         &self,
         data: &Table,
@@ -221,7 +225,7 @@ impl ObservationalGame<'_> {
             _ => prior_covariance_of_sums(kernel, &stacked_rows, &weights),
         };
         let columns = cross_covariance_of_sums(kernel, &self.model.support_points, &stacked_rows, &weights);
-        // An intercept is part of what everybody and nobody are worth alike.
+        // An intercept cancels, since it is part of the values of both the grand and the empty coalition.
         Ok(Functionals { columns, prior_scale: joint, constants: vec![0.0; n * p] })
     }
 }

@@ -1,5 +1,5 @@
-//! Coalitions whose systems are factored: one factorisation serves all rows and outputs, and each coalition
-//! is valued by one thread.
+//! Coalitions whose systems are factored. One factorisation serves all rows and outputs, and one thread
+//! evaluates each coalition.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -16,16 +16,17 @@ use crate::kernel_model::KernelExpansion;
 use crate::linalg::{dot, small_dense};
 use crate::table::Table;
 
-/// Parts in which coalitions are summed up.
+/// Number of parts in which coalitions are summed.
 const PARTS: usize = 16;
 
-/// Where a product's factors of absent players between support points and reference rows come from.
+/// Source of a product's factors of absent players between support points and reference rows.
 pub(super) enum AbsentFactors {
-    /// They are the embedding's.
+    /// The factors of the embedding.
     Own,
-    /// For each player: all support points at the first reference row, then at the second, …
+    /// Stored factors for each player: all support points at the first reference row, then at the second, …
     Kept(Vec<Vec<f64>>),
-    /// They are computed for each coalition: the embedding does not keep its own either.
+    /// Factors that are computed for each coalition, since the embedding does not store its own factors
+    /// either.
     Computed,
 }
 
@@ -49,15 +50,15 @@ impl AbsentFactors {
     }
 }
 
-/// Some rows.
+/// Rows whose coalitions are evaluated with factored systems.
 pub(super) struct FactoredRows<'e, 'm> {
     game: &'e ObservationalGame<'m>,
     means: &'e DirectEmbeddings,
     rounds: KernelRounding,
     count: usize,
     conditions: ConditioningRows,
-    /// For each product and each player, the factor between support points and rows; `None` if `conditions`
-    /// has it.
+    /// For each product and player, the factor between support points and rows; `None` if `conditions` has
+    /// it.
     present: Vec<Option<Vec<Vec<f64>>>>,
 }
 
@@ -94,7 +95,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         Ok(Self { game, means, rounds, count: rows.rows(), conditions, present })
     }
 
-    /// Factors the coalition's system, and puts what it is solved for into `weights`; returns its lengths, by
+    /// Factors the coalition's system, and writes its right-hand sides to `weights`; returns their norms by
     /// row.
     fn factor(&self, coalition: &Coalition, memory: &mut Memory) -> Result<Vec<f64>> {
         let (means, present, stop) = (self.means, coalition.present(), &self.game.stop);
@@ -103,8 +104,8 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         means.right_hand_side(&self.conditions, present, &memory.system, &mut memory.weights, stop)
     }
 
-    /// Adds `weight` times the coalition's functional: `k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b` at `out[i
-    /// + n r]`.
+    /// Adds to `out[i + n r]` `weight` times the coalition's functional `k_S(x_i, x) Σ_b k_rest(x_i, x_b)
+    /// W_S(x)_b` of support point i and row r.
     fn add_functional(
         &self,
         products: &[Product],
@@ -162,7 +163,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         Ok(result)
     }
 
-    /// The values where outputs at the reference rows are averaged; `outputs` is column-major.
+    /// Values if outputs at the reference rows are averaged; `outputs` is column-major.
     fn value_by_outputs(
         &self,
         outputs: &[f64],
@@ -195,7 +196,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         Ok(())
     }
 
-    /// The values where absent factors are averaged.
+    /// Values if absent factors are averaged.
     fn value_by_factors(
         &self,
         products: &[Product],
@@ -219,7 +220,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
             let block_ones = vec![1.0; rows.len()];
             means.project(&memory.system, rows, &block_ones, &mut unit_sums);
         }
-        // Where the embedding's kernel is at most 1, a projection is no longer than its vector, up to the
+        // If the embedding's kernel is at most 1, a projection is at most as long as its vector, up to the
         // features' √2.
         let bounded = means.learnt.kernel.factors().is_some();
         let stretch = if bounded { 1.5 } else { means.error_amplification(&memory.system).max(1.5) };
@@ -280,8 +281,8 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         }
         let mut largest = 0.0_f64;
         let (size, columns) = (means.size(), self.count * m);
-        // The absent factors are many columns as well: what they are worth in the system is less to multiply
-        // if there are more rows.
+        // Projecting the absent factors of all support points first takes fewer operations if there are many
+        // columns.
         let factors_first = !means.exact() && columns * (n + size) > n * size;
         let mut projected_factors = vec![0.0; if factors_first { size * n } else { 0 }];
         for rows in means.blocks() {
@@ -380,7 +381,7 @@ impl Valuation for FactoredRows<'_, '_> {
         empty_value: &[f64],
     ) -> Result<Vec<f64>> {
         let size = self.game.model.support_points.rows() * self.count;
-        // A fixed number of parts, each summed in order, whatever the number of threads.
+        // A fixed number of parts, each summed in order, makes results independent of the number of threads.
         let parts: Vec<Vec<f64>> = coalitions
             .par_chunks(coalitions.len().div_ceil(PARTS).max(1))
             .map(|coalitions| {

@@ -1,5 +1,5 @@
-//! Imputation of absent features for black-box functions: the weighted rows by which a coalition of features
-//! is valued at a row.
+//! Imputation of absent features for black-box functions: weighted rows whose mean prediction is a
+//! coalition's value at a row.
 
 use std::sync::atomic::AtomicBool;
 
@@ -13,14 +13,14 @@ use crate::linalg::dot;
 use crate::random::Random;
 use crate::table::{Column, Players, Table};
 
-/// Draws that fit into memory with room to spare.
+/// Largest number of draws, which fit into memory with a wide margin.
 const MOST_DRAWS: usize = 1_000_000;
 
-/// A game's rows for absent features, made ready for a function.
+/// Imputation of absent features in a game, prepared for a function.
 pub(crate) struct Imputer {
     pub(crate) reference: ReferenceRows,
     pub(crate) groups: Players,
-    /// Whether what is predicted is shrunk towards the mean: weights need not sum to 1.
+    /// Whether predictions are shrunk towards the mean, for weights that need not sum to 1.
     pub(crate) centred: bool,
     source: Source,
 }
@@ -31,12 +31,12 @@ enum Source {
     Embedding(Box<DirectEmbeddings>),
 }
 
-/// One coalition, for any row.
+/// Imputation for one coalition, at any row.
 pub(crate) struct CoalitionImputer<'f> {
     filling: &'f Imputer,
-    /// For each player.
+    /// For each player, whether it is present.
     players: Vec<bool>,
-    /// For each column.
+    /// For each column, whether it is present.
     present: Vec<bool>,
     source: SourceGiven<'f>,
 }
@@ -47,27 +47,27 @@ enum SourceGiven<'f> {
     Embedding { means: &'f DirectEmbeddings, system: System },
 }
 
-/// A row, and what a coalition needs of it.
+/// A row with the data that all coalitions use.
 pub(crate) struct PreparedRow {
     pub(crate) x: Vec<f64>,
     conditions: Option<ConditioningRows>,
 }
 
-/// Weighted rows that stand for a coalition at a row.
+/// Weighted rows that represent a coalition at a row.
 pub(crate) struct ImputedRows {
     pub(crate) rows: Vec<Vec<f64>>,
     pub(crate) weights: Vec<f64>,
     /// Whether the rows are a random sample.
     pub(crate) drawn: bool,
-    /// A bound on the length of the error of the weights.
+    /// Bound on the norm of the error of the weights.
     pub(crate) error: f64,
 }
 
 impl Imputer {
-    /// Learns what has to be learnt from the reference.
+    /// Fits the distribution or the embedding that the game requires to the reference.
     ///
     /// # Errors
-    /// As [`Game::function_background`]; whatever is wrong with the reference and what is learnt from it.
+    /// As [`Game::function_background`]; errors of the reference and of the fit.
     pub(crate) fn new(game: &Game, columns: &[Column], groups: &Players, stop: &AtomicBool) -> Result<Self> {
         let reference = ReferenceRows::new(&game.function_background()?, columns)?;
         let mut centred = false;
@@ -97,7 +97,7 @@ impl Imputer {
                     EmbeddingSolver::Factored(means) => Source::Embedding(Box::new(means)),
                     EmbeddingSolver::Iterative(_) => {
                         let allowed =
-                            "conjugate gradients take a model whose kernel is known: use landmarks instead";
+                            "conjugate gradients require a model with a known kernel: use landmarks instead";
                         return Err(Error::parameter("approximation", "conjugate gradients", allowed));
                     }
                 }
@@ -166,7 +166,7 @@ impl CoalitionImputer<'_> {
                 means.solve(system, &mut solved, stop)?;
                 let units = means.learnt.kernel.rounding_units(x.len());
                 let error = means.solution_error(system, right[0], dot(&solved, &solved).sqrt(), units);
-                // Where the kernel is at most 1, the reference rows' weights are no longer than the
+                // If the kernel is at most 1, the norm of the reference rows' weights is at most that of the
                 // solution.
                 let bounded = means.learnt.kernel.factors().is_some();
                 let error = if bounded { error } else { error * means.error_amplification(system) };

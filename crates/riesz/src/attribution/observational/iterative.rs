@@ -1,5 +1,5 @@
-//! Coalitions whose systems are solved by iteration, a batch at a time, over tiles of rows: nothing as large
-//! as the reference squared is kept. The threads share the rows of each tile.
+//! Coalitions whose systems are solved iteratively, in batches over tiles of rows. Memory stays below the
+//! order of reference × reference. The threads share the rows of each tile.
 
 use super::bounds::{AbsentAverages, KernelRounding, WeightVector, value_by_factors, value_by_outputs};
 use super::{ObservationalGame, Product, Valuation, ValueRule};
@@ -10,21 +10,22 @@ use crate::linalg::block_cg::lengths;
 use crate::linalg::{dot, small_dense};
 use crate::table::Table;
 
-/// Numbers that a batch of coalitions takes together: half a gigabyte.
+/// Largest count of numbers that a batch of coalitions stores: half a gigabyte.
 const NUMBERS: usize = 1 << 26;
 
-/// The largest batch: the factors are computed once for it, which then hardly matters.
+/// Largest number of coalitions in a batch. The factors are computed once per batch, which costs little at
+/// this size.
 const BATCH: usize = 32;
 
-/// Rows that are explained together: more take more memory and fewer, wider steps.
+/// Largest number of rows that are explained together. More rows take more memory, and fewer but wider steps.
 const ROWS: usize = 512;
 
-/// The number of rows to explain together, with a reference and support points of these sizes.
+/// The number of rows to explain together, for these numbers of reference rows and support points.
 pub(super) fn rows_at_once(reference: usize, points: usize) -> usize {
     (NUMBERS / 2 / (5 * reference.max(points))).clamp(1, ROWS)
 }
 
-/// Some rows.
+/// Rows whose coalitions are evaluated iteratively.
 pub(super) struct IterativeRows<'e, 'm> {
     game: &'e ObservationalGame<'m>,
     means: &'e IterativeEmbeddings,
@@ -41,7 +42,7 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
         Self { game, means, rounds, rows }
     }
 
-    /// Coalitions that are solved together.
+    /// Number of coalitions that are solved together.
     fn batch(&self) -> usize {
         let count = match self.game.averaged {
             ValueRule::Factors(_) => self.rows.rows(),
@@ -51,19 +52,19 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
         (NUMBERS / (self.means.numbers(count) + points).max(1)).clamp(1, BATCH)
     }
 
-    /// The weights of the reference rows for all rows, in the coordinates of the systems.
+    /// Weights of the reference rows for all rows, in the coordinates of the systems.
     fn weights(&self, coalitions: &[&[bool]]) -> Result<Vec<CgSolution>> {
         self.means.solve(coalitions, RightHandSides::Kernel(&self.rows), self.game.units, &self.game.stop)
     }
 
-    /// For each coalition the products of the present factors between rows and support points, rows next to
-    /// one another.
+    /// For each coalition, the products of the present factors between rows and support points. The numbers
+    /// of all rows at one support point are contiguous.
     fn present(&self, product: &Product, coalitions: &[&[bool]]) -> Result<Vec<Vec<f64>>> {
         let products = &Products::new(&product.kernels, coalitions, true);
         Tiles { products, u: &self.rows, v: &self.game.model.support_points }.full_products(&self.game.stop)
     }
 
-    /// The values of a batch, where players have factors.
+    /// Values of a batch of coalitions, if players have factors.
     fn by_factors(&self, products: &[Product], coalitions: &[&[bool]]) -> Result<Vec<Bounded>> {
         let (count, m) = (self.rows.rows(), self.game.model.outputs());
         let reference = self.means.roots().len();
@@ -93,7 +94,7 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
         Ok(results)
     }
 
-    /// The properties of the weights at each row.
+    /// Properties of the weights at each row.
     fn summed(&self, solved: &CgSolution) -> Vec<WeightVector> {
         let count = self.rows.rows();
         let (mut sum, mut total) = (vec![0.0; count], vec![0.0; count]);
@@ -117,7 +118,7 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
         (0..count).map(row_weights).collect()
     }
 
-    /// For each coalition `Σ_i coef_i k_S(x_i, x) k_rest(x_i, x_b)` of output `o` (rows × reference rows),
+    /// For each coalition, `Σ_i coef_i k_S(x_i, x) k_rest(x_i, x_b)` of output `o` (rows × reference rows),
     /// and for each row `Σ_i |coef_i| |present factors|` times the largest absent factor.
     fn averaged(
         &self,
@@ -157,7 +158,7 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
         Ok(averaged.into_iter().zip(sizes).collect())
     }
 
-    /// The values of a batch, where the outputs at the reference rows are averaged. `outputs` is
+    /// Values of a batch of coalitions, if the outputs at the reference rows are averaged. `outputs` is
     /// column-major.
     fn by_outputs(&self, outputs: &[f64], coalitions: &[&[bool]]) -> Result<Vec<Bounded>> {
         let ObservationalGame { model, stop, output_rounding: off, units, .. } = self.game;
@@ -171,7 +172,7 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
             rows.for_each(|(row, root)| row.iter_mut().for_each(|v| *v *= root));
         }
         let mut sums = vec![vec![0.0; m * count]; coalitions.len()];
-        // The squared lengths of the right-hand sides of the weights.
+        // Squared norms of the right-hand sides of the weights.
         let mut squares = vec![vec![0.0; count]; coalitions.len()];
         let parts = blocks(&mut sums, |_| m).into_iter().zip(blocks(&mut squares, |_| 1)).collect();
         let tiles =
@@ -201,7 +202,8 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
         Ok(solved.iter().enumerate().map(value).collect())
     }
 
-    /// Adds the functionals of a batch, each times its weight, at `[i + n r]`.
+    /// Adds to `out` the functionals of a batch, each times its weight, with support point i and row r at
+    /// `[i + n r]`.
     fn add_functionals(
         &self,
         products: &[Product],

@@ -1,16 +1,18 @@
-//! The observational game, coalition by coalition. With `W_S(x) = (K_S + η diag(1/w))⁻¹ k_S(x)` the weights
-//! of the reference rows given the players S at x, support points `x_i` and reference rows `x_b`, a
-//! coalition's value is
+//! The observational game, evaluated coalition by coalition. Let x be the explained row, `x_i` the support
+//! points, and `x_b` the reference rows with weights w. Let `k_S` and `k_rest` be the products of the kernel
+//! factors of the present players S and of the absent players. Let `K_S` (reference × reference) be the Gram
+//! matrix of `k_S`, and η the ridge. The weights of the reference rows are `W_S(x) = (K_S + η diag(1/w))⁻¹
+//! k_S(x)`, and a coalition's value is
 //!
 //! `intercept + Σ_i coef_i k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b`
 //!
-//! around the mean over the reference, term by term of the model's kernel (Chau, Hu, Gonzalez and Sejdinovic
-//! 2022, Proposition 3). A kernel that ties players together has no such factors; then the model's outputs at
-//! the reference rows are averaged, `Σ_b W_S(x)_b f(x_b)` around their mean (their equation C.5). The systems
-//! are factored one by one, or solved by iteration a batch at a time; results do not depend on the number of
-//! threads.
+//! centred at the mean over the reference, for each term of the model's kernel (Chau, Hu, Gonzalez and
+//! Sejdinovic 2022, Proposition 3). A kernel that ties players together has no such factors. The model's
+//! outputs at the reference rows are then averaged, `Σ_b W_S(x)_b f(x_b)`, centred at their mean (their
+//! equation C.5). The systems are factored one by one, or solved iteratively in batches. Results do not
+//! depend on the number of threads.
 //!
-//! Of a function, which has no kernel, [`filling`] says what absent features are.
+//! For a black-box function, which has no kernel, [`imputation`] fills in absent features.
 
 mod bounds;
 pub(crate) mod covariance;
@@ -35,7 +37,6 @@ use crate::embedding::{
 use crate::error::{Error, Result};
 use crate::explanation::{Exactness, Explanation, Provenance, Sampling};
 use crate::game::{Background, Game, ReferenceRows};
-use crate::index::ValueIndex;
 use crate::kernel::player_products::PlayerProduct;
 use crate::kernel::{Columns, Kernel};
 use crate::kernel_model::KernelExpansion;
@@ -47,7 +48,7 @@ use bounds::KernelRounding;
 use factored::{AbsentFactors, FactoredRows};
 use iterative::IterativeRows;
 
-/// Rows times outputs that share the factorisation of a coalition.
+/// Largest number of rows times outputs that share the factorisation of a coalition.
 const MAX_GAMES: usize = 4096;
 
 /// The observational game of one model.
@@ -59,39 +60,40 @@ pub(crate) struct ObservationalGame<'m> {
     pub(crate) stop: Arc<AtomicBool>,
     averaged: ValueRule,
     centred: bool,
-    /// Bounds on the rounding of the outputs at the reference rows; column-major.
+    /// Bounds on the rounding errors of the outputs at the reference rows; column-major.
     output_rounding: Vec<f64>,
-    /// Units of rounding of a kernel between rows.
+    /// Rounding error of a kernel between rows, in units of ε/2.
     units: f64,
     means: ConditionalMeanEmbeddings,
-    /// For each product of the model's kernel, where systems are factored.
+    /// For each product of the model's kernel, its factors of absent players, if systems are factored.
     absent: Vec<AbsentFactors>,
 }
 
 /// The rule by which a coalition's value follows from the weights of the reference rows.
 enum ValueRule {
-    /// Players have factors in these products of the model's kernel: the absent players' factors are
+    /// Players have factors in these products of the model's kernel, and the absent players' factors are
     /// averaged.
     Factors(Vec<Product>),
-    /// They do not, for this reason: the outputs at the reference rows are averaged. Column-major, less what
-    /// they are shrunk towards.
+    /// Players have no factors, for the reason in this error, and the outputs at the reference rows are
+    /// averaged. The outputs are column-major, minus the centre of their shrinkage.
     Outputs(Vec<f64>, Error),
 }
 
 /// A product of the model's kernel.
 struct Product {
     scale: f64,
-    /// One a player.
+    /// One kernel per player.
     kernels: Vec<Kernel>,
 }
 
-/// Values coalitions for some rows.
+/// Evaluates coalitions for some rows.
 trait Valuation: Sync {
-    /// For each coalition the values and bounds on their errors, rows × outputs.
+    /// For each coalition, the values and bounds on their errors, rows × outputs.
     fn values(&self, coalitions: &[Coalition]) -> Result<Vec<(Vec<f64>, Vec<f64>)>>;
 
-    /// The sum of the coalitions' functionals `k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b`, each times its
-    /// weight, at `[i + n r]`; `empty_value` is the mean of `k(x_i, x_b)`, the value of the empty coalition.
+    /// Sum of the coalitions' functionals `k_S(x_i, x) Σ_b k_rest(x_i, x_b) W_S(x)_b`, each times its weight,
+    /// with support point i and row r at `[i + n r]`. `empty_value` is the mean of `k(x_i, x_b)`, the value
+    /// of the empty coalition.
     fn functionals(
         &self,
         products: &[Product],
@@ -101,8 +103,8 @@ trait Valuation: Sync {
 }
 
 impl<'m> ObservationalGame<'m> {
-    /// Prepares to value coalitions of `groups`. Fails with [`Error::Interrupted`] soon after `stop` becomes
-    /// true, now and later.
+    /// Prepares the evaluation of coalitions of `groups`. This and later calls fail with
+    /// [`Error::Interrupted`] soon after `stop` becomes true.
     pub(crate) fn new(
         model: &'m KernelExpansion,
         reference: Background,
@@ -113,8 +115,8 @@ impl<'m> ObservationalGame<'m> {
         let reference = ReferenceRows::new(&reference, model.columns())?;
         let rows = reference.table(model.columns())?;
         let blocks: Vec<Vec<usize>> = groups.players().iter().map(|player| player.columns.clone()).collect();
-        // Where all factors are kept, those between support points and reference rows are too, unless they
-        // are the same.
+        // If all factors are stored, so are those between support points and reference rows, unless they are
+        // the same.
         let kernel = conditioning.kernel.kernel(Some(&model.kernel), &rows)?;
         let kept = match conditioning.approximation {
             Approximation::Exact if !shares_factors(model, &rows, &kernel) => model.kernel.terms.len(),
@@ -168,7 +170,7 @@ impl<'m> ObservationalGame<'m> {
         })
     }
 
-    /// The embedding's kernel, one product of factors, and ridge.
+    /// The embedding's kernel, which is a single product of factors, and its ridge.
     ///
     /// # Errors
     /// [`Error::NotProduct`] if the model's kernel ties players together; [`Error::Parameter`] if the
@@ -178,7 +180,7 @@ impl<'m> ObservationalGame<'m> {
         let kernel = self.means.kernel();
         if self.means.learnt().kernel.factors().is_none() {
             let (name, allowed) =
-                ("kernel of the conditional mean embedding", "here it is one product of factors");
+                ("kernel of the conditional mean embedding", "it must be one product of factors");
             return Err(Error::parameter(name, kernel.formula(), allowed));
         }
         Ok((kernel, self.means.ridge()))
@@ -196,14 +198,12 @@ impl<'m> ObservationalGame<'m> {
         if self.centred { self.base[o] } else { self.model.intercept[o] }
     }
 
-    pub(crate) fn absent(&self) -> String {
+    pub(crate) fn observational_game(&self) -> Game {
         let reference = self.means.learnt().rows.clone().into();
-        let game = Game::Observational { reference, conditional: Conditioning::default().into() };
-        game.absent()
+        Game::Observational { reference, conditional: Conditioning::default().into() }
     }
 
-    /// The largest number of coalitions that [`functionals`](Self::functionals) samples; `None` where it
-    /// takes all.
+    /// Largest number of coalitions that [`functionals`](Self::functionals) samples; `None` if it takes all.
     pub(crate) fn sampled_functionals(&self) -> Option<usize> {
         (!uses_all_coalitions(self.groups.players().len(), &self.budget)).then_some(self.budget.coalitions)
     }
@@ -225,14 +225,14 @@ impl<'m> ObservationalGame<'m> {
         })
     }
 
-    /// `out[i][r]` is the contribution of a coefficient 1 of support point i to the value of `player` in row
-    /// r.
+    /// Functionals, support points × rows: `out[i][r]` is the contribution of support point i, with a
+    /// coefficient of 1, to the value of `player` in row r.
     pub(crate) fn functionals(&self, rows: &Table, player: usize) -> Result<Matrix> {
         let (data, products) = (rows.align_to(self.model.columns())?, self.products()?);
         let points = &self.model.support_points;
         let (n, count, p) = (points.rows(), data.rows(), self.groups.players().len());
         let coalitions = weighted_coalitions(p, player, &self.budget)?;
-        // Everybody is worth k(x_i, x), nobody the mean of k(x_i, x_b).
+        // The grand coalition has the value k(x_i, x), and the empty coalition the mean of k(x_i, x_b).
         let share = 1.0 / p as f64;
         let mean = |k: &[f64]| self.means.learnt().mean(k);
         let empty_value = map_kernel_rows(self.model, &self.means.learnt().rows, points, mean, &self.stop)?;
@@ -272,7 +272,7 @@ impl<'m> ObservationalGame<'m> {
                     sampled = true;
                     std_error.extend_from_slice(errors.data());
                 }
-                // The weights of all coalitions add up to 2 at most; the rest is rounding of the sum.
+                // The absolute weights of all coalitions sum to at most 2; the rest is rounding of the sum.
                 None => bound.extend(game.error.iter().zip(&game.largest).map(|(error, largest)| {
                     2.0 * error + f64::EPSILON * (solution.coalitions + 8 * p + 8) as f64 * largest
                 })),
@@ -285,32 +285,25 @@ impl<'m> ObservationalGame<'m> {
             Exactness::Exact { bound }
         };
         Ok(Explanation {
-            index: ValueIndex::Shapley,
-            players: self.groups.players().to_vec(),
-            subsets: None,
-            output_names: self.model.output_names.clone(),
             values,
             base_values: (0..n).flat_map(|_| self.base.iter().copied()).collect(),
             predictions: predictions.data().to_vec(),
-            data,
-            row_numbers: (0..n).collect(),
             exactness,
-            uncertainty: None,
-            duels: None,
             provenance: Provenance {
                 game: Game::NAMES[4].into(),
-                absent: self.absent(),
+                absent: self.observational_game().absent(),
                 model: self.model.facts(),
                 run: self.exactness(coalitions, max_error),
             },
+            ..Explanation::of_rows(self.groups.players(), &self.model.output_names, data)
         })
     }
 
-    /// Provenance of a run that valued this number of proper coalitions, each with an error of at most
+    /// Provenance of a run that evaluated this number of proper coalitions, each with an error of at most
     /// `max_error`.
     fn exactness(&self, coalitions: usize, max_error: f64) -> Vec<CardEntry> {
         let tied = self.means.learnt().kernel.factors().is_none();
-        let family = if tied { ", taken to the columns that are given" } else { "" };
+        let family = if tied { ", restricted to the present columns" } else { "" };
         let mut facts = vec![
             CardEntry::new("riesz", env!("CARGO_PKG_VERSION")),
             CardEntry::new("conditioning kernel", self.means.kernel().formula() + family),
@@ -318,7 +311,7 @@ impl<'m> ObservationalGame<'m> {
             CardEntry::new("approximation", self.means.approximation()),
             CardEntry::new("coalitions valued", coalitions + 2),
         ];
-        // Standard errors of sampled coalitions do not tell what the iteration left open.
+        // Standard errors of sampled coalitions do not include the error of the iteration.
         if let EmbeddingSolver::Iterative(_) = &self.means.solver {
             facts.push(CardEntry::measured("bound on the error of a coalition's value", max_error));
         }
@@ -354,8 +347,8 @@ fn map_kernel_rows<T: Send>(
     .collect()
 }
 
-/// Bounds on the rounding of the outputs at each row of `x`, or of a mean over `reference` rows, output by
-/// output.
+/// Bounds on the rounding errors of the outputs at each row of `x`, or of their mean over `reference` rows,
+/// output by output.
 fn output_rounding(
     model: &KernelExpansion,
     x: &Table,
@@ -382,12 +375,13 @@ fn output_rounding(
     Ok(outputs.flat_map(|o| bounds.iter().map(move |row| row[o])).collect())
 }
 
-/// Some rows under the observational game.
+/// Some rows in the observational game.
 struct RowGame<'e> {
     players: usize,
     valuation: Box<dyn Valuation + 'e>,
     ends: [Vec<f64>; 2],
-    /// For each row and output: the largest bound on the error of a coalition's value, and the largest value.
+    /// For each row and output, the largest bound on the error of a coalition's value, and the largest
+    /// absolute value.
     error: Vec<f64>,
     largest: Vec<f64>,
 }
@@ -401,7 +395,7 @@ impl<'e> RowGame<'e> {
         first: usize,
     ) -> Result<Self> {
         let (count, m) = (rows.rows(), game.model.outputs());
-        // The ends are predictions, and a mean of some.
+        // The grand coalition's value is a prediction, and the empty coalition's value a mean of predictions.
         let reference = &game.means.learnt().rows;
         let rounds = KernelRounding::new(game.model, &[reference, rows]);
         let reference = reference.rows();

@@ -1,4 +1,4 @@
-//! A joint normal distribution of the columns of a reference, or of their normal scores (a Gaussian copula),
+//! Joint normal distribution of the columns of a reference, or of their normal scores (a Gaussian copula),
 //! and its conditional distributions.
 
 use statrs::distribution::ContinuousCDF;
@@ -9,37 +9,37 @@ use crate::linalg::{Cholesky, Matrix, dot};
 use crate::random::{Random, RngExt, StandardNormal};
 use crate::table::{Column, ColumnKind};
 
-/// The distribution.
+/// Joint normal distribution of all columns.
 pub(super) struct JointNormal {
     mean: Vec<f64>,
     /// Standard deviations; 1 for constant columns.
     scale: Vec<f64>,
     /// Correlations; 0 for constant columns.
     correlation: Matrix,
-    /// For each column its sorted values and their scores; empty without scores.
+    /// For each column, its sorted values and their normal scores; empty without scores.
     scores: Vec<(Vec<f64>, Vec<f64>)>,
 }
 
-/// The distribution of the absent columns given the present ones.
+/// Conditional distribution of the absent columns given the present ones.
 pub(super) struct ConditionalNormal<'n> {
     normal: &'n JointNormal,
     known: Vec<usize>,
     absent: Vec<usize>,
-    /// From the known columns to the mean of the others, in standard units.
+    /// Regression coefficients of the absent columns on the known ones (absent × known), in standard units.
     slope: Matrix,
-    /// The factor of the covariance of the others.
+    /// Cholesky factor of the conditional covariance of the absent columns (absent × absent).
     lower: Matrix,
 }
 
 impl JointNormal {
-    /// Fits the distribution of the columns, or with `with_scores` that of their normal scores.
+    /// Fits the distribution of the columns or, with `with_scores`, of their normal scores.
     ///
     /// # Errors
     /// [`Error::TooFew`] for fewer than two rows; [`Error::WrongKind`] for categories.
     pub(super) fn new(reference: &ReferenceRows, columns: &[Column], with_scores: bool) -> Result<Self> {
         let (n, d) = (reference.rows.len(), columns.len());
         if n < 2 {
-            return Err(Error::TooFew { subject: "the reference".into(), needed: 2, unit: "rows are" });
+            return Err(Error::too_few("the reference", 2, "rows are"));
         }
         if let Some(column) = columns.iter().find(|c| c.kind != ColumnKind::Numeric) {
             let expected = "numbers, which a normal distribution needs: use the kernel instead,";
@@ -57,7 +57,7 @@ impl JointNormal {
         let weights = &reference.weights;
         let mean: Vec<f64> =
             (0..d).map(|j| rows.iter().zip(weights).map(|(row, w)| w * row[j]).sum()).collect();
-        // The unbiased covariance for weights that say how reliable a row is.
+        // The unbiased covariance for reliability weights.
         let correction = 1.0 / (1.0 - weights.iter().map(|w| w * w).sum::<f64>());
         let mut covariance = Matrix::zeros(d, d);
         for (row, w) in rows.iter().zip(weights) {
@@ -67,7 +67,8 @@ impl JointNormal {
                 }
             }
         }
-        // In units of its own: what is added to a diagonal is little for every column.
+        // Columns are scaled to unit variance, so that the constant added to a diagonal is small for every
+        // column.
         let sd = |i: usize| covariance[(i, i)].sqrt();
         let scale: Vec<f64> = (0..d).map(|i| if sd(i) > 0.0 { sd(i) } else { 1.0 }).collect();
         for i in 0..d {
@@ -89,7 +90,7 @@ impl JointNormal {
                 a.iter().flat_map(|&i| b.iter().map(move |&j| (i, j))).map(|entry| self.correlation[entry]);
             Matrix::from_row_major(a.len(), b.len(), numbers.collect())
         };
-        // Constant columns, and columns that others determine, leave a singular matrix: a little is added to
+        // Constant and linearly dependent columns make the matrix singular, so a small constant is added to
         // its diagonal.
         let regular = |mut m: Matrix| {
             m.add_diagonal(|_| 1e-10);
@@ -120,7 +121,7 @@ impl JointNormal {
 }
 
 impl ConditionalNormal<'_> {
-    /// Draws `draws` rows like `x` in the present columns.
+    /// Draws `draws` rows that equal `x` in the present columns.
     pub(super) fn draw(&self, x: &[f64], draws: usize, random: &mut Random) -> Vec<Vec<f64>> {
         let normal = self.normal;
         let centred: Vec<f64> = (self.known.iter())
@@ -140,8 +141,8 @@ impl ConditionalNormal<'_> {
     }
 }
 
-/// A column's distinct values in order, and the normal score of each: that of the middle of the weight it
-/// holds.
+/// Distinct values of a column in order, and their normal scores. The score of a value is the normal quantile
+/// at the middle of the value's weight.
 fn score_table(reference: &ReferenceRows, j: usize) -> (Vec<f64>, Vec<f64>) {
     let mut order: Vec<usize> = (0..reference.rows.len()).collect();
     order.sort_by(|&a, &b| reference.rows[a][j].total_cmp(&reference.rows[b][j]));

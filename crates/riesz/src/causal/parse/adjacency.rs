@@ -1,17 +1,15 @@
-//! An adjacency matrix as CSV, with the variables' names in its first line, and in its first column or not.
+//! Adjacency matrices as CSV, with the variables' names in the first line, and optionally in the first
+//! column.
 //!
-//! Of a matrix of 0 and 1, rows are causes of columns, as in networkx, igraph, pgmpy and bnlearn. LiNGAM has
-//! it the other way round, its rows are effects, and its entries are coefficients: a matrix of other numbers
-//! is refused unless its first cell says `from` (rows are causes) or `to` (rows are effects). A matrix with
-//! an entry -1 for each edge's tail and 1 for its head is causal-learn's: the entry in row i and column j is
-//! the mark at i of the edge between i and j.
+//! In a matrix of 0 and 1, rows are causes of columns, as in networkx, igraph, pgmpy and bnlearn. In LiNGAM's
+//! matrices rows are effects and entries are coefficients. A matrix of other numbers is therefore refused
+//! unless its first cell is `from` (rows are causes) or `to` (rows are effects). A matrix with an entry -1
+//! for each edge's tail and 1 for its head is causal-learn's: the entry in row i and column j is the mark at
+//! i of the edge between i and j.
 
-use super::{Parsed, wrong};
-use crate::error::Result;
+use super::{Parsed, Result, wrong};
 
-const FORMAT: &str = "adjacency matrix";
-
-/// The value of an entry: a number, or 0 for an empty cell.
+/// Returns the value of an entry: a number, or 0 for an empty cell.
 fn number(cell: &str) -> Option<f64> {
     match cell.to_lowercase().as_str() {
         "" | "nan" | "na" | "false" => Some(0.0),
@@ -25,7 +23,7 @@ fn delimiter(text: &str) -> Option<char> {
     [',', ';', '\t', ' '].into_iter().find(|c| first.trim_end().contains(*c))
 }
 
-/// The cells of a line, quotes taken off; several blanks are one.
+/// Returns the cells of a line without their quotes; several blanks count as one delimiter.
 fn cells(line: &str, delimiter: char) -> Vec<String> {
     let (mut cells, mut cell, mut quoted) = (Vec::new(), String::new(), false);
     for c in line.trim_end_matches(['\r', '\n']).chars() {
@@ -88,9 +86,8 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
         }
         _ => {
             return wrong(
-                FORMAT,
                 1,
-                "of coefficients it is not clear whether rows are causes or effects: write 'from' in the \
+                "for coefficients it is not clear whether rows are causes or effects: write 'from' in the \
                  first cell if rows are causes of columns, 'to' if rows are effects, as in LiNGAM",
             );
         }
@@ -100,11 +97,11 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
             let (from, to) = if transposed { (j, i) } else { (i, j) };
             if i < j && matrix.rows[j][i] != 0.0 {
                 let problem = format!(
-                    "'{}' and '{}' have an arrow to each other: take one out; for a hidden common cause \
+                    "'{}' and '{}' have an arrow to each other: remove one; for a hidden common cause \
                      use another format",
                     matrix.names[i], matrix.names[j]
                 );
-                return wrong(FORMAT, i + 2, problem);
+                return wrong(i + 2, problem);
             }
             parsed.edge(&matrix.names[from], &matrix.names[to], false);
         }
@@ -112,7 +109,8 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
     Ok(parsed)
 }
 
-/// Edges by the marks at both ends: a tail (-1), a head (1), or a circle (2), which leaves both possible.
+/// Adds edges by the marks at both ends: a tail (-1), a head (1), or a circle (2), which leaves both
+/// possible.
 fn by_marks(matrix: &Matrix, graph: &mut Parsed) -> Result<()> {
     let n = matrix.names.len();
     for i in 0..n {
@@ -127,7 +125,7 @@ fn by_marks(matrix: &Matrix, graph: &mut Parsed) -> Result<()> {
                         "the edge between '{a}' and '{b}' has no direction: an arrow has the mark -1 in \
                          the row of its cause and 1 in that of its effect"
                     );
-                    return wrong(FORMAT, i + 2, problem);
+                    return wrong(i + 2, problem);
                 }
             }
         }
@@ -141,36 +139,32 @@ fn matrix(text: &str) -> Result<Matrix> {
     let (first, mut header) = rows_of_cells.next().unwrap_or_default();
     let body: Vec<(usize, Vec<String>)> = rows_of_cells.collect();
     if header.iter().all(|cell| number(cell).is_some()) {
-        return wrong(FORMAT, first, "the first line has no names: write the variables' names there");
+        return wrong(first, "the first line has no names: write the variables' names there");
     }
-    // Whether rows begin with their names: then the header has a first cell of its own, or is one cell
-    // shorter.
+    // If rows begin with their names, the header has an additional first cell, or is one cell shorter than
+    // the rows.
     let width = body.first().map_or(0, |(_, row)| row.len());
     let named = body.len() + 1 == width;
     let corner = if named && header.len() == width { header.remove(0) } else { String::new() };
     if body.len() != header.len() {
         let (rows, columns) = (body.len(), header.len());
         return wrong(
-            FORMAT,
             first,
-            format!("there are {rows} rows for {columns} names: a matrix has a row and a column for each"),
+            format!(
+                "there are {rows} rows for {columns} names: a matrix has one row and one column per name"
+            ),
         );
     }
     if let Some(k) = (0..header.len()).find(|&k| header[k].is_empty() || header[..k].contains(&header[k])) {
         return wrong(
-            FORMAT,
             first,
-            format!("the name of column {} is empty or there twice: give each its own", k + 1),
+            format!("the name of column {} is empty or occurs twice: give each column its own", k + 1),
         );
     }
     let mut rows = Vec::new();
     for (k, (line, mut row)) in body.into_iter().enumerate() {
         if row.len() != header.len() + usize::from(named) {
-            return wrong(
-                FORMAT,
-                line,
-                format!("{} cells for {} names: give one for each", row.len(), header.len()),
-            );
+            return wrong(line, format!("{} cells for {} names: give one for each", row.len(), header.len()));
         }
         if named {
             let name = row.remove(0);
@@ -181,17 +175,13 @@ fn matrix(text: &str) -> Result<Matrix> {
                     k + 1,
                     header[k]
                 );
-                return wrong(FORMAT, line, problem);
+                return wrong(line, problem);
             }
         }
         let mut values = Vec::new();
         for (cell, column) in row.iter().zip(&header) {
             let Some(value) = number(cell).filter(|v| v.is_finite()) else {
-                return wrong(
-                    FORMAT,
-                    line,
-                    format!("'{cell}' in column '{column}' is not a number: write 0 or 1"),
-                );
+                return wrong(line, format!("'{cell}' in column '{column}' is not a number: write 0 or 1"));
             };
             values.push(value);
         }

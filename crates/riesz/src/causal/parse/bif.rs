@@ -1,10 +1,7 @@
 //! The structure of a Bayesian network in BIF, as bnlearn and pgmpy write it: `probability ( Y | X, Z ) { …
 //! }` gives the parents of a variable. Probabilities are not read.
 
-use super::{Parsed, line_at, wrong};
-use crate::error::Result;
-
-const FORMAT: &str = "BIF network";
+use super::{Parsed, Result, line_at, wrong};
 
 pub(super) fn recognises(text: &str) -> bool {
     let text = uncommented(text);
@@ -15,7 +12,7 @@ pub(super) fn recognises(text: &str) -> bool {
         && !text.contains("->")
 }
 
-/// The text with blanks in the place of comments, so that lines and places stay.
+/// Replaces comments by blanks, which preserves lines and offsets.
 fn uncommented(text: &str) -> String {
     let (mut out, mut remaining) = (String::new(), text);
     loop {
@@ -41,7 +38,7 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
         let line = line_at(&text, start);
         let (head, body) = match text[start..].find('{') {
             Some(brace) => (&text[start..start + brace], start + brace),
-            None => return wrong(FORMAT, line, "a block has no braces: write 'variable X { … }'"),
+            None => return wrong(line, "a block has no braces: write 'variable X { … }'"),
         };
         let (word, head_rest) = head
             .trim()
@@ -51,28 +48,23 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
             "variable" => {
                 let name = unquoted(head_rest);
                 if name.is_empty() {
-                    return wrong(FORMAT, line, "a variable has no name: write 'variable X { … }'");
+                    return wrong(line, "a variable has no name: write 'variable X { … }'");
                 }
                 if graph.variables.contains(&name) {
-                    return wrong(
-                        FORMAT,
-                        line,
-                        format!("'{name}' is declared twice: take one of its blocks out"),
-                    );
+                    return wrong(line, format!("'{name}' is declared twice: remove one of its blocks"));
                 }
                 graph.variable(&name);
             }
             "probability" => parents(head_rest, line, &mut graph)?,
             other => {
                 return wrong(
-                    FORMAT,
                     line,
-                    format!("'{other}' is no block: there are network, variable and probability"),
+                    format!("'{other}' is not a block: blocks are network, variable and probability"),
                 );
             }
         }
         let Some(length) = closing(&text[body..]) else {
-            return wrong(FORMAT, line, "the block's brace is not closed: add }");
+            return wrong(line, "the block's brace is not closed: add }");
         };
         offset = body + length;
     }
@@ -83,12 +75,11 @@ fn unquoted(name: &str) -> String {
     name.trim().trim_matches('"').to_string()
 }
 
-/// `( Y | X, Z )`.
+/// Reads the parents from `( Y | X, Z )`.
 fn parents(head: &str, line: usize, graph: &mut Parsed) -> Result<()> {
     let inner = head.trim().strip_prefix('(').and_then(|head| head.strip_suffix(')'));
     let Some(inner) = inner else {
         return wrong(
-            FORMAT,
             line,
             "a probability names its variables in brackets: write 'probability ( Y | X, Z ) { … }'",
         );
@@ -98,18 +89,14 @@ fn parents(head: &str, line: usize, graph: &mut Parsed) -> Result<()> {
     let parents: Vec<String> = parent_list.split(',').map(unquoted).filter(|name| !name.is_empty()).collect();
     for name in parents.iter().chain([&child]) {
         if !graph.variables.contains(name) {
-            return wrong(
-                FORMAT,
-                line,
-                format!("'{name}' is not declared: add 'variable {name} {{ … }}' before it"),
-            );
+            return wrong(line, format!("'{name}' is not declared: add 'variable {name} {{ … }}' before it"));
         }
     }
     parents.iter().for_each(|parent| graph.edge(parent, &child, false));
     Ok(())
 }
 
-/// The number of bytes of a block in braces, including inner braces.
+/// Returns the number of bytes of a block in braces, including inner braces.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (i, c) in text.char_indices() {

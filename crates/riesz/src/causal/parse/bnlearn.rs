@@ -1,9 +1,6 @@
-//! bnlearn's model string: `[Z][X|Z][Y|X:Z]` gives each node, and after a bar its parents.
+//! bnlearn's model string: `[Z][X|Z][Y|X:Z]` has a bracket per node, with its parents after a bar.
 
-use super::{Parsed, line_at, wrong};
-use crate::error::Result;
-
-const FORMAT: &str = "bnlearn model string";
+use super::{Parsed, Result, line_at, wrong};
 
 pub(super) fn recognises(text: &str) -> bool {
     text.trim_start().starts_with('[')
@@ -16,10 +13,10 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
     while let Some(start) = text[offset..].find(|c: char| !c.is_whitespace()) {
         let (start, line) = (offset + start, line_at(text, offset + start));
         let Some(inner) = text[start..].strip_prefix('[') else {
-            return wrong(FORMAT, line, "each node stands in square brackets, as in [Z][X|Z][Y|X:Z]");
+            return wrong(line, "each node needs square brackets, as in [Z][X|Z][Y|X:Z]");
         };
         let Some(length) = inner.find([']', '[']).filter(|&end| inner[end..].starts_with(']')) else {
-            return wrong(FORMAT, line, "a square bracket is not closed: add ]");
+            return wrong(line, "a square bracket is not closed: add ]");
         };
         offset = start + length + 2;
         let (name, parent_list) =
@@ -29,14 +26,12 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
             || parent_list.is_some_and(|list| list.split(':').any(|parent| parent.trim().is_empty()))
         {
             return wrong(
-                FORMAT,
                 line,
                 format!("a name is empty in [{}]: write nodes as [X|Z1:Z2]", &inner[..length]),
             );
         }
         if graph.variables.iter().any(|known| known == name) {
             return wrong(
-                FORMAT,
                 line,
                 format!("'{name}' has two brackets: give all its parents in one, as in [X|Z1:Z2]"),
             );
@@ -48,7 +43,6 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
     for (line, parent, child) in parents {
         if !graph.variables.contains(&parent) {
             return wrong(
-                FORMAT,
                 line,
                 format!("'{parent}', a parent of '{child}', has no bracket of its own: add [{parent}]"),
             );

@@ -1,11 +1,8 @@
-//! A table of edges: a first line with the names of two columns, `from,to`, and an edge in each further line.
+//! Tables of edges: the first line has the names of two columns, `from,to`, and each further line an edge.
 
-use super::{Parsed, wrong};
-use crate::error::Result;
+use super::{Parsed, Result, wrong};
 
-const FORMAT: &str = "edge list";
-
-/// Names of the two columns, each for a cause and an effect.
+/// Names of the two columns, for a cause and an effect.
 const TITLES: [(&str, &str); 6] = [
     ("from", "to"),
     ("source", "target"),
@@ -15,7 +12,7 @@ const TITLES: [(&str, &str); 6] = [
     ("u", "v"),
 ];
 
-/// The two cells of a line; `None` if it has another number of them, or signs that belong to other formats.
+/// Returns the two cells of a line; `None` for another number of cells, or for characters of other formats.
 fn cells(line: &str) -> Option<(&str, &str)> {
     let (a, b) = line.trim().split_once([',', ';', '\t'])?;
     let clean =
@@ -41,16 +38,15 @@ pub(super) fn recognises(text: &str) -> bool {
 pub(super) fn read(text: &str) -> Result<Parsed> {
     if !has_titles(text) {
         return wrong(
-            FORMAT,
             1,
-            "each line holds two names and no arrow: write 'from,to' above them if these are edges, or \
+            "each line has two names and no arrow: write 'from,to' above them if these are edges, or \
              arrows, a -> b",
         );
     }
     let mut graph = Parsed::default();
     for (i, line) in text.lines().enumerate().skip(1).filter(|(_, line)| !line.trim().is_empty()) {
         let Some((from, to)) = cells(line) else {
-            return wrong(FORMAT, i + 1, "two names are needed, of a cause and an effect");
+            return wrong(i + 1, "two names are needed, of a cause and an effect");
         };
         graph.edge(from, to, false);
     }

@@ -1,12 +1,9 @@
 //! GML as networkx, igraph and DoWhy write it: `graph [ directed 1 node [ id 0 label "X" ] edge [ source 0
 //! target 1 ] ]`.
 
-use super::{Attributes, Parsed, wrong};
-use crate::error::Result;
+use super::{Attributes, Parsed, Result, wrong};
 
-const FORMAT: &str = "GML graph";
-
-/// A text whose first word is `graph` before a square bracket, or one of the words that may come before that.
+/// Recognises a text whose first word is `graph` before a square bracket, also after the header words of GML.
 pub(super) fn recognises(text: &str) -> bool {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
     let compact: String = lines.flat_map(str::split_whitespace).collect::<String>().to_lowercase();
@@ -30,9 +27,7 @@ impl Entry {
     fn list(&self) -> Result<&[Self]> {
         match &self.value {
             Value::List(entries) => Ok(entries),
-            Value::Text(_) => {
-                wrong(FORMAT, self.line, format!("'{}' needs a list in square brackets", self.key))
-            }
+            Value::Text(_) => wrong(self.line, format!("'{}' needs a list in square brackets", self.key)),
         }
     }
 }
@@ -50,12 +45,11 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
     tokens.reverse();
     let entries = entries(&mut tokens, None)?;
     let Some(graph) = entries.iter().find(|entry| entry.key.eq_ignore_ascii_case("graph")) else {
-        return wrong(FORMAT, 1, "there is no 'graph [ … ]'");
+        return wrong(1, "there is no 'graph [ … ]'");
     };
     let parts = graph.list()?;
     if !attributes(parts).is("directed", &["1"]) {
         return wrong(
-            FORMAT,
             graph.line,
             "the edges have no direction: write 'directed 1' in the graph, in networkx by giving a DiGraph",
         );
@@ -65,14 +59,13 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
     for node in parts.iter().filter(|entry| entry.key.eq_ignore_ascii_case("node")) {
         let node_attributes = attributes(node.list()?);
         let Some(id) = node_attributes.get("id").or_else(|| node_attributes.get("label")) else {
-            return wrong(FORMAT, node.line, "a node has no id: write 'id' and a number");
+            return wrong(node.line, "a node has no id: write 'id' and a number");
         };
         let name = node_attributes.get("label").or_else(|| node_attributes.get("name")).unwrap_or(id);
         if ids.iter().any(|(other, _)| other == id)
             || graph_parsed.variables.iter().any(|known| known == name)
         {
             return wrong(
-                FORMAT,
                 node.line,
                 format!("two nodes are called '{name}': give each its own id and label"),
             );
@@ -87,19 +80,13 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
         let edge_attributes = attributes(edge.list()?);
         let end = |key: &str| {
             let Some(id) = edge_attributes.get(key) else {
-                return wrong(
-                    FORMAT,
-                    edge.line,
-                    format!("an edge has no {key}: write '{key}' and the id of a node"),
-                );
+                return wrong(edge.line, format!("an edge has no {key}: write '{key}' and the id of a node"));
             };
             let node =
                 ids.iter().find(|(other, _)| other == id).or_else(|| ids.iter().find(|(_, name)| name == id));
             match node {
                 Some((_, name)) => Ok(name.clone()),
-                None => {
-                    wrong(FORMAT, edge.line, format!("an edge's {key} is {id}, which no node has as its id"))
-                }
+                None => wrong(edge.line, format!("an edge's {key} is {id}, which no node has as its id")),
             }
         };
         graph_parsed.edge(&end("source")?, &end("target")?, edge_attributes.bidirected());
@@ -125,7 +112,7 @@ fn tokens(text: &str) -> Result<Vec<(Token, usize)>> {
             '#' => remaining.find('\n').unwrap_or(remaining.len()),
             '"' => {
                 let Some(end) = remaining[1..].find('"') else {
-                    return wrong(FORMAT, line, "a quote has no end: close it with \"");
+                    return wrong(line, "a quote has no end: close it with \"");
                 };
                 tokens.push((Token::Quoted(unescaped(&remaining[1..=end])), line));
                 end + 2
@@ -144,7 +131,7 @@ fn tokens(text: &str) -> Result<Vec<(Token, usize)>> {
     Ok(tokens)
 }
 
-/// Characters in the place of their entities.
+/// Replaces entities by their characters.
 fn unescaped(text: &str) -> String {
     let (mut out, mut remaining) = (String::new(), text);
     while let Some(start) = remaining.find('&') {
@@ -183,23 +170,23 @@ fn character(entity: &str) -> Option<char> {
     }
 }
 
-/// Keys and values up to the closing bracket of the list that was opened on a line, or to the end of the
-/// text. The tokens are in reverse.
+/// Reads keys and values up to the closing bracket of the list that was opened on line `opened`, or to the
+/// end of the text. The tokens are in reverse order.
 fn entries(tokens: &mut Vec<(Token, usize)>, opened: Option<usize>) -> Result<Vec<Entry>> {
     let mut list = Vec::new();
     loop {
         let (key, line) = match (tokens.pop(), opened) {
             (Some((Token::Word(key), line)), _) => (key, line),
             (Some((Token::Close, _)), Some(_)) | (None, None) => return Ok(list),
-            (None, Some(line)) => return wrong(FORMAT, line, "a square bracket is not closed: add ]"),
+            (None, Some(line)) => return wrong(line, "a square bracket is not closed: add ]"),
             (Some((_, line)), _) => {
-                return wrong(FORMAT, line, "a key is missing: each value needs a key before it");
+                return wrong(line, "a key is missing: each value needs a key before it");
             }
         };
         let value = match tokens.pop() {
             Some((Token::Word(text) | Token::Quoted(text), _)) => Value::Text(text),
             Some((Token::Open, line)) => Value::List(entries(tokens, Some(line))?),
-            _ => return wrong(FORMAT, line, format!("'{key}' has no value")),
+            _ => return wrong(line, format!("'{key}' has no value")),
         };
         list.push(Entry { key, value, line });
     }

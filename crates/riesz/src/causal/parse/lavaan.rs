@@ -1,15 +1,12 @@
 //! lavaan's model text: `Y ~ X + Z` for arrows into Y, `X ~~ Y` for a hidden common cause, `F =~ x1 + x2` for
-//! an unmeasured F with arrows to its indicators. Coefficients, intercepts, variances and constraints say
-//! nothing of the graph, but a coefficient that is fixed to 0 does: there is no edge.
+//! an unmeasured F with arrows to its indicators. Coefficients, intercepts, variances and constraints do not
+//! affect the graph, except that a coefficient fixed to 0 means that there is no edge.
 
-use super::{Parsed, wrong};
-use crate::error::Result;
-
-const FORMAT: &str = "lavaan model";
+use super::{Parsed, Result, wrong};
 
 pub(super) fn recognises(text: &str) -> bool {
     let arrows = ["->", "<-", "→", "←", "↔"];
-    // Names in quotes are plain.
+    // Signs in quoted names do not count.
     let has_sign = |line: &str| line.split('"').step_by(2).any(|part| part.contains('~'));
     text.lines().map(uncommented).any(has_sign) && !arrows.iter().any(|arrow| text.contains(arrow))
 }
@@ -37,7 +34,7 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
         read_formula(&formula, line, &mut graph)?;
     }
     if graph.variables.is_empty() {
-        return wrong(FORMAT, 1, "there is no formula: write arrows into Y as 'Y ~ X + Z'");
+        return wrong(1, "there is no formula: write arrows into Y as 'Y ~ X + Z'");
     }
     Ok(graph)
 }
@@ -56,7 +53,7 @@ fn read_formula(formula: &str, line: usize, graph: &mut Parsed) -> Result<()> {
         if formula.contains(['<', '>']) {
             return Ok(());
         }
-        return wrong(FORMAT, line, format!("'{formula}' has no '~': write arrows into Y as 'Y ~ X + Z'"));
+        return wrong(line, format!("'{formula}' has no '~': write arrows into Y as 'Y ~ X + Z'"));
     };
     let (left, right) = (&formula[..sign_position], &formula[sign_position + sign.len()..]);
     if sign == "~*~" {
@@ -91,7 +88,7 @@ fn read_formula(formula: &str, line: usize, graph: &mut Parsed) -> Result<()> {
     Ok(())
 }
 
-/// The variables of a sum, each with its coefficient if it has one.
+/// Returns the variables of a sum, each with its coefficient if it has one.
 fn terms(text: &str, line: usize) -> Result<Vec<(Option<String>, String)>> {
     let (mut terms, mut depth, mut start) = (Vec::new(), 0_i32, 0);
     let ends = text.char_indices().chain([(text.len(), '+')]);
@@ -107,16 +104,14 @@ fn terms(text: &str, line: usize) -> Result<Vec<(Option<String>, String)>> {
                 };
                 if name.is_empty() {
                     return wrong(
-                        FORMAT,
                         line,
-                        "a name is missing beside '~' or '+': write arrows into Y as 'Y ~ X + Z'",
+                        "a name is missing next to '~' or '+': write arrows into Y as 'Y ~ X + Z'",
                     );
                 }
                 if name.contains(char::is_whitespace) || name.contains(['(', ')', '~']) {
                     return wrong(
-                        FORMAT,
                         line,
-                        format!("'{name}' is no name of a variable: put '+' between variables"),
+                        format!("'{name}' is not the name of a variable: put '+' between variables"),
                     );
                 }
                 terms.push((coefficient, name.to_string()));

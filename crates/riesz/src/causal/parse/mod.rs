@@ -10,14 +10,14 @@ mod node_link;
 mod plain;
 mod tetrad;
 
-use crate::error::{Error, Result};
+use crate::error::{self, Error};
 
 pub(crate) use plain::quoted;
 
 /// The content of a text in one of the formats.
 #[derive(Debug, Default)]
 pub(crate) struct Parsed {
-    /// In the order in which they are first named.
+    /// Variables in the order in which they first occur.
     pub variables: Vec<String>,
     pub arrows: Vec<(String, String)>,
     pub confounded: Vec<(String, String)>,
@@ -26,46 +26,65 @@ pub(crate) struct Parsed {
     pub note: Option<String>,
 }
 
+/// A problem of a text, and its line, from 1.
+struct Problem {
+    line: usize,
+    text: String,
+}
+
+type Result<T> = std::result::Result<T, Problem>;
+
 /// A format of graphs.
 struct Format {
-    /// Whether a text is of this format, which its reader then says what is wrong with.
+    /// The name in error messages.
+    name: &'static str,
+    /// Whether a text is in this format, so that its reader reports the errors.
     recognises: fn(&str) -> bool,
     read: fn(&str) -> Result<Parsed>,
 }
 
-/// The formats, in the order in which they are tried; the last takes every text.
-const FORMATS: [Format; 9] = [
-    Format { recognises: node_link::recognises, read: node_link::read },
-    Format { recognises: bnlearn::recognises, read: bnlearn::read },
-    Format { recognises: gml::recognises, read: gml::read },
-    Format { recognises: bif::recognises, read: bif::read },
-    Format { recognises: tetrad::recognises, read: tetrad::read },
-    Format { recognises: lavaan::recognises, read: lavaan::read },
-    Format { recognises: adjacency::recognises, read: adjacency::read },
-    Format { recognises: edge_list::recognises, read: edge_list::read },
-    Format { recognises: |_| true, read: plain::read },
+/// The formats, in the order in which they are tried; the last accepts every text.
+const FORMATS: [Format; 10] = [
+    Format { name: "graph", recognises: is_xml, read: |_| wrong(1, XML_PROBLEM) },
+    Format { name: "JSON graph", recognises: node_link::recognises, read: node_link::read },
+    Format { name: "bnlearn model string", recognises: bnlearn::recognises, read: bnlearn::read },
+    Format { name: "GML graph", recognises: gml::recognises, read: gml::read },
+    Format { name: "BIF network", recognises: bif::recognises, read: bif::read },
+    Format { name: "Tetrad graph", recognises: tetrad::recognises, read: tetrad::read },
+    Format { name: "lavaan model", recognises: lavaan::recognises, read: lavaan::read },
+    Format { name: "adjacency matrix", recognises: adjacency::recognises, read: adjacency::read },
+    Format { name: "edge list", recognises: edge_list::recognises, read: edge_list::read },
+    Format { name: "graph", recognises: |_| true, read: plain::read },
 ];
 
-pub(crate) fn parse(text: &str) -> Result<Parsed> {
+/// The problem of a text in XML.
+const XML_PROBLEM: &str = "XML is not read: save the graph as GML, BIF, JSON, DOT or DAGitty's text";
+
+fn is_xml(text: &str) -> bool {
+    ["<?xml", "<graphml"].iter().any(|start| text.trim_start().starts_with(start))
+}
+
+pub(crate) fn parse(text: &str) -> error::Result<Parsed> {
     let text = text.trim_start_matches('\u{feff}');
-    if text.trim_start().starts_with("<?xml") || text.trim_start().starts_with("<graphml") {
-        return wrong("graph", 1, "XML is not read: save the graph as GML, BIF, JSON, DOT or DAGitty's text");
-    }
     let formats = &FORMATS;
     let format =
         formats.iter().find(|format| (format.recognises)(text)).unwrap_or(&formats[formats.len() - 1]);
-    (format.read)(text)
+    (format.read)(text).map_err(|Problem { line, text }| Error::Parse {
+        format: format.name,
+        line,
+        problem: text,
+    })
 }
 
 impl Parsed {
-    /// Adds a variable unless it is there.
+    /// Adds a variable if it is new.
     fn variable(&mut self, name: &str) {
         if !self.variables.iter().any(|known| known == name) {
             self.variables.push(name.into());
         }
     }
 
-    /// Adds an arrow, or with `both` a hidden common cause, between two variables.
+    /// Adds an arrow, or if `bidirected` a hidden common cause, between two variables.
     fn edge(&mut self, from: &str, to: &str, bidirected: bool) {
         self.variable(from);
         self.variable(to);
@@ -74,16 +93,16 @@ impl Parsed {
     }
 }
 
-fn wrong<T>(format: &'static str, line: usize, problem: impl Into<String>) -> Result<T> {
-    Err(Error::Parse { format, line, problem: problem.into() })
+fn wrong<T>(line: usize, problem: impl Into<String>) -> Result<T> {
+    Err(Problem { line, text: problem.into() })
 }
 
-/// The line, from 1, on which a byte of a text is.
+/// Returns the line, from 1, of a byte of a text.
 fn line_at(text: &str, offset: usize) -> usize {
     1 + text[..offset].matches('\n').count()
 }
 
-/// The names and values that the attributes of a node or edge have in GML and in JSON.
+/// Names and values of a node's or edge's attributes in GML and in JSON.
 struct Attributes(Vec<(String, String)>);
 
 impl Attributes {
@@ -105,7 +124,7 @@ impl Attributes {
             || ["latent", "hidden", "unobserved"].into_iter().any(|name| self.is(name, &YES))
     }
 
-    /// Whether an edge stands for a hidden common cause.
+    /// Whether an edge represents a hidden common cause.
     fn bidirected(&self) -> bool {
         self.is("dir", &["both"])
             || self.is("bidirected", &["1", "true", "yes"])

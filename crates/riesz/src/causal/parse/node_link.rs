@@ -3,12 +3,9 @@
 
 use serde_json::{Map, Value};
 
-use super::{Attributes, Parsed, wrong};
-use crate::error::{Error, Result};
+use super::{Attributes, Parsed, Result, wrong};
 
-const FORMAT: &str = "JSON graph";
-
-/// A text that begins like an object of JSON with keys; `{"a" "b"} -> c` is plain.
+/// Recognises a text that begins like a JSON object with keys; `{"a" "b"} -> c` is in the plain form.
 pub(super) fn recognises(text: &str) -> bool {
     let text = text.trim();
     let inner = text.strip_prefix('{').map(str::trim_start);
@@ -20,7 +17,7 @@ pub(super) fn recognises(text: &str) -> bool {
         || serde_json::from_str::<Value>(text).is_ok_and(|value| value.is_object() || value.is_array())
 }
 
-/// The number or text of a name.
+/// Returns a name that is a text or a number.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -38,15 +35,11 @@ fn attributes(object: &Map<String, Value>) -> Attributes {
 }
 
 pub(super) fn read(content: &str) -> Result<Parsed> {
-    let value: Value = serde_json::from_str(content).map_err(|e| Error::Parse {
-        format: FORMAT,
-        line: e.line(),
-        problem: format!("this is not valid JSON ({e})"),
-    })?;
+    let value: Value = serde_json::from_str(content)
+        .or_else(|e| wrong(e.line(), format!("this is not valid JSON ({e})")))?;
     let list = |key: &str| value.get(key).and_then(Value::as_array);
     let (Some(nodes), Some(edges)) = (list("nodes"), list("links").or_else(|| list("edges"))) else {
         return wrong(
-            FORMAT,
             1,
             "there are no lists 'nodes' and 'links' (or 'edges'): write the graph as \
              networkx.node_link_data does",
@@ -55,10 +48,10 @@ pub(super) fn read(content: &str) -> Result<Parsed> {
     if value.get("directed") != Some(&Value::Bool(true)) {
         let problem =
             "the edges have no direction: write \"directed\": true, in networkx by giving a DiGraph";
-        return wrong(FORMAT, 1, problem);
+        return wrong(1, problem);
     }
     let mut graph = Parsed::default();
-    // The id of each node by which edges name it.
+    // Ids by which edges refer to nodes.
     let mut ids: Vec<String> = Vec::new();
     for (i, node) in nodes.iter().enumerate() {
         let node_attributes = node.as_object().map(attributes);
@@ -66,9 +59,9 @@ pub(super) fn read(content: &str) -> Result<Parsed> {
             .as_ref()
             .map_or_else(|| text(node), |object| object.get("id").or(object.get("name")).map(String::from));
         let Some(id) = id else {
-            return wrong(FORMAT, 1, format!("node {} has no \"id\": give each node a name", i + 1));
+            return wrong(1, format!("node {} has no \"id\": give each node a name", i + 1));
         };
-        // A number is no name where there is one beside it.
+        // A numeric id is not a name if there is a label.
         let label = node_attributes.as_ref().and_then(|object| object.get("label").or(object.get("name")));
         let name = match label {
             Some(label) if id.parse::<u64>().is_ok() => label.to_string(),
@@ -76,7 +69,7 @@ pub(super) fn read(content: &str) -> Result<Parsed> {
         };
         ids.push(id);
         if graph.variables.contains(&name) {
-            return wrong(FORMAT, 1, format!("two nodes are called '{name}': give each its own id"));
+            return wrong(1, format!("two nodes are called '{name}': give each its own id"));
         }
         graph.variable(&name);
         if node_attributes.is_some_and(|object| object.latent()) {
@@ -86,9 +79,9 @@ pub(super) fn read(content: &str) -> Result<Parsed> {
     for (i, edge) in edges.iter().enumerate() {
         let end = |key: &str| {
             let Some(id) = edge.get(key).and_then(text) else {
-                return wrong(FORMAT, 1, format!("edge {} has no \"{key}\": give the id of a node", i + 1));
+                return wrong(1, format!("edge {} has no \"{key}\": give the id of a node", i + 1));
             };
-            // Older versions of networkx write places in the list of nodes.
+            // Older versions of networkx write indices in the list of nodes.
             let place = edge
                 .get(key)
                 .and_then(Value::as_u64)
@@ -96,9 +89,7 @@ pub(super) fn read(content: &str) -> Result<Parsed> {
             let by_id = ids.iter().position(|known| *known == id).map(|k| &graph.variables[k]);
             match by_id.or(place) {
                 Some(name) => Ok(name.clone()),
-                None => {
-                    wrong(FORMAT, 1, format!("edge {} has the {key} '{id}', which is no node's id", i + 1))
-                }
+                None => wrong(1, format!("edge {} has the {key} '{id}', which is no node's id", i + 1)),
             }
         };
         let (from, to) = (end("source")?, end("target")?);

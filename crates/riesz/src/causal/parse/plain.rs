@@ -1,16 +1,15 @@
-//! The text of a graph: the plain form, DOT, and DAGitty's. One grammar of names and arrows serves all three;
-//! braces make new lines count for nothing.
+//! The plain form of a graph, DOT, and DAGitty's text. One grammar of names and arrows covers all three;
+//! within braces new lines are blanks.
 
-use super::Parsed;
-use crate::error::Result;
+use super::{Parsed, Result, wrong};
 
 #[derive(Debug, Clone, PartialEq)]
 enum Token {
     Name(String),
     Arrow(Arrow),
-    /// One of `{}[]=,`.
+    /// One of the characters `{}[]=,`.
     Sign(char),
-    /// `;`, or a line's end.
+    /// The character `;`, or the end of a line.
     End,
 }
 
@@ -21,7 +20,7 @@ enum Arrow {
     Both,
 }
 
-/// Signs that names without quotes cannot hold.
+/// Characters that are not allowed in unquoted names.
 const SIGNS: &str = "{}[]=,;\"<>#→←↔⟶⟵⟷";
 
 /// Arrows of one character.
@@ -34,7 +33,7 @@ const ARROWS: [(char, Arrow); 6] = [
     ('⟷', Arrow::Both),
 ];
 
-/// The arrow at the beginning of a text, with any number of dashes, and how many bytes it takes.
+/// Returns the arrow at the beginning of a text, with any number of dashes, and its number of bytes.
 fn arrow(text: &str) -> Option<(Arrow, usize)> {
     let first = text.chars().next()?;
     if let Some(&(_, arrow)) = ARROWS.iter().find(|(c, _)| *c == first) {
@@ -67,17 +66,13 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
     Ok(reader.graph)
 }
 
-/// A name as the plain form takes it, in quotes where it needs them.
+/// Returns a name in the plain form, in quotes if it needs them.
 pub(crate) fn quoted(name: &str) -> String {
     let bare = !name.is_empty()
         && name.chars().all(|c| !c.is_whitespace() && !SIGNS.contains(c) && !"-/~".contains(c))
         && !KINDS.contains(&name)
         && !OTHER_FORMATS.contains(&name.to_lowercase().as_str());
     if bare { name.into() } else { format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\"")) }
-}
-
-fn wrong<T>(line: usize, problem: impl Into<String>) -> Result<T> {
-    super::wrong("graph", line, problem)
 }
 
 struct Tokens(Vec<(Token, usize)>);
@@ -136,7 +131,7 @@ impl Tokens {
     }
 }
 
-/// The name in quotes at the text's beginning, and how many bytes it takes with them.
+/// Returns the quoted name at the beginning of a text, and its number of bytes including the quotes.
 fn in_quotes(text: &str, line: usize) -> Result<(String, usize)> {
     let (mut name, mut escaped) = (String::new(), false);
     for (i, c) in text.char_indices().skip(1) {
@@ -160,7 +155,7 @@ fn is_dot(text: &str) -> bool {
     start.trim_start_matches("strict").trim_start().starts_with("digraph")
 }
 
-/// A graph in DOT without the ports of its edges, `Z:n -> X:s`, which say where arrows are drawn.
+/// Removes the ports of edges, `Z:n -> X:s`, which only specify how arrows are drawn, from a DOT graph.
 fn without_ports(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let (mut quoted, mut brackets, mut port) = (false, 0, false);
@@ -195,7 +190,7 @@ struct Reader {
     tokens: Tokens,
     position: usize,
     braces: bool,
-    /// The direction of edges that state none, `edge [dir=back]` in DOT.
+    /// Default direction of edges, `edge [dir=back]` in DOT.
     default_direction: Option<String>,
     graph: Parsed,
 }
@@ -223,7 +218,7 @@ impl Reader {
         while self.takes(&Token::End) {}
     }
 
-    /// In braces only `;` could end a statement, and nothing needs to: new lines are blanks.
+    /// Skips new lines within braces, where only `;` can end a statement and is optional.
     fn skip_blanks(&mut self) {
         if self.braces {
             self.skip_ends();
@@ -251,7 +246,7 @@ impl Reader {
         }
     }
 
-    /// `digraph name {`, if the text begins so.
+    /// Reads `digraph name {`, if the text begins with it.
     fn header(&mut self) -> Result<()> {
         let word = |index: usize| match self.tokens.0.get(index) {
             Some((Token::Name(name), _)) => Some(name.to_lowercase()),
@@ -287,14 +282,14 @@ impl Reader {
         Ok(())
     }
 
-    /// A chain of groups and arrows with its attributes; or settings of how to draw, which say nothing about
-    /// causes.
+    /// Reads a chain of groups and arrows with its attributes, or a setting for drawing, which does not
+    /// affect causes.
     fn statement(&mut self) -> Result<()> {
         let line = self.line();
         if self.setting()? {
             return Ok(());
         }
-        // Whether each group is a list between commas without braces.
+        // Whether each group is a list with commas and without braces.
         let is_list =
             |group: &Vec<String>, start: &Option<Token>| group.len() > 1 && *start != Some(Token::Sign('{'));
         let start = self.peek().cloned();
@@ -356,7 +351,7 @@ impl Reader {
         self.end_statement(line)
     }
 
-    /// Reads a setting of how to draw, if one comes next.
+    /// Reads a drawing setting if it is next.
     fn setting(&mut self) -> Result<bool> {
         let (true, Some(Token::Name(word))) = (self.braces, self.peek()) else { return Ok(false) };
         let (is_edge, is_default) = (word == "edge", ["graph", "node", "edge"].contains(&word.as_str()));
@@ -388,7 +383,7 @@ impl Reader {
         }
     }
 
-    /// Checks that the statement which began in this line ends here.
+    /// Checks that the statement that began in this line ends here.
     fn end_statement(&self, line: usize) -> Result<()> {
         match self.peek() {
             Some(Token::Name(name)) if !self.braces => {
@@ -409,7 +404,7 @@ impl Reader {
         }
     }
 
-    /// One name, several between commas, or in braces.
+    /// Reads one name, several names between commas, or names in braces.
     fn group(&mut self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         if self.takes(&Token::Sign('{')) {
@@ -421,7 +416,7 @@ impl Reader {
                 names.push(self.name("a name, or }")?);
             }
             if names.is_empty() {
-                return wrong(self.line(), "the braces hold no name");
+                return wrong(self.line(), "the braces contain no name");
             }
         } else {
             names.push(self.name("a name")?);
@@ -445,9 +440,9 @@ impl Reader {
         match token {
             Some(Token::Name(name)) => Ok(name),
             Some(Token::Arrow(_)) => {
-                wrong(line, format!("an arrow stands where {wanted} should be: name a variable at each end"))
+                wrong(line, format!("an arrow is where {wanted} should be: name a variable at each end"))
             }
-            Some(Token::Sign(sign)) => wrong(line, format!("'{sign}' stands where {wanted} should be")),
+            Some(Token::Sign(sign)) => wrong(line, format!("'{sign}' is where {wanted} should be")),
             Some(Token::End) | None => wrong(
                 line,
                 format!("the line ends where {wanted} should be: name a variable at each end of an arrow"),

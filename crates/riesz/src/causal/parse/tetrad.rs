@@ -1,16 +1,13 @@
-//! Tetrad's text of a graph, which causal-learn writes too: nodes after `Graph Nodes:`, then one edge a line
-//! after `Graph Edges:`, as in `1. X --> Y`.
+//! Tetrad's text of a graph, which causal-learn also writes: nodes after `Graph Nodes:`, then one edge per
+//! line after `Graph Edges:`, as in `1. X --> Y`.
 
-use super::{Parsed, wrong};
-use crate::error::Result;
-
-const FORMAT: &str = "Tetrad graph";
+use super::{Parsed, Result, wrong};
 
 pub(super) fn recognises(text: &str) -> bool {
     text.lines().any(|line| ["Graph Nodes:", "Graph Edges:"].contains(&line.trim()))
 }
 
-/// Which list a line belongs to.
+/// The list to which a line belongs.
 #[derive(PartialEq)]
 enum Part {
     Nodes,
@@ -44,7 +41,7 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
     Ok(graph)
 }
 
-/// A name without the brackets that latent variables have, and whether it has them.
+/// Removes the parentheses that mark latent variables from a name, and returns whether it has them.
 fn measured(name: &str) -> (&str, bool) {
     match name.strip_prefix('(').and_then(|name| name.strip_suffix(')')) {
         Some(inner) => (inner, true),
@@ -52,7 +49,7 @@ fn measured(name: &str) -> (&str, bool) {
     }
 }
 
-/// `1. X --> Y`, with or without the number, and with properties of the edge after it.
+/// Reads `1. X --> Y`, with or without the number and properties of the edge.
 fn edge(line: &str, number: usize, graph: &mut Parsed) -> Result<()> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let numbered = words
@@ -60,16 +57,12 @@ fn edge(line: &str, number: usize, graph: &mut Parsed) -> Result<()> {
         .and_then(|word| word.strip_suffix('.'))
         .is_some_and(|word| word.parse::<usize>().is_ok());
     let [from, arrow, to, ..] = words[usize::from(numbered)..] else {
-        return wrong(FORMAT, number, "an edge is two nodes and an arrow, as in '1. X --> Y'");
+        return wrong(number, "an edge is two nodes and an arrow, as in '1. X --> Y'");
     };
     let ((from, _), (to, _)) = (measured(from), measured(to));
     for name in [from, to] {
         if !graph.variables.is_empty() && !graph.variables.iter().any(|known| known == name) {
-            return wrong(
-                FORMAT,
-                number,
-                format!("'{name}' is not among the nodes: add it after 'Graph Nodes:'"),
-            );
+            return wrong(number, format!("'{name}' is not among the nodes: add it after 'Graph Nodes:'"));
         }
     }
     match arrow {
@@ -78,15 +71,14 @@ fn edge(line: &str, number: usize, graph: &mut Parsed) -> Result<()> {
         "<->" | "<-->" => graph.edge(from, to, true),
         "---" | "o-o" | "o->" | "<-o" | "o--" | "--o" => {
             return wrong(
-                FORMAT,
                 number,
                 format!(
-                    "the data leave the direction of '{from} {arrow} {to}' open, and an effect needs it: \
+                    "the direction of '{from} {arrow} {to}' is not determined, but an effect needs it: \
                      write '-->', '<--', or '<->' for a hidden common cause"
                 ),
             );
         }
-        other => return wrong(FORMAT, number, format!("'{other}' is no arrow: write '-->', '<--' or '<->'")),
+        other => return wrong(number, format!("'{other}' is no arrow: write '-->', '<--' or '<->'")),
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The source of a part's absent columns and the domain's means over it: means of the products of absent
-//! players' factors, and their sizes.
+//! The source of a part's absent columns, and the means of a domain's kernel over it: means of the products
+//! of absent players' factors, and the sizes of these factors.
 
 use std::sync::atomic::AtomicBool;
 
@@ -17,10 +17,10 @@ use crate::kernel_model::parts::DistinctRows;
 use crate::simd::{Isa, LANES, Lanes};
 use crate::table::Column;
 
-/// The most numbers of means: 512 MB.
+/// The largest number of means: 512 MB.
 const NUMBERS: usize = 1 << 26;
 
-/// Where absent columns of a part are taken from; parts that mean the same share one.
+/// The distribution of a part's absent columns; parts with the same distribution share one source.
 pub(super) struct Source {
     /// For each column of the part, its player.
     pub(super) owner: Vec<usize>,
@@ -29,26 +29,27 @@ pub(super) struct Source {
     pub(super) conditional: Option<Box<ConditionalMeanEmbeddings>>,
 }
 
-/// The means of a domain's kernel over a source; views with the same means share one.
+/// The means of a domain's kernel over a source; views with the same means share them.
 pub(super) struct DomainMeans {
     pub(super) domain: usize,
     pub(super) source: Option<usize>,
-    /// For each column of the domain, its position among the part's columns, and its player.
+    /// For each column of the domain, its position among the part's columns (`places`) and its player
+    /// (`owner`).
     pub(super) places: Vec<usize>,
     pub(super) owner: Vec<usize>,
     /// The source's rows in the domain's columns.
     pub(super) rows: Vec<Vec<f64>>,
-    /// For each product, the largest size of each player's factor, players × rows.
+    /// For each product, the largest size of each player's factor over the source's rows, players × rows.
     pub(super) largest: Vec<Vec<f64>>,
-    /// Where means depend on no row: for each product, blocks × rows.
+    /// For each product, the means if they do not depend on the explained row: blocks × rows.
     pub(super) drawn: Vec<Vec<Lanes>>,
 }
 
 /// The quantities of one view at a row.
 pub(super) struct ViewSide {
-    /// Where all columns are always present: for each row of the domain, the kernel.
+    /// For each row of the domain, the kernel, if all columns are always present.
     pub(super) always: Option<Vec<f64>>,
-    /// For each product.
+    /// For each product, the products of the present players' factors.
     pub(super) present: Vec<PresentProducts>,
     pub(super) scales: Vec<f64>,
     /// For each row of the domain, an upper bound on the sum of the products.
@@ -59,7 +60,7 @@ pub(super) struct ViewSide {
 }
 
 impl DomainMeans {
-    /// Computes the sizes and, where they depend on no row, the means.
+    /// Computes the sizes and, if they do not depend on the explained row, the means.
     pub(super) fn precomputed(
         mut self,
         domain: &DistinctRows,
@@ -98,8 +99,8 @@ impl DomainMeans {
         let numbers = self.size(domain, players);
         if numbers > NUMBERS {
             let allowed = format!(
-                "the means of all their coalitions are {numbers} numbers, and {NUMBERS} is the most that is \
-                 held: group columns, or take fewer support points"
+                "the means of all their coalitions need {numbers} numbers, and at most {NUMBERS} fit: group \
+                 columns, or take fewer support points"
             );
             return Err(Error::parameter("number of players", players, allowed));
         }
@@ -122,13 +123,13 @@ impl DomainMeans {
         Ok(self)
     }
 
-    /// The number of numbers that the means hold.
+    /// The number of doubles that the means need.
     pub(super) fn size(&self, domain: &DistinctRows, players: usize) -> usize {
         let products = self.products(domain).map_or(1, |products| products.len());
         products.saturating_mul(domain.rows.rows()).saturating_mul(blocks(players) * LANES)
     }
 
-    /// The products of players' factors that the kernel is.
+    /// Returns the products of players' factors whose sum is the domain's kernel.
     pub(super) fn products<'k>(&self, domain: &'k DistinctRows) -> Result<Vec<PlayerProduct<'k>>> {
         domain.kernel.split(domain.rows.columns(), &self.owner)
     }
@@ -195,7 +196,7 @@ impl DomainMeans {
     }
 }
 
-/// Replaces entries by larger absolute values.
+/// Replaces each entry of `largest` by its candidate's absolute value if that is larger.
 pub(super) fn update_max(largest: &mut [f64], candidates: &[f64]) {
     largest
         .iter_mut()
@@ -203,7 +204,7 @@ pub(super) fn update_max(largest: &mut [f64], candidates: &[f64]) {
         .for_each(|(max_value, candidate)| *max_value = max_value.max(candidate.abs()));
 }
 
-/// The columns of each background, and those of none.
+/// Returns the columns of each background, and the columns that are in no background.
 pub(super) fn columns_of_parts(
     model: &KernelExpansion,
     backgrounds: &[Background],
@@ -218,15 +219,14 @@ pub(super) fn columns_of_parts(
     let twice = (0..width).any(|j| all_columns.iter().filter(|k| **k == j).count() > 1);
     let actual: usize = backgrounds.iter().map(|b| b.rows.width()).sum();
     if twice || all_columns.len() != actual {
-        let why = "each column of a background is one of the model's, and in no other background".into();
-        let subject = "the backgrounds of all parts".into();
-        return Err(Error::Shape { subject, unit: "columns", expected: all_columns.len(), actual, why });
+        let why = "each column of a background must be a column of the model, and be in no other background";
+        return Err(Error::shape("the backgrounds of all parts", "columns", all_columns.len(), actual, why));
     }
     Ok((columns, (0..width).filter(|j| !all_columns.contains(j)).collect()))
 }
 
-/// The conditional distribution of a part's columns given the others; `kernels` are the model's kernels that
-/// read all of them.
+/// Learns the conditional distribution of a part's columns given some of them; `kernels` are the model's
+/// kernels that read all of these columns.
 pub(super) fn conditional_means(
     conditioning: &Conditioning,
     reference: &ReferenceRows,

@@ -1,5 +1,5 @@
-//! Means that depend on the explained rows: absent columns follow their distribution given the present
-//! columns of the same part.
+//! Conditional means, which depend on the explained rows: absent columns follow their distribution given the
+//! present columns of the same part.
 
 use std::collections::HashMap;
 
@@ -17,23 +17,27 @@ use crate::linalg::Matrix;
 use crate::simd::Lanes;
 use crate::table::Table;
 
-/// Means given the present columns of rows, for one source.
+/// Means over the absent columns given the present columns of the explained rows, for one source.
 pub(super) struct ConditionalMeans {
     /// The index of each distinct row.
     pub(super) numbers: HashMap<Vec<u64>, usize>,
-    /// For each domain mean, product and row, blocks × rows; empty for domain means of other sources.
+    /// For each domain mean, product and row, blocks × rows; empty for the domain means of other sources.
     pub(super) means: Vec<Vec<Vec<Vec<Lanes>>>>,
     /// For each row: the largest sum of absolute weights, and the largest absolute error of a mean of factors
-    /// of 1.
+    /// 1.
     pub(super) mean_errors: Vec<[f64; 2]>,
 }
 
-/// For each domain mean and product the means given a coalition (rows × support points), none where all
+/// For each domain mean and product, the means given a coalition (rows × support points), `None` if all
 /// columns are present; and for each row the entry of [`ConditionalMeans::mean_errors`].
 pub(super) type CoalitionMeans = (Option<Vec<Vec<Matrix>>>, Vec<[f64; 2]>);
 
+/// For each product and player, the factor between reference rows and support points.
+type ProductFactors = Vec<Vec<Vec<f64>>>;
+
 impl IndependentPartsEngine<'_> {
-    /// For each source, the means that depend on these rows.
+    /// Returns, for each source, the means that depend on these rows; `None` for sources without conditional
+    /// means.
     pub(super) fn conditional_means_of_rows(
         &self,
         rows: &[Vec<f64>],
@@ -52,13 +56,13 @@ impl IndependentPartsEngine<'_> {
                     });
                 }
             }
-            self.given_of(s, means, numbers, &distinct).map(Some)
+            self.conditional_means_of_source(s, means, numbers, &distinct).map(Some)
         };
         self.sources.iter().enumerate().map(source_means).collect()
     }
 
-    /// Means given each coalition's columns, for rows of one source.
-    pub(super) fn given_of(
+    /// Returns the means given each coalition's columns, for the distinct rows of source `s`.
+    pub(super) fn conditional_means_of_source(
         &self,
         s: usize,
         means: &ConditionalMeanEmbeddings,
@@ -68,54 +72,12 @@ impl IndependentPartsEngine<'_> {
         let (source, players) = (&self.sources[s], self.active_players());
         let part_players: Vec<usize> = (0..players).filter(|p| source.owner.contains(p)).collect();
         let columns = means.learnt().rows.columns().to_vec();
-        let reference = source.reference.rows.len();
         let values = (0..columns.len()).flat_map(|j| distinct.iter().map(move |x| x[j])).collect();
         let x = Table::from_column_major(columns, distinct.len(), values)?;
-        // Factors between reference rows and support points: by domain mean, product and player of the part.
-        let between = |ground: &DomainMeans| -> Result<Vec<Vec<Vec<f64>>>> {
-            if ground.source != Some(s) {
-                return Ok(Vec::new());
-            }
-            let domain = self.domain(ground);
-            let values = (0..domain.rows.width()).flat_map(|j| ground.rows.iter().map(move |row| row[j]));
-            let names = domain.rows.columns().to_vec();
-            let rows = Table::from_column_major(names, reference, values.collect())?;
-            let product_factors = |product: &PlayerProduct<'_>| -> Vec<Vec<f64>> {
-                let kernels = product.kernels(players);
-                part_players
-                    .iter()
-                    .map(|&p| kernels[p].cross_gram(&rows, &domain.rows).data().to_vec())
-                    .collect()
-            };
-            Ok(ground.products(domain)?.iter().map(product_factors).collect())
-        };
-        let between: Vec<_> = self.domain_means.iter().map(between).collect::<Result<_>>()?;
-        // For each coalition of the part's players: the means by domain mean and product, and the weights'
-        // sizes.
+        let factors = self.reference_factors(s, &part_players)?;
         let coalition_means = |coalition: usize| {
-            check_cancelled(&self.stop)?;
             let present: Vec<bool> = (0..part_players.len()).map(|k| coalition >> k & 1 == 1).collect();
-            if !present.contains(&false) {
-                return Ok((None, vec![[1.0, 0.0]; distinct.len()]));
-            }
-            let weights = means.weights(&present, &x, &self.stop)?;
-            let root = (reference as f64).sqrt();
-            let length = |r: usize| (0..reference).map(|b| weights.matrix[(b, r)].abs()).sum::<f64>();
-            let weight_sizes =
-                (0..distinct.len()).map(|r| [length(r).max(1.0), root * weights.error[r]]).collect();
-            // Rows × reference rows.
-            let by_row = weights.matrix.transpose();
-            let product_means = |factors: &Vec<Vec<f64>>| {
-                let rows = factors.first().map_or(0, |factor| factor.len() / reference);
-                let mut absent = vec![0.0; rows * reference];
-                multiply(&split(factors, &present, false), 0..rows * reference, &mut absent);
-                by_row.matmul(&Matrix::from_row_major(reference, rows, absent))
-            };
-            let means_of_domains: Vec<Vec<Matrix>> = between
-                .iter()
-                .map(|domain_factors| domain_factors.iter().map(product_means).collect())
-                .collect();
-            Ok((Some(means_of_domains), weight_sizes))
+            self.coalition_means(means, &present, &x, &factors)
         };
         let means_by_coalition: Vec<CoalitionMeans> = (0..1_usize << part_players.len())
             .into_par_iter()
@@ -135,7 +97,7 @@ impl IndependentPartsEngine<'_> {
         };
         let domain_means = |g: usize| -> Vec<Vec<Vec<Lanes>>> {
             let product = |q: usize| (0..distinct.len()).into_par_iter().map(|r| of_row(g, q, r)).collect();
-            (0..between[g].len()).map(product).collect()
+            (0..factors[g].len()).map(product).collect()
         };
         let means = (0..self.domain_means.len()).map(domain_means).collect();
         let largest = |r: usize| {
@@ -144,5 +106,58 @@ impl IndependentPartsEngine<'_> {
             })
         };
         Ok(ConditionalMeans { numbers, means, mean_errors: (0..distinct.len()).map(largest).collect() })
+    }
+
+    /// Returns the factors between the reference rows of source `s` and the support points, by domain mean,
+    /// product and player of the part.
+    fn reference_factors(&self, s: usize, part_players: &[usize]) -> Result<Vec<ProductFactors>> {
+        let (players, reference) = (self.active_players(), self.sources[s].reference.rows.len());
+        let domain_factors = |ground: &DomainMeans| -> Result<ProductFactors> {
+            if ground.source != Some(s) {
+                return Ok(Vec::new());
+            }
+            let domain = self.domain(ground);
+            let values = (0..domain.rows.width()).flat_map(|j| ground.rows.iter().map(move |row| row[j]));
+            let names = domain.rows.columns().to_vec();
+            let rows = Table::from_column_major(names, reference, values.collect())?;
+            let product_factors = |product: &PlayerProduct<'_>| -> Vec<Vec<f64>> {
+                let kernels = product.kernels(players);
+                part_players
+                    .iter()
+                    .map(|&p| kernels[p].cross_gram(&rows, &domain.rows).data().to_vec())
+                    .collect()
+            };
+            Ok(ground.products(domain)?.iter().map(product_factors).collect())
+        };
+        self.domain_means.iter().map(domain_factors).collect()
+    }
+
+    /// Returns the means given the columns of a coalition of the part's players, for the rows of `x`.
+    fn coalition_means(
+        &self,
+        means: &ConditionalMeanEmbeddings,
+        present: &[bool],
+        x: &Table,
+        factors: &[ProductFactors],
+    ) -> Result<CoalitionMeans> {
+        check_cancelled(&self.stop)?;
+        if !present.contains(&false) {
+            return Ok((None, vec![[1.0, 0.0]; x.rows()]));
+        }
+        let weights = means.weights(present, x, &self.stop)?;
+        let reference = weights.matrix.rows();
+        let root = (reference as f64).sqrt();
+        let length = |r: usize| (0..reference).map(|b| weights.matrix[(b, r)].abs()).sum::<f64>();
+        let weight_sizes = (0..x.rows()).map(|r| [length(r).max(1.0), root * weights.error[r]]).collect();
+        // Rows × reference rows.
+        let by_row = weights.matrix.transpose();
+        let product_means = |factors: &Vec<Vec<f64>>| {
+            let rows = factors.first().map_or(0, |factor| factor.len() / reference);
+            let mut absent = vec![0.0; rows * reference];
+            multiply(&split(factors, present, false), 0..rows * reference, &mut absent);
+            by_row.matmul(&Matrix::from_row_major(reference, rows, absent))
+        };
+        let domain_means = factors.iter().map(|products| products.iter().map(product_means).collect());
+        Ok((Some(domain_means.collect()), weight_sizes))
     }
 }

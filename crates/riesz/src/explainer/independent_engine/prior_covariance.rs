@@ -1,11 +1,12 @@
 //! The prior covariance of values.
 //!
-//! A coalition is worth a sum of values of f at rows whose parts are weighted apart, so under a term of the
-//! kernel, a product of one factor a part, two coalitions S and T vary together by the product over parts of
-//! [what their weighted rows of the part have in common](crate::attribution::mixtures). For a skew f the same
-//! is taken away where the parts of T have changed places: the left item of S against the right one of T. A
-//! part that a term does not read counts 1 there, as it does in values. Source: our own; the game, Hu, Chau,
-//! Ferrando Huertas and Sejdinovic 2022 (Pref-SHAP).
+//! A coalition's value is a sum of values of f at rows, whose weights are a product over parts. A term of the
+//! kernel is a product of one factor per part. Under a term, the covariance of the values of two coalitions S
+//! and T is therefore a product over parts of the [weighted means of the part's
+//! factor](crate::attribution::mixtures) between the rows of S and those of T. For a skew f, the same product
+//! with the columns of T swapped is subtracted: the left item of S against the right item of T. A part whose
+//! columns a term does not read has the factor 1. The covariances are derived here; the game is that of Hu,
+//! Chau, Ferrando Huertas and Sejdinovic 2022 (Pref-SHAP).
 
 use std::borrow::Cow;
 
@@ -21,13 +22,13 @@ use crate::linalg::Matrix;
 use crate::memory;
 use crate::table::Table;
 
-/// Numbers that what coalitions have in common takes together at a time.
+/// The number of doubles that the kernel sums of pairs of coalitions may hold at a time.
 const NUMBERS: usize = 1 << 24;
 
-/// Parts in which unions of coalitions are summed up.
+/// The number of parts into which the unions of coalitions are divided for summation.
 const SUMS: usize = 32;
 
-/// Which columns of the model a part's kernel reads: its own, or those in whose places they are.
+/// The columns of the model that a part's kernel reads: its own, or those that are swapped with them.
 #[derive(Debug, Clone, PartialEq)]
 struct ColumnView {
     /// The part of the columns.
@@ -36,30 +37,30 @@ struct ColumnView {
     columns: Vec<usize>,
 }
 
-/// Two faces of a domain, whose kernel compares them.
+/// Two column views of a domain, which its kernel compares.
 #[derive(Debug, PartialEq)]
 struct ViewPair {
     domain: usize,
     faces: [ColumnView; 2],
     /// The players of the domain's columns, by their positions.
     owner: Vec<usize>,
-    /// Players of the part, none where it is always present.
+    /// The players of the part; empty if it is always present.
     part_players: Vec<usize>,
 }
 
-/// A product of what faces have in common: a term of the kernel, or of its mirrored half.
+/// A product of kernel sums, one per view pair: a term of the kernel, or of its mirrored half.
 struct Product {
     scale: f64,
     meetings: Vec<usize>,
 }
 
-/// For each coalition of a part's players, the weights of its reference rows (rows × reference); none where
-/// they are the reference's weights.
+/// For each coalition of a part's players, the weights of its reference rows (rows × reference); `None` if
+/// they are the reference's weights for every coalition.
 type Weights = Option<Vec<Matrix>>;
 
 /// The kernel between two column views.
 enum CrossKernel {
-    /// For parts that are always present: between rows.
+    /// The kernel between rows, for parts that are always present.
     Rows(Matrix),
     /// The products of the domain's kernel, with their scales.
     Mixed(Vec<(f64, MixedKernels)>),
@@ -70,7 +71,7 @@ enum CrossKernel {
 type UnionTerms = Vec<Vec<f64>>;
 
 impl IndependentPartsEngine<'_> {
-    /// The pairs of column views that occur, and the products in which they do.
+    /// Returns the distinct pairs of column views, and the products in which they occur.
     fn view_pairs(&self, mirror: Option<&[usize]>) -> (Vec<ViewPair>, Vec<Product>) {
         let face = |columns: Vec<usize>| {
             let part = self
@@ -109,7 +110,7 @@ impl IndependentPartsEngine<'_> {
         (meetings, products)
     }
 
-    /// The prior covariance of the values of the players that can be absent, for each pair of rows.
+    /// Returns the prior covariance of the values of the players that can be absent, for each pair of rows.
     pub(super) fn prior_covariance(
         &self,
         data: &Table,
@@ -133,7 +134,7 @@ impl IndependentPartsEngine<'_> {
             meetings.iter().map(|m| self.between(m, data)).collect::<Result<_>>()?;
         let mut out = Vec::with_capacity(pairs.len());
         for pairs in pairs.chunks((NUMBERS / numbers.max(1)).max(1)) {
-            // For each pair of views and rows; empty where its transposed twin has the terms.
+            // For each pair of views and each pair of rows; empty if the transposed twin has the terms.
             let mut tables: Vec<Vec<UnionTerms>> = Vec::new();
             for (k, meeting) in meetings.iter().enumerate() {
                 let is_needed = |&(r, s): &(usize, usize)| r != s || twins[k].is_none_or(|twin| twin >= k);
@@ -156,21 +157,21 @@ impl IndependentPartsEngine<'_> {
         Ok(out)
     }
 
-    /// Refuses requests that exceed the memory: pairs of coalitions of one row, and kernels between reference
-    /// rows.
+    /// Rejects requests that exceed the memory for pairs of coalitions of one row and for kernels between
+    /// reference rows.
     fn check_memory(&self, meetings: &[ViewPair]) -> Result<()> {
         let threads = rayon::current_num_threads();
         let numbers = |m: &ViewPair| {
             m.pairs() + (m.part_players.len() + threads) * self.references(m).iter().product::<usize>()
         };
         memory::ensure_free(meetings.iter().map(numbers).sum()).map_err(|_| {
-            let allowed = "there is no memory for what all pairs of coalitions, and all pairs of reference \
-                           rows, have in common: group columns, or take fewer reference rows";
+            let allowed = "there is not enough memory for all pairs of coalitions and of reference rows: \
+                           group columns, or take fewer reference rows";
             Error::parameter("covariance", true, allowed)
         })
     }
 
-    /// The number of reference rows of either column view.
+    /// The number of reference rows of each column view.
     fn references(&self, meeting: &ViewPair) -> [usize; 2] {
         let reference_count = |face: &ColumnView| {
             self.source_of_part[face.part].map_or(0, |s| self.sources[s].reference.rows.len())
@@ -178,7 +179,7 @@ impl IndependentPartsEngine<'_> {
         [reference_count(&meeting.faces[0]), reference_count(&meeting.faces[1])]
     }
 
-    /// The number of rows to compute at a time.
+    /// The number of rows whose covariances are computed at a time.
     pub(super) fn rows_with_covariances(&self, mirror: Option<&[usize]>) -> usize {
         let numbers_per_row =
             |m: &ViewPair| m.pairs() + (self.references(m).iter().sum::<usize>() << m.part_players.len());
@@ -218,7 +219,7 @@ impl IndependentPartsEngine<'_> {
         Ok(CrossKernel::Mixed(products.iter().map(mixed_product).collect()))
     }
 
-    /// The kernel sums of all pairs of coalitions, for each of these pairs of rows.
+    /// Returns the kernel sums of all pairs of coalitions, for each pair of rows.
     fn union_terms(
         &self,
         meeting: &ViewPair,
@@ -264,7 +265,8 @@ impl IndependentPartsEngine<'_> {
         Ok(out)
     }
 
-    /// The prior covariance of values, from the kernel sums of each pair of views, some of them transposed.
+    /// Returns the prior covariance of the values, from the kernel sums of each pair of views, transposed if
+    /// flagged.
     fn sum_pairs(
         &self,
         meetings: &[ViewPair],
@@ -299,7 +301,8 @@ impl IndependentPartsEngine<'_> {
             }
             Ok(sums)
         };
-        // A fixed number of parts, each summed in order, whatever the number of threads.
+        // The number of parts is fixed and each is summed in order, so sums do not depend on the number of
+        // threads.
         let parts = (0..SUMS).into_par_iter().map(part).collect::<Result<Vec<Matrix>>>()?;
         let mut out = Matrix::zeros(players, players);
         for sums in &parts {
@@ -308,13 +311,13 @@ impl IndependentPartsEngine<'_> {
         Ok(out)
     }
 
-    /// For each part the weights of its reference rows.
+    /// Returns, for each part, the weights of its reference rows.
     fn weights(&self, data: &Table) -> Result<Vec<Weights>> {
         let n = data.rows();
         let mut out: Vec<Weights> = self.columns.iter().map(|_| None).collect();
         for (s, source) in self.sources.iter().enumerate() {
             let Some(means) = &source.conditional else { continue };
-            // Parts that share a source are asked for together.
+            // Parts that share a source are computed together.
             let parts: Vec<usize> =
                 (0..self.source_of_part.len()).filter(|&p| self.source_of_part[p] == Some(s)).collect();
             let names = means.learnt().rows.columns().to_vec();
@@ -325,7 +328,7 @@ impl IndependentPartsEngine<'_> {
             let grand = (1_usize << player_count) - 1;
             let coalition_weights = |coalition: usize| -> Result<Matrix> {
                 check_cancelled(&self.stop)?;
-                // The grand coalition is the row itself, whatever the weights, which sum to 1.
+                // The grand coalition is the row itself for any weights that sum to 1.
                 let present = (0..player_count)
                     .map(|k| coalition < grand && coalition >> k & 1 == 1)
                     .collect::<Vec<_>>();
@@ -353,13 +356,13 @@ impl ViewPair {
         1 << (2 * self.part_players.len())
     }
 
-    /// The part's players of a coalition.
+    /// Returns the players of a coalition that belong to the part, as a coalition of the part's players.
     fn part_coalition(&self, coalition: usize) -> usize {
         self.part_players.iter().enumerate().map(|(k, p)| (coalition >> p & 1) << k).sum()
     }
 
-    /// The kernel sums of all pairs of coalitions with this union, which may contain players of other parts,
-    /// transposed or not.
+    /// Returns the kernel sums of all pairs of coalitions with this union, which may contain players of other
+    /// parts, for the pairs of views in the given or the transposed order.
     fn for_union<'t>(&self, places: &PairIndex, table: &'t UnionTerms, transposed: bool) -> Cow<'t, [f64]> {
         let part_union = self.part_coalition(places.union);
         let numbers = &table[part_union];
@@ -380,7 +383,7 @@ impl ViewPair {
     }
 }
 
-/// The players of the columns, each once.
+/// The distinct players of the columns, ascending.
 fn players_of(owner: &[usize]) -> Vec<usize> {
     let mut players = owner.to_vec();
     players.sort_unstable();

@@ -1,4 +1,4 @@
-//! Values as functionals of f, and their covariances.
+//! Values as functionals of f in the game of independent parts, and their covariances.
 
 use rayon::prelude::*;
 
@@ -19,8 +19,8 @@ impl IndependentPartsEngine<'_> {
         let players = self.active_players();
         if players > MOST_PLAYERS {
             let allowed = format!(
-                "in the game of independent parts there are covariances of up to {MOST_PLAYERS} features, \
-                 and here are {players}: group them"
+                "the game of independent parts has covariances for at most {MOST_PLAYERS} features, and \
+                 there are {players}: group them"
             );
             return Err(Error::parameter("covariance", true, allowed));
         }
@@ -31,17 +31,16 @@ impl IndependentPartsEngine<'_> {
             other.sort_unstable();
             if !self.columns.contains(&other) {
                 let names: Vec<&str> = columns.iter().map(|&j| &self.model.columns()[j].name[..]).collect();
-                let allowed = "how sure values of duels are is known where the columns of a part change \
-                               places with those of one part: give each item a background of its own, or \
-                               both one";
+                let allowed = "covariances of values of duels need parts whose columns swap with those of \
+                               one part: give each item its own background, or both items one background";
                 return Err(Error::parameter("part", names.join(", "), allowed));
             }
         }
         Ok(())
     }
 
-    /// For each of `players`, points × rows: the contribution of a coefficient 1 of each support point to its
-    /// value.
+    /// Returns a matrix (points × rows) for each of `players`: the contribution of a coefficient 1 of each
+    /// support point to the player's value.
     pub(super) fn player_functionals(&self, rows: &Table, players: &[usize]) -> Result<Vec<Matrix>> {
         player_measure(self.question.index, &self.recipe)?;
         let data = rows.align_to(self.model.columns())?;
@@ -60,7 +59,8 @@ impl IndependentPartsEngine<'_> {
         Ok(players.iter().map(player_columns).collect())
     }
 
-    /// The covariance of the values of each row under `posterior`, rows × outputs × players × players.
+    /// Returns the covariance of the values of each row under `posterior`, rows × outputs × players ×
+    /// players.
     pub(super) fn row_covariances(&self, rows: &Table, posterior: &Posterior<'_>) -> Result<Vec<f64>> {
         let players = self.groups.players().len();
         let batch_size = self.rows_with_covariances(posterior.skew_swap());
@@ -70,9 +70,9 @@ impl IndependentPartsEngine<'_> {
         })
     }
 
-    /// The values of all players in all rows as functionals of f, player after player in each row, with the
-    /// prior covariance of all of them, or of those of each row alone, or none at all. Cost 3^players ·
-    /// reference² and 4^players for each pair of rows and each factor of a term, with 8 · 4^players bytes.
+    /// Returns the values of all players in all rows as functionals of f, in the order of rows, then players.
+    /// `pairs` selects their prior covariance: all of it, that within each row, or none. Cost O(3^players ·
+    /// reference² + 4^players) for each pair of rows and factor of a term, with 8 · 4^players bytes.
     pub(super) fn value_functionals(
         &self,
         rows: &Table,
@@ -104,12 +104,12 @@ impl IndependentPartsEngine<'_> {
         Ok(Functionals { columns: self.columns(&data)?, prior_scale: prior, constants: vec![0.0; n * count] })
     }
 
-    /// The functionals at support points, points × (rows × players).
+    /// Returns the functionals at support points, points × (rows × players).
     fn columns(&self, data: &Table) -> Result<Matrix> {
         let (n, count, points) = (data.rows(), self.groups.players().len(), self.model.support_points.rows());
         let rows: Vec<Vec<f64>> = (0..n).map(|r| data.row(r)).collect();
         let counts = self.weighing.coalition_coefficients();
-        // By block and player.
+        // The coefficients of each block's coalitions, by block and player.
         let of_block = |block: usize, j: usize| {
             let mut coefficients = [0.0; LANES];
             coefficients
@@ -133,7 +133,8 @@ impl IndependentPartsEngine<'_> {
                 for (block, counts) in by_block.iter().enumerate() {
                     self.average(&mut seen, block);
                     for (term, sparse_term) in self.model.kernel.terms.iter().zip(&self.parts.terms) {
-                        // A term without factors is the same for all coalitions and adds nothing to values.
+                        // A term without factors is the same for all coalitions, so it does not contribute to
+                        // values.
                         let Some((first, remaining)) = sparse_term.sides.split_first() else { continue };
                         let number = |view: usize, i: usize| -> &Lanes {
                             &seen.numbers[view][self.parts.views[view].rows[i] as usize]

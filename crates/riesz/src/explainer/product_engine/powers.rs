@@ -1,4 +1,4 @@
-//! A model's polynomial terms, panel by panel.
+//! The polynomial terms of a model, panel by panel.
 
 use std::sync::atomic::AtomicBool;
 
@@ -17,23 +17,23 @@ use crate::kernel_model::KernelExpansion;
 use crate::linalg::{dot, dot_roundings};
 use crate::simd::{Isa, LANES, Lanes};
 
-/// A power with what all rows share.
+/// A polynomial term with the quantities that all rows share.
 pub(super) struct PanelPolynomial<'m> {
     pub(super) power: PolynomialTerm<'m>,
-    /// For each panel, the factors of the distances from the centre.
+    /// For each panel, the coefficients of the distances from the centre in the polynomial's argument.
     slopes: Vec<Vec<f64>>,
     absent: AbsentPolynomial,
     units: f64,
     sums: f64,
 }
 
-/// The distances of absent players.
+/// The distances of absent players from the centre.
 enum AbsentPolynomial {
     Rows {
         centred: Vec<f64>,
         weights: Vec<f64>,
     },
-    /// For each panel.
+    /// For each panel, the series of exponential means of every player.
     Means {
         series: Vec<Vec<Lanes>>,
         norms: Vec<f64>,
@@ -42,7 +42,7 @@ enum AbsentPolynomial {
 }
 
 impl<'m> PanelPolynomial<'m> {
-    /// A term of a model whose kernel has `terms` terms. `None` where absent factors are all 1.
+    /// Creates a term of a model whose kernel has `terms` terms. Returns `None` if absent factors are all 1.
     pub(super) fn new(
         power: PolynomialTerm<'m>,
         (model, terms): (&KernelExpansion, usize),
@@ -65,7 +65,7 @@ impl<'m> PanelPolynomial<'m> {
             let degree = power.degree() as f64;
             let norm = |column: usize| {
                 let rows = centred.iter().skip(column).step_by(power.columns());
-                // The largest first, lest powers overflow.
+                // The largest is divided out, so that powers do not overflow.
                 let top = rows.clone().fold(0.0, |top: f64, v| top.max(v.abs()));
                 let part = |(v, w): (&f64, &f64)| w * (v.abs() / top).powf(degree);
                 let mean: f64 = rows.zip(&weights).map(part).sum();
@@ -79,7 +79,7 @@ impl<'m> PanelPolynomial<'m> {
         let (degree, columns, players) = (power.degree(), power.columns(), power.players.len());
         let longest = panels.iter().map(|panel| panel.len).max().unwrap_or(0);
         let tiles = panels.len() * terms;
-        // A slope takes four roundings, a distance one, and so does their product.
+        // A slope has four roundings, a distance one, and their product one.
         let inputs = degree * (8 + columns);
         let variants = absent.weights().len();
         let base = degree * (2 * players + 8 + columns)
@@ -96,7 +96,7 @@ impl<'m> PanelPolynomial<'m> {
         Ok(Some(Self { power, slopes, absent: absent_polynomial, units, sums }))
     }
 
-    /// The sums of a row with these distances from the centre in panel `index`.
+    /// Returns the sums of a row whose distances from the centre are `present`, in panel `index`.
     pub(super) fn sums<'a>(&'a self, index: usize, panel: &PointPanel, present: &'a [f64]) -> RowSums<'a> {
         let absent = match &self.absent {
             AbsentPolynomial::Rows { centred, weights } => AbsentSums::Rows { centred, weights },
@@ -132,7 +132,8 @@ impl<'m> PanelPolynomial<'m> {
     }
 }
 
-/// The series of `E e^{vz}` of each player's sum v, block by block.
+/// Returns the power series of `E e^{vz}` in z, where v is each player's sum at a reference row, block by
+/// block.
 fn means(power: &PolynomialTerm<'_>, slopes: &[f64], centred: &[f64], weights: &[f64]) -> Vec<Lanes> {
     let (size, columns) = (power.degree() + 1, power.columns());
     let len = slopes.len() / columns;

@@ -1,5 +1,5 @@
-//! The interventional game of few players and many background rows: the values of all coalitions at once, see
-//! [`coalition_tables`](crate::attribution::coalition_tables).
+//! Values of all coalitions at once, for the interventional game with few players and many background rows;
+//! see [`coalition_tables`](crate::attribution::coalition_tables).
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -23,13 +23,13 @@ use crate::kernel::player_products::PlayerProduct;
 use crate::simd::{LANES, Lanes};
 use crate::table::Table;
 
-/// The most numbers that tables may have: 256 MB.
+/// The largest number of doubles in tables: 256 MB.
 const NUMBERS: usize = 1 << 25;
 
-/// Making them may take as long as so many rows without them.
+/// The computation of tables may cost as much as this number of rows without tables.
 const ROWS: usize = 80;
 
-/// The means of the products of absent factors.
+/// The means of the products of absent factors, for each coalition.
 pub(in super::super) struct Tables {
     /// Products × panels.
     panel_tables: Vec<Vec<PanelTable>>,
@@ -43,14 +43,14 @@ struct PanelTable {
     largest: Vec<f64>,
 }
 
-/// Lanes of a run: what is read of its table stays in the cache for a batch of rows.
+/// The number of lanes in a run: the part of the table that it reads stays in the cache for a batch of rows.
 fn run(players: usize) -> usize {
     if players > 10 { 4 } else { 8 }
 }
 
 impl ProductEngine<'_> {
-    /// Whether no factor is larger than 1, all factors have rounding errors alone (so that products are
-    /// unproblematic), and there are no powers.
+    /// Whether no factor exceeds 1, all factors have relative rounding errors only (so that their products
+    /// cannot lose accuracy), and there are no polynomial terms.
     pub(in super::super) fn has_tame_factors(&self) -> bool {
         let is_tame = |product: &ProductRounding| {
             product.always.as_ref().is_some_and(|(rounding, _)| rounding.tiny <= TINIEST)
@@ -59,15 +59,16 @@ impl ProductEngine<'_> {
             && self.rounded.iter().all(|rounding| rounding.bounded && !rounding.by_size && is_tame(rounding))
     }
 
-    /// For each product the index's coalition weights, where tables pay off.
+    /// Returns the index's coalition weights for each product, if tables save work.
     pub(super) fn index_weights(&self, recipe: &IndexComputation) -> Option<Vec<CoalitionWeights>> {
         let weights_of_product =
             |product: &PlayerProduct<'_>| CoalitionWeights::new(recipe, &product.players);
         self.tables_pay_off(recipe).then(|| self.products.iter().map(weights_of_product).collect())
     }
 
-    /// Whether tables take less work a row than the engine, and not too much at first. It depends on no row,
-    /// so that the same row has the same values, to the last bit, whoever it is explained with.
+    /// Whether tables need less work per row than the engine, at an acceptable initial cost. The decision
+    /// does not depend on the rows, so a row has the same values, bit for bit, whatever rows are explained
+    /// with it.
     fn tables_pay_off(&self, recipe: &IndexComputation) -> bool {
         let AbsentSide::Rows(reference) = &self.absent else { return false };
         let (mut row, mut engine, mut making, mut numbers) = (0, 0, 0, 0_usize);
@@ -76,7 +77,7 @@ impl ProductEngine<'_> {
             if m > 16 {
                 return false;
             }
-            // Multiplications and additions of lanes, roughly.
+            // Approximate numbers of multiplications and additions of lanes.
             let (nodes, larger) = match recipe {
                 IndexComputation::Players(InclusionMeasure::Some(nodes)) => (nodes.len(), 0),
                 IndexComputation::Players(_) | IndexComputation::Unions(_) => (m.div_ceil(2).min(8), 0),
@@ -92,7 +93,7 @@ impl ProductEngine<'_> {
         self.has_tame_factors() && 2 * row < engine && making < ROWS * engine && numbers < NUMBERS
     }
 
-    /// Whether tables are small enough.
+    /// Whether the tables are small enough.
     pub(in super::super) fn has_room_for_tables(&self) -> bool {
         let table_size = |product: &PlayerProduct<'_>| {
             self.panels.iter().map(|panel| panel.len << product.players.len()).sum::<usize>()
@@ -100,7 +101,7 @@ impl ProductEngine<'_> {
         self.products.iter().map(table_size).sum::<usize>() < NUMBERS
     }
 
-    /// The tables of all products. Cost O(n · reference · 2^players).
+    /// Returns the tables of all products. Cost O(n · reference · 2^players).
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
@@ -108,8 +109,8 @@ impl ProductEngine<'_> {
         if let Some(tables) = self.tables.get() {
             return Ok(tables);
         }
-        // Two concurrent callers compute the tables twice, rather than one waiting for the other while it
-        // shares its threads.
+        // Concurrent callers may compute the tables twice. A caller that waited for another would block a
+        // thread that the other one needs.
         let weights = self.absent.weights();
         let tables_of_product = |t: usize| {
             let panels = (0..self.panels.len()).into_par_iter();
@@ -120,7 +121,7 @@ impl ProductEngine<'_> {
         Ok(self.tables.get_or_init(|| tables))
     }
 
-    /// The table of the reference rows with these weights.
+    /// Returns the table of a range of reference rows with these weights.
     fn panel_table(&self, t: usize, index: usize, rows: Range<usize>, weights: &[f64]) -> Result<PanelTable> {
         let (product, panel) = (&self.products[t], &self.panels[index]);
         let (m, len) = (product.players.len(), panel.len);
@@ -162,8 +163,9 @@ impl ProductEngine<'_> {
         Ok(PanelTable { means, largest })
     }
 
-    /// The outputs where present players come from reference row `b` and absent ones from each of `rows`, or
-    /// the other way round: rows × outputs × coalitions; and for each row and output an error bound.
+    /// Returns the outputs of mixtures of reference row `b` with each of `rows`: rows × outputs × coalitions,
+    /// where a coalition's players have the values of the row and the others those of row `b`. Also returns
+    /// an error bound for each row and output.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
@@ -175,7 +177,8 @@ impl ProductEngine<'_> {
         self.mixed_outputs(tables_of_product, rows)
     }
 
-    /// The mean outputs where some players are from reference rows: as [`mixtures`](Self::mixtures).
+    /// Returns the outputs of all coalitions, averaged over the reference rows, in the form of
+    /// [`mixtures`](Self::mixtures).
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
@@ -184,7 +187,7 @@ impl ProductEngine<'_> {
         self.mixed_outputs(|t| Ok(Cow::Borrowed(&tables.panel_tables[t][..])), rows)
     }
 
-    /// Outputs and their error bounds, where each product has the given tables.
+    /// Returns outputs and their error bounds, where `tables` gives the tables of each product.
     fn mixed_outputs<'t>(
         &self,
         tables: impl Fn(usize) -> Result<Cow<'t, [PanelTable]>>,
@@ -198,7 +201,7 @@ impl ProductEngine<'_> {
         for (t, product) in self.products.iter().enumerate() {
             let CoalitionValueTable { values: coalition_values, errors } =
                 self.coalition_values(t, &tables(t)?, rows, self.control())?;
-            // The coalition of the product's players within each.
+            // For each coalition, the product's players in it.
             let product_coalition: Vec<usize> = (0..coalitions)
                 .map(|s| product.players.iter().enumerate().map(|(k, &p)| (s >> p & 1) << k).sum())
                 .collect();
@@ -211,7 +214,7 @@ impl ProductEngine<'_> {
             error.iter_mut().zip(errors).for_each(|(sum, product_error)| *sum += product_error);
         }
         for (totals, error) in totals.chunks_exact(coalitions).zip(&mut error) {
-            // Outputs are summed over products, from the intercept on.
+            // Outputs are sums over products that start from the intercept.
             let largest = totals.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
             *error += f64::EPSILON
                 * (self.products.len() + 1) as f64
@@ -225,7 +228,7 @@ impl ProductEngine<'_> {
         self.absent.weights()
     }
 
-    /// The index by tables, as [`IndexComputation::compute`] defines it.
+    /// Returns the values of the index from tables, as [`IndexComputation::compute`] defines them.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
@@ -242,11 +245,11 @@ impl ProductEngine<'_> {
         })
     }
 
-    /// Applies `find` to batches of rows, which share the reading of tables. Threads share batches, and
-    /// progress counts them.
+    /// Applies `find` to batches of rows, which share the reading of tables. Batches are distributed over
+    /// threads, and progress counts them.
     ///
     /// # Errors
-    /// Those of `find`.
+    /// The errors of `find`.
     pub(in super::super) fn in_batches(
         &self,
         data: &Table,
@@ -293,7 +296,7 @@ impl ProductEngine<'_> {
         Ok(IndexValues { values, error })
     }
 
-    /// The values of all coalitions in the given rows under product `t`.
+    /// Returns the values of all coalitions in the given rows under product `t`.
     fn coalition_values(
         &self,
         t: usize,
@@ -345,14 +348,14 @@ impl ProductEngine<'_> {
                 }
             }
         }
-        // Products of factors, means over the reference, sums over points; and half of what the engine's
-        // bound knows, which is of a difference of two.
+        // Roundings of products of factors, means over the reference and sums over points; and half of those
+        // in the engine's bound, which is for a difference of two products.
         let sums = TERMS + self.absent.weights().len().div_ceil(TERMS) + self.absent.normalised();
         let points = self.panels.iter().map(|panel| panel.len.div_ceil(lanes * LANES)).sum::<usize>();
         let rounding =
             self.rounded[t].always.as_ref().map_or_else(RoundingUnits::default, |(units, _)| *units);
         let units = 0.5 * rounding.units + (2 * m + sums + points + lanes + 24) as f64;
-        // What is lost below the range of doubles.
+        // The error of numbers below the range of doubles.
         let lost = m as f64 * rounding.tiny + FLOOR;
         let coef =
             |o: usize| self.panels.iter().flat_map(move |panel| &panel.coef[o]).flat_map(|lanes| lanes.0);
@@ -367,7 +370,7 @@ impl ProductEngine<'_> {
     }
 }
 
-/// Values of coalitions, rows × outputs × coalitions; and for each row and output, a bound on their errors.
+/// Values of coalitions, rows × outputs × coalitions, and a bound on their error for each row and output.
 struct CoalitionValueTable {
     values: Vec<f64>,
     errors: Vec<f64>,

@@ -1,32 +1,32 @@
-//! The terms of a model's product games: batches of rows, panel by panel.
+//! The terms of a model's product games, for batches of rows, panel by panel.
 
 use super::super::panel::{PanelSide, PointPanel, log_extent, multiply, sum};
 use super::{ProductEngine, ProductRounding};
 use crate::attribution::product::{PowerTerms, ProductGame, ProductTerms, TermSink};
-use crate::attribution::quadrature::{TermBatch, max_products};
+use crate::attribution::quadrature::{RoundingUnits, TermBatch, max_products};
 use crate::error::Result;
 use crate::game::AbsentSide;
 use crate::kernel::player_products::PlayerProduct;
 use crate::simd::{LANES, Lanes};
 use crate::table::Table;
 
-/// Weights into which factors of any size are multiplied keep far within the range of doubles: `exp` of this,
-/// either way.
+/// The largest absolute logarithm by which shared factors may change a weight, far within the range of
+/// doubles.
 const EXTENT: f64 = 300.0;
 
-/// Some rows under the game of a model, a batch a part. They are the rows of its tiles, and the panels' rows
-/// one after the other, with their padding, are the points.
+/// The product game of some rows under a model; each part is a batch of rows. The tiles' rows are these rows,
+/// and their points are the rows of all panels in order, padding included.
 pub(super) struct RowBatches<'e> {
     pub(super) explainer: &'e ProductEngine<'e>,
     pub(super) data: &'e Table,
     pub(super) batch: usize,
 }
 
-/// Per-thread memory.
+/// Working memory of one thread.
 #[derive(Default)]
 pub(super) struct TermScratch {
     present: Vec<f64>,
-    /// The sizes of the present factors, and the products of the larger sizes of both sides.
+    /// The sizes of the present factors, and the products of the larger sizes of both sides (`tops`).
     sizes: Vec<f64>,
     tops: Vec<Lanes>,
     absent: Vec<f64>,
@@ -36,7 +36,7 @@ pub(super) struct TermScratch {
     weights: Vec<Lanes>,
 }
 
-/// A panel, a product, and some variants of the absent side with their factors.
+/// A panel, a product, and a range of variants of the absent side with their factors.
 struct PanelPortion<'a> {
     panel: &'a PointPanel,
     /// The number of the product.
@@ -45,18 +45,56 @@ struct PanelPortion<'a> {
     variants: std::ops::Range<usize>,
     absent: Option<&'a [f64]>,
     absent_sizes: Option<&'a [f64]>,
-    /// The absent side, where it is one reference row.
+    /// The absent side, if it is one reference row.
     side: Option<&'a PanelSide>,
-    /// For each row of the batch the factors whose columns differ from those of one row: the reference row,
-    /// or zeros.
+    /// For each row of the batch, the factors whose columns differ from the reference row, or from zeros.
     differing: Option<&'a [Vec<u32>]>,
     /// The factors that are not 1 for a row of zeros.
     occupied: Option<&'a [u32]>,
 }
 
+impl TermScratch {
+    /// Multiplies the weights by the factors that both sides share, so that only those that differ stay
+    /// active. If this could leave the range of doubles, all factors become active instead. With
+    /// `is_partial`, only the present factors that may differ are filled. `b` is the absent side.
+    fn fold_shared_factors(
+        &mut self,
+        part: &PanelPortion<'_>,
+        b: &[f64],
+        bounded: bool,
+        is_partial: bool,
+        rounding: &mut RoundingUnits,
+    ) {
+        let (factors, len) = (part.product.players.len(), part.panel.len);
+        // Runs of factors that both sides share, between those that differ.
+        let factor = |k: usize| &b[k * len..(k + 1) * len];
+        let active = self.active.iter().map(|&k| k as usize);
+        let from = std::iter::once(0).chain(active.clone().map(|k| k + 1));
+        let shared = from.zip(active.chain([factors])).map(|(from, end)| from..end);
+        let extents = shared.clone().map(|run| match part.side {
+            Some(side) => side.log_extent(&run),
+            None => run.map(|k| log_extent(factor(k), !bounded)).fold([0.0; 2], sum),
+        });
+        let [decay, growth] = extents.fold([0.0; 2], sum);
+        if bounded || decay.max(growth) < EXTENT {
+            rounding.decay += decay;
+            shared.for_each(|run| match part.side {
+                Some(side) => side.fold_factors(run, &mut self.weights),
+                None => run.for_each(|k| multiply(&mut self.weights, factor(k))),
+            });
+        } else {
+            // The engine controls the intermediate magnitudes of such products.
+            let shared = shared.flatten().filter(|_| is_partial).map(|k| k * len..(k + 1) * len);
+            shared.for_each(|range| self.present[range.clone()].copy_from_slice(&b[range]));
+            self.active.clear();
+            self.active.extend(0..factors as u32);
+        }
+    }
+}
+
 impl ProductEngine<'_> {
-    /// For each product and row, the factors whose columns differ from the one reference row, or from zeros
-    /// where all absent factors are 1.
+    /// Returns, for each product and row, the factors whose columns differ from the single reference row, or
+    /// from zeros if all absent factors are 1.
     fn differing(&self, rows: &[Vec<f64>]) -> Vec<Vec<Vec<u32>>> {
         let zeros = vec![0.0; self.model.support_points.width()];
         let reference = match self.absent.row(0) {
@@ -72,9 +110,9 @@ impl ProductEngine<'_> {
         self.products.iter().map(|p| rows.iter().map(|x| of_row(p, x)).collect()).collect()
     }
 
-    /// Passes the terms of a batch of rows for one panel, one product and a range of variants of the absent
-    /// side.
-    fn terms_of(
+    /// Passes the terms of a batch of rows to `reader`, for one panel, one product and a range of variants of
+    /// the absent side.
+    fn add_portion(
         &self,
         rows: &[Vec<f64>],
         part: &PanelPortion<'_>,
@@ -84,10 +122,10 @@ impl ProductEngine<'_> {
         let (product, panel) = (part.product, part.panel);
         let (factors, len) = (product.players.len(), panel.len);
         let weights = &self.absent.weights()[part.variants.clone()];
-        // A constant is the same under all variants.
+        // A constant term is the same under all variants.
         let total = [weights.iter().sum()];
         let weights = if factors == 0 { &total } else { weights };
-        // After the factors stands the engine's padding.
+        // The engine's padding follows the factors.
         w.present.clear();
         w.present.resize((factors + 1) * len, 1.0);
         let ProductRounding { bounded, by_size, always } = &self.rounded[part.number];
@@ -103,19 +141,7 @@ impl ProductEngine<'_> {
                 }
                 _ => None,
             };
-            let mut fill = |k: usize| {
-                let factor = &mut w.present[k * len..(k + 1) * len];
-                product.factor(self.isa, k, panel.columns(), x, factor);
-            };
-            match list {
-                Some(list) => list.iter().for_each(|&k| fill(k as usize)),
-                None => (0..factors).for_each(&mut fill),
-            }
-            if by_size {
-                w.sizes.resize(factors * len, 1.0);
-                let sizes = w.sizes.chunks_exact_mut(len).enumerate();
-                sizes.for_each(|(k, out)| product.size(self.isa, k, panel.columns(), x, out));
-            }
+            self.fill_present(part, x, list, w);
             let row_rounding = always.is_none().then(|| self.rounding(part.number, x));
             let Some((rounding, tinies)) = always.as_ref().or(row_rounding.as_ref()) else { continue };
             for (slot, (variant, weight)) in part.variants.clone().zip(weights).enumerate() {
@@ -134,30 +160,7 @@ impl ProductEngine<'_> {
                 }
                 let mut rounding = *rounding;
                 if let Some(b) = b.filter(|_| w.active.len() < factors) {
-                    // The factors that both sides share, between the others.
-                    let factor = |k: usize| &b[k * len..(k + 1) * len];
-                    let active = w.active.iter().map(|&k| k as usize);
-                    let from = std::iter::once(0).chain(active.clone().map(|k| k + 1));
-                    let shared = from.zip(active.chain([factors])).map(|(from, end)| from..end);
-                    let extents = shared.clone().map(|run| match part.side {
-                        Some(side) => side.log_extent(&run),
-                        None => run.map(|k| log_extent(factor(k), !bounded)).fold([0.0; 2], sum),
-                    });
-                    let [decay, growth] = extents.fold([0.0; 2], sum);
-                    if bounded || decay.max(growth) < EXTENT {
-                        rounding.decay += decay;
-                        shared.for_each(|run| match part.side {
-                            Some(side) => side.fold_factors(run, &mut w.weights),
-                            None => run.for_each(|k| multiply(&mut w.weights, factor(k))),
-                        });
-                    } else {
-                        // The engine has an eye on what such products are on their way.
-                        let shared =
-                            shared.flatten().filter(|_| list.is_some()).map(|k| k * len..(k + 1) * len);
-                        shared.for_each(|range| w.present[range.clone()].copy_from_slice(&b[range]));
-                        w.active.clear();
-                        w.active.extend(0..factors as u32);
-                    }
+                    w.fold_shared_factors(part, b, bounded, list.is_some(), &mut rounding);
                 }
                 let active = w.active.len();
                 w.active.resize(active.next_multiple_of(4), factors as u32);
@@ -186,8 +189,27 @@ impl ProductEngine<'_> {
         Ok(())
     }
 
-    /// Lists the factors in which present and absent side differ somewhere in the panel; the others cost
-    /// nothing further. Against a reference row it is enough to compare the rows.
+    /// Fills the present factors of the row `x`, or only those of a list, and the sizes of all factors if
+    /// errors are relative to them.
+    fn fill_present(&self, part: &PanelPortion<'_>, x: &[f64], list: Option<&[u32]>, w: &mut TermScratch) {
+        let (product, columns, len) = (part.product, part.panel.columns(), part.panel.len);
+        let factors = product.players.len();
+        let mut fill = |k: usize| {
+            product.factor(self.isa, k, columns, x, &mut w.present[k * len..(k + 1) * len]);
+        };
+        match list {
+            Some(list) => list.iter().for_each(|&k| fill(k as usize)),
+            None => (0..factors).for_each(&mut fill),
+        }
+        if self.rounded[part.number].by_size {
+            w.sizes.resize(factors * len, 1.0);
+            let sizes = w.sizes.chunks_exact_mut(len).enumerate();
+            sizes.for_each(|(k, out)| product.size(self.isa, k, columns, x, out));
+        }
+    }
+
+    /// Lists the factors in which present and absent side differ somewhere in the panel; the other factors
+    /// need no further work. Against a reference row it compares the rows only.
     fn find_active(
         &self,
         x: &[f64],
@@ -203,7 +225,7 @@ impl ProductEngine<'_> {
             let a = &present[k * len..(k + 1) * len];
             let differs = match (reference, b) {
                 (Some(row), _) => self.groups.players()[player].columns.iter().any(|&j| x[j] != row[j]),
-                // Usually the first row tells.
+                // The first comparison usually decides.
                 (None, None) => a.iter().any(|&a| a != 1.0),
                 (None, Some(b)) => a.iter().zip(&b[k * len..]).any(|(a, b)| a != b),
             };
@@ -221,7 +243,7 @@ impl ProductGame for RowBatches<'_> {
         self.data.rows().div_ceil(self.batch)
     }
 
-    /// Passes the terms panel by panel.
+    /// Passes the terms to `reader`, panel by panel.
     fn terms(&self, part: usize, w: &mut TermScratch, reader: &mut TermSink<'_>) -> Result<()> {
         let explainer = self.explainer;
         let rows = part * self.batch..((part + 1) * self.batch).min(self.data.rows());
@@ -231,7 +253,7 @@ impl ProductGame for RowBatches<'_> {
         for (index, panel) in explainer.panels.iter().enumerate() {
             for (t, product) in explainer.products.iter().enumerate() {
                 let side = explainer.cached_absent_sides.get(t).map(|kept| &kept[index]);
-                // Sizes are made of all factors.
+                // Sizes need all factors.
                 let by_size = explainer.rounded[t].by_size;
                 let part = PanelPortion {
                     panel,
@@ -245,7 +267,7 @@ impl ProductGame for RowBatches<'_> {
                     occupied: explainer.nonunit_factors.get(t).and_then(|lists| lists[index].as_deref()),
                 };
                 if side.is_some() || !matches!(explainer.absent, AbsentSide::Rows(_)) {
-                    explainer.terms_of(&rows, &part, w, reader)?;
+                    explainer.add_portion(&rows, &part, w, reader)?;
                     continue;
                 }
                 let (size, variants) =
@@ -277,7 +299,7 @@ impl ProductGame for RowBatches<'_> {
                     let absent_sizes = by_size.then_some(&sizes[..]);
                     let part =
                         PanelPortion { variants: range.clone(), absent: Some(&absent), absent_sizes, ..part };
-                    explainer.terms_of(&rows, &part, w, reader)?;
+                    explainer.add_portion(&rows, &part, w, reader)?;
                 }
                 (w.absent, w.absent_sizes) = (absent, sizes);
             }

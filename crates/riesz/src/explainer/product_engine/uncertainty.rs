@@ -1,4 +1,4 @@
-//! Values as functionals of f, and their covariances under a posterior of the model.
+//! Values of product games as functionals of f, and their covariances under a posterior of the model.
 
 use rayon::prelude::*;
 
@@ -13,14 +13,13 @@ use crate::linalg::Matrix;
 use crate::posterior::{Functionals, Posterior};
 use crate::table::Table;
 
-/// Why the functional game of most kernels says nothing of how sure it is.
-pub(super) const NO_PROJECTION: &str = "a Gaussian process says nothing of itself with a factor taken out \
-                                        of its kernel, unless all factors are anova, each of other columns: \
-                                        fit with those, or ask in a game that takes a background or a \
-                                        baseline";
+/// The reason why the functional game has no covariances for most kernels.
+pub(super) const NO_PROJECTION: &str = "covariances in the functional game need a kernel whose factors are \
+                                        all anova, each of other columns: fit with such a kernel, or take a \
+                                        game with a background or a baseline";
 
 impl ProductEngine<'_> {
-    /// The prior covariance of the players' values.
+    /// Returns the prior covariance of the players' values.
     fn prior<'a>(&'a self, mirror: Option<&'a [usize]>) -> Result<ValueCovariance<'a>> {
         let measure = self.measure()?;
         if let Some(power) = self.powers.first() {
@@ -33,8 +32,8 @@ impl ProductEngine<'_> {
             .ok_or_else(|| Error::parameter("game", self.game.name(), NO_PROJECTION))
     }
 
-    /// The prior covariance of the players' values under `posterior`: none where no prior is part of it, as
-    /// any linear values then have covariances.
+    /// Returns the prior covariance of the players' values under `posterior`. Returns `None` if the posterior
+    /// has no prior part, because then any linear values have covariances.
     pub(super) fn prior_covariance<'a>(
         &'a self,
         posterior: &Posterior<'a>,
@@ -43,12 +42,12 @@ impl ProductEngine<'_> {
         (posterior.prior_scale() > 0.0).then(|| self.prior(posterior.skew_swap())).transpose()
     }
 
-    /// The measure over which values of single players are averaged.
+    /// Returns the measure over which values of single players are averaged.
     pub(super) fn measure(&self) -> Result<InclusionMeasure> {
         player_measure(self.index, &IndexComputation::new(self.index, self.unions.as_ref())).cloned()
     }
 
-    /// The values of all players in all rows as functionals of f, player after player in each row.
+    /// Returns the values of all players in all rows as functionals of f, in the order of rows, then players.
     pub(super) fn value_functionals(&self, rows: &Table, mirror: Option<&[usize]>) -> Result<Functionals> {
         let values = self.prior(mirror)?;
         let data = rows.align_to(self.model.columns())?;
@@ -59,8 +58,8 @@ impl ProductEngine<'_> {
         functionals(&by_player, 0..n, values.covariance(&rows, self.control())?)
     }
 
-    /// The covariance of the values of each row under `posterior`, rows × outputs × players × players. A row
-    /// takes no more memory than its functionals.
+    /// Returns the covariance of the values of each row under `posterior`, rows × outputs × players ×
+    /// players. A row needs no more memory than its functionals.
     pub(super) fn row_covariances(&self, rows: &Table, posterior: &Posterior<'_>) -> Result<Vec<f64>> {
         let values = self.prior_covariance(posterior)?;
         let data = rows.align_to(self.model.columns())?;
@@ -92,7 +91,7 @@ impl ProductEngine<'_> {
     }
 }
 
-/// The functionals of a range of rows, from functionals by player.
+/// Returns the functionals of a range of rows, from functionals by player.
 fn functionals(by_player: &[Matrix], rows: std::ops::Range<usize>, prior: Matrix) -> Result<Functionals> {
     let (p, n) = (by_player.len(), rows.len());
     let mut columns = Matrix::zeros(by_player.first().map_or(0, Matrix::rows), n * p);

@@ -1,15 +1,18 @@
 //! The variance game: the contribution of each player to the posterior variance of f(x).
 //!
-//! The value of a coalition is how uncertain the game's own value of it is, `v(S) = Var(E_b f(x_S, b_-S))`
-//! under the posterior: from the variance of the base value, with nobody present, to that of f(x). Its
-//! Shapley values say which features' being known makes the prediction sure or unsure, and add up.
+//! The value of a coalition S is the posterior variance of its value in the game,
+//! `v(S) = Var(E_b f(x_S, b_-S))`, where b is a reference row. It is the variance of the base value for the
+//! empty coalition, and the variance of f(x) for the grand coalition. Its Shapley values sum to the
+//! difference. They say which features increase the uncertainty of the prediction when they are present, and
+//! which reduce it.
 //!
-//! The posterior's covariance `s k - k(·, X) Q k(X, ·)` is bilinear, and a product over players for each pair
-//! of what the coalition's value is made of. So v is a sum of product games, `Π_{j∈S} a_j Π_{j∉S} c_j`, whose
-//! Shapley values are integrals of polynomials of degree players - 1
-//! (`∫ (a_j - c_j) Π_{q≠j} (t a_q + (1-t) c_q) dt`), which a Gauss rule of half as many nodes takes exactly.
-//! Source: our own; for a Gaussian process and enumeration, Chau, Muandet and Sejdinovic 2023 look at the
-//! variance of values, not at values of the variance.
+//! The posterior covariance is `s k - k(·, X) Q k(X, ·)`, with the kernel k, the prior scale s, the support
+//! points X (n rows) and a matrix Q (n × n). It is bilinear, and a product over players for each pair of
+//! summands of the coalition's value. So v is a sum of product games, `Π_{j∈S} a_j Π_{j∉S} c_j`, with factors
+//! a_j of present and c_j of absent players. Their Shapley values are integrals of polynomials of degree
+//! players - 1 (`∫ (a_j - c_j) Π_{q≠j} (t a_q + (1-t) c_q) dt`), which a Gauss rule with half as many nodes
+//! integrates exactly. The game is riesz's own; Chau, Muandet and Sejdinovic 2023 consider the variance of
+//! the values of a Gaussian process, by enumeration, not the values of the variance.
 
 use rayon::prelude::*;
 
@@ -26,20 +29,20 @@ use crate::linalg::Matrix;
 use crate::posterior::Posterior;
 use crate::table::Table;
 
-/// A product of factors, one a player, present and absent: part of what a coalition's value is made of.
+/// A product of one factor per player, present and absent: a summand of a coalition's value.
 struct FactorProduct {
-    /// The support point.
+    /// The index of the support point.
     point: usize,
     weight: f64,
     present: Vec<f64>,
     absent: Vec<f64>,
 }
 
-/// Sums up product games.
+/// Sums the Shapley values of product games.
 struct Sum<'n> {
     nodes: &'n [Node],
     before: Vec<f64>,
-    /// Values of players, then that of nobody.
+    /// Values of the players, then that of the empty coalition.
     values: Vec<f64>,
 }
 
@@ -48,7 +51,7 @@ impl<'n> Sum<'n> {
         Self { nodes, before: vec![0.0; players + 1], values: vec![0.0; players + 1] }
     }
 
-    /// Adds the game of these factors, present and absent.
+    /// Adds the game whose factors for player j, present and absent, are `factors(j)`.
     fn add(&mut self, weight: f64, factors: impl Fn(usize) -> (f64, f64)) {
         let p = self.before.len() - 1;
         for Node { t, s, weight: share, .. } in self.nodes {
@@ -69,9 +72,9 @@ impl<'n> Sum<'n> {
 }
 
 impl ProductEngine<'_> {
-    /// For each output, rows × (players + 1): Shapley values of the variance, and in the last column the
-    /// variance of the base value. Cost for each row O((n · reference)² · players²), where the reference
-    /// counts once if it is averaged factor by factor.
+    /// Returns, for each output, the Shapley values of the variance, rows × (players + 1), with the variance
+    /// of the base value in the last column. Cost for each row O((n · reference)² · players²), where the
+    /// reference counts once if it is averaged factor by factor.
     pub(super) fn variances(&self, rows: &Table, posterior: &Posterior<'_>) -> Result<Vec<Matrix>> {
         let reference = match &self.absent {
             AbsentSide::Rows(reference) | AbsentSide::Means(reference) => Some(reference),
@@ -79,7 +82,11 @@ impl ProductEngine<'_> {
             AbsentSide::Ones => return Err(Error::parameter("game", self.game.name(), NO_PROJECTION)),
         };
         if self.index != ValueIndex::Shapley {
-            return Err(Error::parameter("index", self.index, "shares of the variance are Shapley values"));
+            return Err(Error::parameter(
+                "index",
+                self.index,
+                "shares of the variance exist for Shapley values only",
+            ));
         }
         let data = rows.align_to(self.model.columns())?;
         let (mirror, precisions) = (posterior.skew_swap(), posterior.reduction_matrices()?);
@@ -102,7 +109,7 @@ impl ProductEngine<'_> {
                     self.control().check_cancelled()?;
                     let (first, mut sum) = (&atoms[a], Sum::new(p, nodes));
                     for other in &atoms[a..] {
-                        // A pair stands for both orders.
+                        // A pair represents both of its orders.
                         let times = if std::ptr::eq(first, other) { 1.0 } else { 2.0 };
                         let weight =
                             times * first.weight * other.weight * precision[(first.point, other.point)];
@@ -126,15 +133,16 @@ impl ProductEngine<'_> {
         }
         match out.iter().flat_map(Matrix::data).all(|v| v.is_finite()) {
             true => Ok(out),
-            false => Err(Error::Overflow {
-                subject: "a share of a variance".into(),
-                remedy: "rows are too far from the data the model was fitted on",
-            }),
+            false => Err(Error::overflow(
+                "a share of a variance",
+                "rows are too far from the data the model was fitted on",
+            )),
         }
     }
 
-    /// The prior variance of the coalitions' values as a game; with a `mirror` that swaps columns on one
-    /// side, the part that a skew f subtracts.
+    /// Returns the Shapley values of the prior variance of the coalitions' values, then that of the empty
+    /// coalition. With a `mirror` that swaps columns on one side, returns the part that is subtracted for a
+    /// skew f.
     fn of_prior_variance(
         &self,
         x: &[f64],
@@ -172,7 +180,7 @@ impl ProductEngine<'_> {
         sum.values
     }
 
-    /// The factors of all players between two rows, 1 for those that the product leaves out.
+    /// Returns the factors of all players between two rows, 1 for players that the product does not contain.
     fn factors(&self, product: &PlayerProduct<'_>, u: &[f64], v: &[f64]) -> Vec<f64> {
         let mut out = vec![1.0; self.groups.players().len()];
         for (k, &j) in product.players.iter().enumerate() {
@@ -181,7 +189,7 @@ impl ProductEngine<'_> {
         out
     }
 
-    /// The factors of absent players at support points: for each product and point, with its weight.
+    /// Returns, for each product and support point, the factors of absent players and their weight.
     fn absent_products(&self, reference: Option<&ReferenceRows>) -> Result<Vec<(usize, FactorProduct)>> {
         let mut out = Vec::new();
         for (t, product) in self.products.iter().enumerate() {
@@ -226,7 +234,7 @@ impl ProductEngine<'_> {
         Ok(out)
     }
 
-    /// The given products times the factors of the players of x.
+    /// Returns the given products with the factors of the players of `x` as present factors.
     fn factor_products(&self, x: &[f64], absences: &[(usize, FactorProduct)]) -> Vec<FactorProduct> {
         let with = |(t, atom): &(usize, FactorProduct)| {
             let present = self.factors(&self.products[*t], x, &self.model.support_points.row(atom.point));

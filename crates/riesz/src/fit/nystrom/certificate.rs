@@ -1,15 +1,16 @@
-//! Certificates: proved bounds of the distance between a computed solution and that of exact arithmetic with
-//! the same landmarks.
+//! Certificates: proved bounds on the distance between a computed solution and the solution in exact
+//! arithmetic with the same landmarks.
 //!
 //! Let A be the exact matrix of the normal equations and r their residual at coefficients θ. The exact
-//! coefficients differ from θ by `A⁻¹r`, and predictions with kernel values k by at most `√(kᵀA⁻¹k)
-//! √(rᵀA⁻¹r)`. A is known through a matrix below it:
+//! coefficients differ from θ by `A⁻¹r`, and predictions with kernel values k by at most
+//! `√(kᵀA⁻¹k) √(rᵀA⁻¹r)`. A is not computed exactly, so one of three lower bounds on A is used:
 //!
-//! - Rounding changed K by at most η in Frobenius norm, so that `A ⪰ (1 - 2η/√λ_min(Â)) Â` (Weyl's inequality
-//!   for the singular values of `K Â^-½`);
-//! - the equations of any subset of the rows are no larger than those of all rows;
-//! - for all f of the landmarks `Σ w (f(x) + b)² + λ‖f‖² ⪰ (λ/2)‖f‖² + c b²` with `c = λW/(2Wκ + λ)`, where W
-//!   is the sum of the weights and κ the bound of the kernel: this involves no rounding, but is far below A.
+//! - Rounding changed K by at most η in Frobenius norm, so `A ⪰ (1 - 2η/√λ_min(Â)) Â` (Weyl's inequality
+//!   for the singular values of `K Â^-½`).
+//! - The normal equations of any subset of the rows are no larger than those of all rows.
+//! - All functions f of the landmarks satisfy `Σ w (f(x) + b)² + λ‖f‖² ⪰ (λ/2)‖f‖² + c b²` with
+//!   `c = λW/(2Wκ + λ)`, where W is the sum of the weights and κ the bound of the kernel. This involves no
+//!   rounding, but is far below A.
 
 use super::plan::FitPlan;
 use super::sample::SamplePreconditioner;
@@ -17,21 +18,21 @@ use crate::error::Result;
 use crate::linalg::exact_gram::FRACTION_BITS;
 use crate::linalg::{Cholesky, Matrix, dot, dot_roundings};
 
-/// A proved bound on how far a fit is from the exact one with the same landmarks.
+/// A proved bound on the distance between a fit and the exact fit with the same landmarks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Certificate {
-    /// One a target: at a row with kernels k the bound is the radius times `√(kᵀÂ⁻¹k)`, and the rounding of
-    /// predictions; `None` where that is not known to be large enough.
+    /// One number per target. At a row with kernel values k the bound is the radius times `√(kᵀÂ⁻¹k)`, plus
+    /// the rounding error of predictions. `None` if only the bound for all rows is known.
     pub radius: Option<Vec<f64>>,
-    /// The largest bound at any row at all, one a target.
+    /// An upper bound of the error at any row, one number per target.
     pub anywhere: Vec<f64>,
     /// Rounding error of a prediction, one number per target; it is part of both bounds.
     pub rounding: Vec<f64>,
 }
 
 impl Certificate {
-    /// Adds the rounding errors of predictions by these coefficients, including the sum of the intercept's
-    /// parts.
+    /// Adds the rounding errors of predictions with these coefficients, including the addition of the
+    /// intercept.
     pub(super) fn with_rounding(mut self, plan: &FitPlan, coefficients: &Matrix) -> Self {
         let m = plan.landmarks.rows();
         let rounding_error = |o: usize| {
@@ -48,22 +49,22 @@ impl Certificate {
 /// Half a unit in the last place of 1.
 const UNIT: f64 = f64::EPSILON / 2.0;
 
-/// No more than the least eigenvalue of the product `LLᵀ` of a factor with this trace; not positive where
-/// rounding may decide it. Solves leave X with `LLᵀX = 1 - E`, `|E| ≤ 2 (n + 4) u |L||Lᵀ||X|`, and the norm
-/// of X is no more than that of `|X|`, which
+/// A lower bound on the smallest eigenvalue of `LLᵀ`, for a Cholesky factor L (n × n) of a matrix with this
+/// trace; it is not positive where rounding may dominate. Computed inverses X satisfy `LLᵀX = 1 - E` with
+/// `|E| ≤ 2 (n + 4) u |L||Lᵀ||X|`. The norm of X is at most that of `|X|`, which
 /// [`inverse_norm`](Cholesky::inverse_norm) bounds. Cost O(n³).
 fn least_eigenvalue(factor: &Cholesky, trace: f64) -> f64 {
     let inverse = factor.inverse_norm();
     1.0 / inverse - 2.0 * (factor.size() + 4) as f64 * UNIT * trace
 }
 
-/// The share of a matrix by which what is known of it may fail.
+/// Maximum relative perturbation of `Â` for which a certificate is given.
 const MAX_PERTURBATION: f64 = 0.8;
 
-/// Bounds of the spectrum of `Â`, and through it of A.
+/// Bounds on the spectrum of `Â`, and through it of A.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SpectralBound {
-    /// δ: the norm of what K was rounded by, times that of `Â^-½`.
+    /// δ: the norm of the rounding error of K, times the norm of `Â^-½`.
     rounding: f64,
     /// Error of the factor and of solves with it, relative to `Â`.
     factor: f64,
@@ -74,19 +75,19 @@ pub(super) struct SpectralBound {
 }
 
 impl SpectralBound {
-    /// Bounds from the factor and the diagonal of `Â`; `None` where rounding might decide. Cost
+    /// Bounds from the Cholesky factor and the trace of `Â`; `None` where rounding may dominate. Cost
     /// O(landmarks³).
     pub(super) fn from_factor(plan: &FitPlan, factor: &Cholesky, trace: f64, rows: u64) -> Option<Self> {
         Self::with(factor, trace, 0, plan.rounding(rows, 1))
     }
 
-    /// Bounds from the matrix of a sample's equations, which is no larger than A, in place of `Â`; its kernel
-    /// values were not rounded. Cost O(landmarks³).
+    /// Bounds from the matrix of a sample's normal equations instead of `Â`. It is no larger than A, and its
+    /// kernel values were not rounded. Cost O(landmarks³).
     pub(super) fn of_sample(sampled: &SamplePreconditioner) -> Option<Self> {
         Self::with(&sampled.factor, sampled.trace, sampled.rounding_count(), 0.0)
     }
 
-    /// Bounds from a factored matrix; `roundings` is the number of roundings of its entries, and `moved` the
+    /// Bounds from a factored matrix. `roundings` is the number of roundings of its entries, and `moved` the
     /// norm of the rounding error of the kernel values.
     fn with(factor: &Cholesky, trace: f64, roundings: usize, moved: f64) -> Option<Self> {
         let min_eigenvalue = least_eigenvalue(factor, trace) - factor.jitter;
@@ -100,12 +101,12 @@ impl SpectralBound {
         (min_eigenvalue > 0.0 && bound.moved() < MAX_PERTURBATION).then_some(bound)
     }
 
-    /// `A ⪰ (1 - share) L Lᵀ`.
+    /// The share s with `A ⪰ (1 - s) L Lᵀ`.
     fn relative_perturbation(&self) -> f64 {
         2.0 * self.rounding + self.factor
     }
 
-    /// The norm of `Â^-½ (Â - A) Â^-½`, with what solves are off.
+    /// The norm of `Â^-½ (Â - A) Â^-½`, plus the error of solves with the factor.
     fn moved(&self) -> f64 {
         self.relative_perturbation() + self.rounding.powi(2) + 2.0 * self.factor
     }
@@ -115,13 +116,13 @@ impl SpectralBound {
         self.moved() * norm / (1.0 - self.relative_perturbation())
     }
 
-    /// `√(rᵀA⁻¹r)` over `√(rᵀ(LLᵀ)⁻¹r)`, at most.
+    /// Upper bound on `√(rᵀA⁻¹r)` divided by `√(rᵀ(LLᵀ)⁻¹r)`.
     pub(super) fn norm_ratio(&self) -> f64 {
         1.0 / (1.0 - self.relative_perturbation() - 2.0 * self.factor).max(f64::MIN_POSITIVE).sqrt()
     }
 
-    /// Certificate for coefficients without a step, from their measured residual. `norms` are
-    /// `√(rᵀ(LLᵀ)⁻¹r)`.
+    /// Certificate for coefficients without a correction, from their measured residual. `norms` are
+    /// `√(rᵀ(LLᵀ)⁻¹r)`, one per target.
     pub(super) fn as_measured(&self, measured: &ResidualMeasurement<'_>, norms: &[f64]) -> Certificate {
         let radius = |o: usize| {
             let (by_row, other_errors) = measured.errors(o);
@@ -137,13 +138,13 @@ impl SpectralBound {
         Certificate { radius: Some(radius), anywhere, rounding: Vec::new() }
     }
 
-    /// Certificate after a step by residuals: what remains is the error of the residuals, and a share `moved`
-    /// of the residuals. `norms` are `√(rᵀÂ⁻¹r)`.
+    /// Certificate after a correction by residuals. The remaining error is the error of the residuals, and a
+    /// share `moved` of the residuals. `norms` are `√(rᵀÂ⁻¹r)`, one per target.
     pub(super) fn after_step(&self, measured: &ResidualMeasurement<'_>, norms: &[f64]) -> Certificate {
         let radius = |o: usize| {
             let (by_row, other_errors) = measured.errors(o);
             let residual_error = (1.0 + self.rounding) * by_row + other_errors / self.min_eigenvalue.sqrt();
-            // Rounding of the corrected coefficients, in the norm of Â.
+            // Rounding error of the corrected coefficients, in the norm of Â.
             let theta = measured.coefficients.column(o);
             let stored = UNIT * 2.0 * dot(&theta, &theta).sqrt() * self.trace.sqrt();
             (residual_error + self.moved() * norms[o]) / (1.0 - self.relative_perturbation()) + stored
@@ -152,24 +153,25 @@ impl SpectralBound {
     }
 }
 
-/// Coefficients, and what was measured of them.
+/// Coefficients with their measured residual.
 pub(super) struct ResidualMeasurement<'m> {
     pub plan: &'m FitPlan,
     pub rows: u64,
-    /// The sum of weights.
+    /// The sum of the weights.
     pub weight: f64,
     pub ridge: f64,
-    /// Landmarks and constant × targets.
+    /// (Landmarks and constant) × targets.
     pub coefficients: &'m Matrix,
-    /// `Σ e²`, one a target.
+    /// `Σ e²`, one number per target.
     pub squares: &'m [f64],
-    /// Error of kernel values on the fast path, relative to their bound.
+    /// Error of kernel values by the fast method, relative to the kernel's bound.
     pub quick: f64,
 }
 
 impl ResidualMeasurement<'_> {
-    /// Bounds of the errors of the residual equations. The first is a part `Kᵀe`, bounded by the norm of e,
-    /// which is no larger in the norm of `A⁻¹`; the second bounds the norm of the rest.
+    /// Bounds on two errors of the residual of target `o`. The first one is the norm of an error in e: it
+    /// enters as `Kᵀe`, and K doesn't increase norms with respect to `A⁻¹`. The second one is the norm of the
+    /// other errors.
     fn errors(&self, o: usize) -> (f64, f64) {
         let (plan, theta) = (self.plan, self.coefficients);
         let (n, p, weight) =
@@ -177,12 +179,12 @@ impl ResidualMeasurement<'_> {
         let bound = |j: usize| if j + 1 < theta.rows() { plan.bound } else { 1.0 };
         let size: f64 = (0..theta.rows()).map(|j| bound(j) * theta[(j, o)].abs()).sum();
         let target = plan.targets[o].unit;
-        // Predictions are sums of 64 and then of these; residuals are rounded to 42 bits.
+        // Predictions are sums of 64 products, and then of these sums; residuals are rounded to 42 bits.
         let by_row = UNIT * (70.0 + p / 64.0) * (size + 2.0 * target)
             + self.quick * size
             + 0.5_f64.powi(2 * FRACTION_BITS + 1) * target;
-        // Kernels are rounded to 42 bits, and the penalty's part is computed in double precision.
-        // Squares are of residuals to 21 bits.
+        // Kernel values are rounded to 42 bits, and the penalty's part is computed in double precision.
+        // Squares are of residuals with 21 bits.
         let length = self.squares[o].sqrt() + 0.5_f64.powi(FRACTION_BITS + 1) * target * n.sqrt() * weight;
         let kernel =
             (plan.rounding(self.rows, 2) + self.quick * plan.bound * (n * p).sqrt() * weight) * length;
@@ -190,8 +192,8 @@ impl ResidualMeasurement<'_> {
         (n.sqrt() * weight * by_row, kernel + pull)
     }
 
-    /// Certificate for the coefficients as they are, from the residual of the equations and without rounded
-    /// numbers; `None` where landmarks are nearly linearly dependent. Cost O(landmarks³).
+    /// Certificate for unchanged coefficients from the residual of the normal equations, without the rounded
+    /// statistics; `None` where landmarks are nearly linearly dependent. Cost O(landmarks³).
     pub(super) fn certify_directly(&self, left: &Matrix, intercept: bool) -> Result<Option<Certificate>> {
         let plan = self.plan;
         let (m, t) = (plan.landmarks.rows(), plan.targets.len());
@@ -204,7 +206,7 @@ impl ResidualMeasurement<'_> {
             return Ok(None);
         }
         // A is at least `scale ‖f‖² + constant b²`.
-        // Roots of weights are rounded to 21 bits.
+        // Square roots of weights are rounded to 21 bits.
         let weight = 0.99 * self.weight;
         let scale = if intercept { self.ridge / 2.0 } else { self.ridge };
         let constant = if intercept {

@@ -1,5 +1,5 @@
-//! The normal equations of the first landmarks, or of all of them, from statistics, and the choice of the
-//! ridge with the smallest error on held-out folds.
+//! Normal equations of the first landmarks, or of all of them, from statistics; and the choice of the ridge
+//! with the smallest error on held-out folds.
 
 use super::plan::{FitPlan, penalty};
 use super::sample::add_penalty;
@@ -10,24 +10,24 @@ use crate::linalg::{Cholesky, Matrix, dot};
 /// The ridges to solve for, and whether there is an intercept.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RidgeSpec {
-    /// The ridges that are tried: of several, the one with the least squared error on held-out folds.
+    /// The ridges. If there are several, the one with the smallest squared error on held-out folds is chosen.
     pub ridges: Vec<f64>,
-    /// Whether there is a constant, which is not penalised.
+    /// Whether the model has a constant, which is not penalised.
     pub intercept: bool,
 }
 
-/// A ridge that was tried, with its error.
+/// Held-out error of one ridge and one number of landmarks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RidgeTrials {
-    /// The number of landmarks; the first ones are used.
+    /// The number of landmarks; the first ones of the plan are used.
     pub landmarks: usize,
     /// The ridge.
     pub ridge: f64,
-    /// Mean squared error (weighted, over targets) on held-out folds.
+    /// Mean squared error on held-out folds, weighted and averaged over targets.
     pub error: f64,
 }
 
-/// The normal equations of the first so many landmarks, but for the penalty.
+/// The normal equations of the first `landmarks` landmarks without the penalty.
 struct NormalEquations {
     matrix: Matrix,
     cross: Matrix,
@@ -37,7 +37,7 @@ struct NormalEquations {
 impl NormalEquations {
     fn new(plan: &FitPlan, sums: &Sums, gram: &Matrix, intercept: bool, landmarks: usize) -> Self {
         let m = plan.landmarks.rows();
-        // Those of the landmarks, then that of the constant.
+        // Indices of the landmarks, then that of the constant.
         let mut places: Vec<usize> = (0..landmarks).collect();
         if intercept {
             places.push(m);
@@ -58,7 +58,7 @@ impl NormalEquations {
         }
     }
 
-    /// The factor of `Â`.
+    /// The Cholesky factor of `Â`.
     fn factor(&self, ridge: f64) -> Result<Cholesky> {
         let mut matrix = self.matrix.clone();
         matrix.data_mut().iter_mut().zip(self.gram.data()).for_each(|(v, p)| *v += ridge * p);
@@ -66,7 +66,7 @@ impl NormalEquations {
     }
 }
 
-/// The solution of the equations of all landmarks, and their matrix.
+/// The solution of the normal equations of all landmarks, and their factored matrix.
 pub(super) struct NormalSolution {
     /// Coefficients of the landmarks and, with an intercept, of the constant.
     pub values: Matrix,
@@ -89,22 +89,22 @@ pub(super) fn solved(plan: &FitPlan, sums: Sums, ridge: f64, intercept: bool) ->
     Ok(NormalSolution { values: factor.solve(Matrix::from_row_major(size, t, cross)), factor, trace })
 }
 
-/// An entry of the right-hand side: targets are centred, and a model without a constant has to learn the
-/// centres.
+/// An entry of the right-hand side. Targets in the sums are centred, so a model without a constant adds their
+/// centre back.
 fn right_hand_side(plan: &FitPlan, sums: &Sums, intercept: bool, i: usize, o: usize) -> f64 {
     let constant_index = plan.landmarks.rows();
     let center = if intercept { 0.0 } else { plan.targets[o].center * sums.gram[(i, constant_index)] };
     sums.cross[(i, o)] + center
 }
 
-/// The ridge with the least error on held-out folds, and the errors of all.
+/// The ridge with the smallest error on held-out folds, and the errors of all ridges.
 pub(super) fn choose(
     plan: &FitPlan,
     statistics: &Statistics,
     penalties: &RidgeSpec,
 ) -> Result<(f64, Vec<RidgeTrials>)> {
     if plan.folds < 2 {
-        let allowed = "to choose one, rows are divided into two folds or more";
+        let allowed = "choosing the ridge needs two folds or more";
         return Err(Error::parameter("ridge", "auto", allowed));
     }
     let (m, gram) = (plan.landmarks.rows(), &penalty(plan));
@@ -142,7 +142,7 @@ pub(super) fn choose(
     Ok((ridge, tried))
 }
 
-/// `Σ w (y - f)²` over rows given by their sums, added up over all targets.
+/// `Σ w (y - f)²` over the rows of the sums, added up over all targets.
 fn squared_error(
     plan: &FitPlan,
     held_out: &NormalEquations,
@@ -160,8 +160,8 @@ fn squared_error(
     (0..plan.targets.len()).map(error_of_target).sum()
 }
 
-/// Coefficients including that of the constant, which without an intercept adds back the centres that were
-/// subtracted from the targets.
+/// Coefficients with one for the constant. Without an intercept this coefficient cancels the centres that
+/// were subtracted from the targets.
 pub(super) fn with_constant(values: Matrix, plan: &FitPlan, intercept: bool) -> Matrix {
     let mut coefficients = values.into_data();
     if !intercept {

@@ -1,5 +1,5 @@
-//! The course of a fit, independent of who reads the rows: the data it begins with, the coefficients at which
-//! it requests passes, and the model.
+//! The state of a fit, independent of the reader of the rows: the initial data, the coefficients of the
+//! requested passes, and the model.
 
 use super::job::Job;
 use super::newton::StreamingNewton;
@@ -14,19 +14,19 @@ use crate::error::{Error, Result};
 use crate::fit::task::{FittedModel, with_card_entries};
 use crate::model_card::CardEntry;
 
-/// The kind of data that a fit begins with.
+/// The kind of data that a fit starts with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InitialData {
     /// Statistics of all rows.
     Statistics,
-    /// The survey that the plan was made of.
+    /// The survey from which the plan was made.
     Survey,
-    /// Nothing but the plan.
+    /// Only the plan.
     Nothing,
 }
 
 impl FitPlan {
-    /// The data that a fit by this plan begins with.
+    /// The kind of data that a fit with this plan starts with.
     pub fn needs(&self) -> InitialData {
         match self.model {
             Model::Ridge | Model::Process(_) => InitialData::Statistics,
@@ -36,23 +36,23 @@ impl FitPlan {
     }
 }
 
-/// The data that a fit begins with.
+/// The data that a fit starts with.
 pub enum InitialInput<'b> {
-    /// Statistics of all rows, or of those that are to count.
+    /// Statistics of all rows, or of those that the fit should use.
     Statistics(Statistics),
     /// The survey from which the plan was made.
     Survey(&'b DataSurvey),
-    /// Nothing but the plan.
+    /// Only the plan.
     Nothing,
 }
 
-/// A fit under way.
+/// State of a fit.
 #[derive(Debug, Clone)]
 pub struct FitState {
     state: State,
-    /// Passes that were asked for by the user.
+    /// Number of corrections that the user requested.
     corrections: usize,
-    /// Passes so far.
+    /// Number of passes so far.
     passes: usize,
 }
 
@@ -64,8 +64,8 @@ enum State {
 }
 
 impl FitState {
-    /// Begins the fit. Cost O(landmarks³), for every ridge and fold where there are several ridges; nothing
-    /// for classes.
+    /// Starts the fit. Cost O(landmarks³), for every ridge and fold if there are several ridges; nothing for
+    /// classes.
     ///
     /// # Errors
     /// Those of [`RidgeSolution::new`], [`RidgeSolution::of_sample`], [`fit_gp`] and
@@ -86,14 +86,15 @@ impl FitState {
                 State::Classes(Box::new(StreamingNewton::new(plan, job.intercept)?))
             }
             _ => {
-                let problem = "fits by this plan begin with something else than was given".into();
-                return Err(Error::Format { problem });
+                return Err(Error::format(
+                    "the fit of this plan starts with another kind of data than was given",
+                ));
             }
         };
         Ok(Self { state, corrections: job.corrections, passes: 0 })
     }
 
-    /// The coefficients at which the next pass over all rows is to be made; `None` when the fit is finished.
+    /// The coefficients at which the next pass over all rows is needed; `None` when the fit is finished.
     pub fn next_coefficients(&self) -> Option<&Coefficients> {
         match &self.state {
             State::Ridge(solution) => {
@@ -104,7 +105,7 @@ impl FitState {
         }
     }
 
-    /// The stage that the model lacks if no further pass is made, in a few words.
+    /// The stage that the model lacks without further passes, in a few words.
     pub fn missing_stage(&self) -> &'static str {
         match &self.state {
             State::Ridge(solution) if solution.is_found() && self.passes < self.corrections => {
@@ -118,7 +119,7 @@ impl FitState {
         }
     }
 
-    /// Whether there is a model, which further passes would only improve or certify.
+    /// Whether there is a model, which further passes can only improve or certify.
     pub fn has_model(&self) -> bool {
         match &self.state {
             State::Ridge(solution) => solution.is_found(),
@@ -127,23 +128,23 @@ impl FitState {
         }
     }
 
-    /// Passes so far.
+    /// Number of passes so far.
     pub fn passes(&self) -> usize {
         self.passes
     }
 
-    /// Continues with a pass over all rows at the coefficients that it [requested](Self::next_coefficients).
+    /// Continues with a pass over all rows at the [requested](Self::next_coefficients) coefficients.
     ///
     /// # Errors
-    /// Those of [`RidgeSolution::apply_residual`] and [`StreamingNewton::step`]; [`Error::Format`] for the
-    /// pass of another fit.
+    /// Those of [`RidgeSolution::apply_residual`] and [`StreamingNewton::step`]; [`Error::Format`] for a pass
+    /// of another kind of fit.
     pub fn apply_pass(&mut self, pass: &DataPass) -> Result<()> {
         match (&mut self.state, pass) {
             (State::Ridge(solution), DataPass::Residual(residual)) => {
                 solution.apply_residual(residual, self.corrections, self.passes)?;
             }
             (State::Classes(newton), DataPass::Slope(slope)) => newton.step(slope)?,
-            _ => return Err(Error::Format { problem: "this pass is of another kind of fit".into() }),
+            _ => return Err(Error::format("this pass belongs to another kind of fit")),
         }
         self.passes += 1;
         Ok(())
@@ -170,21 +171,23 @@ impl FitState {
     }
 }
 
-/// A warning where rounding may have changed predictions by more than a hundredth of their own error, or by
-/// more than the requested tolerance.
+/// A warning if rounding may have changed predictions by more than a hundredth of the root mean squared
+/// error, or by more than the tolerance.
 fn rounded(solution: &RidgeSolution) -> Option<String> {
     solution.training_error()?;
     let remedy = match solution.is_direct() {
-        true => "raise the ridge or take fewer landmarks, or more corrections",
+        true => "raise the ridge, take fewer landmarks, or request more corrections",
         false if solution.is_quick() => {
-            "raise the ridge, take fewer landmarks, or a tolerance below 1e-4, with which kernels keep all \
-             their digits"
+            "raise the ridge, take fewer landmarks, or set a tolerance below 1e-4, which computes kernel \
+             values in full precision"
         }
         false => "raise the ridge or take fewer landmarks",
     };
     if let Some(steps) = solution.fell_short() {
         let bound_text = solution.largest_bound().map_or(String::new(), |(bound, error)| {
-            format!(": predictions may be off by up to {bound:.1e}, where their own error is {error:.1e}")
+            format!(
+                ": predictions may have errors of up to {bound:.1e}, with a training error of {error:.1e}"
+            )
         });
         return Some(format!(
             "conjugate gradients ended above the tolerance after {steps} steps{bound_text}; {remedy}"
@@ -192,17 +195,17 @@ fn rounded(solution: &RidgeSolution) -> Option<String> {
     }
     if solution.certificate().is_none() {
         return Some(format!(
-            "landmarks are all but dependent, and nothing proves how far rounding moved the fit: {remedy}"
+            "the landmarks are nearly linearly dependent, so the rounding error has no bound: {remedy}"
         ));
     }
     let (bound, error) = solution.bound_and_rmse()?;
     Some(format!(
-        "rounding may have moved predictions by up to {bound:.1e}, where their own error is {error:.1e}: \
+        "rounding may have changed predictions by up to {bound:.1e}, with a training error of {error:.1e}: \
          {remedy}"
     ))
 }
 
-/// The fitted model and its warnings from a solution.
+/// The fitted model with the warnings of a solution.
 fn ridge_result(solution: &RidgeSolution) -> Result<FittedModel> {
     let mut facts: Vec<CardEntry> = Vec::new();
     let max_landmarks = solution.tried.iter().map(|t| t.landmarks).max().unwrap_or(0);
@@ -219,8 +222,8 @@ fn ridge_result(solution: &RidgeSolution) -> Result<FittedModel> {
         ));
         if error_with_all < 0.99 * error_with_half {
             warnings.push(format!(
-                "the last doubling of landmarks lowered the held-out error by {:.1} %: more would lower it \
-                 further",
+                "the last doubling of landmarks lowered the held-out error by {:.1} %: more landmarks \
+                 would lower it further",
                 100.0 * (1.0 - error_with_all / error_with_half)
             ));
         }

@@ -1,13 +1,14 @@
-//! Conjugate gradients whose products with the matrix are passes over all rows.
+//! Conjugate gradients in which each product with the matrix is a pass over all rows.
 //!
-//! A pass at coefficients θ returns the residual of the normal equations, `r(θ) = Kᵀ(y - Kθ) - λPθ = b - Aθ`.
-//! The difference of the residuals at two points is a product with A, so nothing else of the rows is needed.
-//! The search is over `u = Lᵀ(θ - θ₀)`, where LLᵀ is the matrix of a sample's equations: on this scale the
-//! matrix is `L⁻¹AL⁻ᵀ`, near a multiple of 1, and the length of the residual is `√(rᵀ(LLᵀ)⁻¹r)`, from which
-//! certificates are made.
+//! A pass at coefficients θ (size × targets) returns the residual of the normal equations `Aθ = b`,
+//! `r(θ) = Kᵀ(y - Kθ) - λPθ = b - Aθ`. The difference of the residuals at two points is a product with A, so
+//! no other pass is needed. The iteration is in coordinates `u = Lᵀ(θ - θ₀)`, where LLᵀ is the matrix of a
+//! sample's normal equations and θ₀ their solution. In these coordinates the matrix is `L⁻¹AL⁻ᵀ`, which is
+//! close to a multiple of the identity. The norm of the residual is `√(rᵀ(LLᵀ)⁻¹r)`, which enters the
+//! certificates.
 //!
-//! Residuals are measured at the solution and at a fixed distance from it along each direction, so that
-//! products are as accurate at the end as in the beginning.
+//! Residuals are measured at the current solution and at a fixed distance from it along each direction. The
+//! products are therefore as accurate at the end as at the beginning.
 
 use std::sync::atomic::AtomicBool;
 
@@ -15,16 +16,16 @@ use crate::error::Result;
 use crate::linalg::Matrix;
 use crate::linalg::block_cg::BlockConjugateGradients;
 
-/// Maximum number of steps.
+/// Maximum number of iterations.
 const MAX_STEPS: usize = 300;
 
-/// A search in coordinates u, of size × targets numbers.
+/// State of conjugate gradients in the coordinates u (size × targets).
 #[derive(Debug, Clone)]
 pub(super) struct CgState {
     stage: CgStage,
-    /// Distance of the measured points from the solution, one number per target.
+    /// Distance between the measured point and the current solution, one number per target.
     away: Vec<f64>,
-    /// The iteration, which begins with the first pass.
+    /// The iteration; `None` before the first pass.
     run: Option<BlockConjugateGradients>,
     steps: usize,
 }
@@ -32,15 +33,15 @@ pub(super) struct CgState {
 /// The purpose of the next pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CgStage {
-    /// To see what is left where it begins or seems to end.
+    /// Measures the residual at the start, or where the iteration seems to have converged.
     Look,
-    /// A step along directions.
+    /// Measures products with the matrix along the current directions.
     Step,
-    /// Nothing.
+    /// No further pass.
     Done,
 }
 
-/// Blocks are taken as they are.
+/// Returns the block unchanged.
 fn identity_preconditioner(block: Vec<f64>, _: usize) -> Result<Vec<f64>> {
     Ok(block)
 }
@@ -54,17 +55,18 @@ impl CgState {
         self.stage
     }
 
-    /// Whether it has taken all the steps that it may.
+    /// Whether the maximum number of iterations is reached.
     pub fn is_long(&self) -> bool {
         self.steps >= MAX_STEPS
     }
 
-    /// Steps so far.
+    /// The number of iterations so far.
     pub fn steps(&self) -> usize {
         self.steps
     }
 
-    /// The point that is to be measured next, size × targets, or the last one.
+    /// The point (size × targets) at which the next pass measures the residual; the solution when there is
+    /// none.
     pub fn point(&self, size: usize) -> Matrix {
         let t = self.away.len();
         let Some(run) = &self.run else { return Matrix::zeros(size, t) };
@@ -79,7 +81,7 @@ impl CgState {
         point
     }
 
-    /// Takes a step, given the residual at the [`point`](Self::point).
+    /// Takes a step, given the residual `left` at the [`point`](Self::point).
     pub fn step(&mut self, left: &Matrix) -> Result<()> {
         let Some(run) = &mut self.run else { return Ok(()) };
         let s = run.directions().len() / left.rows();
@@ -99,7 +101,8 @@ impl CgState {
         Ok(())
     }
 
-    /// Goes on from the solution, by what is left there, to end when it is no longer than `targets`.
+    /// Restarts at the current solution with its residual `left`, until the norm of each column is at most
+    /// `targets`.
     pub fn restart(&mut self, left: Matrix, targets: Vec<f64>) -> Result<()> {
         match &mut self.run {
             Some(run) => {
@@ -115,7 +118,7 @@ impl CgState {
         Ok(())
     }
 
-    /// Ends.
+    /// Ends the iteration.
     pub fn end(&mut self) {
         self.stage = CgStage::Done;
     }

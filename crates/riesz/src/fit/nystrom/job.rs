@@ -24,21 +24,21 @@ use crate::table::Column;
 pub struct Job {
     /// The maximum number of landmarks.
     pub landmarks: usize,
-    /// The ridge; `None` for the one with the smallest error on held-out folds.
+    /// The ridge; `None` chooses the one with the smallest error on held-out folds.
     pub ridge: Option<f64>,
-    /// Folds of this choice.
+    /// Number of folds for the choice of the ridge.
     pub folds: usize,
-    /// Whether there is a constant, which is not penalised.
+    /// Whether the model has a constant, which is not penalised.
     pub intercept: bool,
-    /// Whether the kernel is kept; otherwise multiples of its length scales are tried on 2,000 rows of the
-    /// sample, where the ridge is chosen too.
+    /// Whether the kernel stays as given. Otherwise multiples of its length scales are compared on 2,000 rows
+    /// of the sample, together with the ridge.
     pub fixed_kernel: bool,
-    /// Passes over all rows that correct the solution and prove how near it is.
+    /// Number of passes over all rows that correct the solution and bound its error.
     pub corrections: usize,
     /// The solver of a ridge regression; `None` for the faster one at the given size.
     pub solver: Option<Solver>,
-    /// Where conjugate gradients end: the largest bound on what is missing of predictions at landmarks,
-    /// relative to the root mean squared error.
+    /// Tolerance of conjugate gradients: the largest bound on the error of predictions at landmarks, relative
+    /// to the root mean squared error.
     pub tolerance: f64,
     /// Seed of the sample, the landmarks and the folds.
     pub seed: u64,
@@ -50,23 +50,23 @@ pub struct Job {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Solver {
-    /// From statistics of all rows: one pass, whose cost grows with the square of the number of landmarks, as
-    /// does what units keep.
+    /// One pass that computes the statistics of all rows. Its cost and the size of stored results grow with
+    /// the square of the number of landmarks.
     Direct,
     /// Preconditioned conjugate gradients: about twenty passes, the cost of each proportional to the number
     /// of landmarks.
     Cg,
 }
 
-/// Seconds that a multiplication of a gram matrix takes, and what a kernel value takes in a pass, with and by
-/// each column: of the order of what processors of 2022 do. They are what they are everywhere, so that what
-/// follows from them is the same on any machine.
+/// Seconds of one multiplication in a gram matrix, and of one kernel value in a pass: a constant part, and a
+/// part per column. They have the order of magnitude of processors of 2022. They are constants, so that the
+/// choice of a solver is the same on any machine.
 const PRODUCT: f64 = 2e-11;
 const VALUE: (f64, f64) = (2.5e-9, 1e-10);
-/// Digits by which conjugate gradients shrink what is left.
+/// Number of decimal digits by which conjugate gradients reduce the residual.
 const DIGITS: f64 = 6.5;
-/// Rows of the sample for each landmark that conjugate gradients may start from, and how many a survey keeps
-/// for them.
+/// Numbers of sample rows per landmark with which conjugate gradients may start, and the number that a survey
+/// keeps for them.
 const STARTED_FROM: [usize; 5] = [3, 4, 6, 8, SAMPLED];
 const SAMPLED: usize = 12;
 /// Number of landmarks above which conjugate gradients may be faster.
@@ -95,11 +95,11 @@ fn start(rows: u64, landmarks: usize, columns: usize, sample: usize) -> (usize, 
     costs.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(whole_sample)
 }
 
-/// Tolerances of conjugate gradients from which on kernels are taken by products: what these may round is
-/// mostly below such.
+/// Tolerance of conjugate gradients from which on kernel values are computed by products: the rounding errors
+/// of products are mostly smaller.
 const QUICKLY: f64 = 1e-4;
 
-/// Landmarks with which a ridge is chosen on the sample.
+/// Number of landmarks with which a ridge is chosen on the sample.
 const CHOSEN_WITH: usize = 2000;
 
 /// Kinds of model.
@@ -110,9 +110,9 @@ pub enum Kind {
     Ridge,
     /// A Gaussian process.
     Process(GpTuning),
-    /// Two classes, whose target is 0 and 1.
+    /// Classification of two classes, whose targets are 0 and 1.
     Classes {
-        /// Their names.
+        /// Names of the classes.
         names: Vec<String>,
         /// The model that distinguishes the classes.
         #[serde(rename = "by")]
@@ -124,18 +124,20 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Classifier {
-    /// Logistic regression. Its ridge is given, or has the smallest log loss on folds of 1,000 rows.
+    /// Logistic regression. The ridge is given, or has the smallest log loss in cross-validation on 1,000
+    /// rows.
     Regression,
-    /// A Gaussian process with Laplace's approximation. The kernel is tuned by the evidence of 1,000 rows,
-    /// unless it is kept.
+    /// A Gaussian process with Laplace's approximation. The kernel maximises the evidence of 1,000 rows,
+    /// unless it stays as given.
     Process {
-        /// Number of further starts.
+        /// Number of further starting points.
         restarts: usize,
     },
 }
 
 impl Job {
-    /// A fit with this many landmarks, a ridge chosen by five folds, an intercept and one correction.
+    /// A fit with this number of landmarks, a ridge chosen by five-fold cross-validation, an intercept and
+    /// one correction.
     pub fn new(landmarks: usize) -> Self {
         Self {
             landmarks,
@@ -153,7 +155,7 @@ impl Job {
 
     fn choice(&self) -> LandmarkChoice {
         let folds = if self.ridge.is_some() || self.kind != Kind::Ridge { 1 } else { self.folds };
-        // Classes are 0 and 1, and have their middle.
+        // For classes the centre of the targets 0 and 1 is 1/2.
         let centered = self.intercept || self.kind != Kind::Ridge;
         LandmarkChoice { landmarks: self.landmarks, folds, centered, seed: self.seed }
     }
@@ -167,11 +169,11 @@ impl Job {
         DataSurvey::new(columns, targets, weighted, self.choice().candidates().max(rows_to_solve), self.seed)
     }
 
-    /// The kernel of the fit, tuned on the sample of a survey unless it is kept, and the prior of a Gaussian
-    /// process.
+    /// The kernel of the fit and the prior of a Gaussian process. The kernel is tuned on the survey's sample,
+    /// unless it stays as given.
     ///
     /// # Errors
-    /// Those of the fits that are tried.
+    /// Those of the fits to the sample.
     pub fn tuned(&self, survey: &DataSurvey, kernel: Kernel) -> Result<(Kernel, Model)> {
         match &self.kind {
             Kind::Ridge => Ok((self.of_ridge(survey, kernel)?, Model::Ridge)),
@@ -181,11 +183,13 @@ impl Job {
             }
             Kind::Classes { names, classifier: by } => {
                 let [_, _] = names[..] else {
-                    let problem = format!(
-                        "has {} classes, and classification through landmarks takes two",
-                        names.len()
-                    );
-                    return Err(Error::Target { name: "target".into(), problem });
+                    return Err(Error::target(
+                        "target",
+                        format!(
+                            "has {} classes, but classification through landmarks takes two",
+                            names.len()
+                        ),
+                    ));
                 };
                 let (kernel, latent_function) = match by {
                     Classifier::Regression => self.of_regression(survey, kernel, names)?,
@@ -212,7 +216,7 @@ impl Job {
         let mut task = FitTask::new(&sample.x, target, kernel);
         (task.sample_weight, task.seed) = (sample.weights.clone(), self.seed);
         let (folds, fixed) = (self.folds, self.fixed_kernel);
-        let (kernel, ridge) = crate::fit::logistic_landmarks::chosen(&task, folds, fixed, self.intercept)?;
+        let (kernel, ridge) = crate::fit::klr::choose_for_landmarks(&task, folds, fixed, self.intercept)?;
         Ok((kernel, LatentFunction::Penalised(ridge)))
     }
 
@@ -230,11 +234,13 @@ impl Job {
         let labels = labels(&sample);
         if labels.iter().all(|label| *label == labels[0]) {
             let (only, rows) = (&names[labels[0]], sample.len());
-            let problem = format!(
-                "is '{only}' in all of the {rows} rows that the kernel is tuned on: give the kernel and \
-                 keep it (fixed_kernel)"
-            );
-            return Err(Error::Target { name: "target".into(), problem });
+            return Err(Error::target(
+                "target",
+                format!(
+                    "is '{only}' in all {rows} rows on which the kernel is tuned: give the kernel and \
+                     keep it fixed (fixed_kernel)"
+                ),
+            ));
         }
         let start =
             GaussianProcessClassifier { restarts, seed: self.seed, ..GaussianProcessClassifier::new(kernel) };
@@ -245,7 +251,7 @@ impl Job {
         if self.fixed_kernel || self.ridge.is_some() || kernel.with_lengthscales_times(1.0).is_none() {
             return Ok(kernel);
         }
-        // Rows are in the order of their hashes: the first ones are a random part of the sample.
+        // Rows are in the order of their hashes, so the first ones are a random part of the sample.
         let sample = survey.sample()?.head(TUNED_ON);
         let start = KernelRidge { center: self.intercept, ..KernelRidge::new(kernel, 1.0) };
         let ridges = default_ridges();
@@ -261,12 +267,12 @@ impl Job {
         .kernel)
     }
 
-    /// The plan of the fit, from a survey of all rows. Conjugate gradients take the given ridge, or the best
-    /// one on folds of the sample with at most 2,000 landmarks; fits of classes begin at the solution for the
-    /// sample alone.
+    /// The plan of the fit, from a survey of all rows. Conjugate gradients use the given ridge, or the best
+    /// one in cross-validation on the sample with at most 2,000 landmarks. Classification starts at the
+    /// solution for the sample.
     ///
     /// # Errors
-    /// As [`FitPlan::new`], and those of these fits.
+    /// Those of [`FitPlan::new`] and of the fits to the sample.
     pub fn plan(&self, survey: &DataSurvey, (kernel, model): (Kernel, Model)) -> Result<FitPlan> {
         let mut plan = FitPlan::new(survey, kernel, model, self.choice())?;
         let start_values = match plan.model {
@@ -307,9 +313,10 @@ impl Job {
     }
 }
 
-/// Rows on which length scales are tuned.
+/// Number of rows on which length scales are tuned.
 const TUNED_ON: usize = 2000;
-/// And on which a classifier's kernel is: evidence takes some ten times as long.
+/// Number of rows on which the kernel of a Gaussian process classifier is tuned: the evidence takes about ten
+/// times as long.
 const PROCESS_TUNED_ON: usize = 1000;
 
 /// Classes of rows whose target is 0 or 1.
@@ -321,8 +328,8 @@ fn labels(rows: &LabelledRows) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    /// Few landmarks are solved for directly, many by gradients, which start from the more rows the more
-    /// there are; a small sample is used as a whole.
+    /// Few landmarks are solved for directly, and many by conjugate gradients. Their starting sample grows
+    /// with the number of rows; a small sample is used as a whole.
     #[test]
     fn what_costs_less_is_done() {
         let by_gradients = |rows: u64, landmarks: usize| start(rows, landmarks, 18, SAMPLED * landmarks);

@@ -14,26 +14,28 @@ use crate::linalg::{Cholesky, Matrix};
 use crate::random::{Random, RngExt, SeedableRng};
 use crate::table::Table;
 
-/// Rows that are drawn at a time.
+/// Number of rows in a batch of draws.
 const BATCH: usize = 100;
 
 /// Share of the trace that may stay unexplained: further landmarks would be nearly linearly dependent.
 pub(super) const TRACE_TOLERANCE: f64 = 1e-9;
 
-/// Landmarks among candidates.
+/// Landmarks that were chosen among candidate rows.
 #[derive(Debug, Clone)]
 pub struct Landmarks {
-    /// Their rows, in the order in which they were drawn: the first so many are a draw of so many.
+    /// Indices of the rows in the order of the draws. Any first part of them is a valid choice of fewer
+    /// landmarks.
     pub rows: Vec<usize>,
-    /// The share of the kernel's trace over the candidates that they leave unexplained.
+    /// The share of the kernel's trace over the candidates that the landmarks leave unexplained.
     pub unexplained: f64,
 }
 
-/// `count` landmarks from the candidates, or fewer where these explain the whole kernel. Cost O(N count (d +
-/// count)) for N candidates; memory N count numbers.
+/// Chooses `count` landmarks from the candidates, or fewer if these explain the whole kernel. Cost O(N count
+/// (d + count)) for N candidates with d columns; memory N count numbers.
 ///
 /// # Errors
-/// [`Error::Parameter`] for none; [`Error::Overflow`] where the kernel is not finite; [`Error::Interrupted`].
+/// [`Error::Parameter`] for a count of 0; [`Error::Overflow`] where the kernel is not finite;
+/// [`Error::Interrupted`].
 pub(crate) fn randomly_pivoted_cholesky(
     kernel: &Kernel,
     candidates: &Table,
@@ -42,16 +44,16 @@ pub(crate) fn randomly_pivoted_cholesky(
     control: RunControl<'_>,
 ) -> Result<Landmarks> {
     if count == 0 {
-        return Err(Error::parameter("landmarks", count, "there is at least one"));
+        return Err(Error::parameter("landmarks", count, "choose at least one landmark"));
     }
-    crate::fit::check(candidates, candidates.rows(), 1)?;
-    crate::fit::check_range(kernel, candidates)?;
+    crate::checks::check_rows(candidates, candidates.rows(), 1)?;
+    crate::checks::check_range(kernel, candidates)?;
     let n = candidates.rows();
     let diagonal = kernel.diagonal(candidates);
     let mut left = diagonal.clone();
     let trace: f64 = left.iter().sum();
     let mut random = Random::seed_from_u64(seed);
-    // Columns of the factor, landmark by landmark: `K ≈ GᵀG`.
+    // `K ≈ GᵀG`: `factor` is G (landmarks × candidates).
     let mut factor = Matrix::from_row_major(0, n, Vec::with_capacity(count.min(n) * n));
     let mut rows: Vec<usize> = Vec::new();
     while rows.len() < count {
@@ -81,7 +83,7 @@ pub(crate) fn randomly_pivoted_cholesky(
             left.iter_mut().zip(new.row(row)).for_each(|(l, g)| *l = (*l - g * g).max(0.0));
         }
         chosen.iter().for_each(|&i| left[i] = 0.0);
-        // Rounding is no reason to draw a row.
+        // Residuals that may be rounding errors must not cause draws.
         left.iter_mut().zip(&diagonal).filter(|(l, k)| **l < 1e-13 * **k).for_each(|(l, _)| *l = 0.0);
         let mut data = std::mem::replace(&mut factor, Matrix::zeros(0, 0)).into_data();
         data.extend_from_slice(new.data());
@@ -91,14 +93,14 @@ pub(crate) fn randomly_pivoted_cholesky(
     Ok(Landmarks { rows, unexplained: (left.iter().sum::<f64>() / trace).max(0.0) })
 }
 
-/// The first so many rows that are equal to none of `chosen`, and to none before them.
+/// The first `count` rows that are equal to no row in `chosen` and to no earlier row.
 pub(super) fn distinct_rows_except(x: &Table, chosen: &[usize], count: usize) -> Vec<usize> {
     let numbers = |i: usize| x.row(i).iter().map(|v| (v + 0.0).to_bits()).collect::<Vec<u64>>();
     let mut known: HashSet<Vec<u64>> = chosen.iter().map(|&i| numbers(i)).collect();
     (0..x.rows()).filter(|&i| known.insert(numbers(i))).take(count).collect()
 }
 
-/// Draws `count` rows with probabilities proportional to `left`, with replacement.
+/// Draws `count` rows with replacement, with probabilities proportional to `left`, whose sum is `total`.
 fn draw(left: &[f64], total: f64, count: usize, random: &mut Random) -> Vec<usize> {
     let mut sums: Vec<f64> = Vec::with_capacity(left.len());
     left.iter().fold(0.0, |sum, l| {
@@ -108,14 +110,15 @@ fn draw(left: &[f64], total: f64, count: usize, random: &mut Random) -> Vec<usiz
     let draw_row = || {
         let position = random.random::<f64>() * total;
         let row = sums.partition_point(|sum| *sum <= position).min(left.len() - 1);
-        // Sums end a little below or above the total.
+        // Rounding may let the last sum differ a little from the total.
         (0..=row).rev().find(|&i| left[i] > 0.0).unwrap_or(row)
     };
     std::iter::repeat_with(draw_row).take(count).collect()
 }
 
-/// The accepted ones among the drawn rows, each with the probability that the rows accepted before leave of
-/// it, and the Cholesky factor of their kernel matrix; entries of rows that were not accepted are 0.
+/// The indices of the accepted draws, and the Cholesky factor of their residual kernel matrix. A draw is
+/// accepted with the ratio of its residual after the earlier acceptances to its residual in `left`. Rows of
+/// draws that were not accepted have no meaning.
 fn rejection_step(
     residual_gram: &Matrix,
     drawn: &[usize],
@@ -126,7 +129,7 @@ fn rejection_step(
     let mut lower = Matrix::zeros(b, b);
     let mut accepted: Vec<usize> = Vec::new();
     for k in 0..b {
-        // Against those that were accepted.
+        // Solves for the row's entries at the accepted draws.
         for t in 0..accepted.len() {
             let j = accepted[t];
             let sum: f64 = accepted[..t].iter().map(|&s| lower[(k, s)] * lower[(j, s)]).sum();
@@ -141,14 +144,14 @@ fn rejection_step(
     (accepted, lower)
 }
 
-/// The factor of the accepted rows alone.
+/// The Cholesky factor restricted to the accepted draws.
 fn accepted_factor(lower: &Matrix, accepted: &[usize]) -> Option<Cholesky> {
     let packed =
         accepted.iter().enumerate().flat_map(|(t, &k)| accepted[..=t].iter().map(move |&j| lower[(k, j)]));
     Cholesky::from_packed(accepted.len(), &packed.collect::<Vec<_>>(), 0.0)
 }
 
-/// Some columns of a matrix.
+/// The columns of a matrix at these indices.
 fn columns(matrix: &Matrix, places: &[usize]) -> Matrix {
     let data = (0..matrix.rows()).flat_map(|i| places.iter().map(move |&j| matrix[(i, j)])).collect();
     Matrix::from_row_major(matrix.rows(), places.len(), data)
@@ -177,8 +180,8 @@ mod tests {
         Table::from_rows(&(0..n).map(&mut row).collect::<Vec<_>>()).unwrap()
     }
 
-    /// The unexplained share is as stated, decreases with every landmark, and is smaller than for uniform
-    /// rows.
+    /// The unexplained share is correct, decreases with every landmark, and is smaller than for uniformly
+    /// drawn rows.
     #[test]
     fn landmarks_explain_the_kernel() {
         let (x, kernel) = (uneven(600), Kernel::gaussian(&[0.7, 0.5, 0.9]));
@@ -199,7 +202,7 @@ mod tests {
         assert_eq!(again.rows, choice.rows);
     }
 
-    /// Equal rows are one row, and few dimensions take few landmarks.
+    /// Equal rows give one landmark, and a kernel of low rank needs few landmarks.
     #[test]
     fn there_are_no_more_landmarks_than_needed() {
         let x = Table::from_rows(&(0..90).map(|i| [f64::from(i % 5)]).collect::<Vec<_>>()).unwrap();
@@ -214,7 +217,7 @@ mod tests {
         assert!(randomly_pivoted_cholesky(&Kernel::gaussian(&[1.0]), &x, 0, 0, RunControl::none()).is_err());
     }
 
-    /// Rows that are not there yet, in their order; -0 is 0.
+    /// The function returns rows that are not chosen yet, in their order; -0 equals 0.
     #[test]
     fn others_are_rows_of_their_own() {
         let x = Table::from_rows(&[[1.0], [0.0], [2.0], [-0.0], [1.0], [3.0], [4.0]]).unwrap();
@@ -222,8 +225,8 @@ mod tests {
         assert_eq!(distinct_rows_except(&x, &[4, 5], 2), [1, 2]);
     }
 
-    /// The frequencies of the first and the second landmark agree with the definition of the method, for
-    /// three rows.
+    /// The joint frequencies of the first and second landmark agree with the method's definition for three
+    /// rows.
     #[test]
     fn rows_are_drawn_by_what_is_left_of_them() {
         let x = Table::from_rows(&[[0.0], [0.4], [2.0]]).unwrap();

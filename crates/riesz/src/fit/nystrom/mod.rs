@@ -1,17 +1,16 @@
-//! Fits of more rows than memory holds, through landmarks. Rows are read in parts of any size, in any order
-//! and on any number of machines. What is kept of them are integers, whose sums have the same bits however
+//! Fits through landmarks of more rows than memory holds. The rows are read in parts of any size, in any
+//! order and on any number of machines. All results are sums of integers, so they have the same bits however
 //! the work was divided.
 //!
 //! ```text
 //! rows → Survey (a sample, ranges) → Plan (kernel, landmarks, rounding)
-//! rows, Plan → Statistics                       the data that a FitState begins with, unless it needs none
-//! rows, Plan, Coefficients → Pass               as often as it requests one
+//! rows, Plan → Statistics                       the initial data of a FitState, where it needs them
+//! rows, Plan, Coefficients → Pass               repeated as long as the FitState requests one
 //! FitState → KernelExpansion of the landmarks
 //! ```
 //!
 //! Results for parts of the rows are [`DataSurvey`], [`Statistics`] and [`DataPass`]: each can be merged with
-//! others of its kind and written to a file. A [`FitState`] is the only part of the fit that the reader of
-//! the rows has to know.
+//! others of its kind and written to a file. Code that reads the rows only has to know [`FitState`].
 
 mod certificate;
 mod equations;

@@ -1,22 +1,23 @@
 //! Estimates of the distance between a fit through landmarks and the fit with all rows as support points,
-//! from fits with half of the landmarks, a quarter, and so on, which the same matrix provides.
+//! from fits with a half, a quarter and so on of the landmarks, which the same matrix provides.
 //!
-//! The fit with m landmarks minimises the objective of the fit with all rows over fewer functions. It is
-//! therefore the projection of the full fit in the inner product of the objective, and what each doubling of
-//! landmarks adds is orthogonal to all that was there (Pythagoras): the squared distance is the sum of the
-//! squares of what further doublings would add. The estimate takes this for the mean square over rows too. It
-//! assumes that the additions go on to shrink as from the last but one to the last, until the landmarks are
-//! all rows or explain the kernel. Where a prediction or a Shapley value was affected more or less than most
-//! by the last doublings, it is expected to be so by the missing ones.
+//! The fit with m landmarks minimises the objective of the full fit, with all rows, over fewer functions. It
+//! is therefore the projection of the full fit in the objective's inner product. The addition of each
+//! doubling of landmarks is orthogonal to all earlier fits (Pythagoras), so the squared distance is the sum
+//! of the squares of all further additions. The estimate uses this for the mean square over rows too. It
+//! assumes that the additions shrink on by the ratio of the last two, until the landmarks are all rows or
+//! explain the kernel. The relative effect of the missing doublings on a prediction or Shapley value is
+//! estimated from the effect of the last doublings on it.
 //!
-//! Fits with fewer landmarks are projections of the fit with all landmarks, so nothing is fitted again: with
-//! `A = LLᵀ` the matrix of the equations and θ its solution, the fit with the first s landmarks is `θ_s` with
-//! `L_sᵀθ_s` equal to the first s numbers of `Lᵀθ`. Where the objective is not quadratic, as in logistic
-//! regression, A is the last curvature that was computed on the way to the solution, and rows count with
-//! their weight in it. Where the equations are those of a sample of the rows, projections are in the inner
-//! product of the sample.
+//! Fits with fewer landmarks need no new fit, since they are projections of the fit with all landmarks. Let
+//! `A = LLᵀ` be the matrix of the normal equations and θ their solution. The fit with the first s landmarks
+//! is `θ_s` with `L_sᵀθ_s` equal to the first s numbers of `Lᵀθ`. If the objective is not quadratic, as in
+//! logistic regression, A is the last curvature on the way to the solution, and each row has its weight in
+//! this curvature. If the equations are those of a sample, the projections are in the inner product of the
+//! sample.
 //!
-//! This is an estimate and no bound: a fit through landmarks cannot rule out what it has not seen.
+//! This is an estimate and not a bound: the landmarks have no information about the function's part that none
+//! of them explains.
 
 use super::landmarks::TRACE_TOLERANCE;
 use super::plan::FitPlan;
@@ -25,25 +26,26 @@ use crate::linalg::{Cholesky, Matrix, dot};
 use crate::model_card::CardEntry;
 use crate::posterior::{PosteriorCovariance, Refitted, VarianceReduction};
 
-/// Doublings that are looked at.
+/// Number of doublings that are compared.
 const DOUBLINGS: usize = 4;
 
-/// Factors by which ± 1.96 standard deviations are widened to hold 95 % of Student's t with two, three or
-/// four degrees of freedom, because the scale is estimated from as many numbers.
+/// Factors by which ± 1.96 standard deviations are widened to cover 95 % of Student's t distribution with
+/// two, three or four degrees of freedom. The degrees of freedom are the number of doublings from which the
+/// scale is estimated.
 const STUDENT: [f64; 3] = [4.302_653 / 1.959_964, 3.182_446 / 1.959_964, 2.776_445 / 1.959_964];
 
-/// The least factor by which one doubling is taken to add less than the one before it, so that all to come
-/// add up to about the last: a faster fall is not counted on, since once a function is learnt what is learnt
-/// of noise does not fall.
+/// Minimum ratio of an addition to the one before it. With this ratio all future additions sum to about the
+/// last one. A faster decrease can't be relied on: once the function is learnt, the additions are noise,
+/// which doesn't decrease.
 const MIN_RATIO: f64 = std::f64::consts::FRAC_1_SQRT_2;
 
-/// Numbers of landmarks of the smaller fits, from half downwards.
+/// Numbers of landmarks of the smaller fits, from a half downwards.
 fn sizes(landmarks: usize) -> Vec<usize> {
     (1..=DOUBLINGS).map(|k| landmarks >> k).filter(|m| *m > 0).collect()
 }
 
-/// Estimated distance of a fit from the one with all rows, where the last doubling added `last_addition`, the
-/// one before it `before`, and `doublings` are missing.
+/// Estimated distance of a fit from the fit with all rows. The last doubling added `last_addition`, the one
+/// before it `before`, and `doublings` doublings are missing.
 fn extrapolated_distance(last_addition: f64, before: f64, doublings: f64) -> f64 {
     let ratio = if before > 0.0 { (last_addition / before).clamp(MIN_RATIO, 1.0) } else { 1.0 };
     let part = |k: i32| (doublings - f64::from(k) + 1.0).min(1.0) * ratio.powi(2 * k);
@@ -53,10 +55,10 @@ fn extrapolated_distance(last_addition: f64, before: f64, doublings: f64) -> f64
 /// Estimated distance of a fit from the one with all rows as support points.
 #[derive(Debug, Clone)]
 pub struct LandmarkErrorEstimate {
-    /// The root mean square over rows of what predictions are off, one a target; of classes that of log odds,
-    /// over rows by what the curvature of the loss is there.
+    /// The root mean square over rows of the error of predictions, one number per target. For classes it is
+    /// the error of the log odds, and rows are weighted by the curvature of their loss.
     pub distances: Vec<f64>,
-    /// Covariance of the error of anything linear in the model.
+    /// Covariance of the error of any linear function of the model.
     pub covariance: PosteriorCovariance,
 }
 
@@ -76,27 +78,27 @@ impl LandmarkErrorEstimate {
     }
 }
 
-/// A solution, and the matrix that it solves, in whose inner product fits with fewer landmarks are
-/// projections.
+/// A solution and the matrix of its equations. Fits with fewer landmarks are projections in the inner product
+/// of this matrix.
 pub(super) struct NestedFits<'s> {
     pub plan: &'s FitPlan,
-    /// Cholesky factor of `A = KᵀWK + λP`, over landmarks and, where it is learnt, the constant.
+    /// Cholesky factor of `A = KᵀWK + λP`, over landmarks and, if it is learnt, the constant.
     pub factor: &'s Cholesky,
-    /// λ.
+    /// The ridge λ.
     pub ridge: f64,
-    /// θ, landmarks (and more) × targets.
+    /// Coefficients θ, (landmarks, possibly a constant) × targets.
     pub values: &'s Matrix,
     /// The number of rows of the fit.
     pub rows: u64,
     /// The sum of the weights W of the rows in A.
     pub weight: f64,
-    /// The norm of what K was rounded by in A.
+    /// The norm of the rounding error of K in A.
     pub rounding: f64,
 }
 
 impl NestedFits<'_> {
-    /// The estimate. `None` with fewer than two doublings, and where the fit has only some of the plan's rows
-    /// and fewer of them than landmarks. Cost O(landmarks² targets).
+    /// The estimate. `None` with fewer than two doublings, and where the fit has only a part of the plan's
+    /// rows, which are no more than the landmarks. Cost O(landmarks² targets).
     pub fn missing(&self) -> Option<LandmarkErrorEstimate> {
         let (plan, size, weight) = (self.plan, self.factor.size(), self.weight);
         let (m, t) = (plan.landmarks.rows(), plan.targets.len());
@@ -105,7 +107,7 @@ impl NestedFits<'_> {
         if sizes.len() < 2 || too_few_rows || weight.is_nan() || weight <= 0.0 {
             return None;
         }
-        // Landmarks that explain the kernel leave nothing to others.
+        // If the landmarks explain the kernel, further landmarks add nothing.
         let explained = plan.unexplained <= 10.0 * TRACE_TOLERANCE;
         let doublings = if explained { 0.0 } else { (self.rows as f64 / m as f64).log2().max(0.0) };
         let values = Matrix::from_row_major(size, t, self.values.data()[..size * t].to_vec());
@@ -123,7 +125,7 @@ impl NestedFits<'_> {
             let root = |(square, _): (f64, f64)| (square.max(0.0) / weight).sqrt();
             let step_lengths: Vec<f64> = lengths.iter().map(|of_step| root(of_step[o])).collect();
             let distance = extrapolated_distance(step_lengths[0], step_lengths[1], doublings);
-            // Of steps that are no larger than rounding nothing is known but their size.
+            // Steps that may be rounding errors have no reliable direction.
             let kept: Vec<usize> = (0..steps.len()).filter(|&k| lengths[k][o].0 > lengths[k][o].1).collect();
             if distance > 0.0 && kept.len() < 2 {
                 return None;
@@ -154,13 +156,13 @@ impl NestedFits<'_> {
         })
     }
 
-    /// The fit with the first landmarks alone, and the constant, from `Lᵀθ`.
+    /// The fit with the first landmarks and the constant alone, from `Lᵀθ`.
     fn truncated_fit(&self, whitened_values: &Matrix, landmarks: usize) -> Matrix {
         let (m, size, t) = (self.plan.landmarks.rows(), self.factor.size(), whitened_values.cols());
         let mut coef = Matrix::from_row_major(landmarks, t, whitened_values.data()[..landmarks * t].to_vec());
         let mut constants = vec![0.0; t];
         if size > m {
-            // The part of the constant that is no function of these landmarks.
+            // The part of the constant that is not a function of these landmarks.
             let row = self.factor.lower().row(m);
             let later_entries = &row[landmarks..];
             for (o, constant) in constants.iter_mut().enumerate() {
@@ -178,8 +180,8 @@ impl NestedFits<'_> {
         solution
     }
 
-    /// `Σ w f(x)²` over the rows, for functions given by their coefficients, and the part of it that may be
-    /// rounding.
+    /// `Σ w f(x)²` over the rows for the functions with these coefficients, and the possible part of rounding
+    /// errors in it.
     fn function_norms(&self, step: &Matrix) -> Vec<(f64, f64)> {
         let (whitened_step, pull) = (self.factor.upper_times(step), penalty_times(self.plan, step));
         let squares = |first: &Matrix, other: &Matrix, o: usize| dot(&first.column(o), &other.column(o));
@@ -203,12 +205,11 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_what_doublings_add() {
-        // Halves of squares to the end, and three doublings and a half.
+        // Squared additions that halve, for many doublings and for three and a half.
         assert!((extrapolated_distance(1.0, 2.0_f64.sqrt(), 200.0) - 1.0).abs() < 1e-12);
         let squares: f64 = 0.5 + 0.25 + 0.125 + 0.5 * 0.0625;
         assert!((extrapolated_distance(3.0, 3.0 * 2.0_f64.sqrt(), 3.5) - 3.0 * squares.sqrt()).abs() < 1e-12);
-        // None where all rows are landmarks; no shrinking is no reason to expect growth, and much no reason
-        // to expect none.
+        // The distance is 0 if all rows are landmarks. The ratio stays between its minimum and 1.
         assert_eq!(extrapolated_distance(1.0, 2.0, 0.0), 0.0);
         assert!((extrapolated_distance(2.0, 1.0, 4.0) - 4.0).abs() < 1e-12);
         assert!((extrapolated_distance(1.0, 100.0, 1.0) - MIN_RATIO).abs() < 1e-12);

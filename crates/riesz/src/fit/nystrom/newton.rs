@@ -1,13 +1,17 @@
-//! Classification of two classes through landmarks by Newton's method: one pass over all rows for each step,
-//! of which only integers are kept.
+//! Classification of two classes through landmarks by Newton's method. Each step takes one pass over all
+//! rows, whose results are integers.
 //!
-//! The problem is `min Σ_i w_i log(1 + exp(-s_i f(x_i))) + (ridge/2) ‖f‖²`, s = ±1, over functions of the
-//! landmarks and a constant. A step solves `(Kᵀ D K + ridge P) d = Kᵀ w (y - p) - ridge P θ` with
-//! `D = w p (1 - p)`. Most of the cost of a pass is `Kᵀ D K`, so this matrix is kept, and updated by the secants of the
-//! steps, as long as these steps reduce the residual. The iteration begins at the solution for a sample
-//! alone. With a ridge of 1 and no constant the solution is the mode of a Gaussian process known through its
-//! landmarks, and Laplace's approximation of its posterior is that of observations with variances 1/D
-//! (Rasmussen and Williams 2006, section 3.4).
+//! The problem is `min Σ_i w_i log(1 + exp(-s_i f(x_i))) + (ridge/2) ‖f‖²` with classes `s_i = ±1` and
+//! weights `w_i`, over functions f of the landmarks and a constant. K (n × (m + 1)) holds the kernel values
+//! of the rows with the m landmarks and a column of ones, and P (m + 1 square) is the landmarks' gram matrix,
+//! with 0 for the constant. A step d solves `(Kᵀ D K + ridge P) d = Kᵀ w (y - p) - ridge P θ` with
+//! `D = w p (1 - p)` (diagonal).
+//!
+//! Most of the cost of a pass is `Kᵀ D K`. This matrix is therefore reused, and updated by the secants of the
+//! steps, as long as the steps reduce the residual. The iteration starts at the solution for a sample of the
+//! rows. With a ridge of 1 and no constant the solution is the mode of a Gaussian process through the
+//! landmarks. Laplace's approximation of its posterior equals the posterior given observations with variances
+//! 1/D (Rasmussen and Williams 2006, section 3.4).
 
 use super::nested::{LandmarkErrorEstimate, NestedFits};
 use super::plan::{FitPlan, LatentFunction, Model};
@@ -22,34 +26,35 @@ use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::{Cholesky, Matrix, dot};
 use crate::model_card::CardEntry;
 
-/// Newton's method, step by step.
+/// State of Newton's method.
 #[derive(Debug, Clone)]
 pub struct StreamingNewton {
     plan: FitPlan,
     latent_function: LatentFunction,
-    /// Factor of half the squared norm of the function in the objective, beside the loss.
+    /// Factor of `‖f‖²/2` in the objective.
     ridge: f64,
     intercept: bool,
-    /// The two classes.
+    /// The names of the two classes.
     classes: Vec<String>,
-    /// Where the next slope is to be taken.
+    /// The coefficients at which the next gradient is needed.
     pub coefficients: Coefficients,
     /// Point, objective and gradient of the last accepted step.
     last_accepted: Option<AcceptedPoint>,
-    /// The curvature of the last pass that computed it.
+    /// The most recently computed curvature, with the secants since then.
     curved: Option<HessianModel>,
     /// Number of passes so far.
     pub passes: usize,
-    /// `gᵀ H⁻¹ g` at the last of them: twice what the objective is above its least, about.
+    /// Newton decrement `gᵀ H⁻¹ g` of the last pass: about twice the distance of the objective from its
+    /// minimum.
     pub decrement: f64,
     rows: u64,
-    /// Whether it has ended.
+    /// Whether the iteration has ended.
     pub converged: bool,
-    /// Whether it ends with the next slope that has the curvature.
+    /// Whether the iteration ends with the next pass that computes the curvature.
     stop_at_next: bool,
-    /// Whether it ended for having taken long.
+    /// Whether the iteration ended early because it took many passes.
     stopped_early: bool,
-    /// Number of times that the curvature was computed again because steps helped little.
+    /// Number of times that the curvature was recomputed because the steps reduced the decrement too little.
     hessian_refreshes: usize,
     /// Estimated distance from the fit with all rows as support points.
     missing: Option<LandmarkErrorEstimate>,
@@ -58,7 +63,7 @@ pub struct StreamingNewton {
     posterior: Option<(InducingLaplace, f64)>,
 }
 
-/// Where a good slope was taken.
+/// The last accepted step.
 #[derive(Debug, Clone)]
 struct AcceptedPoint {
     values: Matrix,
@@ -67,19 +72,19 @@ struct AcceptedPoint {
     gradient: Vec<f64>,
 }
 
-/// The curvature somewhere, and what steps since then have shown of it.
+/// Curvature at one iterate, updated by the secants of the later steps.
 #[derive(Debug, Clone)]
 struct HessianModel {
     /// Cholesky factor of `KᵀDK + ridge P`.
     factor: Cholesky,
     /// `Σ D`.
     weight: f64,
-    /// Steps, and by how much gradients grew.
+    /// Secants: steps, and the changes of the gradient along them.
     secants: Vec<(Vec<f64>, Vec<f64>)>,
 }
 
 impl HessianModel {
-    /// The inverse curvature times a vector, from the factor and all secants (BFGS, in the two loops of
+    /// The inverse curvature times a vector, from the factor and all secants (two-loop recursion of BFGS,
     /// Nocedal 1980).
     fn solve(&self, gradient: &[f64]) -> Vec<f64> {
         let add = |to: &mut [f64], scale: f64, direction: &[f64]| {
@@ -101,39 +106,40 @@ impl HessianModel {
     }
 }
 
-/// Where the step at hand is the last: decrements, relative to the objective, by the curvature where the
-/// slope is, whose steps square them, and those that a step by an earlier curvature should leave, by the last
-/// two of them. And decrements which are so small that it is when they no longer shrink by half.
+/// Thresholds of convergence: decrements relative to the objective. The first number of each pair holds with
+/// the curvature of the current iterate, whose steps square the decrement. The second one holds with an
+/// earlier curvature, for the decrement that the step should leave, as estimated from the last two. With
+/// decrements below `STALLED` the iteration also ends when a step doesn't halve the decrement.
 const CONVERGED: (f64, f64) = (1e-9, 1e-15);
 const STALLED: (f64, f64) = (1e-6, 1e-9);
-/// Decrements, relative to the objective, from which on the curvature is no longer summed up at every step: a
-/// pass with it takes as long as some eight without.
+/// Decrement, relative to the objective, above which every pass computes the curvature: a pass with the
+/// curvature takes about eight times as long as a pass without.
 const FULL_HESSIAN_ABOVE: f64 = 0.1;
-/// Ratio of a decrement to the one before above which the curvature is computed again, and how often that may
-/// happen: where rounding is a large part of the curvature, as for landmarks that are nearly linearly
-/// dependent, secants know more of it.
+/// Ratio of a decrement to the one before above which the curvature is recomputed, and the maximum number of
+/// such recomputations. There is a maximum because rounding can be a large part of the curvature, as with
+/// nearly linearly dependent landmarks; secants are then more accurate.
 const REFRESH_RATIO: f64 = 0.1;
 const RENEWED: usize = 3;
-/// Passes after which decrements that are so small, relative to the objective, are small enough.
+/// Number of passes after which the relative decrement `TOLERABLE` suffices.
 const MAX_PASSES_RELAXED: usize = 40;
 const TOLERABLE: f64 = 1e-4;
 
-/// Rows of the sample for each landmark that a start is found from, and how many of either class there must
-/// be.
+/// Number of sample rows per landmark for the starting values, and the minimum number of rows of each class.
 const STARTED_FROM: usize = 5;
 const OF_EITHER: usize = 50;
-/// The decrement, relative to the objective, after which the next step ends there: the sample says no more of
-/// all rows.
+/// Decrement, relative to the objective, at which the search for starting values ends: the sample has no more
+/// information about the solution for all rows.
 const ROUGH: f64 = 1e-3;
 
-/// Steps after which a start is as good as it gets.
+/// Maximum number of steps of the search for starting values.
 const STARTS: usize = 20;
 
-/// Approximate coefficients for a sample of the rows alone with its share of the ridge; empty where these say
-/// nothing of all rows, or take as long to find. Cost O(landmarks³) per step.
+/// Starting values: approximate coefficients for a sample of the rows, with the sample's share of the ridge.
+/// They are empty where the sample is not representative, or where the fit of the sample is not much cheaper
+/// than that of all rows. Cost O(landmarks³) per step.
 ///
 /// # Errors
-/// Those of [`Newton::new`], and of rows that are not the plan's.
+/// Those of [`StreamingNewton::new`], and those of rows that don't match the plan.
 pub(super) fn start_of_classes(plan: &FitPlan, sample: &LabelledRows, intercept: bool) -> Result<Vec<f64>> {
     let sample_rows = sample.head(plan.landmarks.rows().saturating_mul(STARTED_FROM).max(1000));
     let n_positive = sample_rows.y.data().iter().filter(|y| **y > 0.0).count();
@@ -165,26 +171,27 @@ pub(super) fn start_of_classes(plan: &FitPlan, sample: &LabelledRows, intercept:
 }
 
 impl StreamingNewton {
-    /// Begins at the plan's starting values.
+    /// Starts at the plan's starting values.
     ///
     /// # Errors
     /// [`Error::Format`] for a plan of another kind; [`Error::Parameter`] for a ridge that is not positive;
     /// [`Error::Target`] if there are not two classes.
     pub fn new(plan: &FitPlan, intercept: bool) -> Result<Self> {
         let Model::Classes { names, latent_function, start } = &plan.model else {
-            return Err(Error::Format { problem: "this plan is not one of classes".into() });
+            return Err(Error::format("this plan is not for a classification"));
         };
         let ridge = match latent_function {
             LatentFunction::Penalised(ridge) => *ridge,
             LatentFunction::Process => 1.0,
         };
-        // A process has its prior mean.
+        // A Gaussian process has its prior mean instead of an intercept.
         let intercept = intercept && *latent_function != LatentFunction::Process;
-        crate::fit::positive("ridge", ridge)?;
+        crate::checks::positive("ridge", ridge)?;
         if plan.targets.len() != 1 || plan.targets[0].center != 0.5 || names.len() != 2 {
-            let problem =
-                "has not exactly two classes, 0 and 1, as classification through landmarks needs".into();
-            return Err(Error::Target { name: "target".into(), problem });
+            return Err(Error::target(
+                "target",
+                "must have exactly two classes, 0 and 1, for a fit through landmarks",
+            ));
         }
         let mut values = if start.len() == plan.size() { start.clone() } else { vec![0.0; plan.size()] };
         if !intercept {
@@ -215,7 +222,7 @@ impl StreamingNewton {
     /// O(landmarks³).
     ///
     /// # Errors
-    /// [`Error::NotPositiveDefinite`]; [`Error::NotConverged`] where steps no longer help.
+    /// [`Error::NotPositiveDefinite`]; [`Error::NotConverged`] where steps no longer reduce the objective.
     pub fn step(&mut self, slope: &LogisticGradient) -> Result<()> {
         let (p, ridge) = (self.plan.size(), self.ridge);
         let theta = self.coefficients.values.data().to_vec();
@@ -223,20 +230,7 @@ impl StreamingNewton {
         let pull: Vec<f64> = pull.data().iter().map(|v| ridge * v).collect();
         let objective = slope.loss(&self.plan) + 0.5 * dot(&theta, &pull);
         (self.passes, self.rows) = (self.passes + 1, slope.rows());
-        if let Some(AcceptedPoint { values: before, objective: least, .. }) = &self.last_accepted
-            && objective > least + 1e-12 * least.abs()
-        {
-            // The objective rose: return to the middle between the points.
-            let midpoint = before.data().iter().zip(&theta).map(|(a, b)| 0.5 * (a + b)).collect();
-            let midpoint = Matrix::from_row_major(p, 1, midpoint);
-            if self.passes > 60 || midpoint == *before {
-                return Err(Error::NotConverged {
-                    method: "the classification through landmarks",
-                    iterations: self.passes,
-                    change: objective - least,
-                    remedy: self.remedy(),
-                });
-            }
+        if let Some(midpoint) = self.midpoint_after_rise(&theta, objective)? {
             self.coefficients = Coefficients { values: midpoint, curvature: true };
             (self.stop_at_next, self.stopped_early) = (false, false);
             return Ok(());
@@ -246,9 +240,7 @@ impl StreamingNewton {
             self.curved = Some(self.factored(slope, size)?);
         }
         let Some(curved) = &mut self.curved else {
-            return Err(Error::Format {
-                problem: "this slope has no curvature, which the first one has".into(),
-            });
+            return Err(Error::format("this pass has no curvature, but the first pass needs it"));
         };
         let gradient: Vec<f64> =
             slope.gradient(&self.plan)[..size].iter().zip(&pull).map(|(slope, pull)| slope - pull).collect();
@@ -256,7 +248,7 @@ impl StreamingNewton {
             let less = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<f64>>();
             let (step, growth) =
                 (less(&theta[..size], accepted.values.data()), less(&accepted.gradient, &gradient));
-            // Differences that are hardly more than rounding give no secant.
+            // Differences that may be rounding errors give no secant.
             if dot(&step, &growth) > 1e-12 * (dot(&step, &step) * dot(&growth, &growth)).sqrt() {
                 curved.secants.push((step, growth));
             }
@@ -267,28 +259,7 @@ impl StreamingNewton {
             Some(AcceptedPoint { values: self.coefficients.values.clone(), objective, gradient });
         let mut values = theta;
         values.iter_mut().zip(&change).for_each(|(v, c)| *v += c);
-        // Rounding may make it negative.
-        let share = self.decrement.abs() / objective.abs();
-        let fresh = slope.has_curvature();
-        let (done, stalled) = match fresh {
-            true => (share <= CONVERGED.0, STALLED.0),
-            false => (share * (self.decrement / before).min(1.0) <= CONVERGED.1, STALLED.1),
-        };
-        // Or rounding is all that moves it.
-        let at_optimum = done || share <= stalled && self.decrement > 0.5 * before;
-        self.stopped_early |=
-            !at_optimum && !self.stop_at_next && self.passes >= MAX_PASSES_RELAXED && share <= TOLERABLE;
-        // A process needs the curvature where it ends.
-        let ends = at_optimum || self.stopped_early || self.stop_at_next;
-        self.converged = ends && (fresh || self.latent_function != LatentFunction::Process);
-        self.stop_at_next = ends;
-        let moves = if fresh {
-            share > FULL_HESSIAN_ABOVE
-        } else {
-            self.decrement > REFRESH_RATIO * before && self.hessian_refreshes < RENEWED
-        };
-        self.hessian_refreshes += usize::from(!fresh && moves);
-        let curvature = moves || ends;
+        let curvature = self.check_convergence(objective, before, slope.has_curvature());
         self.coefficients = Coefficients { values: Matrix::from_row_major(p, 1, values), curvature };
         if self.passes > 100 && !self.converged {
             let remedy = self.remedy();
@@ -301,7 +272,52 @@ impl StreamingNewton {
         Ok(())
     }
 
-    /// The matrix of a slope's Newton step.
+    /// Returns the middle between the last accepted point and `theta` if the objective rose from one to the
+    /// other.
+    fn midpoint_after_rise(&self, theta: &[f64], objective: f64) -> Result<Option<Matrix>> {
+        let has_risen = |point: &&AcceptedPoint| objective > point.objective + 1e-12 * point.objective.abs();
+        let Some(accepted) = self.last_accepted.as_ref().filter(has_risen) else { return Ok(None) };
+        let before = &accepted.values;
+        let midpoint = before.data().iter().zip(theta).map(|(a, b)| 0.5 * (a + b)).collect();
+        let midpoint = Matrix::from_row_major(theta.len(), 1, midpoint);
+        if self.passes > 60 || midpoint == *before {
+            return Err(Error::NotConverged {
+                method: "the classification through landmarks",
+                iterations: self.passes,
+                change: objective - accepted.objective,
+                remedy: self.remedy(),
+            });
+        }
+        Ok(Some(midpoint))
+    }
+
+    /// Decides whether the iteration ends, from the objective, the decrement and the decrement `before` it.
+    /// Returns whether the next pass computes the curvature; `fresh` says whether this one did.
+    fn check_convergence(&mut self, objective: f64, before: f64, fresh: bool) -> bool {
+        // Rounding may make the decrement negative.
+        let share = self.decrement.abs() / objective.abs();
+        let (done, stalled) = match fresh {
+            true => (share <= CONVERGED.0, STALLED.0),
+            false => (share * (self.decrement / before).min(1.0) <= CONVERGED.1, STALLED.1),
+        };
+        // Or only rounding errors change the iterate.
+        let at_optimum = done || share <= stalled && self.decrement > 0.5 * before;
+        self.stopped_early |=
+            !at_optimum && !self.stop_at_next && self.passes >= MAX_PASSES_RELAXED && share <= TOLERABLE;
+        // A Gaussian process needs the curvature at the last iterate.
+        let ends = at_optimum || self.stopped_early || self.stop_at_next;
+        self.converged = ends && (fresh || self.latent_function != LatentFunction::Process);
+        self.stop_at_next = ends;
+        let moves = if fresh {
+            share > FULL_HESSIAN_ABOVE
+        } else {
+            self.decrement > REFRESH_RATIO * before && self.hessian_refreshes < RENEWED
+        };
+        self.hessian_refreshes += usize::from(!fresh && moves);
+        moves || ends
+    }
+
+    /// Curvature model from the matrix of the Newton step.
     fn factored(&self, slope: &LogisticGradient, size: usize) -> Result<HessianModel> {
         let mut matrix = slope.curvature(&self.plan, size);
         add_penalty(&self.plan, self.ridge, &mut matrix);
@@ -316,21 +332,21 @@ impl StreamingNewton {
         }
     }
 
-    /// The warning where the iteration stopped early.
+    /// The warning for an iteration that stopped early.
     fn ended_short(&self) -> String {
         let above = self
             .last_accepted
             .as_ref()
             .map_or(f64::NAN, |accepted| 0.5 * self.decrement / accepted.objective.abs());
         format!(
-            "Newton's method ended after {} passes where the objective is about {above:.0e} of itself above \
-             its least, since landmarks are all but dependent: {}",
+            "Newton's method ended after {} passes with the objective above its minimum by a \
+             relative {above:.0e}, because the landmarks are nearly linearly dependent: {}",
             self.passes,
             self.remedy()
         )
     }
 
-    /// Computes what follows from the gradient and curvature at the solution.
+    /// Computes the estimated error of the landmarks and the posterior at the solution.
     fn end(&mut self, slope: &LogisticGradient) -> Result<()> {
         let plan = &self.plan;
         let nested_fits = |curved: &HessianModel| {
@@ -361,8 +377,8 @@ impl StreamingNewton {
         Ok(())
     }
 
-    /// The model in its current state, with the posterior of a process, or else the estimated error of the
-    /// landmarks.
+    /// The model in its current state, with the posterior of a Gaussian process, or else the estimated error
+    /// of the landmarks.
     ///
     /// # Errors
     /// Those of an expansion.

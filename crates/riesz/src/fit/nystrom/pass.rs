@@ -1,7 +1,8 @@
-//! Passes over all rows at given coefficients, which a fit requests until it is done.
+//! Passes over all rows at given coefficients. A fit requests passes until it is finished.
 
 use std::collections::BTreeSet;
 
+use super::parts::PassSums;
 use super::plan::{FitPlan, Model};
 use super::residual::{Coefficients, ResidualPass};
 use super::rows::LabelledRows;
@@ -11,9 +12,9 @@ use crate::error::{Error, Result};
 /// The result of a pass over the rows of some units.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DataPass {
-    /// For a regression: the residual of the normal equations.
+    /// Regression: the residual of the normal equations.
     Residual(ResidualPass),
-    /// For a classification: gradient and curvature.
+    /// Classification: gradient, loss and curvature.
     Slope(LogisticGradient),
 }
 
@@ -26,11 +27,11 @@ impl DataPass {
         }
     }
 
-    /// The pass over all of these rows, as one unit. Cost O(rows landmarks columns); for classes O(rows
-    /// landmarks (landmarks + columns)).
+    /// The pass over these rows as one unit. Cost O(rows landmarks columns); for classes O(rows landmarks
+    /// (landmarks + columns)).
     ///
     /// # Errors
-    /// As [`PassBuilder::add`].
+    /// Those of [`PassBuilder::add`].
     pub fn from_rows(
         plan: &FitPlan,
         coefficients: &Coefficients,
@@ -42,46 +43,45 @@ impl DataPass {
         Ok(builder.finish(unit))
     }
 
+    fn sums(&self) -> &PassSums {
+        match self {
+            Self::Residual(residual) => &residual.0,
+            Self::Slope(gradient) => &gradient.0,
+        }
+    }
+
     /// The number of rows in the pass.
     pub fn rows(&self) -> u64 {
-        match self {
-            Self::Residual(residual) => residual.rows(),
-            Self::Slope(gradient) => gradient.rows(),
-        }
+        self.sums().rows()
     }
 
     /// The units whose rows are in the pass.
     pub fn units(&self) -> &BTreeSet<u64> {
-        match self {
-            Self::Residual(residual) => residual.units(),
-            Self::Slope(gradient) => gradient.units(),
-        }
+        self.sums().units()
     }
 
     /// Adds the pass over other units.
     ///
     /// # Errors
-    /// [`Error::Format`] if it is of another plan or other coefficients, or a unit is in both.
+    /// [`Error::Format`] if the other pass has another plan or other coefficients, or both contain the same
+    /// unit.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         match (self, other) {
             (Self::Residual(residual), Self::Residual(other)) => residual.merge(other),
             (Self::Slope(gradient), Self::Slope(other)) => gradient.merge(other),
-            _ => Err(Error::Format { problem: "these passes are of another kind of model".into() }),
+            _ => Err(Error::format("these passes belong to another kind of model")),
         }
     }
 
     /// The bytes of the pass as a file. Equal passes have equal bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        match self {
-            Self::Residual(residual) => residual.to_bytes(),
-            Self::Slope(gradient) => gradient.to_bytes(),
-        }
+        self.sums().to_bytes()
     }
 
-    /// From a file, by the plan and coefficients that it should be of.
+    /// Reads a pass from the bytes of a file, given the plan and the coefficients to which it must belong.
     ///
     /// # Errors
-    /// [`Error::Format`] for a damaged file or one of others.
+    /// [`Error::Format`] for a damaged file, or one of another plan or of other coefficients.
     pub fn from_bytes(plan: &FitPlan, coefficients: &Coefficients, bytes: &[u8]) -> Result<Self> {
         Ok(match plan.model {
             Model::Classes { .. } => Self::Slope(LogisticGradient::from_bytes(plan, coefficients, bytes)?),
@@ -90,7 +90,7 @@ impl DataPass {
     }
 }
 
-/// A pass over rows that come one part after the other; of parts of any size it is the same.
+/// Accumulates a pass over rows that come in parts. The size of the parts doesn't change the result.
 pub struct PassBuilder<'p> {
     plan: &'p FitPlan,
     coefficients: &'p Coefficients,
@@ -117,8 +117,8 @@ impl<'p> PassBuilder<'p> {
     /// Adds rows.
     ///
     /// # Errors
-    /// As [`Accumulator::add`](super::Accumulator::add); [`Error::Overflow`] where predictions are far beyond
-    /// the targets; [`Error::Target`] for classes that are not 0 and 1.
+    /// Those of [`Accumulator::add`](super::Accumulator::add); [`Error::Overflow`] where predictions are far
+    /// beyond the targets; [`Error::Target`] for classes other than 0 and 1.
     pub fn add(&mut self, rows: &LabelledRows) -> Result<()> {
         match &mut self.so_far {
             PassState::Residual(residual) => residual.add(self.plan, self.coefficients, rows),

@@ -1,5 +1,5 @@
-//! The plan of a fit: kernel, landmarks and the rounding of numbers, on which all parts of the work must
-//! agree. Its digest names all that was computed with it.
+//! The plan of a fit: kernel, landmarks and rounding units, on which all parts of the work must agree. Its
+//! digest identifies all results that were computed with it.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,15 +13,15 @@ use crate::linalg::Matrix;
 use crate::simd::{Isa, Set};
 use crate::table::Table;
 
-/// The version of the numbers that statistics hold; those of others are refused.
+/// Version of the integers in statistics; plans of other versions are rejected.
 const FORMAT: u32 = 3;
 
-/// Rows that a survey keeps: so many for each landmark, between these bounds.
+/// Number of rows that a survey keeps: minimum per landmark, default, and maximum per landmark.
 const KEPT: (usize, usize, usize) = (3, 10_000, 20);
 /// Number of candidate rows per landmark, and the minimum number of candidates.
 const CANDIDATES: (usize, usize) = (3, 6000);
-/// Landmarks that are chosen so. Others are drawn at random: with so many before them, choosing gains less
-/// than its cost, which grows with the cube of their number.
+/// Maximum number of landmarks that are chosen by pivoted Cholesky. Further landmarks are drawn at random:
+/// choosing them gains less than its cost, which grows with the cube of their number.
 const PIVOTED: usize = 5000;
 
 /// Options of the choice of landmarks and of the division of rows into folds.
@@ -29,11 +29,12 @@ const PIVOTED: usize = 5000;
 pub struct LandmarkChoice {
     /// The maximum number of landmarks.
     pub landmarks: usize,
-    /// Parts into which rows are divided for cross-validation; 1 for none.
+    /// Number of folds of cross-validation; 1 for none.
     pub folds: usize,
-    /// Whether targets are kept less the middle of their range, which a model with an intercept gives back.
+    /// Whether the middle of the targets' range is subtracted from them. A model with an intercept adds it
+    /// back.
     pub centered: bool,
-    /// Seed of the draw of landmarks, of the candidates and of the folds.
+    /// Seed of the landmarks, the candidates and the folds.
     pub seed: u64,
 }
 
@@ -48,16 +49,17 @@ impl LandmarkChoice {
     }
 }
 
-/// The zero and the unit of a target's fixed-point numbers.
+/// Centre and unit of a target's fixed-point numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct FixedPointScale {
-    /// Subtracted.
+    /// The centre, which is subtracted.
     pub center: f64,
-    /// Divided by: a power of two, larger than what is left.
+    /// The unit, by which the difference is divided: a power of two that is at least as large as all
+    /// differences.
     pub unit: f64,
 }
 
-/// A Gaussian process before it has seen all rows.
+/// Prior mean and noise of a Gaussian process, learnt on the sample.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GpPrior {
     /// Variance of the noise, in the kernel's units.
@@ -66,33 +68,33 @@ pub struct GpPrior {
     pub mean: f64,
 }
 
-/// The kind of model, with the parameters that were learnt from the sample.
+/// The kind of model, with its parameters that were learnt on the sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Model {
-    /// Kernel ridge regression, whose ridge is chosen when it is solved.
+    /// Kernel ridge regression from statistics. Its ridge is chosen when the equations are solved.
     Ridge,
     /// Kernel ridge regression by conjugate gradients.
     Gradients {
         /// The ridge.
         ridge: f64,
-        /// The digest of the survey, from whose sample they start.
+        /// The digest of the survey whose sample gives the starting values.
         survey: String,
-        /// From how many of its rows.
+        /// Number of sample rows for the starting values.
         sampled: usize,
-        /// Whether kernels are computed quickly, which rounds them more than what is asked for may need.
+        /// Whether kernel values are computed by the fast method, whose rounding error is larger.
         quick: bool,
     },
     /// A Gaussian process.
     Process(GpPrior),
-    /// Two classes.
+    /// Classification of two classes.
     Classes {
-        /// Their names.
+        /// Names of the classes.
         names: Vec<String>,
         /// The latent function that distinguishes the classes.
         #[serde(rename = "by")]
         latent_function: LatentFunction,
-        /// Coefficients of landmarks and a constant, where Newton's method starts; none for 0.
+        /// Starting values of Newton's method (landmarks and a constant); empty for 0.
         start: Vec<f64>,
     },
 }
@@ -107,12 +109,11 @@ pub enum LatentFunction {
     Process,
 }
 
-/// A plan.
+/// Plan of a fit: all settings that the results of its parts depend on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FitPlan {
     format: u32,
-    /// Whether products and sums are rounded once (fused) or twice, which decides the last bits of kernel
-    /// values.
+    /// Whether this machine fuses multiplication and addition, which decides the last bits of kernel values.
     #[serde(rename = "fused")]
     has_fma: bool,
     /// The kernel.
@@ -121,18 +122,18 @@ pub struct FitPlan {
     pub model: Model,
     /// The landmarks.
     pub landmarks: Table,
-    /// The share of the kernel's trace over the candidates that landmarks leave unexplained; of more than
-    /// 5,000 landmarks the first so many.
+    /// The share of the kernel's trace over the candidates that the landmarks leave unexplained. Only the
+    /// first 5,000 landmarks count.
     pub unexplained: f64,
     /// The number of rows in the survey.
     pub rows: u64,
-    /// No kernel value is larger: a power of two.
+    /// A power of two that no kernel value exceeds.
     pub bound: f64,
-    /// One a target.
+    /// Fixed-point scale of each target.
     pub targets: Vec<FixedPointScale>,
     /// The largest weight, if rows have weights.
     pub largest_weight: Option<f64>,
-    /// Parts into which rows are divided.
+    /// Number of folds into which rows are divided.
     pub folds: usize,
     /// Seed of the folds.
     pub seed: u64,
@@ -156,11 +157,11 @@ impl FitPlan {
             Some(largest) => largest,
             None if survey.largest_kernel > 0.0 => survey.largest_kernel,
             None => {
-                let allowed = "how large it is depends on the rows: look at all of them with it first";
+                let allowed = "its largest value depends on the rows: look at all of them with it first";
                 return Err(Error::parameter("kernel", kernel.formula(), allowed));
             }
         };
-        // Rows are in the order of their hashes: the first ones are a random part of the sample.
+        // Rows are in the order of their hashes, so the first ones are a random part of the sample.
         let ((rows_per_landmark, min_candidates), n_pivoted) = (CANDIDATES, choice.landmarks.min(PIVOTED));
         let n_candidates = sample.len().min((n_pivoted * rows_per_landmark).max(min_candidates));
         let candidates = sample.x.select_rows(&(0..n_candidates).collect::<Vec<_>>());
@@ -196,16 +197,16 @@ impl FitPlan {
         })
     }
 
-    /// The most that rounding moves the kernel matrix of so many rows with landmarks and a constant, in
-    /// Frobenius' norm.
+    /// Upper bound on the rounding error of the kernel matrix of `rows` rows with the landmarks and a
+    /// constant, in the Frobenius norm. Kernel values have `slices` slices.
     pub(super) fn rounding(&self, rows: u64, slices: i32) -> f64 {
         let step =
             0.5_f64.powi(22 + 21 * (slices - 1)) * self.bound * self.largest_weight.unwrap_or(1.0).sqrt();
         step * (rows as f64 * (self.landmarks.rows() + 1) as f64).sqrt()
     }
 
-    /// Landmarks. Where no gram matrix is summed up their kernels with rows are most of what passes take
-    /// their time for.
+    /// The landmarks, prepared for kernel values with many rows. Where a pass computes no gram matrix, these
+    /// kernel values take most of its time.
     pub(super) fn anchors(&self) -> FixedRows<'_> {
         match self.model {
             Model::Gradients { quick: true, .. } | Model::Classes { .. } => {
@@ -217,12 +218,12 @@ impl FitPlan {
         }
     }
 
-    /// Numbers of a row of the normal equations: landmarks and a constant.
+    /// Size of the normal equations: the number of landmarks plus 1 for the constant.
     pub(super) fn size(&self) -> usize {
         self.landmarks.rows() + 1
     }
 
-    /// A name for the plan and all that follows from it: SHA-256 of what it says.
+    /// SHA-256 of the plan, which identifies the plan and all results that follow from it.
     pub fn digest(&self) -> String {
         digest(&self.to_bytes())
     }
@@ -232,24 +233,24 @@ impl FitPlan {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// From a file.
+    /// Reads a plan from the bytes of a file.
     ///
     /// # Errors
-    /// [`Error::Format`] for what is no plan, or one of a machine whose arithmetic differs.
+    /// [`Error::Format`] for a file that is not a plan, or one from a machine with other arithmetic.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let problem = |problem: String| Error::Format { problem };
+        let problem = |problem: String| Error::format(problem);
         let foreign = |e: serde_json::Error| problem(format!("this is not a plan of riesz: {e}"));
         let Version { format: own } = serde_json::from_slice(bytes).map_err(foreign)?;
         if own != FORMAT {
             return Err(problem(format!(
-                "this plan has format {own}, and this riesz works by format {FORMAT}: make it anew"
+                "this plan has format {own}, but this version of riesz uses format {FORMAT}: make a new plan"
             )));
         }
         let plan: Self = serde_json::from_slice(bytes).map_err(foreign)?;
         if plan.has_fma != has_fma() {
-            let differ = "the plan was made where sums and products are rounded together, and here they are \
-                          not (or the other way round), so that results would differ in their last bits: \
-                          make the plan on a machine like this one";
+            let differ = "the plan comes from a machine that rounds a product and a sum together, and \
+                          this machine does not (or the other way round), so results would differ in \
+                          their last bits: make the plan on a machine of this kind";
             return Err(problem(differ.into()));
         }
         plan.kernel.validate(plan.landmarks.width())?;
@@ -264,13 +265,13 @@ impl FitPlan {
                 _ => true,
             };
         if !sound {
-            return Err(problem("this plan is damaged: make it anew".into()));
+            return Err(problem("this plan is damaged: make a new plan".into()));
         }
         Ok(plan)
     }
 }
 
-/// The least power of two that is larger, of a positive number; 1 for 0.
+/// The smallest power of two that is at least v; 1 for v ≤ 0.
 fn next_power_of_two(v: f64) -> f64 {
     if v <= 0.0 {
         return 1.0;
@@ -282,7 +283,7 @@ fn next_power_of_two(v: f64) -> f64 {
     power
 }
 
-/// Whether this machine multiplies and adds in one rounding.
+/// Whether this machine fuses multiplication and addition into one rounding.
 fn has_fma() -> bool {
     !matches!(Isa::detect().0, Set::Plain)
 }
@@ -294,7 +295,7 @@ impl FixedPointScale {
     }
 }
 
-/// A matrix of the landmarks' kernel, with a row and a column of 0 for the constant.
+/// The penalty's matrix P: the landmarks' gram matrix, with a row and a column of 0 for the constant.
 pub(super) fn penalty(plan: &FitPlan) -> Matrix {
     let (m, p) = (plan.landmarks.rows(), plan.size());
     let gram = plan.kernel.gram(&plan.landmarks);

@@ -1,5 +1,5 @@
-//! Gaussian process regression through landmarks (Titsias 2009) from statistics alone: kernel and noise are
-//! learnt on the sample, and the posterior then from all rows.
+//! Gaussian process regression through landmarks (Titsias 2009) from sufficient statistics. The kernel and
+//! the noise are learnt on the sample; the posterior then uses all rows.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,27 +15,27 @@ use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Cholesky, Matrix};
 use crate::model_card::CardEntry;
 
-/// Rows of the sample, and points, that kernel and noise are learnt from.
+/// Maximum numbers of sample rows and inducing points with which the kernel and the noise are learnt.
 const TUNING_SAMPLE: (usize, usize) = (10_000, 500);
 
 /// Options for learning the kernel and the noise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GpTuning {
-    /// Variance of the noise: where tuning starts, or as it is.
+    /// Variance of the noise: the initial value, or the value itself if the noise is not tuned.
     pub noise: f64,
     /// The parameters that are tuned.
     pub tune: TunedParameters,
-    /// Whether kernel and noise are in units of the standardised target.
+    /// Whether the kernel and the noise are in units of the standardised target.
     pub normalize_y: bool,
-    /// Further starts.
+    /// Number of further starting points of the optimisation.
     pub restarts: usize,
 }
 
 impl GpTuning {
-    /// Kernel and prior from a sample, in the target's units.
+    /// Learns the kernel and the prior on a sample, in the target's units.
     ///
     /// # Errors
-    /// Those of the fit; [`Error::Target`] for several targets, [`Error::Unused`] for weights.
+    /// Those of the fit; [`Error::Target`] for more than one target, [`Error::Unused`] for weights.
     pub(super) fn prior(
         &self,
         sample: &LabelledRows,
@@ -44,8 +44,10 @@ impl GpTuning {
         seed: u64,
     ) -> Result<(Kernel, GpPrior)> {
         if sample.y.cols() != 1 {
-            let problem = "has several columns: learn one process a target".into();
-            return Err(Error::Target { name: "target".into(), problem });
+            return Err(Error::target(
+                "target",
+                "has several columns: fit one Gaussian process for each target",
+            ));
         }
         if sample.weights.is_some() {
             return Err(Error::Unused { setting: "sample_weight".into(), belongs: "krr".into() });
@@ -64,18 +66,17 @@ impl GpTuning {
     }
 }
 
-/// The posterior of all rows under a plan's prior. Cost O(landmarks³).
+/// The posterior given the statistics of all rows, under the plan's prior. Cost O(landmarks³).
 ///
 /// # Errors
-/// [`Error::Parameter`] if the plan has no prior; [`Error::NotPositiveDefinite`]; [`Error::TooFew`] without
-/// rows.
+/// [`Error::Parameter`] if the plan has no prior; [`Error::NotPositiveDefinite`]; [`Error::TooFew`] for fewer
+/// than two rows.
 pub fn fit_gp(plan: &FitPlan, statistics: Statistics) -> Result<FittedModel> {
     let Model::Process(GpPrior { noise, mean }) = plan.model else {
-        return Err(Error::parameter("plan", "of another kind of model", "a Gaussian process has a prior"));
+        return Err(Error::parameter("plan", "of another kind of model", "a Gaussian process needs a prior"));
     };
     if statistics.rows() < 2 {
-        let subject = format!("a table of {} row(s)", statistics.rows());
-        return Err(Error::TooFew { subject, needed: 2, unit: "rows are" });
+        return Err(Error::too_few(format!("a table of {} row(s)", statistics.rows()), 2, "rows are"));
     }
     let (sums, m) = (statistics.sums(plan, |_| true), plan.landmarks.rows());
     drop(statistics);
@@ -120,8 +121,8 @@ pub fn fit_gp(plan: &FitPlan, statistics: Statistics) -> Result<FittedModel> {
     })
 }
 
-/// Estimated distance of the posterior mean from that with all rows as inducing points; `None` where it is
-/// dominated by rounding.
+/// Estimated distance of the posterior mean from the posterior mean with all rows as inducing points; `None`
+/// where rounding dominates the estimate.
 fn landmark_error(
     plan: &FitPlan,
     sums: KernelSums,

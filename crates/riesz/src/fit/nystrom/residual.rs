@@ -1,12 +1,12 @@
-//! The residual pass: what a solution leaves of the targets, as integers. Products of the kernel with
-//! residuals bound the distance of the solution from that of exact arithmetic, and correct it.
+//! The residual pass: residuals of a solution as integers. Products of the kernel with the residuals correct
+//! the solution, and bound its distance from the solution in exact arithmetic.
 
 use std::collections::BTreeSet;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::parts::{decode, digest, encode};
+use super::parts::{PassSums, add_integers, digest};
 use super::plan::FitPlan;
 use super::rows::LabelledRows;
 use super::statistics::{FixedPointRows, join_slices};
@@ -16,14 +16,15 @@ use crate::linalg::Matrix;
 use crate::linalg::exact_gram::{FRACTION_BITS, UNIT, nearest, sliced_products, split_high_low};
 use crate::simd::{Isa, Simd, dispatch};
 
-/// Rows at a time, whose kernels with landmarks stay in the cache.
+/// Number of rows in a block, whose kernel values with landmarks stay in the cache.
 const ROW_BLOCK: usize = 128;
-/// Landmarks at a time, of which predictions are summed up before these sums are.
+/// Number of landmarks whose products are added up before these sums are added.
 const LANDMARK_BLOCK: usize = 64;
 
-/// Kernels of `n` rows with landmarks, column by column in `block`, and what coefficients say of the rows,
-/// target by target: sums of 64 landmarks, and then of these, whatever other rows there are.
-/// `kernels(from, count, out)` are those with some landmarks.
+/// Writes the kernel values of `n` rows with the landmarks to `block`, column by column, and returns
+/// predictions, target by target. Products are added up for 64 landmarks at a time, and then these sums, so
+/// the result doesn't depend on the other rows. `kernels(from, count, out)` computes the kernel values with
+/// `count` landmarks.
 pub(super) fn predictions(
     n: usize,
     kernels: impl Fn(usize, usize, &mut [f64]) + Sync,
@@ -52,15 +53,12 @@ pub(super) fn predictions(
     sums
 }
 
-#[inline(always)]
-fn add_times_body<V: Simd>(coef: f64, column: &[f64], prediction: &mut [f64]) {
-    for (s, k) in prediction.iter_mut().zip(column) {
-        *s += coef * k;
-    }
-}
-
 dispatch! {
-    fn add_times(coef: f64, column: &[f64], prediction: &mut [f64]) = add_times_body::<V>
+    fn add_times<V: Simd>(coef: f64, column: &[f64], prediction: &mut [f64]) {
+        for (s, k) in prediction.iter_mut().zip(column) {
+            *s += coef * k;
+        }
+    }
 }
 
 /// Coefficients of the landmarks and of a constant, in the units of the kernel and of the centred targets.
@@ -68,18 +66,18 @@ dispatch! {
 pub struct Coefficients {
     /// Coefficients: (landmarks and constant) × targets.
     pub values: Matrix,
-    /// Whether a pass at these coefficients also computes the curvature of classes, which takes most of its
-    /// time.
+    /// Whether a pass at these coefficients also computes the curvature of a classification, which takes most
+    /// of its time.
     pub curvature: bool,
 }
 
 impl Coefficients {
-    /// Coefficients at which a pass computes no curvature.
+    /// Coefficients for a pass without the curvature.
     pub fn new(values: Matrix) -> Self {
         Self { values, curvature: false }
     }
 
-    /// A name: SHA-256 of the contents.
+    /// SHA-256 of the contents, which serves as a name.
     pub fn digest(&self) -> String {
         let mut bytes: Vec<u8> = self.values.data().iter().flat_map(|v| v.to_le_bytes()).collect();
         bytes.push(u8::from(self.curvature));
@@ -91,32 +89,32 @@ impl Coefficients {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// From a file.
+    /// Reads coefficients from the bytes of a file.
     ///
     /// # Errors
-    /// [`Error::Format`] for another file, or coefficients of another plan's size.
+    /// [`Error::Format`] for a file of another kind, or coefficients of a plan with another size.
     pub fn from_bytes(plan: &FitPlan, bytes: &[u8]) -> Result<Self> {
-        let problem = |problem: String| Error::Format { problem };
-        let parsed: Self =
-            serde_json::from_slice(bytes).map_err(|e| problem(format!("these are no coefficients: {e}")))?;
+        let problem = |problem: String| Error::format(problem);
+        let parsed: Self = serde_json::from_slice(bytes)
+            .map_err(|e| problem(format!("the file doesn't contain coefficients: {e}")))?;
         if parsed.values.rows() != plan.size()
             || parsed.values.cols() != plan.targets.len()
             || parsed.values.data().len() != plan.size() * plan.targets.len()
         {
-            return Err(problem("these coefficients are of another plan".into()));
+            return Err(problem("these coefficients belong to another plan".into()));
         }
         Ok(parsed)
     }
 }
 
-/// Sums over some rows, by one thread.
+/// Sums over the rows of one thread.
 struct ThreadSums {
     cross: Vec<i128>,
     squares: Vec<i128>,
     weight: i128,
     /// The first row whose residual is too large.
     too_large_row: Option<usize>,
-    /// Room for kernels.
+    /// Memory for kernel values.
     block: Vec<f64>,
 }
 
@@ -127,15 +125,14 @@ impl ThreadSums {
     }
 
     fn joined(mut self, other: Self) -> Self {
-        for (sums, other) in [(&mut self.cross, &other.cross), (&mut self.squares, &other.squares)] {
-            sums.iter_mut().zip(other).for_each(|(sum, other)| *sum += other);
-        }
+        add_integers(&mut self.cross, &other.cross);
+        add_integers(&mut self.squares, &other.squares);
         self.weight += other.weight;
         self.too_large_row = self.too_large_row.into_iter().chain(other.too_large_row).min();
         self
     }
 
-    /// Adds the rows from `start` on, whose predictions and kernel values are given.
+    /// Adds the rows from `start` on, with the given predictions and kernel values.
     fn add(
         &mut self,
         plan: &FitPlan,
@@ -146,8 +143,8 @@ impl ThreadSums {
     ) {
         let (t, isa) = (self.squares.len(), Isa::detect());
         let n = predictions.len() / t;
-        // Three slices a residual, target by target: the first is nothing unless it is larger than any
-        // target.
+        // Three slices per residual, target by target. The first slice is 0 unless a residual is larger than
+        // all targets.
         let mut slices = vec![0.0; 3 * n * t];
         for i in 0..n {
             let (row, root) = (start + i, scaled.root(start + i));
@@ -187,69 +184,39 @@ impl ThreadSums {
     }
 }
 
-/// Residual sums of the rows of some units.
+/// Residual sums of the rows of some units: `Σ k e`, the targets of the first landmark and then those of the
+/// next one; `Σ e²` of each target; and the sum of the weights, relative to the largest weight.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ResidualPass {
-    plan: String,
-    coefficients: String,
-    targets: usize,
-    units: BTreeSet<u64>,
-    /// The number of rows.
-    rows: u64,
-    /// `Σ k e`, landmark by landmark, then target.
-    cross: Vec<i128>,
-    /// `Σ e²`.
-    squares: Vec<i128>,
-    /// The sum of the rows' weights, relative to the largest.
-    weight: i128,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Record {
-    residual: String,
-    coefficients: String,
-    targets: usize,
-    units: BTreeSet<u64>,
-    rows: u64,
-}
+pub struct ResidualPass(pub(super) PassSums);
 
 impl ResidualPass {
     /// Residual sums of no rows.
     pub fn empty(plan: &FitPlan, coefficients: &Coefficients) -> Self {
         let (p, t) = (plan.size(), plan.targets.len());
-        Self {
-            plan: plan.digest(),
-            coefficients: coefficients.digest(),
-            targets: t,
-            units: BTreeSet::new(),
-            rows: 0,
-            cross: vec![0; p * t],
-            squares: vec![0; t],
-            weight: 0,
-        }
+        Self(PassSums::residual(plan, coefficients, [vec![0; p * t], vec![0; t], vec![0]]))
     }
 
     /// The number of rows.
     pub fn rows(&self) -> u64 {
-        self.rows
+        self.0.rows()
     }
 
-    /// The units whose rows it counts.
+    /// The units whose rows the sums contain.
     pub fn units(&self) -> &BTreeSet<u64> {
-        &self.units
+        self.0.units()
     }
 
-    /// Says of which unit the rows are that were added so far.
+    /// Assigns the rows that were added so far to a unit.
     pub fn of_unit(mut self, unit: u64) -> Self {
-        self.units = BTreeSet::from([unit]);
+        self.0.set_unit(unit);
         self
     }
 
     /// Adds rows. Cost O(rows landmarks columns).
     ///
     /// # Errors
-    /// As [`Accumulator::add`](super::Accumulator::add); [`Error::Overflow`] for residuals of more than a
-    /// million times the targets.
+    /// Those of [`Accumulator::add`](super::Accumulator::add); [`Error::Overflow`] for residuals of more than
+    /// a million times the targets.
     pub fn add(&mut self, plan: &FitPlan, coefficients: &Coefficients, rows: &LabelledRows) -> Result<()> {
         let x = rows.x.align_to(plan.landmarks.columns())?;
         let scaled = plan.scaled(rows)?;
@@ -267,95 +234,62 @@ impl ResidualPass {
             sums
         };
         let starts = (0..rows.len()).into_par_iter().step_by(ROW_BLOCK);
-        let none = || ThreadSums::new(self.cross.len(), self.squares.len());
+        let [cross, squares, weight] = &mut self.0.lists;
+        let (n_cross, n_squares) = (cross.len(), squares.len());
+        let none = || ThreadSums::new(n_cross, n_squares);
         let thread_sums = starts.fold(none, run).reduce(none, ThreadSums::joined);
         if let Some(row) = thread_sums.too_large_row {
-            let subject = format!("the residual of row {}", row + 1);
-            return Err(Error::Overflow { subject, remedy: "raise the ridge, or take fewer landmarks" });
+            return Err(Error::overflow(
+                format!("the residual of row {}", row + 1),
+                "raise the ridge, or take fewer landmarks",
+            ));
         }
-        for (sums, new) in [(&mut self.cross, &thread_sums.cross), (&mut self.squares, &thread_sums.squares)]
-        {
-            sums.iter_mut().zip(new).for_each(|(sum, new)| *sum += new);
-        }
-        self.weight += thread_sums.weight;
-        self.rows += rows.len() as u64;
+        add_integers(cross, &thread_sums.cross);
+        add_integers(squares, &thread_sums.squares);
+        weight[0] += thread_sums.weight;
+        self.0.add_rows(rows.len());
         Ok(())
     }
 
     /// Adds the sums of other units.
     ///
     /// # Errors
-    /// [`Error::Format`] if it is of another plan or other coefficients, or a unit is in both.
+    /// [`Error::Format`] if the other one has another plan or other coefficients, or both contain the same
+    /// unit.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
-        if (&self.plan, &self.coefficients) != (&other.plan, &other.coefficients) {
-            return Err(Error::Format {
-                problem: "these residuals are of another plan or of other coefficients".into(),
-            });
-        }
-        if let Some(twice) = self.units.intersection(&other.units).next() {
-            return Err(Error::Format {
-                problem: format!("unit {twice} is in both residuals, and its rows would count twice"),
-            });
-        }
-        self.units.extend(&other.units);
-        self.rows += other.rows;
-        self.cross.iter_mut().zip(&other.cross).for_each(|(sum, other)| *sum += other);
-        self.squares.iter_mut().zip(&other.squares).for_each(|(sum, other)| *sum += other);
-        self.weight += other.weight;
-        Ok(())
+        self.0.merge(&other.0)
     }
 
-    /// The bytes of the sums, without the units that they consist of.
+    /// The bytes of the sums, without the set of units.
     #[cfg(test)]
     pub(super) fn sums_bytes(&self) -> Vec<u8> {
-        format!("{} {:?} {:?} {}", self.rows, self.cross, self.squares, self.weight).into_bytes()
+        format!("{} {:?}", self.rows(), self.0.lists).into_bytes()
     }
 
     /// The bytes of the sums as a file. Equal residuals have equal bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let record = Record {
-            residual: self.plan.clone(),
-            coefficients: self.coefficients.clone(),
-            targets: self.targets,
-            units: self.units.clone(),
-            rows: self.rows,
-        };
-        encode(&record, &[&self.cross, &self.squares, &[self.weight]])
+        self.0.to_bytes()
     }
 
     /// Reads a file of residuals for this plan and these coefficients.
     ///
     /// # Errors
-    /// [`Error::Format`] for a damaged file or one of others.
+    /// [`Error::Format`] for a damaged file, or one of another plan or of other coefficients.
     pub fn from_bytes(plan: &FitPlan, coefficients: &Coefficients, bytes: &[u8]) -> Result<Self> {
-        let (record, numbers) = decode::<Record>(bytes, "residuals")?;
-        let mut residual = Self::empty(plan, coefficients);
-        let t = residual.targets;
-        let expected = (&residual.plan, &residual.coefficients, t);
-        if (&record.residual, &record.coefficients, record.targets) != expected
-            || numbers.len() != residual.cross.len() + residual.targets + 1
-        {
-            return Err(Error::Format {
-                problem: "these residuals are of another plan or of other coefficients".into(),
-            });
-        }
-        let (cross, squares_and_weight) = numbers.split_at(residual.cross.len());
-        (residual.cross, residual.squares, residual.weight) =
-            (cross.to_vec(), squares_and_weight[..t].to_vec(), squares_and_weight[t]);
-        (residual.units, residual.rows) = (record.units, record.rows);
-        Ok(residual)
+        Ok(Self(Self::empty(plan, coefficients).0.read(bytes, "residuals")?))
     }
 
-    /// `Σ k e` (landmarks and constant × targets), `Σ e²`, and the sum of weights, in the units of kernel and
-    /// targets, with weights.
+    /// `Σ k e` ((landmarks and constant) × targets), `Σ e²` and the sum of the weights, in the units of
+    /// kernel, targets and weights.
     pub(super) fn sums(&self, plan: &FitPlan) -> (Matrix, Vec<f64>, f64) {
-        let (p, t, weight) = (plan.size(), self.targets, plan.largest_weight.unwrap_or(1.0));
+        let [cross_sums, square_sums, weight_sum] = &self.0.lists;
+        let (p, t, weight) = (plan.size(), plan.targets.len(), plan.largest_weight.unwrap_or(1.0));
         let unit = |j: usize| if j + 1 < p { plan.bound } else { 1.0 };
         let step = 0.5_f64.powi(4 * FRACTION_BITS) * weight;
-        let cross_value = |k: usize| self.cross[k] as f64 * step * unit(k / t) * plan.targets[k % t].unit;
+        let cross_value = |k: usize| cross_sums[k] as f64 * step * unit(k / t) * plan.targets[k % t].unit;
         let cross = Matrix::from_row_major(p, t, (0..p * t).map(cross_value).collect());
         let step = 0.5_f64.powi(2 * FRACTION_BITS) * weight;
-        let squares = (0..t).map(|o| self.squares[o] as f64 * step * plan.targets[o].unit.powi(2));
-        (cross, squares.collect(), self.weight as f64 * step)
+        let squares = (0..t).map(|o| square_sums[o] as f64 * step * plan.targets[o].unit.powi(2));
+        (cross, squares.collect(), weight_sum[0] as f64 * step)
     }
 }

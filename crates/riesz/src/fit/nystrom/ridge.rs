@@ -1,10 +1,10 @@
-//! Kernel ridge regression through landmarks from statistics alone, its correction, and the proof of its
-//! accuracy.
+//! Kernel ridge regression through landmarks from statistics, its correction, and its certificate.
 //!
-//! Let K be the kernel of the rows with the landmarks and a column of ones (rows times roots of weights), and
-//! P the landmarks' kernel with a row and column of 0. The coefficients of `min Σ_i w_i (y_i - f(x_i))² +
-//! λ‖f‖²` over all f of the landmarks and a constant solve `A θ = Kᵀy`, `A = KᵀK + λP`. Statistics hold `Â`,
-//! which is A with K rounded to K̂.
+//! K (n × (m + 1)) holds the kernel values of the n rows with the m landmarks and a column of ones, each row
+//! times the square root of its weight. P (m + 1 square) is the landmarks' gram matrix, with a row and a
+//! column of 0. The coefficients θ of `min Σ_i w_i (y_i - f(x_i))² + λ‖f‖²` over functions f of the landmarks
+//! and a constant solve `A θ = Kᵀy` with `A = KᵀK + λP`. The statistics hold `Â`, which is A with K rounded
+//! to K̂.
 
 use super::certificate::{Certificate, ResidualMeasurement, SpectralBound};
 use super::equations::{self, RidgeSpec, RidgeTrials, choose, solved, with_constant};
@@ -21,32 +21,31 @@ use crate::linalg::{Cholesky, Matrix, dot};
 use crate::model_card::CardEntry;
 use crate::table::Table;
 
-/// A solution of the normal equations.
+/// A solution of the normal equations, and what is known about its error.
 #[derive(Debug, Clone)]
 pub struct RidgeSolution {
     plan: FitPlan,
     coefficients: Coefficients,
     /// The ridge, given or chosen.
     pub ridge: f64,
-    /// The ridges that were tried, and at the chosen one also half and a quarter of the landmarks; empty
-    /// without folds.
+    /// The ridges that were compared, with half and a quarter of the landmarks too; empty without folds.
     pub tried: Vec<RidgeTrials>,
     intercept: bool,
     rows: u64,
-    /// The sum of weights; 0 until it is known.
+    /// The sum of the weights; 0 until it is known.
     weight: f64,
     /// Cholesky factor of `Â`, or of the sample's equations.
     factor: Cholesky,
-    /// State of conjugate gradients, if they are used.
+    /// State of conjugate gradients; `None` for the direct solution.
     descent: Option<CgProgress>,
-    /// Bounds on the distance of solutions from those without rounding; `None` where rounding may dominate
-    /// them.
+    /// Bounds on the spectrum of A, for the certificate; `None` where rounding may dominate.
     trust: Option<SpectralBound>,
     certificate: Option<Certificate>,
     residual: Option<Vec<f64>>,
-    /// Whether most of the bound is what one more correction takes away.
+    /// Whether one more correction would remove most of the bound.
     gains: bool,
-    /// The largest of bounds at landmarks, relative to the root mean squared error of the target, with both.
+    /// The bound and the root mean squared error of the target with the largest ratio, over the first
+    /// landmarks.
     largest_bound: Option<(f64, f64)>,
     /// See [`missing`](Self::missing).
     missing: Option<LandmarkErrorEstimate>,
@@ -56,46 +55,45 @@ pub struct RidgeSolution {
 #[derive(Debug, Clone)]
 struct CgProgress {
     run: CgState,
-    /// Where it began: landmarks and constant × targets.
+    /// The starting values: (landmarks and constant) × targets.
     start: Matrix,
     tolerance: f64,
-    /// Rows of the sample.
+    /// The number of rows of the sample.
     sampled: usize,
-    /// The sum of their weights.
+    /// The sum of the weights in the sample.
     weight: f64,
-    /// The largest `√(kᵀ(LLᵀ)⁻¹k)` at a landmark.
+    /// The largest `√(kᵀ(LLᵀ)⁻¹k)` at a landmark, with kernel values k.
     leverage_norm: f64,
-    /// The largest ratio of a bound to its target when it was last examined.
+    /// The largest ratio of a residual norm to its required value at the last measurement.
     last_ratio: f64,
-    /// Whether it ended above the tolerance.
+    /// Whether the iteration ended above the tolerance.
     fell_short: bool,
 }
 
-/// Landmarks, from the first on, at which bounds are looked at.
+/// Number of landmarks, from the first on, at which the bound is evaluated.
 const MAX_CHECKED: usize = 500;
 
 impl RidgeSolution {
-    /// Solves the equations. Cost O(landmarks³), for every ridge and fold where there are several ridges.
+    /// Solves the normal equations. Cost O(landmarks³), for every ridge and fold if there are several ridges.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a ridge that is not positive, or several without folds; [`Error::TooFew`]
-    /// without rows; [`Error::NotPositiveDefinite`].
+    /// [`Error::Parameter`] for a ridge that is not positive, or several ridges without folds;
+    /// [`Error::TooFew`] for fewer than two rows; [`Error::NotPositiveDefinite`].
     pub fn new(plan: &FitPlan, statistics: Statistics, penalties: &RidgeSpec) -> Result<Self> {
         let RidgeSpec { ridges, intercept } = penalties;
         if let Some(bad) = ridges.iter().find(|r| !(r.is_finite() && **r > 0.0)) {
             return Err(Error::parameter("ridge", bad, "it is a positive number"));
         }
         if statistics.rows() < 2 {
-            let subject = format!("a table of {} row(s)", statistics.rows());
-            return Err(Error::TooFew { subject, needed: 2, unit: "rows are" });
+            return Err(Error::too_few(format!("a table of {} row(s)", statistics.rows()), 2, "rows are"));
         }
         let (ridge, tried) = match ridges[..] {
-            [] => return Err(Error::parameter("ridge", "none", "at least one is tried")),
+            [] => return Err(Error::parameter("ridge", "none", "give at least one ridge")),
             [one] => (one, Vec::new()),
             _ => choose(plan, &statistics, penalties)?,
         };
         let sums = statistics.sums(plan, |_| true);
-        // As large as what follows.
+        // The statistics are as large as the matrix that follows.
         drop(statistics);
         let (rows, weight) = (sums.rows, sums.gram[(plan.size() - 1, plan.size() - 1)]);
         let equations::NormalSolution { values, factor, trace } = solved(plan, sums, ridge, *intercept)?;
@@ -123,31 +121,28 @@ impl RidgeSolution {
         })
     }
 
-    /// Solves the equations of the sample of a survey, at which conjugate gradients begin. They end where the
-    /// largest bound at a landmark is `tolerance` times the root mean squared error. Cost O(landmarks³), and
-    /// `sample landmarks²`.
+    /// Solves the normal equations of a survey's sample, which give the starting values of conjugate
+    /// gradients. The iteration ends when the largest bound at a landmark is `tolerance` times the root mean
+    /// squared error. Cost O(landmarks³ + sample landmarks²).
     ///
     /// # Errors
-    /// [`Error::Format`] if it is not the plan's survey, or the plan is of another kind; [`Error::Parameter`]
-    /// for a tolerance that is not positive; [`Error::NotPositiveDefinite`].
+    /// [`Error::Format`] if the survey is not the plan's, or the plan is of another kind;
+    /// [`Error::Parameter`] for a tolerance that is not positive; [`Error::NotPositiveDefinite`].
     pub fn of_sample(plan: &FitPlan, survey: &DataSurvey, intercept: bool, tolerance: f64) -> Result<Self> {
-        crate::fit::positive("tolerance", tolerance)?;
+        crate::checks::positive("tolerance", tolerance)?;
         let Model::Gradients { ridge, survey: digest, sampled, .. } = &plan.model else {
-            let problem = "this plan is not one of conjugate gradients".into();
-            return Err(Error::Format { problem });
+            return Err(Error::format("this plan is not for conjugate gradients"));
         };
         if *digest != survey.digest() {
-            return Err(Error::Format {
-                problem: "this survey is not the one that the plan was made of".into(),
-            });
+            return Err(Error::format("this survey is not the one from which the plan was made"));
         }
-        crate::fit::positive("ridge", *ridge)?;
+        crate::checks::positive("ridge", *ridge)?;
         let sample = survey.sample()?.head(*sampled);
         let preconditioner = SamplePreconditioner::new(plan, &sample, *ridge, intercept)?;
         let trust = SpectralBound::of_sample(&preconditioner);
         let rows = preconditioner.rows;
         let start = with_constant(preconditioner.solution, plan, intercept);
-        // Predictions move by about a tenth of the target's unit.
+        // Measured points change predictions by about a tenth of the target's unit.
         let weight: f64 = sample.weights.as_ref().map_or(rows as f64, |w| w.iter().sum());
         let away = plan.targets.iter().map(|t| 0.1 * t.unit * weight.sqrt());
         let mut solution = Self {
@@ -182,12 +177,12 @@ impl RidgeSolution {
         Ok(solution)
     }
 
-    /// The coefficients: of the solution, or where the next pass is to be made on the way there.
+    /// The coefficients of the solution, or those at which the next pass is needed.
     pub fn coefficients(&self) -> &Coefficients {
         &self.coefficients
     }
 
-    /// Whether it is of statistics of all rows.
+    /// Whether the solution comes from the statistics of all rows.
     pub(super) fn is_direct(&self) -> bool {
         self.descent.is_none()
     }
@@ -197,11 +192,11 @@ impl RidgeSolution {
         self.descent.as_ref().is_none_or(|descent| descent.run.stage() == CgStage::Done)
     }
 
-    /// Corrects the solution by its residuals, and bounds its distance from the exact one, unless rounding
-    /// may dominate it. The residual is that of all rows at [`coefficients`](Self::coefficients).
+    /// Corrects the solution by its residual, and bounds its distance from the exact solution, unless
+    /// rounding may dominate. `residual` is the residual of all rows at [`coefficients`](Self::coefficients).
     ///
     /// # Errors
-    /// [`Error::Format`] for the residual of others.
+    /// [`Error::Format`] for a residual of another number of rows.
     pub fn correct(&mut self, residual: &ResidualPass) -> Result<()> {
         let (left, squares) = self.residual(residual)?;
         let t = left.cols();
@@ -219,33 +214,33 @@ impl RidgeSolution {
         self.store_certificate(certificate, squares)
     }
 
-    /// Bounds the distance of the unchanged solution from its residual alone: one bound for all rows. There
-    /// is none where landmarks are nearly linearly dependent.
+    /// Bounds the distance of the unchanged solution from the exact one by its residual: one bound for all
+    /// rows. There is no bound where landmarks are nearly linearly dependent.
     ///
     /// # Errors
-    /// As [`correct`](Self::correct).
+    /// Those of [`correct`](Self::correct).
     pub fn prove(&mut self, residual: &ResidualPass) -> Result<()> {
         let (left, squares) = self.residual(residual)?;
         let certificate = self.measured(&squares).certify_directly(&left, self.intercept)?;
         self.store_certificate(certificate, squares)
     }
 
-    /// Keeps what was proved of the coefficients, and the squares of what they left.
+    /// Stores the certificate of the coefficients and the sums of squared residuals.
     fn store_certificate(&mut self, certificate: Option<Certificate>, squares: Vec<f64>) -> Result<()> {
         self.certificate = certificate.map(|c| c.with_rounding(&self.plan, &self.coefficients.values));
         self.residual = Some(squares);
         self.find_worst()
     }
 
-    /// Root mean squared errors; a target that is fitted to its last digits gets a small share of its unit,
-    /// so that there is something to compare with.
+    /// Root mean squared errors per target. An error below 1e-9 of the target's unit is replaced by this
+    /// value, so that ratios remain finite.
     fn errors(&self) -> Option<Vec<f64>> {
         let errors_by_target = self.training_error()?.into_iter().zip(&self.plan.targets);
         let at_least = |error: f64, minimum: f64| if error < minimum { minimum } else { error };
         Some(errors_by_target.map(|(error, target)| at_least(error.sqrt(), 1e-9 * target.unit)).collect())
     }
 
-    /// The first landmarks, at which bounds are examined.
+    /// The first landmarks, at which the bounds are evaluated.
     fn looked_at(&self) -> Table {
         let first_landmarks: Vec<usize> = (0..self.plan.landmarks.rows().min(MAX_CHECKED)).collect();
         self.plan.landmarks.select_rows(&first_landmarks)
@@ -262,32 +257,32 @@ impl RidgeSolution {
         Ok(())
     }
 
-    /// The largest proved bound at one of the first 500 landmarks, with the root mean squared error over the
-    /// rows, for the target where the ratio is largest, if the bound exceeds a hundredth of that error, or
-    /// twice the tolerance of conjugate gradients.
+    /// The largest proved bound at one of the first 500 landmarks, and the root mean squared error over the
+    /// rows, for the target with the largest ratio. `None` unless the bound exceeds a hundredth of the error,
+    /// or twice the tolerance of conjugate gradients.
     pub(super) fn bound_and_rmse(&self) -> Option<(f64, f64)> {
         let max_ratio = self.descent.as_ref().map_or(1e-2, |descent| 2.0 * descent.tolerance);
         self.largest_bound.filter(|(bound, error)| *bound > max_ratio * error)
     }
 
-    /// Whether kernels were computed quickly, at the cost of digits.
+    /// Whether kernel values were computed by the fast method, with larger rounding errors.
     pub(super) fn is_quick(&self) -> bool {
         matches!(self.plan.model, Model::Gradients { quick: true, .. })
     }
 
-    /// The largest bound with its error, however wide it is.
+    /// The largest bound with its root mean squared error, however wide it is.
     pub(super) fn largest_bound(&self) -> Option<(f64, f64)> {
         self.largest_bound
     }
 
-    /// The number of steps after which conjugate gradients ended above their tolerance, if they did.
+    /// The number of iterations of conjugate gradients, if they ended above their tolerance.
     pub(super) fn fell_short(&self) -> Option<usize> {
         self.descent.as_ref().filter(|descent| descent.fell_short).map(|descent| descent.run.steps())
     }
 
-    /// Whether another pass over all rows is useful after `passes` of them, where `corrections` were
-    /// requested: to correct, once more where the bound is wide; or, after corrections that could not be
-    /// certified, to bound the distance of the solution.
+    /// Whether another pass over all rows is useful after `passes` passes, if the user requested
+    /// `corrections` corrections. A pass corrects, once more than requested where the bound is wide. After
+    /// corrections without a certificate it bounds the error of the solution.
     pub fn wants_pass(&self, corrections: usize, passes: usize) -> bool {
         if let Some(descent) = &self.descent {
             return descent.run.stage() != CgStage::Done;
@@ -298,15 +293,15 @@ impl RidgeSolution {
                 && (self.corrects_more() || self.certificate.is_none())
     }
 
-    /// Whether a correction that was not asked for would narrow the bound.
+    /// Whether a correction beyond the requested ones would narrow the bound.
     fn corrects_more(&self) -> bool {
         self.gains && self.bound_and_rmse().is_some()
     }
 
-    /// Does with the residual of such a pass what it was for.
+    /// Uses the residual of such a pass for a correction, a certificate or a step of conjugate gradients.
     ///
     /// # Errors
-    /// As [`correct`](Self::correct).
+    /// Those of [`correct`](Self::correct).
     pub fn apply_residual(
         &mut self,
         residual: &ResidualPass,
@@ -323,7 +318,7 @@ impl RidgeSolution {
         }
     }
 
-    /// Continues the conjugate gradients.
+    /// Continues conjugate gradients with the residual of a pass.
     fn continue_cg(&mut self, mut descent: CgProgress, residual: &ResidualPass) -> Result<()> {
         let (mut left, squares) = self.residual(residual)?;
         self.factor.solve_lower_in_place(&mut left);
@@ -336,8 +331,10 @@ impl RidgeSolution {
             self.store_certificate(certificate, squares)?;
             let errors = self.errors().unwrap_or_default();
             if errors.iter().chain(&norms).any(|v| !v.is_finite()) {
-                let remedy = "give the targets in larger units";
-                return Err(Error::Overflow { subject: "the sum of squared residuals".into(), remedy });
+                return Err(Error::overflow(
+                    "the sum of squared residuals",
+                    "express the targets in larger units",
+                ));
             }
             let stretch = self.trust.map_or(1.0, |trust| trust.norm_ratio());
             let wanted: Vec<f64> = errors
@@ -348,10 +345,10 @@ impl RidgeSolution {
             if over <= 1.0 {
                 descent.run.end();
             } else if over < 0.5 * descent.last_ratio && !descent.run.is_long() {
-                // Half of what is wanted, so that roundings have room.
+                // Half of the required norm leaves room for rounding errors.
                 descent.run.restart(left, wanted.iter().map(|wanted| 0.5 * wanted).collect())?;
             } else {
-                // Rounding is all that is left where another round did not help.
+                // Another round did not help, so the rest is rounding error.
                 descent.fell_short = true;
                 descent.run.end();
             }
@@ -370,7 +367,7 @@ impl RidgeSolution {
         Ok(())
     }
 
-    /// Nested fits in the inner product of the sample.
+    /// The solution as nested fits in the inner product of the sample.
     fn nested(&self, descent: &CgProgress) -> NestedFits<'_> {
         let ridge = self.ridge * descent.sampled as f64 / self.plan.rows as f64;
         NestedFits {
@@ -393,9 +390,11 @@ impl RidgeSolution {
     /// `Kᵀe - λPθ`, and `Σ e²`.
     fn residual(&mut self, residual: &ResidualPass) -> Result<(Matrix, Vec<f64>)> {
         if residual.rows() != self.rows {
-            let problem =
-                format!("the residual counts {} rows, and the fit is of {}", residual.rows(), self.rows);
-            return Err(Error::Format { problem });
+            return Err(Error::format(format!(
+                "the residual has {} rows, but the fit has {}",
+                residual.rows(),
+                self.rows
+            )));
         }
         let (cross, squares, weight) = residual.sums(&self.plan);
         self.weight = weight;
@@ -417,7 +416,7 @@ impl RidgeSolution {
     /// The proved bound at each row of `x`, rows × targets; see [`Certificate`].
     ///
     /// # Errors
-    /// As [`Table::align_to`].
+    /// Those of [`Table::align_to`].
     pub fn bounds(&self, x: &Table) -> Result<Option<Matrix>> {
         let Some(certificate) = &self.certificate else { return Ok(None) };
         let x = x.align_to(self.plan.landmarks.columns())?;
@@ -450,17 +449,17 @@ impl RidgeSolution {
         squares.into_iter().map(f64::sqrt).collect()
     }
 
-    /// The mean squared error over the rows, by their weights, before the correction, one a target; `None`
-    /// without one.
+    /// The weighted mean squared error over the rows before the last correction, one number per target;
+    /// `None` before a pass measured it.
     pub fn training_error(&self) -> Option<Vec<f64>> {
         self.residual.as_ref().map(|squares| squares.iter().map(|s| s / self.weight).collect())
     }
 
-    /// Estimated distance from the fit with all rows as support points, from fits with half of the landmarks,
-    /// a quarter and so on: the root mean square over rows, one number per target; and a covariance for
-    /// predictions, Shapley values and anything else that is linear in the model. `None` for fewer than four
-    /// landmarks, for a part of the plan's rows that is smaller than the number of landmarks, and where
-    /// rounding hides what landmarks add.
+    /// Estimated distance from the fit with all rows as support points, from fits with a half, a quarter and
+    /// so on of the landmarks. It is the root mean square over rows, one number per target, with a covariance
+    /// for predictions, Shapley values and all other linear functions of the model. `None` for fewer than
+    /// four landmarks, for fewer rows than landmarks where these are a part of the plan's rows, and where
+    /// rounding dominates the differences.
     pub fn missing(&self) -> Option<&LandmarkErrorEstimate> {
         self.missing.as_ref()
     }
@@ -470,7 +469,7 @@ impl RidgeSolution {
         self.rows
     }
 
-    /// The model.
+    /// The fitted model.
     ///
     /// # Errors
     /// Those of an expansion.

@@ -1,41 +1,31 @@
-//! Rows with their targets and weights, and a hash of each row that depends on nothing but its contents.
+//! Rows with their targets and weights, and a hash of each row that depends only on its contents.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::linalg::Matrix;
 use crate::random::hash;
 use crate::table::{Column, ColumnKind, Table};
 
-/// Some of the rows that a model is fitted to.
+/// Rows with targets, to which a model is fitted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LabelledRows {
     /// Features.
     pub x: Table,
     /// Targets, rows × targets.
     pub y: Matrix,
-    /// Weights, one a row; `None` for equal ones.
+    /// Weights, one per row; `None` for equal weights.
     pub weights: Option<Vec<f64>>,
 }
 
 impl LabelledRows {
-    /// Checks that all are of the same rows and finite, and weights positive.
+    /// Checks that all parts have the same number of rows, that values are finite and weights positive.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::NotFinite`], [`Error::Parameter`].
+    /// [`Error::Shape`](crate::Error::Shape), [`Error::NotFinite`](crate::Error::NotFinite),
+    /// [`Error::Parameter`](crate::Error::Parameter).
     pub fn new(x: Table, y: Matrix, weights: Option<Vec<f64>>) -> Result<Self> {
-        super::super::check(&x, y.rows(), 1)?;
-        if let Some(position) = y.data().iter().position(|v| !v.is_finite()) {
-            return Err(Error::NotFinite {
-                row: position / y.cols(),
-                column: "target".into(),
-                value: y.data()[position],
-            });
-        }
-        if let Some(weights) = &weights {
-            super::super::check(&x, weights.len(), 1)?;
-            if let Some(bad) = weights.iter().find(|w| !(w.is_finite() && **w > 0.0)) {
-                return Err(Error::parameter("sample_weight", bad, "weights are positive numbers"));
-            }
-        }
+        crate::checks::check_rows(&x, y.rows(), 1)?;
+        crate::checks::check_targets(&y)?;
+        crate::checks::check_positive_weights(&x, weights.as_deref(), 1)?;
         Ok(Self { x, y, weights })
     }
 
@@ -51,19 +41,19 @@ impl LabelledRows {
         self.x.rows()
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The numbers of row `i`: features, targets, weight.
+    /// The values of row `i`: features, targets, weight.
     pub(super) fn row_values(&self, i: usize) -> impl Iterator<Item = f64> {
         let features = (0..self.x.width()).map(move |j| self.x.get(i, j));
         features.chain(self.y.row(i).iter().copied()).chain(self.weights.as_ref().map(|w| w[i]))
     }
 
-    /// A hash of each row that depends on its contents and a seed alone: levels count by their names, and -0
-    /// is 0.
+    /// A hash of each row that depends only on its contents and the seed. Levels of categorical columns enter
+    /// by their names, and -0 equals 0.
     pub(super) fn hashes(&self, seed: u64) -> Vec<u64> {
         let names: Vec<Option<Vec<u64>>> = self.x.columns().iter().map(level_hashes).collect();
         let hash_of_row = |i: usize| {

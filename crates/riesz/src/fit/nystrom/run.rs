@@ -1,4 +1,4 @@
-//! The whole fit, unit by unit, from any source of rows and with any results that are already stored.
+//! The whole fit, unit by unit, from any source of rows and with any stored results.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,15 +16,15 @@ use crate::error::{Error, Result};
 use crate::fit::task::FittedModel;
 use crate::kernel::Kernel;
 
-/// Rows in units of work, each of which can be read again.
+/// A source of rows in units of work, each of which can be read repeatedly.
 pub trait RowSource {
     /// The error of reading.
     type Failure: From<Error>;
 
-    /// Hands the rows of a unit on, in parts of any size.
+    /// Passes the rows of a unit to `work`, in parts of any size.
     ///
     /// # Errors
-    /// Its own, and those of `work`.
+    /// Those of the source and of `work`.
     fn read(
         &mut self,
         unit: u64,
@@ -32,22 +32,22 @@ pub trait RowSource {
     ) -> Result<(), Self::Failure>;
 }
 
-/// Where results of units are kept until all are there.
+/// A store of results of units, where they remain until the fit is complete.
 pub trait ResultStore<F> {
     /// The stored result with this name.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Errors of reading.
     fn get(&mut self, name: &str) -> Result<Option<Vec<u8>>, F>;
 
-    /// Keeps something, whole or not at all.
+    /// Stores the bytes completely or not at all.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Errors of writing.
     fn put(&mut self, name: &str, bytes: &[u8]) -> Result<(), F>;
 }
 
-/// Keeps nothing.
+/// A store that keeps nothing.
 pub struct NoStore;
 
 impl<F> ResultStore<F> for NoStore {
@@ -97,36 +97,36 @@ pub fn pass<S: RowSource>(
     Ok(builder.finish(unit))
 }
 
-/// Whether work is to go on, and how far it is.
+/// Cancellation and progress of a fit.
 #[derive(Debug, Clone, Default)]
 pub struct FitControl {
-    /// Set to give up.
+    /// Set to `true` to cancel.
     pub stop: Arc<AtomicBool>,
     /// Progress of the work.
     pub progress: Arc<Progress>,
 }
 
-/// Cost of a row in a pass of predictions.
+/// Relative cost of a row in a pass without a gram matrix.
 const COST: usize = 8;
 
-/// Cost of a row with a gram matrix, which grows with the number of landmarks.
+/// Relative cost of a row in a pass with a gram matrix, which grows with the number of landmarks.
 fn gram_cost(plan: &FitPlan) -> usize {
     COST + plan.landmarks.rows() / 30
 }
 
-/// Cost of a row in a pass.
+/// Relative cost of a row in a pass at these coefficients.
 fn pass_cost(plan: &FitPlan, coefficients: &Coefficients) -> usize {
     if coefficients.curvature { gram_cost(plan) } else { COST }
 }
 
-/// Cost of a row in all passes, with their usual number.
+/// Relative cost of a row in the usual number of passes.
 fn total_cost(plan: &FitPlan, corrections: usize) -> usize {
     let (grams, n_plain) = expected_passes(plan, corrections);
     grams * gram_cost(plan) + n_plain * COST
 }
 
-/// The usual number of passes with a gram matrix of all rows, and of those without, for the given number of
-/// corrections: for estimates of time.
+/// The usual numbers of passes over all rows, with and without a gram matrix, for the given number of
+/// corrections. They serve for estimates of time.
 pub fn expected_passes(plan: &FitPlan, corrections: usize) -> (usize, usize) {
     match plan.model {
         Model::Ridge => (1, corrections),
@@ -145,12 +145,12 @@ impl FitControl {
     }
 }
 
-/// The names under which a [`ResultStore`] keeps what.
+/// The names of results in a [`ResultStore`].
 pub mod names {
     /// The plan.
     pub const PLAN: &str = "plan.json";
 
-    /// The survey, where a fit begins with it.
+    /// The survey, if the fit starts from one.
     pub const SURVEY: &str = "survey.bin";
 
     /// The statistics of a unit.
@@ -158,7 +158,7 @@ pub mod names {
         format!("unit-{unit:05}.stat")
     }
 
-    /// The coefficients at which a pass was wanted last.
+    /// The coefficients of the last requested pass.
     pub const COEFFICIENTS: &str = "coefficients.json";
 
     /// The name of the pass over a unit at given coefficients.
@@ -167,39 +167,17 @@ pub mod names {
     }
 }
 
-/// A result for the rows of some units that can be merged with those of other units.
-trait Mergeable: Sized {
-    fn rows(&self) -> u64;
-    fn join(&mut self, other: &Self) -> Result<()>;
-    fn bytes(&self) -> Vec<u8>;
-}
+/// The operations on results of a kind: the number of rows, merging, and the bytes of a file.
+type Operations<P> = (fn(&P) -> u64, fn(&mut P, &P) -> Result<()>, fn(&P) -> Vec<u8>);
 
-macro_rules! part {
-    ($($part:ty),*) => {
-        $(impl Mergeable for $part {
-            fn rows(&self) -> u64 {
-                self.rows()
-            }
-
-            fn join(&mut self, other: &Self) -> Result<()> {
-                self.merge(other)
-            }
-
-            fn bytes(&self) -> Vec<u8> {
-                self.to_bytes()
-            }
-        })*
-    };
-}
-part!(Statistics, DataPass);
-
-/// The parts of all units together: those that are kept, and those that are missing, which are made and kept.
-/// `cost` is that of a row.
-fn combine_units<P: Mergeable, F: From<Error>>(
+/// The merged result of all units. Stored results are read; missing ones are computed and stored. `cost` is
+/// the relative cost of a row.
+fn combine_units<P, F: From<Error>>(
     store: &mut dyn ResultStore<F>,
     units: u64,
     (control, cost): (&FitControl, usize),
     (name, read): (impl Fn(u64) -> String, impl Fn(&[u8]) -> Result<P>),
+    (rows, merge, to_bytes): Operations<P>,
     mut make: impl FnMut(u64) -> Result<P, F>,
 ) -> Result<Option<P>, F> {
     let mut total: Option<P> = None;
@@ -208,24 +186,24 @@ fn combine_units<P: Mergeable, F: From<Error>>(
         let unit_result = match store.get(&name)? {
             Some(bytes) => {
                 let unit_result = load_stored(&name, read(&bytes))?;
-                control.step(usize::try_from(unit_result.rows()).unwrap_or(0) * cost)?;
+                control.step(usize::try_from(rows(&unit_result)).unwrap_or(0) * cost)?;
                 unit_result
             }
             None => {
                 let unit_result = make(unit)?;
-                store.put(&name, &unit_result.bytes())?;
+                store.put(&name, &to_bytes(&unit_result))?;
                 unit_result
             }
         };
         match &mut total {
-            Some(total) => total.join(&unit_result)?,
+            Some(total) => merge(total, &unit_result)?,
             None => total = Some(unit_result),
         }
     }
     Ok(total)
 }
 
-/// All statistics: those that are kept, and those of the units that are missing.
+/// Statistics of all rows. Stored ones are read; missing ones are computed.
 fn all_statistics<S: RowSource>(
     source: &mut S,
     store: &mut dyn ResultStore<S::Failure>,
@@ -235,11 +213,12 @@ fn all_statistics<S: RowSource>(
 ) -> Result<Statistics, S::Failure> {
     let files = (names::statistics, |bytes: &[u8]| Statistics::from_bytes(plan, bytes));
     let make = |unit| statistics(source, plan, unit, control);
-    let total = combine_units(store, units, (control, gram_cost(plan)), files, make)?;
+    let operations: Operations<_> = (Statistics::rows, Statistics::merge, Statistics::to_bytes);
+    let total = combine_units(store, units, (control, gram_cost(plan)), files, operations, make)?;
     Ok(total.unwrap_or_else(|| Statistics::empty(plan)))
 }
 
-/// The passes over all units: stored ones are read, and missing ones are made.
+/// The passes over all units. Stored ones are read; missing ones are computed.
 fn all_passes<S: RowSource>(
     source: &mut S,
     store: &mut dyn ResultStore<S::Failure>,
@@ -251,34 +230,35 @@ fn all_passes<S: RowSource>(
     let name = |unit| names::pass(coefficients, unit);
     let files = (name, |bytes: &[u8]| DataPass::from_bytes(plan, coefficients, bytes));
     let make = |unit| pass(source, plan, coefficients, unit, control);
-    let total = combine_units(store, units, (control, pass_cost(plan, coefficients)), files, make)?;
+    let cost = pass_cost(plan, coefficients);
+    let operations: Operations<_> = (DataPass::rows, DataPass::merge, DataPass::to_bytes);
+    let total = combine_units(store, units, (control, cost), files, operations, make)?;
     Ok(total.unwrap_or_else(|| DataPass::empty(plan, coefficients)))
 }
 
 fn load_stored<T>(name: &str, decoded: Result<T>) -> Result<T> {
     decoded.map_err(|error| match error {
-        Error::Format { problem } => Error::Format { problem: format!("{name}: {problem}") },
+        Error::Format { problem } => Error::format(format!("{name}: {problem}")),
         error => error,
     })
 }
 
-/// The survey that a fit by conjugate gradients begins with.
+/// Reads the survey from which a fit by conjugate gradients starts.
 ///
 /// # Errors
-/// Those of the store; [`Error::Format`] if it is not there, or damaged.
+/// Those of the store; [`Error::Format`] if the survey is missing or damaged.
 pub fn kept_survey<F: From<Error>>(store: &mut dyn ResultStore<F>) -> Result<DataSurvey, F> {
     let name = names::SURVEY;
-    let lost =
-        |state: &str| Error::Format { problem: format!("{name} is {state}: begin anew, in another folder") };
+    let lost = |state: &str| Error::format(format!("{name} is {state}: start again in another folder"));
     let bytes = store.get(name)?.ok_or_else(|| lost("missing"))?;
     Ok(DataSurvey::from_bytes(&bytes).map_err(|_| lost("damaged"))?)
 }
 
-/// The fit by a plan: what is missing of statistics and passes is made. The survey that the plan was made of
-/// is read from the store if it is not given.
+/// Fits the model of a plan. Missing statistics and passes are computed. The plan's survey is read from the
+/// store if it is not given.
 ///
 /// # Errors
-/// Those of the source, the store and [`FitState`]; [`Error::Format`] for a kept file of something else.
+/// Those of the source, the store and [`FitState`]; [`Error::Format`] for a stored file with other contents.
 pub fn fit<S: RowSource>(
     source: &mut S,
     store: &mut dyn ResultStore<S::Failure>,
@@ -305,7 +285,7 @@ pub fn fit<S: RowSource>(
     Ok(fitting.fitted()?)
 }
 
-/// Rows in memory, as one unit.
+/// Rows in memory as a source with one unit.
 struct InMemoryRows(LabelledRows);
 
 impl RowSource for InMemoryRows {
@@ -316,7 +296,7 @@ impl RowSource for InMemoryRows {
     }
 }
 
-/// Fits rows in memory.
+/// Fits a model through landmarks to rows in memory.
 ///
 /// # Errors
 /// Those of the estimator.

@@ -1,4 +1,4 @@
-//! The normal equations of a sample of the rows: they approximate those of all rows up to a factor, and are
+//! The normal equations of a sample of the rows. They approximate those of all rows up to a factor, and are
 //! never larger.
 
 use rayon::prelude::*;
@@ -10,30 +10,31 @@ use crate::kernel::Columns;
 use crate::linalg::{Cholesky, Matrix};
 use crate::simd::Isa;
 
-/// Rows at a time.
+/// Number of rows in a block.
 const RUN: usize = 1024;
 /// Number of landmarks that are processed together.
 const LANDMARK_GROUP: usize = 64;
 
-/// With s of n rows, `LLᵀ = K_sᵀK_s + (s/n)λP`. As these rows are among all, `A = KᵀK + λP ⪰ LLᵀ`; as they
-/// are drawn at random, A is about `(n/s) LLᵀ`.
+/// Solution and Cholesky factor L of a sample's normal equations, `LLᵀ = K_sᵀK_s + (s/n)λP` for s of n rows.
+/// The sample is a subset of all rows, so `A = KᵀK + λP ⪰ LLᵀ`. It is drawn at random, so A is about
+/// `(n/s) LLᵀ`.
 pub(super) struct SamplePreconditioner {
     pub factor: Cholesky,
     /// Trace of `LLᵀ`.
     pub trace: f64,
-    /// Coefficients for the rows of the sample alone: (landmarks and, with an intercept, constant) × targets.
+    /// Coefficients of the sample's fit: (landmarks and, with an intercept, constant) × targets.
     pub solution: Matrix,
-    /// s.
+    /// The number s of rows in the sample.
     pub rows: usize,
 }
 
 impl SamplePreconditioner {
-    /// Forms and solves the equations. Cost O(rows landmarks²) and landmarks³; memory: one square matrix of
+    /// Forms and solves the equations. Cost O(rows landmarks² + landmarks³); memory: one square matrix of
     /// landmarks.
     ///
     /// # Errors
-    /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite), and those of rows that are not the
-    /// plan's.
+    /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite), and those of rows that don't match
+    /// the plan.
     pub fn new(plan: &FitPlan, sample: &LabelledRows, ridge: f64, intercept: bool) -> Result<Self> {
         let x = sample.x.align_to(plan.landmarks.columns())?;
         let (m, t, s) = (plan.landmarks.rows(), plan.targets.len(), sample.len());
@@ -47,7 +48,7 @@ impl SamplePreconditioner {
             let n = RUN.min(s - start);
             let rows = Columns::new(x.column_major(), s, start, n);
             let roots: Vec<f64> = (start..start + n).map(root).collect();
-            // Without an intercept targets keep their centres.
+            // Without an intercept targets are not centred.
             let center = |o: usize| if intercept { plan.targets[o].center } else { 0.0 };
             let target = |o: usize, i: usize| (sample.y[(start + i, o)] - center(o)) * roots[i];
             let y: Vec<f64> = (0..t * n).map(|entry| target(entry / n, entry % n)).collect();
@@ -74,13 +75,14 @@ impl SamplePreconditioner {
         Ok(Self { solution: factor.solve(cross), factor, trace, rows: s })
     }
 
-    /// Roundings, one after the other, of the numbers that were factored.
+    /// Number of successive roundings of an entry of the factored matrix.
     pub fn rounding_count(&self) -> usize {
         RUN + self.rows / RUN + 4
     }
 }
 
-/// Kernel values between a range of landmarks and all, with the index of the first.
+/// Blocks of kernel values between a range of landmarks and all landmarks, with the index of the range's
+/// start.
 fn gram_blocks(plan: &FitPlan) -> impl Iterator<Item = (usize, Matrix)> {
     let m = plan.landmarks.rows();
     (0..m).step_by(RUN).map(move |start| {
@@ -89,7 +91,7 @@ fn gram_blocks(plan: &FitPlan) -> impl Iterator<Item = (usize, Matrix)> {
     })
 }
 
-/// Adds `λP` to a matrix of landmarks and more, without P in memory.
+/// Adds `λP` to a matrix over landmarks, and possibly a constant, without storing P.
 pub(super) fn add_penalty(plan: &FitPlan, ridge: f64, matrix: &mut Matrix) {
     for (start, gram) in gram_blocks(plan) {
         for i in 0..gram.rows() {
@@ -99,7 +101,7 @@ pub(super) fn add_penalty(plan: &FitPlan, ridge: f64, matrix: &mut Matrix) {
     }
 }
 
-/// `P θ` without P in memory: the landmarks' kernel times coefficients, and 0 for the constant. Cost
+/// `P θ` without storing P: the landmarks' gram matrix times coefficients, and 0 for the constant. Cost
 /// O(landmarks² columns).
 pub(super) fn penalty_times(plan: &FitPlan, theta: &Matrix) -> Matrix {
     let (m, t) = (plan.landmarks.rows(), theta.cols());

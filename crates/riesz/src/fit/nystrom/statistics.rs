@@ -1,12 +1,13 @@
-//! Statistics of the rows that are sufficient for a fit, as integers: sums of products of kernel values with
-//! landmarks, and of these with targets. Sums of parts can be added in any order, and subtracted again.
+//! Sufficient statistics of the rows as integers: sums of products of kernel values with landmarks, and of
+//! products of kernel values with targets. Statistics of parts can be added in any order, and subtracted
+//! again.
 
 use std::collections::BTreeSet;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::parts::{decode, encode};
+use super::parts::{add_integers, add_units, decode, encode};
 use super::plan::FitPlan;
 use super::rows::LabelledRows;
 use crate::error::{Error, Result};
@@ -21,20 +22,21 @@ use crate::simd::Isa;
 /// Number of landmarks whose kernel values are computed together.
 const LANDMARK_GROUP: usize = 16;
 
-/// Sets folds apart from candidates.
+/// Constant that makes the hashes of folds independent of the hashes of the sample.
 const FOLDS: u64 = 0x1f0c_ad53;
 
-/// Statistics of the rows of some units of work.
+/// Sufficient statistics of the rows of some units of work.
 ///
-/// With k(x) the kernel between a row and the m landmarks and a constant 1, each times the root of the row's
-/// weight, they are, fold by fold, `Σ k kᵀ`, `Σ k y`, `Σ y²` and `Σ k(x, x)`.
+/// Let `k(x)` (size m + 1) hold the kernel values between a row and the m landmarks and a constant 1, each
+/// times the square root of the row's weight. The statistics of each fold are `Σ k kᵀ`, `Σ k y`, `Σ y²` and
+/// `Σ k(x, x)`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statistics {
-    /// The digest of the plan that they were made by.
+    /// The digest of the plan with which they were computed.
     plan: String,
     size: usize,
     targets: usize,
-    /// The units whose rows they count.
+    /// The units whose rows the sums contain.
     units: BTreeSet<u64>,
     folds: Vec<Fold>,
 }
@@ -42,15 +44,15 @@ pub struct Statistics {
 #[derive(Debug, Clone, PartialEq)]
 struct Fold {
     rows: u64,
-    /// The lower triangle, column by column.
+    /// The lower triangle of `Σ k kᵀ`, column by column.
     gram: Vec<i128>,
-    /// Landmark by landmark, then target.
+    /// `Σ k y`: the targets of the first landmark, then those of the next one.
     cross: Vec<i128>,
     squares: Vec<i128>,
     diagonal: i128,
 }
 
-/// The first line of a file.
+/// The first line of a file of statistics.
 #[derive(Serialize, Deserialize)]
 struct Record {
     statistics: String,
@@ -60,13 +62,13 @@ struct Record {
     rows: Vec<u64>,
 }
 
-/// Sums in the units of kernel and targets (less their centres), of some of the folds.
+/// Sums over some of the folds, in the units of the kernel and of the centred targets.
 pub(crate) struct Sums {
     /// The number of rows.
     pub rows: u64,
     /// `Σ k kᵀ`.
     pub gram: Matrix,
-    /// `Σ k y`, landmarks and constant × targets.
+    /// `Σ k y`, (landmarks and constant) × targets.
     pub cross: Matrix,
     /// `Σ y²`.
     pub squares: Vec<f64>,
@@ -88,7 +90,7 @@ impl Statistics {
         Self { plan: plan.digest(), size, targets, units: BTreeSet::new(), folds: vec![fold; plan.folds] }
     }
 
-    /// Statistics of all of these rows, as one unit. Cost O(rows landmarks (landmarks + columns)).
+    /// Statistics of these rows as one unit. Cost O(rows landmarks (landmarks + columns)).
     ///
     /// # Errors
     /// As [`Accumulator::add`].
@@ -98,7 +100,7 @@ impl Statistics {
         Ok(accumulator.finish(unit))
     }
 
-    /// The units whose rows they count.
+    /// The units whose rows the sums contain.
     pub fn units(&self) -> &BTreeSet<u64> {
         &self.units
     }
@@ -108,33 +110,28 @@ impl Statistics {
         self.folds.iter().map(|fold| fold.rows).sum()
     }
 
-    /// Adds those of other units.
+    /// Adds the statistics of other units.
     ///
     /// # Errors
-    /// [`Error::Format`] if they were made by another plan, or a unit is in both.
+    /// [`Error::Format`] if they were computed with another plan, or both contain the same unit.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         self.check_plan(other)?;
-        if let Some(twice) = self.units.intersection(&other.units).next() {
-            return Err(Error::Format {
-                problem: format!("unit {twice} is in both statistics, and its rows would count twice"),
-            });
-        }
-        self.units.extend(&other.units);
+        add_units(&mut self.units, &other.units, "statistics")?;
         self.merge_with(other, 1);
         Ok(())
     }
 
-    /// Takes those of some of its units away: what is left is, to the last bit, what it would be had their
-    /// rows never been there.
+    /// Subtracts the statistics of some of its units. The result has the same bits as if their rows had never
+    /// been added.
     ///
     /// # Errors
-    /// [`Error::Format`] if they were made by another plan, or are not all in it.
+    /// [`Error::Format`] if they were computed with another plan, or contain a unit that is not in `self`.
     pub fn remove(&mut self, other: &Self) -> Result<()> {
         self.check_plan(other)?;
         if let Some(missing) = other.units.difference(&self.units).next() {
-            return Err(Error::Format {
-                problem: format!("unit {missing} is not in these statistics, and cannot be taken away"),
-            });
+            return Err(Error::format(format!(
+                "unit {missing} is not in these statistics, so it can't be removed"
+            )));
         }
         self.units.retain(|unit| !other.units.contains(unit));
         self.merge_with(other, -1);
@@ -146,11 +143,9 @@ impl Statistics {
             return Ok(());
         }
         let (own_digest, other_digest) = (&self.plan[..12], &other.plan[..12.min(other.plan.len())]);
-        Err(Error::Format {
-            problem: format!(
-                "these statistics were made by another plan ({other_digest}… and not {own_digest}…)"
-            ),
-        })
+        Err(Error::format(format!(
+            "these statistics were computed with another plan ({other_digest}… instead of {own_digest}…)"
+        )))
     }
 
     fn merge_with(&mut self, other: &Self, sign: i128) {
@@ -167,7 +162,7 @@ impl Statistics {
         }
     }
 
-    /// The bytes of the sums, without the units that they consist of.
+    /// The bytes of the sums, without the set of units.
     #[cfg(test)]
     pub(super) fn folds_bytes(&self) -> Vec<u8> {
         let folds = self.folds.iter();
@@ -193,7 +188,7 @@ impl Statistics {
         encode(&record, &parts.collect::<Vec<_>>())
     }
 
-    /// Reads a file of statistics that was made with this plan.
+    /// Reads a file of statistics that was computed with this plan.
     ///
     /// # Errors
     /// [`Error::Format`] for a damaged file or one of another plan.
@@ -210,9 +205,9 @@ impl Statistics {
         let numbers_per_fold = packed_len(p) + p * t + t + 1;
         let sound = record.size == p && record.targets == t && record.rows.len() == loaded.folds.len();
         if !sound || numbers.len() != numbers_per_fold * loaded.folds.len() {
-            let problem = "these statistics are not of the size that their plan says: remove the file, and \
-                           it is made again";
-            return Err(Error::Format { problem: problem.into() });
+            let problem = "the size of these statistics differs from that of their plan: remove the file, \
+                           and riesz makes it again";
+            return Err(Error::format(problem));
         }
         loaded.units = record.units;
         for ((fold, rows), numbers) in
@@ -231,7 +226,7 @@ impl Statistics {
         Ok(loaded)
     }
 
-    /// The sums over the folds for which `counts` is true.
+    /// Sums over the folds for which `counts` is true.
     pub(crate) fn sums(&self, plan: &FitPlan, counts: impl Fn(usize) -> bool) -> Sums {
         let folds: Vec<&Fold> =
             self.folds.iter().enumerate().filter(|(k, _)| counts(*k)).map(|(_, fold)| fold).collect();
@@ -239,7 +234,7 @@ impl Statistics {
             |entry_of: &dyn Fn(&Fold) -> i128| folds.iter().map(|fold| entry_of(fold)).sum::<i128>() as f64;
         let (p, t) = (self.size, self.targets);
         let (bound, weight) = (plan.bound, plan.largest_weight.unwrap_or(1.0));
-        // The constant's column has no bound of the kernel's.
+        // The kernel's bound doesn't apply to the constant's column.
         let unit = |j: usize| if j + 1 < p { bound } else { 1.0 };
         let step = 0.5_f64.powi(2 * FRACTION_BITS) * weight;
         let mut gram = Matrix::zeros(p, p);
@@ -271,14 +266,14 @@ impl Statistics {
     }
 }
 
-/// Rows of one fold that wait until they make a block.
+/// Rows of one fold that wait until a block is full.
 struct FoldBuffer {
     rows: usize,
-    /// Column by column, [`BLOCK`] apart.
+    /// Features, column by column, [`BLOCK`] apart.
     features: Vec<f64>,
-    /// In fixed point: two slices a target, likewise.
+    /// Targets in fixed point: two slices per target, [`BLOCK`] apart.
     targets: Vec<f64>,
-    /// Roots of weights, relative to the largest; empty for equal ones.
+    /// Square roots of the weights relative to the largest; empty for equal weights.
     roots: Vec<f64>,
 }
 
@@ -291,7 +286,7 @@ struct ThreadSum {
     waiting: FoldBuffer,
 }
 
-/// Statistics of rows that come one part after the other; of parts of any size they are the same.
+/// Accumulates statistics of rows that come in parts. The size of the parts doesn't change the result.
 pub struct Accumulator<'p> {
     plan: &'p FitPlan,
     points: Vec<Vec<f64>>,
@@ -328,8 +323,7 @@ impl<'p> Accumulator<'p> {
     ///
     /// # Errors
     /// Those of [`Table::align_to`](crate::Table::align_to) for other columns; [`Error::Parameter`] for
-    /// weights where the plan has none (or the other way round) and for rows outside the ranges that the plan
-    /// says.
+    /// weights where the plan has none (or the other way round), and for rows outside the ranges of the plan.
     pub fn add(&mut self, rows: &LabelledRows) -> Result<()> {
         let x = rows.x.align_to(self.plan.landmarks.columns())?;
         let t = self.plan.targets.len();
@@ -385,7 +379,7 @@ impl<'p> Accumulator<'p> {
             kernel_block[group.len() * rows..].fill(plan.bound);
         };
         let (scale, roots) = (UNIT / plan.bound, waiting.roots.get(..rows).unwrap_or(&[]));
-        // One column, and its products with targets.
+        // Rounds one column and returns its products with the targets.
         let column = |kernel_column: &mut [f64]| {
             exact_gram::round(isa, kernel_column, scale, roots);
             let with = |o: usize, s: usize| {
@@ -400,11 +394,11 @@ impl<'p> Accumulator<'p> {
                 kernel_block.chunks_mut(rows).flat_map(column).collect()
             })
             .collect();
-        fold.cross.iter_mut().zip(sums.iter().flatten()).for_each(|(sum, column_sum)| *sum += column_sum);
+        add_integers(&mut fold.cross, &sums.concat());
         fold.gram.add(block, rows);
     }
 
-    /// The statistics of all rows, as those of one unit.
+    /// The statistics of all rows that were added, as those of one unit.
     pub fn finish(mut self, unit: u64) -> Statistics {
         (0..self.folds.len()).for_each(|k| self.flush(k));
         drop(self.block);
@@ -425,34 +419,34 @@ impl<'p> Accumulator<'p> {
     }
 }
 
-/// The whole number of which these are two slices, or sums of such, of at most 2⁵³.
+/// The integer that consists of these two slices, or of sums of slices, which are at most 2⁵³.
 pub(super) fn join_slices(first: f64, second: f64) -> i128 {
     (i128::from(first as i64) << FRACTION_BITS) + i128::from(second as i64)
 }
 
-/// Rows in the plan's units.
+/// Targets, kernel values and weights of rows in the plan's units.
 pub(super) struct FixedPointRows {
     /// Rows × targets.
     pub targets: Vec<f64>,
-    /// `k(x, x)` over its bound.
+    /// `k(x, x)` divided by the kernel's bound.
     diagonal: Vec<f64>,
     roots: Option<Vec<f64>>,
 }
 
 impl FixedPointRows {
-    /// The root of the weight of row `i`, relative to the largest.
+    /// The square root of the weight of row `i`, relative to the largest weight.
     pub fn root(&self, i: usize) -> f64 {
         self.roots.as_ref().map_or(1.0, |roots| roots[i])
     }
 
-    /// The roots of the weights of `count` rows from `start` on; none where all weights are 1.
+    /// The square roots of the weights of `count` rows from `start` on; empty where all weights are 1.
     pub fn roots(&self, start: usize, count: usize) -> &[f64] {
         self.roots.as_ref().map_or(&[], |roots| &roots[start..start + count])
     }
 }
 
 impl FitPlan {
-    /// The folds of rows, which follow from what they hold; empty if there is one alone.
+    /// The fold of each row, which follows from the row's contents; empty if there is only one fold.
     pub(super) fn folds_of(&self, rows: &LabelledRows) -> Vec<usize> {
         if self.folds < 2 {
             return Vec::new();
@@ -461,21 +455,15 @@ impl FitPlan {
         rows.hashes(self.seed ^ FOLDS).into_iter().map(fold).collect()
     }
 
-    /// The targets, weights and kernel values of rows in the plan's units, all at most 1.
+    /// Divides targets, weights and kernel values of the rows by the plan's units, so that all are at most 1.
     pub(super) fn scaled(&self, rows: &LabelledRows) -> Result<FixedPointRows> {
         let t = self.targets.len();
         if rows.y.cols() != t {
-            return Err(Error::Shape {
-                subject: "the target".into(),
-                unit: "columns",
-                expected: t,
-                actual: rows.y.cols(),
-                why: "as in the plan".into(),
-            });
+            return Err(Error::shape("the target", "columns", t, rows.y.cols(), "as many as in the plan"));
         }
         let out_of_range = |name: &str, value: f64| {
-            let allowed = "it is outside the range of the rows that the plan was made of: make a plan that \
-                           knows these rows";
+            let allowed = "it is outside the range of the rows of the plan's survey: make a plan from a \
+                           survey of all rows";
             Err(Error::parameter(name, value, allowed))
         };
         let targets: Vec<f64> = rows
@@ -501,7 +489,7 @@ impl FitPlan {
                 return Err(Error::parameter(
                     "sample_weight",
                     value,
-                    "all rows have weights, or none has, as the plan says",
+                    "give weights for all rows or for none, as in the plan",
                 ));
             }
         };

@@ -10,33 +10,35 @@ use crate::kernel::Kernel;
 use crate::linalg::Matrix;
 use crate::table::{Column, Table};
 
-/// The seed of the sample, beside that of the user.
+/// Constant that is combined with the user's seed to give the seed of the sample.
 const SEED: u64 = 0x7a3d_51c9;
 
-/// A first look at rows, in any parts and any order: those with the smallest hashes of what they hold are
-/// kept.
+/// Counts, ranges and a sample of the rows, which may come in any parts and any order. The sample consists of
+/// the rows whose contents have the smallest hashes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DataSurvey {
     columns: Vec<Column>,
     targets: usize,
     weighted: bool,
-    /// The number of rows that are kept.
+    /// The maximum number of rows in the sample.
     limit: usize,
     seed: u64,
-    /// Rows so far.
+    /// The number of rows so far.
     pub rows: u64,
-    /// The least and the largest of each target.
+    /// The minimum and the maximum of each target.
     pub ranges: Vec<(f64, f64)>,
     /// The largest weight; 0 without weights.
     pub largest_weight: f64,
-    /// The largest value of a kernel between a row and itself, where it was asked for.
+    /// The largest value of the kernel between a row and itself, over the rows of
+    /// [`add_kernel`](Self::add_kernel).
     pub largest_kernel: f64,
-    /// The rows that are kept, by their hashes: features, targets, weight.
+    /// The rows of the sample, in the order of their hashes: features, targets, weight.
     kept: Vec<(u64, Vec<f64>)>,
 }
 
 impl DataSurvey {
-    /// An empty survey of rows with these features and number of targets, of which `limit` rows are kept.
+    /// An empty survey of rows with these features and number of targets, whose sample has at most `limit`
+    /// rows.
     pub fn new(columns: &[Column], targets: usize, weighted: bool, limit: usize, seed: u64) -> Self {
         Self {
             columns: columns.to_vec(),
@@ -52,10 +54,10 @@ impl DataSurvey {
         }
     }
 
-    /// Looks at some rows. Cost O(rows columns).
+    /// Adds rows to the survey. Cost O(rows columns).
     ///
     /// # Errors
-    /// [`Error::Shape`] if they are not of the same kind.
+    /// [`Error::Shape`] if their columns, number of targets or presence of weights differ.
     pub fn add(&mut self, rows: &LabelledRows) -> Result<()> {
         if rows.x.columns() != self.columns
             || rows.y.cols() != self.targets
@@ -69,7 +71,7 @@ impl DataSurvey {
         }
         let largest = rows.weights.iter().flatten().fold(0.0, |maximum: f64, w| maximum.max(*w));
         self.largest_weight = self.largest_weight.max(largest);
-        // Only rows whose hash is at most that of the last kept row can be kept.
+        // Only a row whose hash is at most that of the last kept row can enter the sample.
         let last_hash =
             if self.kept.len() < self.limit { u64::MAX } else { self.kept[self.kept.len() - 1].0 };
         let hashes = rows.hashes(self.seed ^ SEED);
@@ -79,7 +81,7 @@ impl DataSurvey {
         Ok(())
     }
 
-    /// Looks at how large a kernel is, which for some depends on the rows. Cost O(rows columns).
+    /// Updates the largest kernel value between a row and itself. Cost O(rows columns).
     pub fn add_kernel(&mut self, kernel: &Kernel, x: &Table) {
         self.largest_kernel = kernel.diagonal(x).into_iter().fold(self.largest_kernel, f64::max);
     }
@@ -87,7 +89,7 @@ impl DataSurvey {
     /// Merges the survey of other rows.
     ///
     /// # Errors
-    /// [`Error::Shape`] if they were not of the same kind, or not looked at in the same way.
+    /// [`Error::Shape`] if its columns, targets, weights, limit or seed differ.
     pub fn merge(&mut self, other: Self) -> Result<()> {
         let like = |s: &Self| (s.columns.clone(), s.targets, s.weighted, s.limit, s.seed);
         if like(self) != like(&other) {
@@ -105,7 +107,7 @@ impl DataSurvey {
     }
 
     fn keep(&mut self) {
-        // Equal rows have equal hashes; unequal ones with the same are put in order by what they hold.
+        // Equal rows have equal hashes. Unequal rows with the same hash are ordered by their values.
         let order = |a: &(u64, Vec<f64>), b: &(u64, Vec<f64>)| {
             let numbers = || a.1.iter().zip(&b.1).map(|(x, y)| x.total_cmp(y));
             a.0.cmp(&b.0).then_with(|| numbers().find(|o| o.is_ne()).unwrap_or(std::cmp::Ordering::Equal))
@@ -125,10 +127,10 @@ impl DataSurvey {
         encode(&record, &[&self.kept.iter().flat_map(row).collect::<Vec<i128>>()])
     }
 
-    /// From a file.
+    /// Reads a survey from the bytes of a file.
     ///
     /// # Errors
-    /// [`Error::Format`] for another, or one that is damaged.
+    /// [`Error::Format`] for a file of another kind or a damaged one.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let (mut loaded, numbers) = decode::<Self>(bytes, "a survey")?;
         let width = 1 + loaded.columns.len() + loaded.targets + usize::from(loaded.weighted);
@@ -140,25 +142,25 @@ impl DataSurvey {
         Ok(loaded)
     }
 
-    /// A name for what was seen: SHA-256.
+    /// SHA-256 of the survey, which serves as its name.
     pub fn digest(&self) -> String {
         digest(&self.to_bytes())
     }
 
-    /// The number of rows kept so far.
+    /// The number of rows in the sample.
     pub fn sampled(&self) -> usize {
         self.kept.len()
     }
 
-    /// The rows that are kept: the same whatever the order of all rows and the parts in which they were
-    /// looked at.
+    /// The rows of the sample. They don't depend on the order of all rows, nor on the parts in which they
+    /// were added.
     ///
     /// # Errors
-    /// [`Error::TooFew`] if no row was seen.
+    /// [`Error::TooFew`] if no row was added.
     pub fn sample(&self) -> Result<LabelledRows> {
         let (d, t, n) = (self.columns.len(), self.targets, self.kept.len());
         if n == 0 {
-            return Err(Error::TooFew { subject: "the data".into(), needed: 1, unit: "row is" });
+            return Err(Error::too_few("the data", 1, "row is"));
         }
         let column = |j: usize| self.kept.iter().map(move |(_, row)| row[j]);
         let x = Table::from_column_major(self.columns.clone(), n, (0..d).flat_map(column).collect())?;
@@ -168,6 +170,6 @@ impl DataSurvey {
 }
 
 fn unlike(subject: &str, expected: usize, width: usize) -> Error {
-    let why = "the same columns, targets, weights and seed as those before".into();
-    Error::Shape { subject: subject.into(), unit: "columns", expected, actual: width, why }
+    let why = "the same columns, targets, weights and seed as the rows before";
+    Error::shape(subject, "columns", expected, width, why)
 }

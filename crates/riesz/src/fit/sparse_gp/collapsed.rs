@@ -1,9 +1,10 @@
-//! The collapsed bound of a sparse Gaussian process: the values at its inducing points integrated out, from
-//! the rows' sufficient statistics.
+//! The collapsed bound of a sparse Gaussian process, computed from the sufficient statistics of the rows. The
+//! values at the inducing points are integrated out.
 //!
-//! With noise variances `N = σ²W⁻¹` (W diagonal), `K_ZZ = LLᵀ`, `K̂ = K_XZ K_ZZ⁻¹ K_ZX`,
-//! `T = L⁻¹K_ZX N⁻¹ K_XZ L⁻ᵀ`, `Λ = I + T`, `c = L⁻¹K_ZX N⁻¹ y`, and what points leave unexplained of the
-//! rows, in units of noise variances, `τ = tr N⁻¹(K - K̂)`:
+//! X are the n rows with targets `y` (n × t), Z the m inducing points. With the noise variances `N = σ²W⁻¹`
+//! (n × n, W diagonal), `K_ZZ = LLᵀ` (m × m), `K̂ = K_XZ K_ZZ⁻¹ K_ZX` (n × n), `T = L⁻¹K_ZX N⁻¹ K_XZ L⁻ᵀ` (m
+//! × m), `Λ = I + T`, `c = L⁻¹K_ZX N⁻¹ y` (m × t) and the unexplained prior variance of the rows in units of
+//! the noise variances, `τ = tr N⁻¹(K - K̂)`:
 //!
 //! ```text
 //! lower = log N(y; 0, K̂ + N) - τ/2                                                    (Titsias 2009)
@@ -11,25 +12,25 @@
 //! α = L⁻ᵀΛ⁻¹c,   Q = L⁻ᵀ(I - Λ⁻¹)L⁻¹
 //! ```
 //!
-//! The upper bound holds since `K + N` is between `K̂ + N` and `K̂ + (1 + τ)N`: no eigenvalue of what is
-//! unexplained exceeds their sum. Through Λ everything is of the size of the points. Several targets are
-//! independent; their bounds add.
+//! The upper bound holds because `K̂ + N ≼ K + N ≼ K̂ + (1 + τ)N`: no eigenvalue of `N^-½(K - K̂)N^-½`
+//! exceeds their sum τ. With Λ all factorised matrices are m × m. Several targets are independent, and their
+//! bounds are added.
 
 use super::sufficient_statistics::{WhitenedSums, overflow};
 use crate::error::{Error, Result};
-use crate::fit::whitening::WhitenedInducing;
+use crate::gp::whitened_inducing::WhitenedInducing;
 use crate::linalg::{Cholesky, Matrix, dot};
 
-/// At one kernel and noise.
+/// The collapsed bound for one kernel and noise.
 pub(super) struct CollapsedBound {
     pub points: WhitenedInducing,
-    /// α, points × targets.
+    /// α, m × t.
     pub alpha: Matrix,
     /// The lower bound.
     pub value: f64,
-    /// T.
+    /// T, m × m.
     pub information: Matrix,
-    /// c, points × targets.
+    /// c, m × t.
     targets: Matrix,
     /// `tr yᵀN⁻¹y`.
     target_norm: f64,
@@ -37,14 +38,14 @@ pub(super) struct CollapsedBound {
     log_det_term: f64,
     /// τ.
     trace_residual: f64,
-    /// Λ.
+    /// Cholesky factor of Λ.
     lambda: Cholesky,
     /// `Λ⁻¹c`.
     whitened_mean: Matrix,
 }
 
-/// The gradient of the bound by kernel values: the gradient by `K_XZ` is `N⁻¹(yαᵀ + K_XZ rows)`, the one by
-/// `K_ZZ` is `L⁻ᵀ points L⁻¹`, and the one by `k(x_i, x_i)` is `-t/2 N_ii⁻¹`.
+/// The gradient of the bound in the kernel values. The gradient in `K_XZ` is `N⁻¹(yαᵀ + K_XZ rows)`, the
+/// gradient in `K_ZZ` is `L⁻ᵀ points L⁻¹`, and the derivative in `k(x_i, x_i)` is `-t/2 N_ii⁻¹`.
 pub(super) struct BoundAdjoint {
     /// `t Q - ααᵀ`.
     pub rows: Matrix,
@@ -52,7 +53,7 @@ pub(super) struct BoundAdjoint {
 }
 
 impl CollapsedBound {
-    /// Computes the bound. Cost O(points³).
+    /// Computes the bound. Cost O(m³).
     pub fn new(points: WhitenedInducing, WhitenedSums(sums): WhitenedSums, noise: f64) -> Result<Self> {
         let (mut information, mut targets) = (sums.gram, sums.targets);
         [&mut information, &mut targets]
@@ -61,10 +62,11 @@ impl CollapsedBound {
         let (m, t) = (information.rows(), targets.cols() as f64);
         let mut lambda = information.clone();
         lambda.add_diagonal(|_| 1.0);
-        let matrix = "what rows tell of the inducing points";
+        let matrix = "information matrix of the inducing points";
         let lambda = Cholesky::new(lambda, matrix)?;
         if lambda.jitter > 0.0 {
-            // No sum of squares: rounding, which is not to be covered up.
+            // A negative eigenvalue is a rounding error, because T is positive semidefinite; jitter would
+            // hide it.
             return Err(Error::NotPositiveDefinite { matrix, size: m, jitter: points.jitter });
         }
         let inner = lambda.solve(targets.clone());
@@ -72,7 +74,8 @@ impl CollapsedBound {
         points.factor.solve_upper_in_place(&mut alpha);
         let squares = sums.squares / noise;
         let explained: f64 = (0..m).map(|i| information[(i, i)]).sum();
-        // What rough kernel values may seem to explain; less than 0 is rounding.
+        // The variance that errors of the kernel values may appear to explain. A negative difference is a
+        // rounding error.
         let rough = sums.rows as f64 * sums.rounding * (m as f64).sqrt() / noise;
         let missed = (sums.prior / noise - explained).max(0.0) + rough;
         let log_term_per_row = (std::f64::consts::TAU * noise).ln();
@@ -96,17 +99,18 @@ impl CollapsedBound {
         })
     }
 
-    /// The upper bound. Cost O(points³).
+    /// Computes the upper bound. Cost O(m³).
     pub fn upper_bound(&self) -> Result<f64> {
         let larger = 1.0 + self.trace_residual;
         let mut sum = self.information.clone();
         sum.add_diagonal(|_| larger);
-        let solved = Cholesky::new(sum, "what rows tell of the inducing points")?.solve(self.targets.clone());
+        let solved =
+            Cholesky::new(sum, "information matrix of the inducing points")?.solve(self.targets.clone());
         let square = (self.target_norm - dot(self.targets.data(), solved.data())) / larger;
         Some(-0.5 * (square + self.log_det_term)).filter(|value| value.is_finite()).ok_or_else(overflow)
     }
 
-    /// The adjoint of the bound. Cost O(points³).
+    /// Computes the adjoint of the bound. Cost O(m³).
     pub fn adjoint(&self) -> BoundAdjoint {
         let t = self.alpha.cols() as f64;
         let left = self.lambda.inverse();

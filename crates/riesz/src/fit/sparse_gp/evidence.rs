@@ -1,5 +1,5 @@
-//! The evidence of a sparse Gaussian process and its gradient, in two passes over the rows, block by block:
-//! the n × m kernel matrix is never stored.
+//! The lower bound of the evidence of a sparse Gaussian process and its gradient. Each takes one pass over
+//! blocks of the n rows: the n × m kernel matrix is never stored.
 
 use std::ops::Range;
 
@@ -9,32 +9,33 @@ use super::collapsed::{BoundAdjoint, CollapsedBound};
 use super::sufficient_statistics::{KernelSums, WhitenedSums};
 use crate::control::RunControl;
 use crate::error::Result;
-use crate::fit::whitening::WhitenedInducing;
+use crate::gp::whitened_inducing::WhitenedInducing;
 use crate::kernel::{Columns, GradientScratch, Kernel};
 use crate::linalg::{Matrix, dot};
 use crate::simd::Isa;
 use crate::table::Table;
 
-/// Kernels between rows and points that are held at a time (8 MB), as far as points are so few.
+/// Kernel values of a block between rows and points (8 MB), unless points are so many that a block of minimal
+/// size has more.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// Rows whose slopes one thread sums up in a row.
+/// Number of rows whose gradients one parallel task sums up.
 const ROWS_PER_TASK: usize = 32;
 
-/// The data of a process.
+/// The data of a sparse Gaussian process.
 #[derive(Clone, Copy)]
 pub(super) struct SparseData<'a> {
     pub x: &'a Table,
-    /// Rows × targets, as they are modelled.
+    /// The scaled targets, rows × targets.
     pub y: &'a Matrix,
-    /// Variances of the errors of single rows, besides the noise.
+    /// Known error variances of single rows, in addition to the noise.
     pub own_noise: Option<&'a [f64]>,
     /// The inducing points.
     pub points: &'a Table,
     pub control: RunControl<'a>,
 }
 
-/// Some of the rows.
+/// A block of rows.
 struct DataBlock {
     x: Table,
     y: Matrix,
@@ -61,8 +62,8 @@ impl SparseData<'_> {
         }
     }
 
-    /// The bound at a kernel and noise. Cost O(n m (d + m) + m³) for n rows of d columns and m points, memory
-    /// O(m²) besides a block.
+    /// Computes the bound at a kernel and noise. For n rows of d columns and m points the cost is O(n m (d +
+    /// m) + m³), and the memory O(m²) in addition to a block.
     pub fn collapsed(&self, kernel: &Kernel, noise: f64) -> Result<CollapsedBound> {
         let points = WhitenedInducing::new(kernel, self.points)?;
         let mut statistics = WhitenedSums(KernelSums::zeros(self.points.rows(), self.y.cols()));
@@ -70,7 +71,7 @@ impl SparseData<'_> {
             self.control.check_cancelled()?;
             let DataBlock { x, mut y, weights } = self.block(rows, noise);
             let mut whitened = kernel.cross_gram(&x, self.points);
-            // Before they are summed up: sums of kernels lose the digits that whitening needs.
+            // Kernel values are whitened before summation, because sums lose the digits that whitening needs.
             points.factor.solve_lower_right(&mut whitened);
             let prior = dot(&kernel.diagonal(&x), &weights);
             let mut logs = 0.0;
@@ -84,8 +85,8 @@ impl SparseData<'_> {
         CollapsedBound::new(points, statistics, noise)
     }
 
-    /// The bound's gradient in the kernel's parameters and the logarithm of the noise. Cost O(n m (d + m) +
-    /// m³), and O(n m) for each parameter.
+    /// Computes the gradient of the bound in the kernel's parameters and the logarithm of the noise. Cost O(n
+    /// m (d + m) + m³), and O(n m) for each parameter.
     pub fn gradient(&self, kernel: &Kernel, noise: f64, bound: &CollapsedBound) -> Result<Vec<f64>> {
         let BoundAdjoint { rows: adjoint, points } = bound.adjoint();
         let count = kernel.parameters().len();
@@ -106,7 +107,8 @@ impl SparseData<'_> {
                     let i = share * ROWS_PER_TASK + i;
                     let (row, y, mean) = (block.x.row(i), block.y.row(i), means.row(i));
                     let prior = kernel.eval(&row, &row);
-                    // The expected squared error: that of the mean, and t times the variance of f.
+                    // The expected squared error: the squared error of the mean, plus t times the variance of
+                    // f.
                     let error = dot(y, y) - 2.0 * dot(y, mean) + t * prior - dot(cross.row(i), row_gradient);
                     let precision = block.weights[i] / noise;
                     sums[count] += 0.5 * noise * precision * (error * precision - t);
@@ -138,7 +140,8 @@ impl SparseData<'_> {
                 }
                 sums
             };
-            // In the order of the rows, so that the sums do not depend on the number of threads.
+            // The sums are added in the order of the rows, so that they do not depend on the number of
+            // threads.
             let sums: Vec<Vec<f64>> =
                 shares.map_init(|| GradientScratch::for_kernel(kernel), of_share).collect();
             sums.iter().for_each(|sums| gradient.iter_mut().zip(sums).for_each(|(g, s)| *g += s));

@@ -11,12 +11,12 @@ pub(crate) use posterior_from_statistics::InducingLaplace;
 pub use posterior_from_statistics::SparsePosterior;
 pub use sufficient_statistics::KernelSums;
 
-use super::hyperparameter_search::{self as search, SearchOptions, SearchResult};
-use super::hyperparameters::TunedParameters;
-use super::inducing::inducing_points;
-use super::target_scaling::{ScaledTargets, check_noise, check_row_noise};
+use super::target_scaling::{ScaledTargets, check_noise, check_row_noise, noise_entries};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
+use crate::gp::hyperparameters::{ThetaReader, TunedParameters};
+use crate::gp::inducing_points::inducing_points;
+use crate::gp::search::{self, SearchOptions, SearchResult};
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
@@ -24,10 +24,10 @@ use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance};
 use crate::table::Table;
 
-/// With more rows than this, tuning uses a sample of this size by default.
+/// Default number of rows that tuning uses; with more rows it uses a random sample of them.
 const TUNING_ROWS: usize = 20_000;
 
-/// The inducing points, which stay where they are.
+/// The inducing points, which are not tuned.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Landmarks {
     /// This number of points, or the number of distinct rows if that is smaller, chosen by
@@ -37,11 +37,12 @@ pub enum Landmarks {
     Points(Table),
 }
 
-/// Gaussian process regression of many rows through few inducing points: the model of
-/// [`GaussianProcess`](super::GaussianProcess), whose posterior is the best that is known by the values at
-/// the points (Titsias 2009, "Variational learning of inducing variables in sparse Gaussian processes").
-/// Kernel and noise are tuned by the lower bound of the evidence, so that more points are never worse; how
-/// far it is from the evidence is at most the difference of the two bounds.
+/// Gaussian process regression of many rows through few inducing points. The model is that of
+/// [`GaussianProcess`](super::GaussianProcess); its posterior is approximated by the best one that depends on
+/// the data only through f at the inducing points (Titsias 2009, "Variational learning of inducing variables
+/// in sparse Gaussian processes"). Kernel and noise are tuned by maximising the lower bound of the evidence,
+/// which additional points never lower. Its error is at most the difference between the upper and the lower
+/// bound.
 ///
 /// ```
 /// use riesz::fit::SparseGaussianProcess;
@@ -60,12 +61,13 @@ pub enum Landmarks {
 /// ```
 #[derive(Debug, Clone)]
 pub struct SparseGaussianProcess {
-    /// The prior covariance; where tuning starts. With `normalize_y` in units of the normalised target.
+    /// The prior covariance, from which tuning starts. With `normalize_y` in units of the normalised target.
     pub kernel: Kernel,
-    /// Variance of the noise, > 0; where tuning starts. With `normalize_y` in units of the normalised target.
+    /// Variance of the noise, > 0, from which tuning starts. With `normalize_y` in units of the normalised
+    /// target.
     pub noise: f64,
-    /// Known variances ≥ 0 of the errors of single rows, on top of `noise`, always in the target's own
-    /// squared units. `None` for none.
+    /// Known error variances ≥ 0 of single rows, in addition to `noise`, always in squared units of the
+    /// original target. `None` for none.
     pub row_noise: Option<Vec<f64>>,
     /// The inducing points.
     pub landmarks: Landmarks,
@@ -79,45 +81,45 @@ pub struct SparseGaussianProcess {
     pub tuning_rows: Option<usize>,
     /// Bounds of the parameters, as in [`GaussianProcess::bounds`](super::GaussianProcess::bounds).
     pub bounds: Option<Vec<(f64, f64)>>,
-    /// Runs of the optimiser from random points within the bounds, besides the run from the start.
+    /// Runs of the optimiser from random points within the bounds, in addition to the run from the start.
     pub restarts: usize,
-    /// Seed of these places, of the points and of the rows that tuning looks at. The result depends on it,
-    /// but not on the number of threads.
+    /// Seed of these random points, of the inducing points and of the sample of rows for tuning. The result
+    /// depends on the seed, but not on the number of threads.
     pub seed: u64,
 }
 
 /// A fitted sparse Gaussian process.
 #[derive(Debug, Clone)]
 pub struct SparseGpFit {
-    /// The posterior mean in the targets' units, over the inducing points. With one target its kernel and
-    /// [`noise`](Self::noise) are in these (squared) units too; several normalised ones have a
-    /// [`scale`](PosteriorCovariance::scale) each.
+    /// The posterior mean in the targets' units, as an expansion over the inducing points. With one target
+    /// its kernel and [`noise`](Self::noise) are in these (squared) units too. Several normalised targets
+    /// have one [`scale`](PosteriorCovariance::scale) each.
     pub model: KernelExpansion,
-    /// The posterior covariance: `Q = K_ZZ⁻¹ - (K_ZZ + K_ZX N⁻¹ K_XZ)⁻¹`, where N holds the variances of the
-    /// noise.
+    /// The posterior covariance: `Q = K_ZZ⁻¹ - (K_ZZ + K_ZX N⁻¹ K_XZ)⁻¹` (m × m for m inducing points Z),
+    /// where the diagonal matrix N holds the noise variances of the rows X.
     pub covariance: PosteriorCovariance,
     /// Variance of the noise, in the kernel's units.
     pub noise: f64,
-    /// The evidence lower bound, of the targets in their own units: no more than `log p(y)`.
+    /// Lower bound of `log p(y)`, the log density of the targets in their original units.
     pub lower: f64,
-    /// No less than `log p(y)` (Titsias 2014, "Variational inference for Gaussian and determinantal point
+    /// Upper bound of `log p(y)` (Titsias 2014, "Variational inference for Gaussian and determinantal point
     /// processes").
     pub upper: f64,
     /// The jitter on the diagonal of `K_ZZ`, in the kernel's units.
     pub jitter: f64,
     /// The parameters used, in the order and on the scale of [`SparseGaussianProcess::parameters`].
     pub theta: Vec<f64>,
-    /// Steps of the optimiser, all runs together.
+    /// Total number of optimiser steps over all runs.
     pub steps: usize,
-    /// Evaluations of the bound, all runs together.
+    /// Total number of evaluations of the bound over all runs.
     pub evaluations: usize,
     /// Warnings: parameters that ended at a bound, runs that failed.
     pub warnings: Vec<String>,
 }
 
 impl SparseGaussianProcess {
-    /// A process through so many inducing points, whose kernel and noise are tuned from these starts, on
-    /// normalised targets, without restarts.
+    /// Returns a process with this number of inducing points on normalised targets. Kernel and noise are
+    /// tuned from these values, without restarts.
     pub fn new(kernel: Kernel, noise: f64, landmarks: usize) -> Self {
         Self {
             kernel,
@@ -133,21 +135,21 @@ impl SparseGaussianProcess {
         }
     }
 
-    /// Names and starting values of the tunable parameters, on the tuning scale: the kernel's parameters,
-    /// then the logarithm of the noise.
+    /// Returns names and starting values of the tunable parameters, on the tuning scale: the kernel's
+    /// parameters, then the logarithm of the noise.
     pub fn parameters(&self) -> Vec<Parameter> {
         let mut parameters = self.kernel.parameters();
         parameters.push(Parameter { name: "noise".into(), log_value: self.noise.ln() });
         parameters
     }
 
-    /// Fits to `y` (rows × targets). For n rows of d columns and m points, cost O(n m (d + m) + m³), and when
-    /// tuning as much and O(n m) a parameter for each evaluation, n being the rows that tuning looks at;
-    /// memory O(m²) besides the rows.
+    /// Fits the process to `y` (rows × targets). For n rows of d columns and m points the cost is O(n m (d +
+    /// m) + m³), and the memory O(m²) in addition to the rows. Each evaluation of tuning has this cost for
+    /// the rows that tuning uses, plus O(n m) per parameter.
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`]; [`Error::Target`] if
-    /// a target to be normalised is constant; [`Error::Overflow`] if the kernel is;
+    /// a target to be normalised is constant; [`Error::Overflow`] if the kernel overflows;
     /// [`Error::NotPositiveDefinite`].
     pub fn fit(&self, x: &Table, y: &Matrix) -> Result<SparseGpFit> {
         self.fit_until(x, y, RunControl::none())
@@ -164,12 +166,10 @@ impl SparseGaussianProcess {
         let (kernel, noise) =
             if tuned { self.at_theta(&result.theta) } else { (self.kernel.clone(), self.noise) };
         let (kernel, noise) = (targets.unit_variance * kernel, targets.unit_variance * noise);
-        super::check_range(&kernel, x)?;
+        crate::checks::check_range(&kernel, x)?;
         let SparsePosterior { mut coef, mut covariance, lower, upper, jitter } =
             data.collapsed(&kernel, noise)?.posterior()?;
-        for j in 0..points.rows() {
-            coef.row_mut(j).iter_mut().zip(&targets.per_output_scale).for_each(|(a, s)| *a *= s);
-        }
+        coef.scale_columns(targets.per_output_scale.iter().copied());
         let units = targets.log_density_shift();
         let (lower, upper) = (lower - units, upper - units);
         covariance.scale.clone_from(&targets.per_output_scale);
@@ -177,16 +177,8 @@ impl SparseGaussianProcess {
         model.model_card = vec![
             CardEntry::new("model", "sparse Gaussian process regression"),
             CardEntry::new("landmarks", model.support_points.rows()),
-            CardEntry::measured("noise", noise),
         ];
-        if targets.unit_variance != 1.0 {
-            // Both the units of the kernel and those in which the noise is given.
-            model.model_card[2].name = "noise, in squared units of the target".into();
-            let standardised_noise = noise / targets.unit_variance;
-            model
-                .model_card
-                .push(CardEntry::measured("noise, in units of the standardised target", standardised_noise));
-        }
+        model.model_card.extend(noise_entries(noise, targets.unit_variance));
         if own_noise.is_some() {
             model.model_card.push(CardEntry::new("noise of single rows", "given"));
         }
@@ -194,7 +186,7 @@ impl SparseGaussianProcess {
         model.model_card.push(CardEntry::measured("log marginal likelihood, at most", upper));
         model.model_card.push(CardEntry::measured("jitter", jitter));
         if tuned && self.tuning_rows() < x.rows() {
-            model.model_card.push(CardEntry::new("rows that tuning looked at", self.tuning_rows()));
+            model.model_card.push(CardEntry::new("rows used for tuning", self.tuning_rows()));
         }
         model.model_card.extend(result.facts(tuned.then_some(self.restarts)));
         let SearchResult { theta, steps, evaluations, warnings, .. } = result;
@@ -212,9 +204,10 @@ impl SparseGaussianProcess {
         })
     }
 
-    /// The evidence lower bound and its gradient in `theta`, which has the order and scale of
-    /// [`parameters`](Self::parameters), over all rows, in the targets' own units. Cost O(n m (d + m) + m³)
-    /// and O(n m) a parameter for n rows of d columns and m points; memory O(m²) besides the rows.
+    /// Returns the lower bound of the log evidence over all rows, and its gradient in `theta`, which has the
+    /// order and scale of [`parameters`](Self::parameters). The bound is for the targets in their original
+    /// units. For n rows of d columns and m points the cost is O(n m (d + m) + m³), plus O(n m) per
+    /// parameter; memory O(m²) in addition to the rows.
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
@@ -227,7 +220,7 @@ impl SparseGaussianProcess {
         Ok((value - targets.log_density_shift(), gradient))
     }
 
-    /// The best parameters, on all rows or on a sample of them.
+    /// Tunes the parameters on all rows, or on a sample of them.
     fn search(&self, data: SparseData<'_>, variance: f64) -> Result<SearchResult> {
         let parameters = self.parameters();
         let free = self.tune.free(parameters.len());
@@ -251,14 +244,14 @@ impl SparseGaussianProcess {
     fn evidence(&self, rows: SparseData<'_>, variance: f64, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
         let (kernel, noise) = self.at_theta(theta);
         let (kernel, noise) = (variance * kernel, variance * noise);
-        super::check_range(&kernel, rows.x)?;
+        crate::checks::check_range(&kernel, rows.x)?;
         let bound: CollapsedBound = rows.collapsed(&kernel, noise)?;
         Ok((bound.value, rows.gradient(&kernel, noise, &bound)?))
     }
 
     fn at_theta(&self, theta: &[f64]) -> (Kernel, f64) {
-        let (kernel, noise) = theta.split_at(theta.len() - 1);
-        (self.kernel.with_parameters(kernel), noise[0].exp())
+        let mut reader = ThetaReader::new(theta);
+        (reader.kernel(&self.kernel), reader.exp())
     }
 
     fn tuning_rows(&self) -> usize {
@@ -269,28 +262,28 @@ impl SparseGaussianProcess {
         match &self.landmarks {
             Landmarks::Count(count) => inducing_points(x, *count, self.seed),
             Landmarks::Points(points) if points.rows() == 0 => {
-                Err(Error::TooFew { subject: "the table of landmarks".into(), needed: 1, unit: "row is" })
+                Err(Error::too_few("the table of landmarks", 1, "row is"))
             }
             Landmarks::Points(points) => points.align_to(x.columns()),
         }
     }
 
     fn check(&self, x: &Table, y: &Matrix) -> Result<ScaledTargets> {
-        super::check(x, y.rows(), 2)?;
+        crate::checks::check_rows(x, y.rows(), 2)?;
         self.kernel.validate(x.width())?;
         check_noise(self.noise)?;
         if let Some(rows) = self.tuning_rows.filter(|rows| *rows < 2) {
-            return Err(Error::parameter("tuning_rows", rows, "tuning looks at two rows or more"));
+            return Err(Error::parameter("tuning_rows", rows, "tuning needs at least two rows"));
         }
         if let Some(row_noise) = &self.row_noise {
-            check_row_noise(row_noise, y, self.normalize_y, "one a row of the table")?;
+            check_row_noise(row_noise, y, self.normalize_y, "one per row of the table")?;
         }
         ScaledTargets::new(y, None, self.normalize_y)
     }
 }
 
 impl SparseGpFit {
-    /// The posterior of f.
+    /// Returns the posterior of f.
     pub fn posterior(&self) -> Posterior<'_> {
         Posterior::new_unchecked(&self.model, &self.covariance)
     }

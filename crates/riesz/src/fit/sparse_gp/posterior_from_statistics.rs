@@ -1,39 +1,37 @@
-//! The posterior of a sparse Gaussian process from sufficient statistics of its rows.
+//! The posterior of a sparse Gaussian process, computed from the sufficient statistics of its rows.
 
 use super::collapsed::CollapsedBound;
 use super::sufficient_statistics::KernelSums;
 use crate::error::{Result, sized};
-use crate::fit::whitening::WhitenedInducing;
+use crate::gp::whitened_inducing::WhitenedInducing;
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix};
 use crate::posterior::{PosteriorCovariance, VarianceReduction};
 use crate::table::Table;
 
-/// A sparse Gaussian process, over its inducing points.
+/// Posterior of a sparse Gaussian process, as an expansion over its m inducing points Z.
 #[derive(Debug, Clone)]
 pub struct SparsePosterior {
-    /// Coefficients of the mean, points × targets.
+    /// Coefficients of the mean, m × targets.
     pub coef: Matrix,
-    /// The posterior covariance: `Q = K_ZZ⁻¹ - (K_ZZ + S/σ²)⁻¹`.
+    /// The posterior covariance: `Q = K_ZZ⁻¹ - (K_ZZ + S/σ²)⁻¹`, with `S = K_ZX W K_XZ`; all are m × m.
     pub covariance: PosteriorCovariance,
     /// The evidence lower bound, in the targets' units: at most `log p(y)` (Titsias 2009).
     pub lower: f64,
-    /// No less than `log p(y)` (Titsias 2014).
+    /// Upper bound of `log p(y)` (Titsias 2014).
     pub upper: f64,
-    /// The jitter on the diagonal of `K_ZZ`. The bounds are bounds with it too.
+    /// The jitter on the diagonal of `K_ZZ`. Both bounds remain valid with jitter.
     pub jitter: f64,
 }
 
-/// The largest accepted distance of rounded statistics from positive semidefiniteness, as a share of the
-/// noise.
+/// Largest accepted effect of rounding on the sums, as a share of the noise.
 const NEGLIGIBLE: f64 = 0.01;
 
 impl KernelSums {
-    /// The posterior with noise of variance `noise/w_i` for these statistics and points (Titsias 2009). Cost
-    /// O(m³).
+    /// Computes the posterior for noise variances `noise/w_i` (Titsias 2009). Cost O(m³).
     ///
-    /// Rounding of sums is amplified by `K_ZZ⁻¹` and divided by the noise, so that more is added to the
-    /// diagonal of `K_ZZ` the rougher the sums are.
+    /// `K_ZZ⁻¹` amplifies the rounding errors of the sums, and the noise divides them. Larger rounding errors
+    /// therefore require a larger jitter on the diagonal of `K_ZZ`.
     ///
     /// # Errors
     /// [`Error::Shape`](crate::Error::Shape) if sums and points do not fit together;
@@ -47,16 +45,16 @@ impl KernelSums {
             "rows",
             m,
             self.gram.rows(),
-            "one an inducing point",
+            "one per inducing point",
         )?;
         sized(
             "the sums over pairs of inducing points",
             "columns",
             m,
             self.gram.cols(),
-            "one an inducing point",
+            "one per inducing point",
         )?;
-        sized("the sums of targets", "rows", m, self.targets.rows(), "one an inducing point")?;
+        sized("the sums of targets", "rows", m, self.targets.rows(), "one per inducing point")?;
         crate::fit::target_scaling::check_noise(noise)?;
         kernel.validate(points.width())?;
         let whitening = whitening_for_rounding(kernel, points, &self.gram, self.rounding, noise)?;
@@ -65,7 +63,8 @@ impl KernelSums {
     }
 }
 
-/// Points, with what roundings of such sums ask to be added to the diagonal of their kernel.
+/// Factorises the gram matrix of the inducing points, with a jitter that is large enough for the rounding
+/// errors of the sums.
 fn whitening_for_rounding(
     kernel: &Kernel,
     points: &Table,
@@ -73,8 +72,9 @@ fn whitening_for_rounding(
     rounding: f64,
     noise: f64,
 ) -> Result<WhitenedInducing> {
-    // Of doubles by the size of S; of rough kernel values where what they add equals what the jitter takes
-    // away.
+    // The first bound is for double-precision sums and grows with the trace of S. The second is for kernel
+    // values with an error of up to `rounding`: the jitter then compensates the variance that these errors
+    // appear to explain.
     let m = points.rows();
     let size: f64 = (0..m).map(|i| gram[(i, i)]).sum();
     let doubles = f64::EPSILON / 2.0 * size / (NEGLIGIBLE * noise);
@@ -82,9 +82,9 @@ fn whitening_for_rounding(
     WhitenedInducing::with_jitter(kernel, points, doubles.max(rough))
 }
 
-/// The Laplace approximation of a process through inducing points Z, for a log likelihood with curvatures W
-/// at rows X, around its mode (Rasmussen and Williams 2006, section 3.4): as if rows were observed with
-/// variances `1/W`.
+/// Laplace approximation of a Gaussian process with inducing points Z, around the mode of its posterior
+/// (Rasmussen and Williams 2006, section 3.4). The rows X (n) act as observations with variances `1/W`, where
+/// the diagonal W (n × n) holds the curvatures of the negative log likelihood.
 #[derive(Debug, Clone)]
 pub(crate) struct InducingLaplace {
     /// `Q = K_ZZ⁻¹ - (K_ZZ + K_ZX W K_XZ)⁻¹`.
@@ -96,7 +96,8 @@ pub(crate) struct InducingLaplace {
 }
 
 impl InducingLaplace {
-    /// From `K_ZX W K_XZ`, and a bound on the error of each entry of `W^½ K_XZ`; 0 for doubles. Cost O(m³).
+    /// Computes the approximation from `gram`, `K_ZX W K_XZ` (m × m). `rounding` bounds the error of each
+    /// entry of `W^½ K_XZ`; it is 0 for double precision. Cost O(m³).
     pub(crate) fn new(kernel: &Kernel, points: &Table, mut gram: Matrix, rounding: f64) -> Result<Self> {
         let whitening = whitening_for_rounding(kernel, points, &gram, rounding, 1.0)?;
         whitening.factor.solve_lower_in_place(&mut gram);
@@ -105,25 +106,18 @@ impl InducingLaplace {
         let known = VarianceReduction::LowRank(whitening.reduction_root(&gram)?);
         gram.add_diagonal(|_| 1.0);
         let volume = Cholesky::new(gram, "information matrix of the landmarks")?.log_det();
-        let covariance = PosteriorCovariance {
-            prior_scale: 1.0,
-            skew_swap: None,
-            reduction: vec![known],
-            scale: vec![1.0],
-        };
+        let covariance = PosteriorCovariance::new(vec![known], vec![1.0]);
         Ok(Self { covariance, volume, jitter: whitening.jitter })
     }
 }
 
 impl CollapsedBound {
-    /// Mean, covariance and bounds. Cost O(m³).
+    /// Returns the mean, the covariance and both bounds. Cost O(m³).
     pub(super) fn posterior(&self) -> Result<SparsePosterior> {
-        let covariance = PosteriorCovariance {
-            prior_scale: 1.0,
-            skew_swap: None,
-            reduction: vec![VarianceReduction::LowRank(self.points.reduction_root(&self.information)?)],
-            scale: vec![1.0; self.alpha.cols()],
-        };
+        let covariance = PosteriorCovariance::new(
+            vec![VarianceReduction::LowRank(self.points.reduction_root(&self.information)?)],
+            vec![1.0; self.alpha.cols()],
+        );
         Ok(SparsePosterior {
             coef: self.alpha.clone(),
             covariance,

@@ -4,34 +4,35 @@
 use crate::error::Error;
 use crate::linalg::{Cholesky, Matrix};
 
-/// Sums over n rows X with targets y (n × t), of which m inducing points Z make a sparse Gaussian process:
-/// however many rows there are, in one go or in parts that are added up. W is a diagonal matrix of weights,
-/// all 1 where the noise of all rows is the same.
+/// Sufficient statistics of n rows X with targets y (n × t) for a sparse Gaussian process with m inducing
+/// points Z. Their size does not depend on n, and statistics of parts of the rows add up. The diagonal matrix
+/// W (n × n) holds the weights of the rows; all are 1 if the noise has the same variance at all rows.
 #[derive(Debug, Clone)]
 pub struct KernelSums {
     /// `S = K_ZX W K_XZ`, m × m.
     pub gram: Matrix,
     /// `b = K_ZX W y`, m × t.
     pub targets: Matrix,
-    /// `tr yᵀWy`: of all targets together.
+    /// `tr yᵀWy`, summed over all targets.
     pub squares: f64,
     /// `Σ_i w_i k(x_i, x_i)`.
     pub prior: f64,
     /// `Σ_i log w_i`.
     pub log_weights: f64,
-    /// n.
+    /// Number of rows, n.
     pub rows: usize,
-    /// A bound on the error of each kernel value in the sums; 0 for doubles, whose rounding is known. Bounds
-    /// account for the amplification by `K_ZZ⁻¹`, n r √m/σ² nats for r.
+    /// A bound r on the error of each kernel value in the sums; 0 for double precision, whose rounding error
+    /// is known. The bounds of the evidence include its amplification by `K_ZZ⁻¹`: they widen by n r √m/σ²
+    /// nats.
     pub rounding: f64,
 }
 
-/// Sums over whitened kernels, `L⁻¹SL⁻ᵀ` and `L⁻¹b` with `K_ZZ = LLᵀ`.
+/// Statistics of whitened kernel values: `L⁻¹SL⁻ᵀ` and `L⁻¹b` with `K_ZZ = LLᵀ`.
 #[derive(Debug, Clone)]
 pub(super) struct WhitenedSums(pub KernelSums);
 
 impl KernelSums {
-    /// No rows yet.
+    /// Returns the statistics of no rows, all zero.
     pub fn zeros(points: usize, targets: usize) -> Self {
         Self {
             gram: Matrix::zeros(points, points),
@@ -44,7 +45,7 @@ impl KernelSums {
         }
     }
 
-    /// Whitens by the factor of the points' kernel matrix.
+    /// Whitens the statistics with the Cholesky factor L of `K_ZZ`.
     pub(super) fn whitened(mut self, factor: &Cholesky) -> WhitenedSums {
         factor.solve_lower_in_place(&mut self.gram);
         factor.solve_lower_right(&mut self.gram);
@@ -55,8 +56,8 @@ impl KernelSums {
 }
 
 impl WhitenedSums {
-    /// Adds rows: their whitened kernels `L⁻¹k(Z, x_i)` as rows of `whitened`, their targets, both times the
-    /// roots of the weights, and their prior variances times the weights.
+    /// Adds rows. `whitened` holds their whitened kernel values `L⁻¹k(Z, x_i)` as rows; these and `targets`
+    /// are multiplied by the square roots of the weights. `prior` is the weighted sum of the prior variances.
     pub fn add(&mut self, whitened: &Matrix, targets: &Matrix, prior: f64, log_weights: f64) {
         let Self(sums) = self;
         let add = |to: &mut Matrix, increment: Matrix| {
@@ -71,8 +72,8 @@ impl WhitenedSums {
     }
 }
 
-/// The error for a bound that is not finite.
+/// Returns the error for a bound that is not finite.
 pub(super) fn overflow() -> Error {
-    let subject = "the evidence through inducing points".into();
-    Error::Overflow { subject, remedy: "check the kernel's parameters and the noise" }
+    let subject = "the evidence through inducing points";
+    Error::overflow(subject, "check the kernel's parameters and the noise")
 }

@@ -1,9 +1,8 @@
 //! Support vector machines: classification, regression and one-class, by sequential minimal optimisation on
 //! working sets.
 //!
-//! The optimum is LIBSVM's (Chang and Lin, ACM TIST 2011): same dual problems, stopping rule and intercept.
-//! Any
-//! [`Kernel`](crate::Kernel) works, and only support vectors are kept.
+//! The optimum is that of LIBSVM (Chang and Lin, ACM TIST 2011), with the same dual problems, stopping rule
+//! and intercept. Any [`Kernel`](crate::Kernel) works, and only support vectors are kept.
 
 mod one_class;
 mod smo;
@@ -26,15 +25,15 @@ use crate::linalg::Matrix;
 const UNCONVERGED_REMEDY: &str = "standardise the columns, lower C, raise tol or raise max_iter";
 /// LIBSVM's default stopping tolerance.
 const TOLERANCE: f64 = 1e-3;
-/// The size of a working set: 200 MB, LIBSVM's and scikit-learn's default cache.
+/// Default memory for working sets: 200 MB, the default cache of LIBSVM and scikit-learn.
 const CACHE_BYTES: usize = 200 << 20;
 
-/// Checks the tolerance: below 1e-12, rounding of the gradient is mistaken for violation.
+/// Checks the tolerance. Below 1e-12, rounding errors of the gradient would count as violations.
 fn check_tolerance(tolerance: f64) -> Result<()> {
     if tolerance.is_finite() && tolerance >= 1e-12 {
         return Ok(());
     }
-    Err(Error::parameter("tolerance", tolerance, "it is a number from 1e-12 up"))
+    Err(Error::parameter("tolerance", tolerance, "it must be at least 1e-12"))
 }
 
 /// Checks that the bounds are finite after multiplication by weights.
@@ -45,10 +44,10 @@ fn check_bounds(bounds: &[f64]) -> Result<()> {
     }
 }
 
-/// One output's coefficients: rows of the table and their β.
+/// Coefficients of one output: indices of rows and their β.
 type DualOutput = (Vec<usize>, Vec<f64>);
 
-/// The rows with a coefficient in some output, in ascending order, and their coefficients (rows × outputs).
+/// The rows with a nonzero coefficient in some output, ascending, and their coefficients (rows × outputs).
 fn support_vectors(rows: usize, outputs: &[DualOutput]) -> (Vec<usize>, Matrix) {
     let mut used = vec![false; rows];
     for (rows, beta) in outputs {

@@ -9,40 +9,39 @@ use crate::kernel_model::{KernelExpansion, Link};
 use crate::model_card::CardEntry;
 use crate::table::Table;
 
-/// Where the rows are dense: `min ½‖f‖² - ρ ν n + Σ_i max(0, ρ - f(x_i))`, in LIBSVM's scaling (β from 0 to
-/// 1, `Σβ = ν n`).
+/// One-class machine, which finds the region where the rows are dense:
+/// `min ½‖f‖² - ρ ν n + Σ_i max(0, ρ - f(x_i))`, in LIBSVM's scaling (β from 0 to 1, `Σβ = ν n`).
 #[derive(Debug, Clone)]
 pub struct OneClassSupportVector {
     /// The kernel.
     pub kernel: Kernel,
-    /// At most this share of the rows is left outside, and at least this share are support vectors. In (0,
-    /// 1].
+    /// At most this share of the rows is outside, and at least this share are support vectors. In (0, 1].
     pub nu: f64,
-    /// The largest violation of the optimality conditions that is accepted.
+    /// The largest accepted violation of the optimality conditions.
     pub tolerance: f64,
-    /// Memory for working sets and their gram matrices, 200 MB by default.
+    /// Memory for working sets and their gram matrices in bytes, 200 MB by default.
     pub cache_bytes: usize,
-    /// Steps allowed; `None` for LIBSVM's rule, the larger of 10⁷ and 100 n.
+    /// Maximum number of steps; `None` for LIBSVM's rule, the larger of 10⁷ and 100 n.
     pub max_iterations: Option<usize>,
-    /// Whether rows that look settled are set aside.
+    /// Whether rows whose coefficients have probably converged are set aside.
     pub shrinking: bool,
 }
 
 /// A fitted one-class machine.
 #[derive(Debug, Clone)]
 pub struct OneClassFit {
-    /// The model: one output, positive inside; the classes are "-1" (outside) and "1" (inside).
+    /// The model with one output, which is positive inside; the classes are "-1" (outside) and "1" (inside).
     pub model: KernelExpansion,
-    /// Rows of the table that are support vectors, ascending.
+    /// Indices of the rows that are support vectors, ascending.
     pub support: Vec<usize>,
-    /// Steps taken.
+    /// Number of steps.
     pub iterations: usize,
     /// Dual objective `½ βᵀKβ`.
     pub objective: f64,
 }
 
 impl OneClassSupportVector {
-    /// With LIBSVM's tolerance.
+    /// A machine with LIBSVM's tolerance.
     pub fn new(kernel: Kernel, nu: f64) -> Self {
         Self {
             kernel,
@@ -54,18 +53,18 @@ impl OneClassSupportVector {
         }
     }
 
-    /// Fits to the rows of `x`. Cost as for classification, and ν n rows of the gram matrix to start.
+    /// Fits to the rows of `x`. Cost as for classification, and ν n rows of the gram matrix for the start.
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::TooFew`]; [`Error::NotConverged`]; [`Error::Overflow`] if kernel values
     /// are not finite.
     pub fn fit(&self, x: &Table) -> Result<OneClassFit> {
         let n = x.rows();
-        crate::fit::check(x, n, 1)?;
+        crate::checks::check_rows(x, n, 1)?;
         self.kernel.validate(x.width())?;
         check_tolerance(self.tolerance)?;
         if !(self.nu > 0.0 && self.nu <= 1.0) {
-            return Err(Error::parameter("nu", self.nu, "it is above 0 and at most 1"));
+            return Err(Error::parameter("nu", self.nu, "it must be above 0 and at most 1"));
         }
         let total = self.nu * n as f64;
         let problem = Problem {

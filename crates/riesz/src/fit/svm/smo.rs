@@ -1,4 +1,4 @@
-//! Sequential minimal optimisation of pairs, for variables whose gram matrix is at hand.
+//! Sequential minimal optimisation of pairs of variables whose gram matrix is in memory.
 //!
 //! Pairs are chosen by second-order information (Fan, Chen and Lin, JMLR 2005, WSS 2).
 
@@ -9,11 +9,11 @@ use crate::control::check_cancelled;
 use crate::error::Result;
 use crate::simd::{Isa, LANES, Simd, dispatch, fma};
 
-/// Stands in for a curvature that is not positive, as in LIBSVM.
+/// Replaces a curvature that is not positive, as in LIBSVM.
 const TAU: f64 = 1e-12;
 
-/// Moves pairs of variables, with gram matrix `gram`, until none violates optimality by `target`, or until
-/// `limit` steps are done. Returns the number of steps. Cost O(steps · n).
+/// Moves pairs of variables with gram matrix `gram` until no pair violates optimality by `target`, or for
+/// `limit` steps. Returns the number of steps. Cost O(steps · n).
 ///
 /// # Errors
 /// [`Error::Interrupted`](crate::Error::Interrupted).
@@ -51,8 +51,8 @@ pub(super) fn solve_smo(
     Ok(limit)
 }
 
-/// Moves β_i up and β_j down as far as the pair's problem allows, given their kernel value; returns the two
-/// changes.
+/// Moves β_i up and β_j down as far as the pair's problem allows, given their kernel value `between`; returns
+/// the two changes.
 fn step(variables: &mut Variables, i: usize, j: usize, between: f64) -> (f64, f64) {
     let slope =
         (variables.gradient[j] + variables.down_gain[j]) - (variables.gradient[i] + variables.up_gain[i]);
@@ -68,15 +68,15 @@ fn step(variables: &mut Variables, i: usize, j: usize, between: f64) -> (f64, f6
     (variables.beta[i] - old_i, variables.beta[j] - old_j)
 }
 
-/// The step down chosen for a step up, and the largest violation among all pairs.
+/// The partner that steps down, and the largest violation of all pairs.
 #[derive(Clone, Copy)]
 struct Choice {
     row: usize,
     gap: f64,
 }
 
-// Searching for the place of an extreme value does not vectorise; its value does. These loops find the value
-// block by block, and then look for the place in one block.
+// A search for the index of an extreme value doesn't vectorise, but a search for the value does. These loops
+// find the value block by block, and then search one block for the index.
 const BLOCK: usize = 256;
 
 #[inline(always)]
@@ -89,19 +89,6 @@ fn least_of(lanes: [f64; LANES]) -> f64 {
     lanes.into_iter().fold(f64::INFINITY, |a, b| if b < a { b } else { a })
 }
 
-/// The smallest `gradient + up`, and the first index that attains it.
-#[inline(always)]
-fn least_body<V: Simd>(gradient: &[f64], up: &[f64]) -> (f64, usize) {
-    let (mut value, mut min_block) = (f64::INFINITY, 0);
-    for (block, (g, u)) in gradient.chunks(BLOCK).zip(up.chunks(BLOCK)).enumerate() {
-        let block_min = g.iter().zip(u).fold(f64::INFINITY, |a, (g, u)| a.min(g + u));
-        if block_min < value {
-            (value, min_block) = (block_min, block);
-        }
-    }
-    (value, first_equal(gradient, up, min_block, value))
-}
-
 #[inline(always)]
 fn first_equal(gradient: &[f64], up: &[f64], block: usize, value: f64) -> usize {
     let from = block * BLOCK;
@@ -109,121 +96,110 @@ fn first_equal(gradient: &[f64], up: &[f64], block: usize, value: f64) -> usize 
     from + offset.unwrap_or(0)
 }
 
-/// `gradient += change_i row_i + change_j row_j`, and [`least_body`] of the result in the same pass.
-#[inline(always)]
-fn update_body<V: Simd>(
-    gradient: &mut [f64],
-    up: &[f64],
-    row_i: &[f64],
-    row_j: &[f64],
-    change_i: f64,
-    change_j: f64,
-) -> (f64, usize) {
-    let (mut value, mut min_block) = (f64::INFINITY, 0);
-    let blocks = gradient.chunks_mut(BLOCK).zip(up.chunks(BLOCK));
-    let blocks = blocks.zip(row_i.chunks(BLOCK).zip(row_j.chunks(BLOCK)));
-    for (block, ((g, u), (ki, kj))) in blocks.enumerate() {
-        let n = g.len();
-        let mut best = [f64::INFINITY; LANES];
-        let (g8, g_rest) = g.as_chunks_mut::<LANES>();
-        let (u8, u_rest) = u[..n].as_chunks::<LANES>();
-        let (i8, i_rest) = ki[..n].as_chunks::<LANES>();
-        let (j8, j_rest) = kj[..n].as_chunks::<LANES>();
-        for (((g, u), ki), kj) in g8.iter_mut().zip(u8).zip(i8).zip(j8) {
-            for l in 0..LANES {
-                g[l] = fma::<V>(change_j, kj[l], fma::<V>(change_i, ki[l], g[l]));
-                track_min(&mut best, l, g[l] + u[l]);
+dispatch! {
+    /// The smallest `gradient + up`, and the first index that attains it.
+    fn min_with_index<V: Simd>(gradient: &[f64], up: &[f64]) -> (f64, usize) {
+        let (mut value, mut min_block) = (f64::INFINITY, 0);
+        for (block, (g, u)) in gradient.chunks(BLOCK).zip(up.chunks(BLOCK)).enumerate() {
+            let block_min = g.iter().zip(u).fold(f64::INFINITY, |a, (g, u)| a.min(g + u));
+            if block_min < value {
+                (value, min_block) = (block_min, block);
             }
         }
-        for l in 0..g_rest.len() {
-            g_rest[l] = fma::<V>(change_j, j_rest[l], fma::<V>(change_i, i_rest[l], g_rest[l]));
-            track_min(&mut best, l, g_rest[l] + u_rest[l]);
-        }
-        let block_min = least_of(best);
-        if block_min < value {
-            (value, min_block) = (block_min, block);
-        }
+        (value, first_equal(gradient, up, min_block, value))
     }
-    (value, first_equal(gradient, up, min_block, value))
-}
 
-/// The row of largest `(violation)² / curvature` with `value`, and the largest violation.
-#[inline(always)]
-fn best_partner_body<V: Simd>(
-    gradient: &[f64],
-    down: &[f64],
-    diagonal: &[f64],
-    row_i: &[f64],
-    value: f64,
-    diagonal_i: f64,
-) -> Choice {
-    // Gains and violations are negated, so that the best is the least.
-    let gain = |g: f64, d: f64, k: f64, r: f64| {
-        let excess = value - (g + d);
-        let curvature = (diagonal_i + k) - 2.0 * r;
-        let curvature = if curvature > 0.0 { curvature } else { TAU };
-        let negative = if excess < 0.0 { excess } else { 0.0 };
-        (excess, -(negative * negative) / curvature)
-    };
-    let (mut best_gain, mut best_block, mut gap) = (0.0, None, f64::INFINITY);
-    let blocks = gradient.chunks(BLOCK).zip(down.chunks(BLOCK));
-    let blocks = blocks.zip(diagonal.chunks(BLOCK).zip(row_i.chunks(BLOCK)));
-    for (block, ((g, d), (k, r))) in blocks.enumerate() {
-        let n = g.len();
-        let mut best = [0.0; LANES];
-        let mut gaps = [f64::INFINITY; LANES];
-        let (g8, g_rest) = g.as_chunks::<LANES>();
-        let (d8, d_rest) = d[..n].as_chunks::<LANES>();
-        let (k8, k_rest) = k[..n].as_chunks::<LANES>();
-        let (r8, r_rest) = r[..n].as_chunks::<LANES>();
-        for (((g, d), k), r) in g8.iter().zip(d8).zip(k8).zip(r8) {
-            for l in 0..LANES {
-                let (excess, gain) = gain(g[l], d[l], k[l], r[l]);
-                track_min(&mut gaps, l, excess);
-                track_min(&mut best, l, gain);
-            }
-        }
-        for l in 0..g_rest.len() {
-            let (excess, gain) = gain(g_rest[l], d_rest[l], k_rest[l], r_rest[l]);
-            track_min(&mut gaps, l, excess);
-            track_min(&mut best, l, gain);
-        }
-        gap = least_of(gaps).min(gap);
-        let best = least_of(best);
-        if best < best_gain {
-            (best_gain, best_block) = (best, Some(block));
-        }
-    }
-    let parts =
-        |from: usize| (from..gradient.len()).map(|s| (s, gradient[s], down[s], diagonal[s], row_i[s]));
-    let row = match best_block {
-        Some(block) => parts(block * BLOCK).find(|&(_, g, d, k, r)| gain(g, d, k, r).1 == best_gain),
-        // No violation, or gains too small for a double: then the largest violation decides.
-        None => parts(0).find(|&(_, g, d, k, r)| gain(g, d, k, r).0 == gap),
-    };
-    Choice { row: row.map_or(0, |part| part.0), gap: -gap }
-}
-
-dispatch! {
-    fn min_with_index(gradient: &[f64], up: &[f64]) -> (f64, usize) = least_body::<V>
-}
-dispatch! {
-    fn update(
+    /// `gradient += change_i row_i + change_j row_j`, and [`min_with_index`] of the result in the same pass.
+    fn update<V: Simd>(
         gradient: &mut [f64],
         up: &[f64],
         row_i: &[f64],
         row_j: &[f64],
         change_i: f64,
         change_j: f64,
-    ) -> (f64, usize) = update_body::<V>
-}
-dispatch! {
-    fn best_partner(
+    ) -> (f64, usize) {
+        let (mut value, mut min_block) = (f64::INFINITY, 0);
+        let blocks = gradient.chunks_mut(BLOCK).zip(up.chunks(BLOCK));
+        let blocks = blocks.zip(row_i.chunks(BLOCK).zip(row_j.chunks(BLOCK)));
+        for (block, ((g, u), (ki, kj))) in blocks.enumerate() {
+            let n = g.len();
+            let mut best = [f64::INFINITY; LANES];
+            let (g8, g_rest) = g.as_chunks_mut::<LANES>();
+            let (u8, u_rest) = u[..n].as_chunks::<LANES>();
+            let (i8, i_rest) = ki[..n].as_chunks::<LANES>();
+            let (j8, j_rest) = kj[..n].as_chunks::<LANES>();
+            for (((g, u), ki), kj) in g8.iter_mut().zip(u8).zip(i8).zip(j8) {
+                for l in 0..LANES {
+                    g[l] = fma::<V>(change_j, kj[l], fma::<V>(change_i, ki[l], g[l]));
+                    track_min(&mut best, l, g[l] + u[l]);
+                }
+            }
+            for l in 0..g_rest.len() {
+                g_rest[l] = fma::<V>(change_j, j_rest[l], fma::<V>(change_i, i_rest[l], g_rest[l]));
+                track_min(&mut best, l, g_rest[l] + u_rest[l]);
+            }
+            let block_min = least_of(best);
+            if block_min < value {
+                (value, min_block) = (block_min, block);
+            }
+        }
+        (value, first_equal(gradient, up, min_block, value))
+    }
+
+    /// The row with the largest `violation² / curvature` as a partner of the step up with gradient `value`,
+    /// and the largest violation.
+    fn best_partner<V: Simd>(
         gradient: &[f64],
         down: &[f64],
         diagonal: &[f64],
         row_i: &[f64],
         value: f64,
         diagonal_i: f64,
-    ) -> Choice = best_partner_body::<V>
+    ) -> Choice {
+        // Gains and violations are negated, so the best ones are the smallest.
+        let gain = |g: f64, d: f64, k: f64, r: f64| {
+            let excess = value - (g + d);
+            let curvature = (diagonal_i + k) - 2.0 * r;
+            let curvature = if curvature > 0.0 { curvature } else { TAU };
+            let negative = if excess < 0.0 { excess } else { 0.0 };
+            (excess, -(negative * negative) / curvature)
+        };
+        let (mut best_gain, mut best_block, mut gap) = (0.0, None, f64::INFINITY);
+        let blocks = gradient.chunks(BLOCK).zip(down.chunks(BLOCK));
+        let blocks = blocks.zip(diagonal.chunks(BLOCK).zip(row_i.chunks(BLOCK)));
+        for (block, ((g, d), (k, r))) in blocks.enumerate() {
+            let n = g.len();
+            let mut best = [0.0; LANES];
+            let mut gaps = [f64::INFINITY; LANES];
+            let (g8, g_rest) = g.as_chunks::<LANES>();
+            let (d8, d_rest) = d[..n].as_chunks::<LANES>();
+            let (k8, k_rest) = k[..n].as_chunks::<LANES>();
+            let (r8, r_rest) = r[..n].as_chunks::<LANES>();
+            for (((g, d), k), r) in g8.iter().zip(d8).zip(k8).zip(r8) {
+                for l in 0..LANES {
+                    let (excess, gain) = gain(g[l], d[l], k[l], r[l]);
+                    track_min(&mut gaps, l, excess);
+                    track_min(&mut best, l, gain);
+                }
+            }
+            for l in 0..g_rest.len() {
+                let (excess, gain) = gain(g_rest[l], d_rest[l], k_rest[l], r_rest[l]);
+                track_min(&mut gaps, l, excess);
+                track_min(&mut best, l, gain);
+            }
+            gap = least_of(gaps).min(gap);
+            let best = least_of(best);
+            if best < best_gain {
+                (best_gain, best_block) = (best, Some(block));
+            }
+        }
+        let parts =
+            |from: usize| (from..gradient.len()).map(|s| (s, gradient[s], down[s], diagonal[s], row_i[s]));
+        let row = match best_block {
+            Some(block) => parts(block * BLOCK).find(|&(_, g, d, k, r)| gain(g, d, k, r).1 == best_gain),
+            // There is no violation, or the gains underflow: the largest violation decides.
+            None => parts(0).find(|&(_, g, d, k, r)| gain(g, d, k, r).0 == gap),
+        };
+        Choice { row: row.map_or(0, |part| part.0), gap: -gap }
+    }
 }

@@ -6,18 +6,16 @@
 //! min ½ βᵀKβ + qᵀβ + ε Σ|β_r|   subject to   Σβ_r fixed,  lower_r ≤ β_r ≤ upper_r
 //! ```
 //!
-//! Classification has q = -y (y = ±1) and bounds [0, C] or [-C, 0]; ε-insensitive regression has q = -y and
-//! bounds
-//! [-C, C]; one-class has q = 0 and bounds [0, 1]. In this form no sign enters a gradient
-//! update, and regression needs one variable a row where the textbook has two: the kink of ε|β| at 0 is a
-//! breakpoint at which a step ends. Candidate steps and stopping rule are those of LIBSVM's formulation.
+//! Classification has q = -y (y = ±1) and bounds [0, C] or [-C, 0]. ε-insensitive regression has q = -y and
+//! bounds [-C, C]. One-class has q = 0 and bounds [0, 1]. In this form gradient updates need no signs, and
+//! regression needs one variable per row instead of two: the kink of ε|β| at 0 is a breakpoint at which a
+//! step ends. Candidate steps and the stopping rule are those of LIBSVM's formulation.
 //!
-//! Repeatedly a working set is chosen, its gram matrix computed, the problem solved on it pair by pair,
-//! and all gradients brought up to date by kernel values that are computed and added up at once (Joachims
-//! 1999; Wen et al., ThunderSVM, JMLR 2018). A set grows with the number of free coefficients, so that
-//! towards the end it holds them all. Rows whose coefficient is at a bound, with a gradient that keeps it
-//! there, are set aside (shrinking) and checked again before the end (Chang and Lin, ACM TIST 2011, section
-//! 5).
+//! Each iteration chooses a working set, computes its gram matrix and solves the problem on it pair by pair.
+//! It then updates all gradients with kernel values that are not stored (Joachims 1999; Wen et al.,
+//! ThunderSVM, JMLR 2018). The size of the set grows with the number of free coefficients, so that the last
+//! sets contain all of them. Rows whose coefficient is at a bound, with a gradient that keeps it there, are
+//! set aside (shrinking) and checked again before the end (Chang and Lin, ACM TIST 2011, section 5).
 
 use std::sync::atomic::AtomicBool;
 
@@ -29,27 +27,27 @@ use crate::error::{Error, Result};
 use crate::kernel::{Kernel, Points};
 use crate::table::Table;
 
-/// Rows of a working set beside the free ones and a quarter as many, where memory allows.
+/// Number of rows in a working set in addition to 5/4 of the free ones, if memory allows.
 const SET: usize = 512;
-/// The smallest size of a working set whatever memory allows: with few rows steps are hardly better than the
-/// steepest descent, and slow.
+/// Minimum size of a working set, whatever memory allows. Steps on fewer rows are hardly better than steepest
+/// descent, and slow.
 const MIN_SET_SIZE: usize = 64;
-/// A working set is solved until its violation is this share of the initial one.
+/// A working set is solved until its violation is this share of the violation of all rows.
 const INNER: f64 = 0.2;
 
 /// A dual problem.
 pub(super) struct Problem<'a> {
     pub(super) kernel: &'a Kernel,
     pub(super) x: &'a Table,
-    /// q.
+    /// The vector q.
     pub(super) linear: Vec<f64>,
-    /// ε; the kink at 0 counts only if it is positive.
+    /// Half-width ε of the insensitive tube; there is a kink at 0 only if it is positive.
     pub(super) epsilon: f64,
     pub(super) lower: Vec<f64>,
     pub(super) upper: Vec<f64>,
     /// A feasible β to start from.
     pub(super) start: Vec<f64>,
-    /// Set to give up.
+    /// Set to `true` to cancel.
     pub(super) stop: &'a AtomicBool,
 }
 
@@ -59,12 +57,12 @@ pub(super) struct SolverSettings {
     pub(super) tolerance: f64,
     pub(super) cache_bytes: usize,
     pub(super) max_iterations: Option<usize>,
-    /// Whether to return what there is when these are used up.
+    /// Whether to return the current solution after `max_iterations`, instead of an error.
     pub(super) keep_unfinished: bool,
     pub(super) shrinking: bool,
 }
 
-/// Its solution: `f(x) = Σ β_r k(x_r, x) + intercept`.
+/// Solution of a dual problem: `f(x) = Σ β_r k(x_r, x) + intercept`.
 pub(super) struct Solution {
     pub(super) beta: Vec<f64>,
     pub(super) intercept: f64,
@@ -73,8 +71,8 @@ pub(super) struct Solution {
     pub(super) objective: f64,
 }
 
-/// Solves the problem. Cost O(n) kernel values for each time that a row of a working set is moved; memory O(n
-/// d) and that of the set.
+/// Solves the problem. Cost: O(n) kernel values per change of a row's coefficient by a working set; memory
+/// O(n d), and the memory of the set.
 pub(super) fn solve(problem: Problem<'_>, settings: SolverSettings) -> Result<Solution> {
     if problem.x.rows() == 0 {
         return Ok(Solution {
@@ -94,7 +92,7 @@ struct Solver<'a> {
     linear: Vec<f64>,
     variables: Variables,
     points: Points<'a>,
-    /// Columns of the table.
+    /// Number of columns of the table.
     width: usize,
     /// The active rows, ascending.
     active: Vec<usize>,
@@ -106,7 +104,7 @@ struct Solver<'a> {
 struct ShrunkState<'a> {
     /// The points of the active rows.
     active: Points<'a>,
-    /// The coefficients when the first rows were set aside, and the gradient of all rows then.
+    /// The coefficients when the first rows were set aside, and the gradient of all rows at that time.
     beta: Vec<f64>,
     gradient: Vec<f64>,
 }
@@ -150,7 +148,8 @@ impl<'a> Solver<'a> {
         let n = self.variables.len();
         let limit = self.settings.max_iterations.unwrap_or_else(|| 10_000_000.max(n.saturating_mul(100)));
         let tolerance = self.settings.tolerance;
-        // The gram matrices of the last set and the next are in memory at once, and some copies of its rows.
+        // The gram matrices of the last and the next set are in memory together, with some copies of their
+        // rows.
         let (numbers, d) = ((self.settings.cache_bytes / size_of::<f64>()) as f64, self.width as f64);
         let largest = ((d * d + 0.5 * numbers).sqrt() - d) as usize;
         let (mut iterations, mut rechecked) = (0, false);
@@ -158,8 +157,8 @@ impl<'a> Solver<'a> {
             check_cancelled(self.stop)?;
             let (low, high) = self.variables.violation_bounds(&self.active);
             let gap = high - low;
-            // Near the end rows that were set aside too early are found while there is time; at the end all
-            // are.
+            // Near the end all rows are checked once, to find rows that were set aside too early. At the end
+            // they are checked again.
             if self.shrunk.is_some() && (gap < tolerance || gap < 10.0 * tolerance && !rechecked) {
                 rechecked = true;
                 self.take_back()?;
@@ -203,7 +202,7 @@ impl<'a> Solver<'a> {
         Ok(self.finish(iterations, converged))
     }
 
-    /// Takes the working set's coefficients, and brings the gradient up to date.
+    /// Copies the working set's coefficients and updates the gradient.
     fn take_over(&mut self, inner: &Variables) -> Result<()> {
         let (mut moved, mut changes) = (Vec::new(), Vec::new());
         for (&r, &beta) in self.set.rows.iter().zip(&inner.beta) {
@@ -230,10 +229,11 @@ impl<'a> Solver<'a> {
         Ok(())
     }
 
-    /// Shrinks: sets aside the rows that no violating pair can contain, if they are enough to justify the
+    /// Shrinks: sets aside the rows that are in no violating pair, if there are enough of them to justify the
     /// copies.
     fn set_aside(&mut self, low: f64, high: f64) {
-        // A step up from above every step down gains nothing with any partner, and the reverse.
+        // A step up whose gradient exceeds those of all steps down gains nothing with any partner, and the
+        // reverse.
         let idle = |r: usize| self.variables.up_gradient(r) > high && self.variables.down_gradient(r) < low;
         let busy: Vec<usize> = self.active.iter().copied().filter(|&r| !idle(r)).collect();
         if 10 * busy.len() > 9 * self.active.len() {
@@ -261,7 +261,7 @@ impl<'a> Solver<'a> {
         let moved: Vec<usize> = (0..n).filter(|&r| self.variables.beta[r] != shrunk.beta[r]).collect();
         let changes: Vec<f64> = moved.iter().map(|&r| self.variables.beta[r] - shrunk.beta[r]).collect();
         idle.iter().for_each(|&r| self.variables.gradient[r] = shrunk.gradient[r]);
-        // They alone are worked on for as long as that takes.
+        // Only these rows are active during the update of their gradient.
         let active = self.points.select(&idle);
         (self.active, self.shrunk) = (idle, Some(ShrunkState { active, ..shrunk }));
         self.add_to_gradient(&moved, &changes)?;
@@ -270,8 +270,8 @@ impl<'a> Solver<'a> {
     }
 
     fn finish(self, iterations: usize, converged: bool) -> Solution {
-        // The multiplier of the constraint: the mean gradient over free coefficients, which are all equal at
-        // the optimum, or the middle of the interval of multipliers.
+        // The multiplier of the constraint: the mean gradient over free coefficients, whose gradients are all
+        // equal at the optimum; or the middle of the interval of multipliers.
         let (mut sum, mut free) = (0.0, 0_usize);
         let mut objective = 0.0;
         for r in 0..self.variables.len() {
@@ -299,8 +299,5 @@ impl<'a> Solver<'a> {
 }
 
 fn overflow() -> Error {
-    Error::Overflow {
-        subject: "the gram matrix".into(),
-        remedy: "the kernel is too large at these rows: standardise the columns or lower the degree",
-    }
+    Error::overflow("the gram matrix", "standardise the columns or lower the kernel's degree")
 }

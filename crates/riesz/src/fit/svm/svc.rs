@@ -6,22 +6,23 @@ use rayon::prelude::*;
 
 use super::solver::{Problem, SolverSettings, solve};
 use super::{CACHE_BYTES, TOLERANCE, UNCONVERGED_REMEDY, check_bounds, check_tolerance, support_vectors};
+use crate::checks::positive;
 use crate::error::{Error, Result};
 use crate::fit::bootstrap::{BOOTSTRAP, BootstrapRefit, rows_by_class, run_refits};
 use crate::fit::class_weights::{ClassWeight, row_weights};
 use crate::fit::cross_validation::ClassScore;
 use crate::fit::grid_search::{C_GRID, GridSearch};
+use crate::fit::sample_weights;
 use crate::fit::task::{
     C, CLASS_WEIGHT, FIXED_KERNEL, FOLDS, FitTask, FittedModel, MAX_ITER, ModelKind, OptionalInput,
     OutputType, SEARCH_ROWS, TOL, no_job, with_card_entries,
 };
-use crate::fit::{positive, sample_weights};
 use crate::kernel::Kernel;
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::model_card::CardEntry;
 use crate::table::Table;
 
-/// Support vector classification, by name. Its price of errors is chosen by the accuracy on folds.
+/// Support vector classification as a kind of model. Its cost of errors is chosen by the accuracy on folds.
 pub(in crate::fit) static SVC: ModelKind = ModelKind {
     name: "svc",
     help: "Support vector classification, one against one for several classes",
@@ -42,7 +43,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
         estimator.sample_weight = weights;
         estimator.tolerance = task.settings.number(TOL.name).unwrap_or(TOLERANCE);
         estimator.max_iterations = task.max_iter();
-        // Without a limit of the user's own, not to converge is an error.
+        // Without a limit by the user, a fit that doesn't converge is an error.
         estimator.keep_unfinished = task.max_iter().is_some();
         estimator
     };
@@ -70,53 +71,55 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     })
 }
 
-/// C-SVC: `min ½‖f‖² + Σ_i C_i max(0, 1 - y_i (f(x_i) + b))` with `C_i = c · class weight · sample weight`.
+/// C-support vector classification: `min ½‖f‖² + Σ_i C_i max(0, 1 - y_i (f(x_i) + b))`, where `C_i` is `c`
+/// times the class weight times the sample weight.
 ///
-/// Several classes are separated pair by pair (LIBSVM's scheme), and the pairs become the outputs of one
-/// model.
+/// Several classes are separated pair by pair (LIBSVM's scheme), and each pair is an output of the model.
 #[derive(Debug, Clone)]
 pub struct SupportVectorClassifier {
     /// The kernel.
     pub kernel: Kernel,
-    /// The price of an error, > 0.
+    /// The cost of an error, > 0.
     pub c: f64,
     /// Weights of the classes.
     pub class_weight: ClassWeight,
-    /// One weight ≥ 0 a row; rows of weight 0 are left out. `None` for equal weights.
+    /// One weight ≥ 0 per row; rows of weight 0 are left out. `None` for equal weights.
     pub sample_weight: Option<Vec<f64>>,
-    /// The largest violation of the optimality conditions that is accepted, LIBSVM's `-e` (0.001 by default).
+    /// The largest accepted violation of the optimality conditions, LIBSVM's `-e` (0.001 by default).
     pub tolerance: f64,
-    /// Memory for working sets and their gram matrices, 200 MB by default: 3,500 rows of 100 columns. A set
-    /// has 64 rows at least, whatever it says.
+    /// Memory for working sets and their gram matrices in bytes, 200 MB by default: 3,500 rows of 100
+    /// columns. A set has at least 64 rows in any case.
     pub cache_bytes: usize,
-    /// Steps allowed for each pair of classes; `None` for LIBSVM's rule, the larger of 10⁷ and 100 n.
+    /// Maximum number of steps for each pair of classes; `None` for LIBSVM's rule, the larger of 10⁷ and 100
+    /// n.
     pub max_iterations: Option<usize>,
-    /// Whether to return the model as it is after these steps, with `converged` false in the fit, instead of
-    /// an error.
+    /// Whether a fit that reaches `max_iterations` returns its model, with `converged` false, instead of an
+    /// error.
     pub keep_unfinished: bool,
-    /// Whether rows that look settled are set aside. It changes the time taken, not the optimum.
+    /// Whether rows whose coefficients have probably converged are set aside. It changes the time, but not
+    /// the optimum.
     pub shrinking: bool,
 }
 
 /// A fitted classifier.
 #[derive(Debug, Clone)]
 pub struct SvcFit {
-    /// The model. Its points are the support vectors.
+    /// The model. Its support points are the support vectors.
     pub model: KernelExpansion,
-    /// Rows of the table that are support vectors, ascending.
+    /// Indices of the rows that are support vectors, ascending.
     pub support: Vec<usize>,
-    /// Support vectors of each class.
+    /// Number of support vectors of each class.
     pub support_per_class: Vec<usize>,
-    /// Steps taken, one number a pair of classes.
+    /// Number of steps of each pair of classes.
     pub iterations: Vec<usize>,
     /// Whether the optimum was reached within the tolerance for every pair.
     pub converged: bool,
-    /// Dual objective `½ βᵀKβ - Σ|β|`, one number a pair of classes.
+    /// Dual objective `½ βᵀKβ - Σ|β|` of each pair of classes.
     pub objective: Vec<f64>,
 }
 
 impl SupportVectorClassifier {
-    /// With equal weights and LIBSVM's tolerance.
+    /// A classifier with equal weights and LIBSVM's tolerance.
     pub fn new(kernel: Kernel, c: f64) -> Self {
         Self {
             kernel,
@@ -131,13 +134,13 @@ impl SupportVectorClassifier {
         }
     }
 
-    /// Fits to `labels`, one index into `classes` a row.
+    /// Fits to `labels`, one index into `classes` per row.
     ///
-    /// For two classes the model has one output, positive for `classes[1]` and named
-    /// `"classes[1] vs classes[0]"` (scikit-learn's decision function). For more it has one output a pair, in
-    /// the order (0,1), (0,2), …, (1,2), …, positive for the first of the pair and named "first vs second"
-    /// (LIBSVM). The first name is always the positive side. Pairs are solved in parallel and share the
-    /// memory.
+    /// For two classes the model has one output, which is positive for `classes[1]` and named
+    /// `"classes[1] vs classes[0]"` (scikit-learn's decision function). For more it has one output per pair,
+    /// in the order (0,1), (0,2), …, (1,2), …, which is positive for the first class and named "first vs
+    /// second" (LIBSVM). The first name is always the positive side. Pairs are solved in parallel and share
+    /// the memory.
     ///
     /// Cost: between n times the support vectors and n³ kernel values, growing with `c`; memory at most
     /// `cache_bytes` and O(n d).
@@ -231,7 +234,7 @@ impl SupportVectorClassifier {
         Ok(SvcFit { model, support, support_per_class, iterations, converged, objective })
     }
 
-    /// Checks everything; returns the bound of every row.
+    /// Checks all inputs; returns the bound C_i of each row.
     fn check(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<Vec<f64>> {
         crate::fit::check_labels(x, labels, classes)?;
         self.kernel.validate(x.width())?;
@@ -289,7 +292,7 @@ mod tests {
         svc.max_iterations = Some(3);
         let error = svc.fit(&x, &labels, &classes(&["a", "b"])).unwrap_err();
         assert!(matches!(error, Error::NotConverged { iterations: 3, .. }), "{error}");
-        // The objective only falls on the way to the optimum, whatever the steps at which it is left.
+        // The objective decreases with every step, at whatever step the iteration stops.
         svc.keep_unfinished = true;
         let mut before = 0.0;
         for steps in [3, 10, 30, 100] {

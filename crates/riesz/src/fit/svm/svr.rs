@@ -4,14 +4,15 @@ use std::sync::atomic::AtomicBool;
 
 use super::solver::{Problem, Solution, SolverSettings, solve};
 use super::{CACHE_BYTES, TOLERANCE, UNCONVERGED_REMEDY, check_bounds, check_tolerance, support_vectors};
+use crate::checks::positive;
 use crate::error::{Error, Result};
 use crate::fit::bootstrap::{BOOTSTRAP, BootstrapRefit, run_refits};
 use crate::fit::grid_search::{C_GRID, GridSearch};
+use crate::fit::sample_weights;
 use crate::fit::task::{
     C, FIXED_KERNEL, FOLDS, FitTask, FittedModel, MAX_ITER, ModelKind, NORMALIZE_Y, OptionalInput,
     OutputType, SEARCH_ROWS, TOL, no_job, with_card_entries,
 };
-use crate::fit::{positive, sample_weights};
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
@@ -19,16 +20,15 @@ use crate::model_card::CardEntry;
 use crate::setting_schema::{Range, Setting};
 use crate::table::Table;
 
-const EPSILON: Setting = Setting {
-    name: "epsilon",
-    placeholder: "X",
-    range: Range::NotNegative,
-    bare: None,
-    help: "Error that costs nothing, in standard deviations of the target where it is standardised \
-           [default: 0.1]",
-};
+const EPSILON: Setting = Setting::new(
+    "epsilon",
+    "X",
+    Range::NotNegative,
+    "Errors up to this size cost nothing; in standard deviations of the target if it is standardised \
+     [default: 0.1]",
+);
 
-/// Support vector regression, by name. Its price of errors is chosen by the squared error on folds.
+/// Support vector regression as a kind of model. Its cost of errors is chosen by the squared error on folds.
 pub(in crate::fit) static SVR: ModelKind = ModelKind {
     name: "svr",
     help: "ε-insensitive support vector regression",
@@ -48,7 +48,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
         estimator.sample_weight = weights;
         estimator.tolerance = task.settings.number(TOL.name).unwrap_or(TOLERANCE);
         estimator.max_iterations = task.max_iter();
-        // Without a limit of the user's own, not to converge is an error.
+        // Without a limit by the user, a fit that doesn't converge is an error.
         estimator.keep_unfinished = task.max_iter().is_some();
         estimator
     };
@@ -80,39 +80,40 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     })
 }
 
-/// ε-SVR: `min ½‖f‖² + Σ_i c w_i max(0, |y_i - f(x_i) - b| - epsilon)`.
+/// ε-insensitive support vector regression: `min ½‖f‖² + Σ_i c w_i max(0, |y_i - f(x_i) - b| - epsilon)`.
 #[derive(Debug, Clone)]
 pub struct SupportVectorRegressor {
     /// The kernel.
     pub kernel: Kernel,
-    /// The price of an error, > 0.
+    /// The cost of an error, > 0.
     pub c: f64,
-    /// Errors up to this, in the target's units, cost nothing. ≥ 0.
+    /// Size up to which errors cost nothing, in the target's units. ≥ 0.
     pub epsilon: f64,
-    /// One weight ≥ 0 a row; rows of weight 0 are left out. `None` for equal weights.
+    /// One weight ≥ 0 per row; rows of weight 0 are left out. `None` for equal weights.
     pub sample_weight: Option<Vec<f64>>,
-    /// The largest violation of the optimality conditions that is accepted, LIBSVM's `-e` (0.001 by default).
+    /// The largest accepted violation of the optimality conditions, LIBSVM's `-e` (0.001 by default).
     pub tolerance: f64,
-    /// Memory for working sets and their gram matrices, 200 MB by default: 3,500 rows of 100 columns. A set
-    /// has 64 rows at least, whatever it says.
+    /// Memory for working sets and their gram matrices in bytes, 200 MB by default: 3,500 rows of 100
+    /// columns. A set has at least 64 rows in any case.
     pub cache_bytes: usize,
-    /// Steps allowed; `None` for LIBSVM's rule, the larger of 10⁷ and 100 n.
+    /// Maximum number of steps; `None` for LIBSVM's rule, the larger of 10⁷ and 100 n.
     pub max_iterations: Option<usize>,
-    /// Whether to return the model as it is after these steps, with `converged` false in the fit, instead of
-    /// an error.
+    /// Whether a fit that reaches `max_iterations` returns its model, with `converged` false, instead of an
+    /// error.
     pub keep_unfinished: bool,
-    /// Whether rows that look settled are set aside. It changes the time taken, not the optimum.
+    /// Whether rows whose coefficients have probably converged are set aside. It changes the time, but not
+    /// the optimum.
     pub shrinking: bool,
 }
 
 /// A fitted support vector regression.
 #[derive(Debug, Clone)]
 pub struct SvrFit {
-    /// The model. Its points are the support vectors.
+    /// The model. Its support points are the support vectors.
     pub model: KernelExpansion,
-    /// Rows of the table that are support vectors, ascending.
+    /// Indices of the rows that are support vectors, ascending.
     pub support: Vec<usize>,
-    /// Steps taken.
+    /// Number of steps.
     pub iterations: usize,
     /// Whether the optimum was reached within the tolerance.
     pub converged: bool,
@@ -121,7 +122,7 @@ pub struct SvrFit {
 }
 
 impl SupportVectorRegressor {
-    /// With equal weights and LIBSVM's tolerance.
+    /// A regressor with equal weights and LIBSVM's tolerance.
     pub fn new(kernel: Kernel, c: f64, epsilon: f64) -> Self {
         Self {
             kernel,
@@ -136,9 +137,9 @@ impl SupportVectorRegressor {
         }
     }
 
-    /// Fits to `y`, one number a row. Cost: between n times the support vectors and n³ kernel values, growing
-    /// with `c`; memory at most `cache_bytes` and O(n d). If all targets lie within `epsilon` of a constant
-    /// the model has no points.
+    /// Fits to `y`, one number per row. Cost: between n times the support vectors and n³ kernel values,
+    /// growing with `c`; memory at most `cache_bytes` and O(n d). If all targets lie within `epsilon` of a
+    /// constant, the model has no support points.
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::Shape`], [`Error::TooFew`], [`Error::NotFinite`];
@@ -149,22 +150,22 @@ impl SupportVectorRegressor {
 
     /// Fits as [`fit`](Self::fit) does; [`Error::Interrupted`] soon after `stop` is set.
     fn fit_until(&self, x: &Table, y: &[f64], stop: &AtomicBool) -> Result<SvrFit> {
-        crate::fit::check(x, y.len(), 1)?;
+        crate::checks::check_rows(x, y.len(), 1)?;
         self.kernel.validate(x.width())?;
         positive("c", self.c)?;
         check_tolerance(self.tolerance)?;
         if !(self.epsilon.is_finite() && self.epsilon >= 0.0) {
-            return Err(Error::parameter("epsilon", self.epsilon, "it is not negative"));
+            return Err(Error::parameter("epsilon", self.epsilon, "it must not be negative"));
         }
         if let Some(row) = y.iter().position(|v| !v.is_finite()) {
-            return Err(Error::NotFinite { row, column: "target".into(), value: y[row] });
+            return Err(Error::not_finite(row, "target", y[row]));
         }
         let bounds: Vec<f64> =
             sample_weights(self.sample_weight.as_deref(), x)?.iter().map(|w| self.c * w).collect();
         check_bounds(&bounds)?;
         let rows: Vec<usize> = (0..x.rows()).filter(|&r| bounds[r] > 0.0).collect();
         if rows.is_empty() {
-            return Err(Error::parameter("sample_weight", 0.0, "at least one weight is positive"));
+            return Err(Error::parameter("sample_weight", 0.0, "give at least one positive weight"));
         }
         let subset;
         let kept = if rows.len() == x.rows() {

@@ -1,19 +1,19 @@
-//! The variables of a dual problem, with the changes of the objective for steps up and down.
+//! The variables β of a dual problem, with the gradients of steps up and down.
 
-/// One entry for each variable.
+/// Variables of a dual problem, one entry per variable in each vector.
 pub(super) struct Variables {
-    /// ε.
+    /// Half-width ε of the insensitive tube.
     pub(super) epsilon: f64,
     pub(super) lower: Vec<f64>,
     pub(super) upper: Vec<f64>,
     pub(super) beta: Vec<f64>,
-    /// `Σ_s K_rs β_s + q_r`: the gradient without the kink.
+    /// The gradient `Σ_s K_rs β_s + q_r` without the kink.
     pub(super) gradient: Vec<f64>,
-    /// Added to the gradient for a step up: ±ε, or ∞ if β_r cannot grow.
+    /// Number to add to the gradient for a step up: ±ε, or ∞ if β_r can't increase.
     pub(super) up_gain: Vec<f64>,
-    /// Added to the gradient for a step down: ±ε, or -∞ if β_r cannot fall.
+    /// Number to add to the gradient for a step down: ±ε, or -∞ if β_r can't decrease.
     pub(super) down_gain: Vec<f64>,
-    /// `K_rr`.
+    /// Diagonal of the gram matrix, `K_rr`.
     pub(super) diagonal: Vec<f64>,
 }
 
@@ -22,7 +22,7 @@ impl Variables {
         self.beta.len()
     }
 
-    /// A subset of the variables, in this order.
+    /// A subset of the variables, in the order of `rows`.
     pub(super) fn select(&self, rows: &[usize]) -> Self {
         let selected = |values: &[f64]| rows.iter().map(|&r| values[r]).collect();
         Self {
@@ -37,7 +37,7 @@ impl Variables {
         }
     }
 
-    /// Sets β_r, and what its steps gain.
+    /// Sets β_r and the gains of its steps up and down.
     pub(super) fn set_value(&mut self, r: usize, beta: f64) {
         self.beta[r] = beta;
         self.up_gain[r] = if beta >= self.upper[r] {
@@ -66,12 +66,12 @@ impl Variables {
         self.gradient[r] + self.down_gain[r]
     }
 
-    /// Whether β_r can move both ways along one gradient.
+    /// Whether β_r can move in both directions with the same gradient.
     pub(super) fn is_free(&self, r: usize) -> bool {
         self.up_gain[r].is_finite() && self.up_gain[r] == self.down_gain[r]
     }
 
-    /// Least gradient of steps up and largest of steps down, among these.
+    /// The smallest gradient of a step up and the largest of a step down, among `rows`.
     pub(super) fn violation_bounds(&self, rows: &[usize]) -> (f64, f64) {
         rows.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &r| {
             (low.min(self.up_gradient(r)), high.max(self.down_gradient(r)))

@@ -1,4 +1,5 @@
-//! The working set: the rows that violate optimality most, and rows of the last set, with their gram matrix.
+//! The working set: the rows that violate optimality most, and rows of the previous set, with their gram
+//! matrix.
 
 use std::sync::atomic::AtomicBool;
 
@@ -6,28 +7,29 @@ use super::variables::Variables;
 use crate::error::Result;
 use crate::kernel::Points;
 
-/// A working set.
+/// Rows of a working set and their gram matrix.
 pub(super) struct WorkingSet {
     pub(super) rows: Vec<usize>,
-    /// Row by row.
+    /// Gram matrix, row by row.
     pub(super) gram: Vec<f64>,
-    /// The number of sets that each row of the problem has been in.
+    /// The number of working sets that contained each row of the problem.
     ages: Vec<u32>,
 }
 
-/// Marks a row that is not in a set.
+/// Marks a row that is not in the set.
 const VACANT: usize = usize::MAX;
 
 impl WorkingSet {
-    /// An empty one, of a problem of `n` rows.
+    /// An empty set for a problem of `n` rows.
     pub(super) fn new(n: usize) -> Self {
         Self { rows: Vec::new(), gram: Vec::new(), ages: vec![0; n] }
     }
 
-    /// Selects `size` of the `active` rows: up to half of the last set, free ones first and then those that
-    /// were in fewest sets; rows that violate optimality, given the extremes of the gradient, alternately the
-    /// worst of those that would step up and of those that would step down; then more of the last set. The
-    /// most violating pair is always among them. Kernel values of the last set are reused.
+    /// Selects `size` of the `active` rows. First come up to half of the previous set: its free rows, then
+    /// the rows that were in the fewest sets. Then come the rows that violate optimality most with respect to
+    /// the bounds `low` and `high` of the gradients, alternately for steps up and steps down. The remaining
+    /// places go to other rows of the previous set. The most violating pair is always included. Kernel values
+    /// of the previous set are reused.
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
@@ -59,7 +61,7 @@ impl WorkingSet {
             row.iter_mut().zip(&places).for_each(|(k, &index)| *k = old[index]);
         }
         gram[kept * w..].copy_from_slice(&new);
-        // The same values by column, in tiles.
+        // Copies the same values by column, in tiles.
         const TILE: usize = 32;
         for from in (0..kept).step_by(TILE) {
             for first in (kept..w).step_by(TILE) {
@@ -86,7 +88,7 @@ impl WorkingSet {
             let mut worst: Vec<(f64, usize)> =
                 active.iter().map(|&r| (key(r), r)).filter(|(key, _)| *key < bound).collect();
             let worse = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
-            // When so many are taken the set is full.
+            // More rows would not fit into the set.
             if worst.len() > size {
                 worst.select_nth_unstable_by(size, worse);
                 worst.truncate(size);
@@ -123,7 +125,7 @@ impl Selection {
         }
     }
 
-    /// Adds the next of them that is not yet in; whether there was one.
+    /// Adds the next row that is not in the set; returns whether there was one and the set has room left.
     fn push_next(&mut self, from: &mut impl Iterator<Item = usize>) -> bool {
         let next = from.find(|&r| !self.taken[r]);
         next.into_iter().for_each(|r| self.add(r));

@@ -1,9 +1,9 @@
-//! Range files of LIBSVM's `svm-scale` (option `-s`), and models on scaled data converted back to the user's
-//! units.
+//! Range files of LIBSVM's `svm-scale` (option `-s`), and the conversion of models on scaled data to the
+//! user's units.
 //!
-//! `svm-scale` maps feature j from its range `[min_j, max_j]` in the training data to `[lower, upper]`, and a
-//! target likewise with `-y`. Features that are constant in the training data are not in the file, and are 0
-//! when scaled.
+//! `svm-scale` maps feature j from its range `[min_j, max_j]` in the training data to `[lower, upper]`, and
+//! with `-y` the target too. Features that are constant in the training data are not in the file; their
+//! scaled value is 0.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::table::Table;
 
 const FORMAT: &str = "svm-scale range file";
 
-/// An interval and the interval that it is mapped to.
+/// The linear map from the interval `[min, max]` to the interval `[lower, upper]`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Scaling {
     min: f64,
@@ -26,12 +26,12 @@ struct Scaling {
 }
 
 impl Scaling {
-    /// The derivative of the scaled number by the number.
+    /// The derivative of the scaled number in the number.
     fn slope(self) -> f64 {
         (self.upper - self.lower) / (self.max - self.min)
     }
 
-    /// The number whose scaled number is 0.
+    /// The number whose scaled value is 0.
     fn center(self) -> f64 {
         self.unscaled(0.0)
     }
@@ -51,7 +51,7 @@ impl Scaling {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranges {
     target: Option<Scaling>,
-    /// The scaling by the feature's number, from 1.
+    /// The scaling of each feature, by its number from 1.
     features: BTreeMap<usize, Scaling>,
 }
 
@@ -81,12 +81,12 @@ pub fn read_ranges(bytes: &[u8]) -> Result<Ranges> {
         let (min, max) = (values[values.len() - 2], values[values.len() - 1]);
         match max - min {
             width if width.is_finite() && width > 0.0 => Ok((min, max)),
-            _ => Err(problem(line, format!("{min} to {max} is no range: the second number is larger"))),
+            _ => Err(problem(line, format!("{min} to {max} is no range: the second number must be larger"))),
         }
     };
     let cut_off = || problem(text.lines().count().max(1), "the file is cut off".into());
     let unknown = |line: usize| {
-        let why = "a range file begins with 'x', or with 'y' where the target is scaled too: \
+        let why = "a range file begins with 'x', or with 'y' if the target is scaled too: \
                    'svm-scale -s FILE' writes it";
         problem(line, why.into())
     };
@@ -124,12 +124,12 @@ impl Ranges {
         self.features.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// Converts a model of a LIBSVM file on scaled data to the same model on data in the user's units, whose
-    /// outputs are in the user's units too where the target was scaled. Exact up to rounding.
+    /// Converts a model of a LIBSVM file on scaled data to the same model on data in the user's units. If the
+    /// target was scaled, the outputs are in the user's units too. Exact up to rounding.
     ///
     /// # Errors
-    /// [`Error::Parameter`] if support vectors have a feature that the range file does not know, or if the
-    /// target was scaled and the model is no regression; as [`KernelExpansion::validate`].
+    /// [`Error::Parameter`] if support vectors have a feature that the range file does not contain, or if the
+    /// target was scaled and the model is not a regression; the errors of [`KernelExpansion::validate`].
     pub fn unscaled(&self, mut model: KernelExpansion) -> Result<KernelExpansion> {
         let (n, d) = (model.support_points.rows(), model.support_points.width());
         let mut values = model.support_points.column_major().to_vec();
@@ -138,8 +138,8 @@ impl Ranges {
                 Some(scaling) => column.iter_mut().for_each(|v| *v = scaling.unscaled(*v)),
                 None if column.iter().all(|v| *v == 0.0) => {}
                 None => {
-                    let allowed = "support vectors have this feature, and the range file does not: it is \
-                                   the file of other data";
+                    let allowed = "support vectors have this feature, but the range file does not: it was \
+                                   written for other data";
                     return Err(Error::parameter("feature", j + 1, allowed));
                 }
             }
@@ -148,12 +148,12 @@ impl Ranges {
         self.unscale_kernel(&mut model.kernel);
         if let Some(target) = self.target {
             if model.link != Link::Identity {
-                let allowed = "the range file scales the target, as for a regression, and the model is none";
+                let allowed = "the range file scales the target, but the model is not a regression";
                 return Err(Error::parameter("range file", "y", allowed));
             }
             let scale = 1.0 / target.slope();
             model.rescale(scale, target.center());
-            // The scale of the noise, of which LIBSVM's regressions keep an estimate.
+            // LIBSVM's regressions store an estimate of the noise scale, which is rescaled too.
             for fact in model.model_card.iter_mut().filter(|fact| fact.name == PASSED[0]) {
                 let words = fact.value.split_ascii_whitespace();
                 let scaled = words.map(|word| word.parse::<f64>().map(|v| digits(v * scale)));
@@ -167,7 +167,7 @@ impl Ranges {
     }
 
     /// Converts the kernel of scaled rows to a kernel of rows in the user's units. Features that are not in
-    /// the file are removed from it.
+    /// the file are removed from the kernel.
     fn unscale_kernel(&self, kernel: &mut Kernel) {
         let known = |j: &usize| self.features.contains_key(&(j + 1));
         let slope = |j: usize| self.features[&(j + 1)].slope();

@@ -1,4 +1,4 @@
-//! Reads a LIBSVM file into a model. Nothing is allocated by sizes that the file only declares.
+//! Reads a model from a LIBSVM file. Sizes that the file only declares do not determine allocations.
 
 use super::write::digits;
 use super::{KINDS, MachineType, PASSED, Ranges, length_of, places};
@@ -11,16 +11,16 @@ use crate::table::{Column, Table};
 
 const FORMAT: &str = "LIBSVM model";
 
-/// More features than this are refused: a single index could otherwise ask for any amount of memory.
+/// Maximum number of features; without it, a single index could require any amount of memory.
 pub(super) const MAX_WIDTH: usize = 1 << 20;
-/// More numbers than this in the dense table of support vectors (1 GiB) are refused.
+/// Maximum number of entries of the dense table of support vectors (1 GiB).
 const MAX_CELLS: usize = 1 << 27;
 
 fn problem<T>(line: usize, problem: impl Into<String>) -> Result<T> {
     Err(Error::Parse { format: FORMAT, line, problem: problem.into() })
 }
 
-/// Text from a file, short enough for a message.
+/// Shortens text from a file for a message.
 fn truncate_for_message(text: &str) -> String {
     let mut short: String = text.chars().take(30).collect();
     if short.len() < text.len() {
@@ -43,10 +43,10 @@ fn parse_count(line: usize, text: &str) -> Result<usize> {
     }
 }
 
-/// The lines before the support vectors.
+/// The header: the lines before the support vectors.
 struct Header<'a> {
     fields: Vec<(&'a str, Field<'a>)>,
-    /// The line that says "SV".
+    /// The number of the line "SV".
     end: usize,
 }
 
@@ -82,14 +82,14 @@ impl<'a> Header<'a> {
             if key == "SV" {
                 return match words.next() {
                     None => Ok(Self { fields, end: line }),
-                    Some(_) => problem(line, "the line 'SV' holds nothing else"),
+                    Some(_) => problem(line, "the line 'SV' must contain nothing else"),
                 };
             }
             let Some(&key) = KEYS.iter().find(|k| **k == key) else {
                 return problem(
                     line,
                     format!(
-                        "'{}' is no field of a model file; known are: {}, SV",
+                        "'{}' is not a field of a model file; the fields are: {}, SV",
                         truncate_for_message(key),
                         KEYS.join(", ")
                     ),
@@ -100,7 +100,7 @@ impl<'a> Header<'a> {
             }
             fields.push((key, Field { line, values: words.collect() }));
         }
-        problem(last_line, "the file ends before the line 'SV': it is cut off, or no LIBSVM model")
+        problem(last_line, "the file ends before the line 'SV': it is cut off, or not a LIBSVM model")
     }
 
     fn get(&self, key: &str) -> Option<&Field<'a>> {
@@ -127,7 +127,7 @@ impl<'a> Header<'a> {
         Ok((line, number(line, text)?))
     }
 
-    /// The values of a field that must have `count` of them.
+    /// The values of a field that must have `count` values.
     fn list(&self, key: &str, count: usize, why: &str) -> Result<&Field<'a>> {
         let field = self.required(key)?;
         if field.values.len() != count {
@@ -138,7 +138,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// The kernel before the number of features is known.
+/// The kernel, before the number of features is known.
 enum KernelLine {
     Rbf { gamma: f64 },
     Linear,
@@ -185,7 +185,7 @@ impl KernelLine {
             other => problem(
                 line,
                 format!(
-                    "the kernel '{}' is not known; known are: linear, polynomial, rbf, sigmoid",
+                    "the kernel '{}' is unknown; the kernels are: linear, polynomial, rbf, sigmoid",
                     truncate_for_message(other)
                 ),
             ),
@@ -220,12 +220,12 @@ fn positive_gamma(header: &Header<'_>) -> Result<f64> {
     }
 }
 
-/// The support vectors' lines.
+/// The lines of the support vectors.
 struct Vectors {
-    /// Row after row, `per_row` coefficients each.
+    /// Coefficients, row by row with `per_row` each.
     coef: Vec<f64>,
     rows: usize,
-    /// (row, feature from 0, value)
+    /// Non-zero values as (row, feature from 0, value).
     cells: Vec<(usize, usize, f64)>,
     /// The largest feature number, from 1, and its line.
     largest: (usize, usize),
@@ -292,7 +292,7 @@ fn vectors<'a>(
     Ok(vectors)
 }
 
-/// Whether the bytes begin as a LIBSVM model does: with one of its keys.
+/// Whether the first word of the bytes is a field of a LIBSVM model.
 pub fn recognises(bytes: &[u8]) -> bool {
     let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
     let word = bytes.split(|b| b.is_ascii_whitespace()).next().unwrap_or_default();
@@ -302,17 +302,17 @@ pub fn recognises(bytes: &[u8]) -> bool {
 /// Information about the features that a LIBSVM file does not contain.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Features<'a> {
-    /// Names of the features 1, 2, …; by default they are called x0, x1, … and as many as the file shows.
+    /// Names of the features 1, 2, …; by default x0, x1, … for the features that occur in the file.
     pub names: &'a [String],
-    /// The scaling of the data before the model was fitted; none by default.
+    /// The scaling of the data before the fit; `None` for no scaling.
     pub ranges: Option<&'a Ranges>,
 }
 
-/// Reads as [`read`] does, with names and units of the features: the model has these columns, in the user's
-/// units.
+/// Reads as [`read`] does, and then sets the names and units of the features: the model has these columns, in
+/// the user's units.
 ///
 /// # Errors
-/// As [`read`] and [`Ranges::unscaled`]; [`Error::DuplicateName`].
+/// The errors of [`read`] and [`Ranges::unscaled`]; [`Error::DuplicateName`].
 pub fn read_with(bytes: &[u8], width: Option<usize>, features: Features<'_>) -> Result<KernelExpansion> {
     let named = (!features.names.is_empty()).then_some(features.names.len());
     let known = width.or(named);
@@ -326,16 +326,16 @@ pub fn read_with(bytes: &[u8], width: Option<usize>, features: Features<'_>) -> 
     }
     if let Some(width) = named {
         let columns: Vec<Column> = features.names.iter().map(Column::numeric).collect();
-        sized("the list of columns", "names", model.support_points.width(), width, "one a feature")?;
+        sized("the list of columns", "names", model.support_points.width(), width, "one per feature")?;
         let values = model.support_points.column_major().to_vec();
         model.support_points = Table::from_column_major(columns, model.support_points.rows(), values)?;
     }
     Ok(model)
 }
 
-/// Reads a model. `width` is the number of features; without it the largest index in the file counts, which
-/// is too small if the last features were 0 in every support vector. Time and memory are O(file) and
-/// O(support vectors · width), whatever the file declares.
+/// Reads a model. `width` is the number of features. Without it, the largest index in the file determines the
+/// number, which is too small if the last features are 0 in every support vector. Time and memory are O(file)
+/// and O(support vectors · width), whatever sizes the file declares.
 ///
 /// # Errors
 /// [`Error::Parse`] with the line; [`Error::Parameter`] if `width` is 0 or above 2²⁰.
@@ -343,37 +343,15 @@ pub fn read(bytes: &[u8], width: Option<usize>) -> Result<KernelExpansion> {
     if let Some(width) = width.filter(|w| *w == 0 || *w > MAX_WIDTH) {
         return Err(Error::parameter("width", width, format!("it is from 1 to {MAX_WIDTH}")));
     }
-    let text = match std::str::from_utf8(bytes) {
-        Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
-        Err(error) => {
-            let line = 1 + bytes[..error.valid_up_to()].iter().filter(|b| **b == b'\n').count();
-            return problem(
-                line,
-                "the file is not text: a LIBSVM model is a text file as svm-train writes it",
-            );
-        }
-    };
-    let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
+    let mut lines = decode(bytes)?.lines().enumerate().map(|(index, line)| (index + 1, line));
     let header = Header::read(&mut lines)?;
-    let (line, type_name) = header.single("svm_type")?;
-    let Some(&(type_name, kind)) = KINDS.iter().find(|(name, _)| *name == type_name) else {
-        let known = KINDS.map(|(name, _)| name).join(", ");
-        return problem(
-            line,
-            format!("the svm_type '{}' is not known; known are: {known}", truncate_for_message(type_name)),
-        );
-    };
+    let (type_name, kind) = machine_type(&header)?;
     let kernel = KernelLine::read(&header)?;
-    let (line, text) = header.single("nr_class")?;
-    let classes = parse_count(line, text)?;
-    if classes < 2 || (kind != MachineType::Classifier && classes != 2) {
-        let allowed = if kind == MachineType::Classifier { "it is at least 2" } else { "it is 2 here" };
-        return problem(line, format!("nr_class = {classes} is not allowed: {allowed}"));
-    }
-    // The product does not overflow for any number of values that fits in a file; a saturated one never
+    let classes = class_count(&header, kind)?;
+    // The product does not overflow for any number of values that fits in a file; a saturated product never
     // matches.
     let pairs = classes.saturating_mul(classes - 1) / 2;
-    let field = header.list("rho", pairs, "one a pair of classes")?;
+    let field = header.list("rho", pairs, "one per pair of classes")?;
     let rho: Vec<f64> = field.values.iter().map(|v| number(field.line, v)).collect::<Result<_>>()?;
     let (line, text) = header.single("total_sv")?;
     let total = parse_count(line, text)?;
@@ -390,7 +368,7 @@ pub fn read(bytes: &[u8], width: Option<usize>) -> Result<KernelExpansion> {
     if vectors.rows.checked_mul(pairs).is_none_or(|cells| cells > MAX_CELLS) {
         return problem(
             end,
-            format!("{} support vectors of {classes} classes are too many to hold", vectors.rows),
+            format!("{} support vectors of {classes} classes need too much memory", vectors.rows),
         );
     }
     let coef = Matrix::from_row_major(vectors.rows, pairs, by_pair(&vectors.coef, &counts, pairs));
@@ -411,7 +389,7 @@ pub fn read(bytes: &[u8], width: Option<usize>) -> Result<KernelExpansion> {
         kernel: kernel.kernel(points.width()),
         support_points: points,
         coef,
-        // Not -0 for a rho of 0, so that what is written is what was read.
+        // The subtraction avoids -0 for a rho of 0, so that a round trip is exact.
         intercept: rho.iter().map(|r| 0.0 - r).collect(),
         output_names,
         link,
@@ -420,6 +398,41 @@ pub fn read(bytes: &[u8], width: Option<usize>) -> Result<KernelExpansion> {
     };
     model.validate()?;
     Ok(model)
+}
+
+/// Returns the bytes as text without a byte order mark.
+fn decode(bytes: &[u8]) -> Result<&str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Ok(text.strip_prefix('\u{feff}').unwrap_or(text)),
+        Err(error) => {
+            let line = 1 + bytes[..error.valid_up_to()].iter().filter(|b| **b == b'\n').count();
+            problem(line, "the file is not text: a LIBSVM model is a text file as svm-train writes it")
+        }
+    }
+}
+
+/// Returns the machine's type and its name in the file.
+fn machine_type(header: &Header<'_>) -> Result<(&'static str, MachineType)> {
+    let (line, type_name) = header.single("svm_type")?;
+    if let Some(known) = KINDS.into_iter().find(|(name, _)| *name == type_name) {
+        return Ok(known);
+    }
+    let known = KINDS.map(|(name, _)| name).join(", ");
+    problem(
+        line,
+        format!("the svm_type '{}' is unknown; the types are: {known}", truncate_for_message(type_name)),
+    )
+}
+
+/// Returns `nr_class`, which is 2 for machines that are no classifiers.
+fn class_count(header: &Header<'_>, kind: MachineType) -> Result<usize> {
+    let (line, text) = header.single("nr_class")?;
+    let classes = parse_count(line, text)?;
+    if classes < 2 || (kind != MachineType::Classifier && classes != 2) {
+        let allowed = if kind == MachineType::Classifier { "it is at least 2" } else { "it is 2 here" };
+        return problem(line, format!("nr_class = {classes} is not allowed: {allowed}"));
+    }
+    Ok(classes)
 }
 
 /// The model card, with the entries of the header that predictions do not need.
@@ -432,7 +445,7 @@ fn model_card(
     let mut card = vec![CardEntry::new("model", "LIBSVM"), CardEntry::new("svm_type", type_name)];
     for key in PASSED {
         if kind == MachineType::Classifier && key != PASSED[2] && header.get(key).is_some() {
-            header.list(key, pairs, "one a pair of classes")?;
+            header.list(key, pairs, "one per pair of classes")?;
         }
         if let Some(field) = header.get(key) {
             let values: Vec<String> =
@@ -444,7 +457,7 @@ fn model_card(
 }
 
 fn labels(header: &Header<'_>, classes: usize) -> Result<Vec<String>> {
-    let field = header.list("label", classes, "one a class")?;
+    let field = header.list("label", classes, "one per class")?;
     let mut labels = Vec::with_capacity(classes);
     for text in &field.values {
         match text.parse::<i32>() {
@@ -465,9 +478,9 @@ fn labels(header: &Header<'_>, classes: usize) -> Result<Vec<String>> {
     Ok(labels.iter().map(i32::to_string).collect())
 }
 
-/// Support vectors of each class.
+/// The number of support vectors of each class.
 fn counts(header: &Header<'_>, classes: usize, total: usize) -> Result<Vec<usize>> {
-    let field = header.list("nr_sv", classes, "one a class")?;
+    let field = header.list("nr_sv", classes, "one per class")?;
     let counts: Vec<usize> =
         field.values.iter().map(|v| parse_count(field.line, v)).collect::<Result<_>>()?;
     let sum = counts.iter().try_fold(0_usize, |sum, count| sum.checked_add(*count));
@@ -483,7 +496,7 @@ fn table(vectors: &Vectors, width: Option<usize>, end: usize) -> Result<Table> {
     if largest > width {
         return problem(
             line,
-            format!("the index {largest} is above the {width} features that were asked for"),
+            format!("the index {largest} is larger than the given width of {width} features"),
         );
     }
     if width == 0 {
@@ -493,8 +506,8 @@ fn table(vectors: &Vectors, width: Option<usize>, end: usize) -> Result<Table> {
         return problem(
             line.max(1),
             format!(
-                "{} support vectors of {width} features are too many to hold densely: at most {MAX_CELLS} \
-                 numbers",
+                "{} support vectors of {width} features need too much memory: at most {MAX_CELLS} \
+                 numbers can be read",
                 vectors.rows
             ),
         );
@@ -507,8 +520,8 @@ fn table(vectors: &Vectors, width: Option<usize>, end: usize) -> Result<Table> {
     Table::from_column_major(columns, vectors.rows, values)
 }
 
-/// LIBSVM's coefficients (rows × (classes - 1)) as rows × pairs: for the pair (i, j), a support vector of
-/// class i has its coefficient in place j - 1 and one of class j in place i.
+/// Converts LIBSVM's coefficients (rows × (classes - 1)) to rows × pairs. For the pair (i, j), a support
+/// vector of class i has its coefficient at position j - 1, and one of class j at position i.
 fn by_pair(coef: &[f64], counts: &[usize], pairs: usize) -> Vec<f64> {
     let rows: usize = counts.iter().sum();
     if counts.len() < 2 {

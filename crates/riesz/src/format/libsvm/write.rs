@@ -6,15 +6,15 @@ use crate::kernel::{Factor, Profile};
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::table::ColumnKind;
 
-/// Writes a model as LIBSVM reads it. Numbers have as many digits as it takes to read the same double back
-/// (at most 17). Column names are lost, and so are trailing columns that are 0 at every support point, unless
-/// the reader is told the width. For several classes, support points are sorted by class. The type is `c_svc`
-/// or `epsilon_svr` unless the model card has another under "svm_type".
+/// Writes a model in LIBSVM's format. Numbers have as many digits as needed to read back the same double (at
+/// most 17). Column names are lost, and so are trailing columns that are 0 at every support point, unless the
+/// reader knows the width. With several classes, support points are sorted by class. The type is `c_svc` or
+/// `epsilon_svr`, unless the model card has another type under "svm_type".
 ///
 /// # Errors
-/// [`Error::Format`], with the reason, if LIBSVM has no such model: its kernels are one Gaussian with a
-/// common length scale, one linear, polynomial or sigmoid factor without shift, over all columns; its labels
-/// are whole numbers.
+/// [`Error::Format`], with the reason, if LIBSVM cannot represent the model. Its kernels are one Gaussian
+/// with a common length scale, or one linear, polynomial or sigmoid factor without shift, over all columns.
+/// Its labels are whole numbers.
 pub fn write(model: &KernelExpansion) -> Result<String> {
     model.validate()?;
     if let Some(c) = model.columns().iter().find(|c| c.kind != ColumnKind::Numeric) {
@@ -30,7 +30,7 @@ pub fn write(model: &KernelExpansion) -> Result<String> {
             MachineType::OneClass
         }
         Link::Vote => MachineType::Classifier,
-        _ => return refuse("it is a probability model, and LIBSVM's decision values make votes".into()),
+        _ => return refuse("it is a probability model, but LIBSVM uses decision values".into()),
     };
     let named = KINDS.iter().find(|(name, k)| fact("svm_type") == Some(*name) && *k == kind);
     let named = named.or_else(|| KINDS.iter().find(|(_, k)| *k == kind));
@@ -79,7 +79,7 @@ pub fn write(model: &KernelExpansion) -> Result<String> {
                 words.push(format!("{}:{}", j + 1, digits(value)));
             }
         }
-        // LIBSVM ends every line with a space, and its reader is known to accept that.
+        // LIBSVM ends every line with a space, which its reader accepts.
         out += &words.join(" ");
         out += " \n";
     }
@@ -90,12 +90,12 @@ pub fn write(model: &KernelExpansion) -> Result<String> {
 fn labels(classes: &[String]) -> Result<Vec<&str>> {
     let mut labels = Vec::with_capacity(classes.len());
     for class in classes {
-        // "+1" and "01" would come back as "1".
+        // "+1" and "01" would be read back as "1".
         match class.parse::<i32>() {
             Ok(label) if label.to_string() == *class => labels.push(class.as_str()),
             _ => {
                 return refuse(format!(
-                    "the class '{class}' is no whole number: give the classes numbers for names"
+                    "the class '{class}' is not a whole number: rename the classes to whole numbers"
                 ));
             }
         }
@@ -107,7 +107,7 @@ fn labels(classes: &[String]) -> Result<Vec<&str>> {
 }
 
 fn refuse<T>(why: String) -> Result<T> {
-    Err(Error::Format { problem: format!("the model cannot be written as a LIBSVM file: {why}") })
+    Err(Error::format(format!("the model cannot be written as a LIBSVM file: {why}")))
 }
 
 /// The shortest digits that read back as the same double.
@@ -121,7 +121,7 @@ pub(super) fn digits(value: f64) -> String {
     }
 }
 
-/// The kernel's lines, and the factor by which the kernel is multiplied.
+/// The header lines of the kernel, and the scale that multiplies the kernel.
 fn kernel_of(model: &KernelExpansion) -> Result<(String, f64)> {
     let width = model.support_points.width();
     let [term] = &model.kernel.terms[..] else {
@@ -170,28 +170,29 @@ fn kernel_of(model: &KernelExpansion) -> Result<(String, f64)> {
             if lengths.iter().any(|l| *l != lengths[0]) {
                 return refuse(
                     "its length scales differ, and LIBSVM has one gamma for all columns: fit one \
-                               length scale to columns that are not standardised"
+                     length scale to columns that are not standardised"
                         .into(),
                 );
             }
             let gamma = gamma_of(lengths[0]);
             if !(gamma.is_finite() && gamma > 0.0) {
-                return refuse(format!("its length scale, {}, is beyond what gamma can say", lengths[0]));
+                return refuse(format!("its length scale, {}, is too extreme for a gamma", lengths[0]));
             }
             Ok((format!("kernel_type rbf\ngamma {}\n", digits(gamma)), term.scale))
         }
     }
 }
 
-/// The gamma that reads back as this length scale; rounding can put it a few units in the last place beside
-/// the formula's.
+/// The gamma that reads back as this length scale. Rounding can move it a few units in the last place away
+/// from the formula's value.
 fn gamma_of(length: f64) -> f64 {
     let formula = 0.5 / (length * length);
     let near = |ulps: i64| f64::from_bits(formula.to_bits().wrapping_add_signed(ulps));
     [0, -1, 1, -2, 2, -3, 3, -4, 4].map(near).into_iter().find(|g| length_of(*g) == length).unwrap_or(formula)
 }
 
-/// The class of every support point, in the order of the labels: one that occurs in all of its pairs.
+/// The class of every support point, as an index of the labels: a class that occurs in all pairs with a
+/// coefficient.
 fn owners(model: &KernelExpansion) -> Result<Vec<usize>> {
     let k = model.classes.len();
     let class_of = |r: usize| {
@@ -200,7 +201,7 @@ fn owners(model: &KernelExpansion) -> Result<Vec<usize>> {
             let covered_pairs = places(class, k).filter(|&(_, pair)| row[pair] != 0.0).count();
             covered_pairs == row.iter().filter(|c| **c != 0.0).count()
         };
-        // Where only one pair counts, the sign tells which of its classes.
+        // If only one pair has a coefficient, its sign determines the class.
         let agrees = |class: usize| {
             places(class, k)
                 .all(|(place, pair)| if place < class { row[pair] <= 0.0 } else { row[pair] >= 0.0 })

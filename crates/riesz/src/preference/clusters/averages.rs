@@ -2,36 +2,37 @@
 
 use std::sync::LazyLock;
 
-/// Averages over `g ~ N(m, v)`.
+/// Expectations of logistic functions of `g ~ N(m, v)`.
 pub(super) struct LogisticNormalMoments {
-    /// Expectation of log σ(g).
+    /// The expectation of log σ(g).
     pub log: f64,
-    /// Expectation of σ(g).
+    /// The expectation of σ(g).
     pub probability: f64,
-    /// Expectation of σ(g) σ(-g).
+    /// The expectation of σ(g) σ(-g).
     pub curve: f64,
 }
 
-/// Distance of nodes, in standard deviations, and how many there are on either side of the mean.
+/// The distance of nodes, in standard deviations, and the number of nodes on each side of the mean.
 const STEP: f64 = 0.5;
 const NODES_PER_SIDE: i32 = 12;
 
 /// Nodes and weights of the trapezoidal rule against a standard normal density. It converges exponentially
-/// for what is analytic around the line (Trefethen and Weideman 2014); the poles of σ are π away, so that
-/// errors are of the order of `exp(-2π² / 0.5 sd)`: 3e-9 for a standard deviation of 2, 4e-4 for one of 5.
+/// for functions that are analytic around the real line (Trefethen and Weideman 2014). The poles of σ have a
+/// distance of π, so errors are of the order of `exp(-2π² / 0.5 sd)`: 3e-9 for a standard deviation of 2,
+/// 4e-4 for one of 5.
 static RULE: LazyLock<Vec<(f64, f64)>> = LazyLock::new(|| {
     let node = |k: i32| f64::from(k) * STEP;
     let total: f64 = (-NODES_PER_SIDE..=NODES_PER_SIDE).map(|k| (-0.5 * node(k) * node(k)).exp()).sum();
     (-NODES_PER_SIDE..=NODES_PER_SIDE).map(|k| (node(k), (-0.5 * node(k) * node(k)).exp() / total)).collect()
 });
 
-/// The averages. Cost 25 evaluations of σ.
+/// Returns the expectations. Cost 25 evaluations of σ.
 pub(super) fn moments(m: f64, v: f64) -> LogisticNormalMoments {
     let sd = v.max(0.0).sqrt();
     let mut out = LogisticNormalMoments { log: 0.0, probability: 0.0, curve: 0.0 };
     for &(node, weight) in RULE.iter() {
         let g = m + sd * node;
-        // With e = exp(-|g|) all three are stable.
+        // With e = exp(-|g|), all three are numerically stable.
         let e = (-g.abs()).exp();
         let small = e / (1.0 + e);
         out.log += weight * (g.min(0.0) - e.ln_1p());

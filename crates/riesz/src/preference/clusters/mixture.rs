@@ -1,23 +1,24 @@
 //! A mixture of rankings: every item belongs to one of several clusters, each cluster has its own utility,
-//! and a duel between clusters is a fair coin.
+//! and a duel between clusters is a fair coin. With the cluster z_i and covariates x_i (length p) of item i,
+//! and the utility f_c of cluster c:
 //!
 //! ```text
-//! z_i ~ Cat(π),   x_i | z ~ N(μ_z, s² I),   f_c ~ GP(0, u k),   P(l beats r) = σ(f_c(l) - f_c(r)) where both
-//! are in c, else ½
+//! z_i ~ Cat(π),   x_i | z ~ N(μ_z, s² I),   f_c ~ GP(0, u k),
+//! P(l beats r) = σ(f_c(l) - f_c(r)) if both are in c, else ½
 //! ```
 //!
-//! The approximate posterior is the best of all distributions `Π_i q_i(z_i) Π_c N(f_c; m_c, V_c)` under the
-//! usual lower bound of the log evidence,
+//! The approximate posterior is the best distribution `Π_i q_i(z_i) Π_c N(f_c; m_c, V_c)` for the usual lower
+//! bound of the log evidence. With L clusters, N items, memberships q_ic, and duels of weight w (n in total):
 //!
 //! ```text
-//! Σ_duels Σ_c q_lc q_rc (E log σ + w log 2) - n log 2 - Σ_c KL(f_c) + E log p(x, z) - E log q(z) - ½ (p + 1)
-//! L log N,
+//! Σ_duels Σ_c q_lc q_rc (E log σ + w log 2) - n log 2 - Σ_c KL(f_c) + E log p(x, z) - E log q(z)
+//! - ½ (p + 1) L log N,
 //! ```
 //!
-//! whose last term is for the L means and shares that are fitted. Every step increases it: memberships one
-//! item after another, means and shares in closed form, and each utility by natural-gradient steps (Khan and
-//! Lin 2017) on the bound itself, halved until it increases. (Laplace's approximation would not maximise the
-//! bound.)
+//! The last term accounts for the L means and shares, which are fitted. Every step increases the bound:
+//! memberships are updated item by item, means and shares in closed form. Each utility takes natural-gradient
+//! steps (Khan and Lin 2017) on the bound itself, which are halved until it increases. (Laplace's
+//! approximation would not maximise the bound.)
 
 use super::averages::moments;
 use crate::control::RunControl;
@@ -25,24 +26,23 @@ use crate::error::Result;
 use crate::linalg::{Cholesky, Matrix, dot, symmetric_eigen};
 use crate::preference::Duels;
 
-/// Sweeps allowed.
+/// The largest number of sweeps.
 const MAX_SWEEPS: usize = 500;
-/// A sweep that raises the bound by less ends the work.
+/// Sweeps end when one increases the bound by less than this.
 const TOLERANCE: f64 = 1e-6;
-/// Steps for a utility in a sweep.
+/// The number of steps for each utility in a sweep.
 const STEPS: usize = 4;
 
 /// The data of a mixture.
 pub(super) struct MixtureData<'g> {
     pub duels: &'g Duels,
-    /// Items × columns in units of their standard deviations; without columns the mixture knows of duels
-    /// alone.
+    /// Items × columns, in units of their standard deviations; without columns the mixture uses duels alone.
     pub x: &'g Matrix,
-    /// `u k` between items, as a root: `R Rᵀ`.
+    /// The root R of `u k` between items, `u k = R Rᵀ`.
     pub psd_root: &'g Matrix,
 }
 
-/// A root of a matrix that is positive semi-definite up to rounding.
+/// Returns a root of a matrix that is positive semi-definite up to rounding.
 ///
 /// # Errors
 /// As [`symmetric_eigen`].
@@ -57,13 +57,13 @@ pub(super) fn psd_root(k: &Matrix) -> Result<Matrix> {
     Ok(out)
 }
 
-/// The distribution of a cluster's utility: what each duel says of it is a normal likelihood, with this
+/// The normal distribution of a cluster's utility. Each duel contributes a normal likelihood with this
 /// curvature and slope in the difference of the two utilities.
 #[derive(Clone)]
 struct UtilityPosterior {
     curve: Vec<f64>,
     slope: Vec<f64>,
-    /// Target of the next step for each duel, if it counted once.
+    /// For each duel, the target curvature and slope of the next step, at an expected weight of 1.
     next: Vec<(f64, f64)>,
     /// For each duel, the expected log likelihood if both items belonged to this cluster.
     likelihood: Vec<f64>,
@@ -71,7 +71,7 @@ struct UtilityPosterior {
 }
 
 impl UtilityPosterior {
-    /// The posterior of a utility given the quadratic terms of the duels. Cost O(items³).
+    /// Computes the posterior of a utility from the quadratic terms of the duels. Cost O(items³).
     fn new(data: &MixtureData<'_>, curve: Vec<f64>, slope: Vec<f64>) -> Result<Self> {
         let (n, r) = (data.psd_root.rows(), data.psd_root.cols());
         let mut between = Matrix::zeros(n, n);
@@ -106,7 +106,7 @@ impl UtilityPosterior {
             .map(|((&(i, j), &won), &w)| {
                 let m = utility[i] - utility[j];
                 let average = moments(m, variance_of(i, j));
-                // log σ(-g) is log σ(g) less g.
+                // log σ(-g) is log σ(g) - g.
                 let likelihood = w * (average.log - (1.0 - won) * m);
                 (likelihood, (w * average.curve, w * (average.curve * m + won - average.probability)))
             })
@@ -119,7 +119,7 @@ impl UtilityPosterior {
         Self::new(data, none.clone(), none)
     }
 
-    /// Its share of the bound, where each duel counts so much.
+    /// Returns this utility's part of the bound, given the expected weights `counts` of the duels.
     fn value(&self, counts: &[f64]) -> f64 {
         dot(&self.likelihood, counts) - self.kl
     }
@@ -151,10 +151,10 @@ impl UtilityPosterior {
     }
 }
 
-/// A mixture that was found.
+/// A fitted mixture.
 #[derive(Clone)]
 pub(super) struct Mixture {
-    /// Items × clusters: the probability of each.
+    /// Items × clusters: the probability of each membership.
     pub memberships: Matrix,
     /// The bound after each sweep.
     pub bounds: Vec<f64>,
@@ -167,7 +167,7 @@ struct MixtureState<'g> {
     share: Vec<f64>,
     means: Matrix,
     variance: f64,
-    /// For each item its duels with the opponents.
+    /// For each item, its duels with their opponents.
     duels_of_item: Vec<Vec<(usize, usize)>>,
 }
 
@@ -210,14 +210,14 @@ impl Mixture {
         Ok(Self { memberships: state.q, bounds })
     }
 
-    /// The last and largest bound.
+    /// Returns the last bound, which is the largest.
     pub fn bound(&self) -> f64 {
         self.bounds.last().copied().unwrap_or(f64::NEG_INFINITY)
     }
 }
 
 impl MixtureState<'_> {
-    /// The expected weight of each duel in a cluster: the probability that both items belong to it.
+    /// Returns the expected weight of each duel in a cluster: the probability that both items belong to it.
     fn expected_weights(&self, c: usize) -> Vec<f64> {
         self.data.duels.pairs().iter().map(|&(i, j)| self.q[(i, c)] * self.q[(j, c)]).collect()
     }
@@ -245,12 +245,12 @@ impl MixtureState<'_> {
         Ok(())
     }
 
-    /// The expected log likelihood of a duel within a cluster, less that of a fair coin.
+    /// Returns the expected log likelihood of a duel within a cluster, minus that of a fair coin.
     fn gain(&self, d: usize, c: usize) -> f64 {
         self.utilities[c].likelihood[d] + self.data.duels.weight()[d] * std::f64::consts::LN_2
     }
 
-    /// `log π_c + log N(x_i; μ_c, s² I)`.
+    /// Returns `log π_c + log N(x_i; μ_c, s² I)`.
     fn prior(&self, i: usize, c: usize) -> f64 {
         let x = self.data.x.row(i);
         let square: f64 = x.iter().zip(self.means.row(c)).map(|(x, m)| (x - m) * (x - m)).sum();
@@ -258,13 +258,13 @@ impl MixtureState<'_> {
         self.share[c].ln() - 0.5 * (x.len() as f64 * scale + square / self.variance)
     }
 
-    /// Shares, means and variance at their best for the memberships.
+    /// Sets shares, means and variance to their optimum given the memberships.
     fn m_step(&mut self) {
         let (n, p) = (self.q.rows(), self.data.x.cols());
         let mut squares = 0.0;
         for c in 0..self.q.cols() {
             let total: f64 = (0..n).map(|i| self.q[(i, c)]).sum();
-            // A cluster that nobody is in keeps a trace, of which nothing but its logarithm is seen.
+            // An empty cluster keeps a tiny share, because the logarithm of its share is needed.
             self.share[c] = (total / n as f64).max(1e-12);
             for j in 0..p {
                 let sum: f64 = (0..n).map(|i| self.q[(i, c)] * self.data.x[(i, j)]).sum();
@@ -359,7 +359,8 @@ mod tests {
         state
     }
 
-    /// The bound agrees with its definition term by term, with dense covariances and averages by fine sums.
+    /// The bound equals its definition, computed term by term with dense covariances and averages by fine
+    /// sums.
     #[test]
     fn the_bound_is_what_it_says() {
         let case = case(6, 2.0);
@@ -416,8 +417,8 @@ mod tests {
         assert!((state.bound() - bound).abs() < 1e-6, "{} {bound}", state.bound());
     }
 
-    /// The end is a stationary point: no membership, share, mean, variance, curvature or slope changes the
-    /// bound to first order.
+    /// The end is a stationary point: the derivative of the bound is 0 in every membership, share, mean,
+    /// variance, curvature and slope.
     #[test]
     fn the_end_is_a_maximum() {
         let case = case(7, 2.0);
@@ -476,8 +477,8 @@ mod tests {
         assert!(slope(&share).abs() < 1e-6);
     }
 
-    /// The bound without its last term is below the log evidence of duels, which is estimated by draws of
-    /// utilities under every assignment of items, and close to it.
+    /// The bound without its last term is below and close to the log evidence of duels, which is estimated by
+    /// draws of utilities under every assignment of items.
     #[test]
     fn the_bound_is_below_the_evidence() {
         let case = case(3, 1.0);

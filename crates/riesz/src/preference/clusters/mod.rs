@@ -1,9 +1,9 @@
-//! Clusters of comparable items: within each there is a ranking, and between them there is none.
+//! Clusters of comparable items: there is a ranking within each cluster, and none between clusters.
 //!
 //! [`ClusteringMethod::Mixture`] is the recommended method: it gives the probability of each membership, and
-//! its bound determines the number of clusters. The others are published methods, for comparison (Chau 2023,
-//! section 6.3). With every result, [`Clusters::covariates`] is the partition by k-means of the covariates
-//! alone, without any duel: a method that is no better has learnt nothing from duels.
+//! its bound determines the number of clusters. The other methods are published ones, for comparison (Chau
+//! 2023, section 6.3). Every result includes [`Clusters::covariates`], the partition by k-means of the
+//! covariates without duels. A method that is no better than this partition has learnt nothing from duels.
 
 mod averages;
 mod mixture;
@@ -31,33 +31,34 @@ use crate::linalg::Matrix;
 use crate::random::{Exp1, Random, RngExt, SeedableRng, hash, index};
 use crate::table::{ColumnKind, Table};
 
-/// Starts of k-means.
+/// The number of random starts of k-means.
 const KMEANS_STARTS: usize = 100;
-/// The share of duels in a subsample that stability is measured by.
+/// The share of pairs in a subsample for stability.
 const SUBSAMPLE: f64 = 0.8;
-/// Rounds of the search for the mixture's kernel.
+/// The number of rounds of the search for the mixture's kernel.
 const ROUNDS: usize = 8;
 
 /// Methods of clustering.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ClusteringMethod {
-    /// A mixture of rankings, by variational inference; see the module's head.
+    /// A mixture of rankings, by variational inference.
     Mixture {
-        /// Whether covariates of a cluster lie around a mean of their own.
+        /// Whether the covariates of a cluster are normal around its own mean.
         covariates: bool,
-        /// Random starts, besides those from covariates and from the generalised model.
+        /// The number of random starts, in addition to those from covariates and from the generalised model.
         starts: usize,
     },
-    /// GPGP-CLUS: k-means of the top singular vectors, two a cluster, of the generalised model's log odds.
+    /// GPGP-CLUS: k-means of the top singular vectors, two per cluster, of the generalised model's log odds.
     Generalised,
-    /// SVD-CLUS: the same of the comparisons themselves, without a model.
+    /// SVD-CLUS: k-means of the top singular vectors of the comparisons themselves, without a model.
     Comparisons,
-    /// PR-CLUS: the same of the winners that a utility predicts, where it is sure enough.
+    /// PR-CLUS: k-means of the top singular vectors of the winners that a utility predicts, without uncertain
+    /// pairs.
     Abstaining {
-        /// A pair is left out whose probability is nearer to ½ than this.
+        /// The smallest distance of a pair's probability from ½; pairs below it are left out.
         threshold: f64,
     },
-    /// Spectral clustering by the sizes of the generalised model's log odds.
+    /// Spectral clustering by the absolute values of the generalised model's log odds.
     Spectral,
     /// k-means of the covariates, in units of their standard deviations; without duels.
     Covariates,
@@ -68,35 +69,35 @@ pub enum ClusteringMethod {
 pub enum ClusterCount {
     /// This number.
     Fixed(usize),
-    /// The number with the largest bound, from 1 to this; for mixtures only.
+    /// The number with the largest bound, from 1 to this number; for mixtures only.
     UpTo(usize),
 }
 
-/// Finds clusters of comparable items.
+/// Settings for finding clusters of comparable items.
 #[derive(Debug, Clone)]
 pub struct Clusterer {
     /// The method.
     pub method: ClusteringMethod,
     /// The number of clusters.
     pub count: ClusterCount,
-    /// The models of duels that methods start from: their kernel, and whether it is tuned.
+    /// The models of duels from which methods start: their kernel, and whether it is tuned.
     pub process: PreferenceProcess,
-    /// Subsamples of 80 % of the duels' pairs from which stability is found; 0 for none.
+    /// The number of subsamples, with 80 % of the compared pairs, for the stability; 0 for none.
     pub subsamples: usize,
-    /// Seed of starts and subsamples.
+    /// The seed of starts and subsamples.
     pub seed: u64,
-    /// Set by another thread to give up.
+    /// A flag that another thread sets to cancel the run.
     pub stop: Arc<AtomicBool>,
-    /// Read by another thread to see how far it is: runs.
+    /// The progress of the work in runs, for other threads to read.
     pub progress: Arc<Progress>,
 }
 
-/// Clusters that were found.
+/// The clusters of items.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clusters {
-    /// One an item; clusters are numbered by their first items.
+    /// For each item, its cluster; clusters are numbered by their first items.
     pub labels: Vec<usize>,
-    /// Items × clusters: the probability of each; of other methods than mixtures 1 or 0.
+    /// Items × clusters: the probability of each membership; 1 or 0 for methods other than mixtures.
     pub memberships: Matrix,
     /// The number of clusters.
     pub count: usize,
@@ -104,9 +105,9 @@ pub struct Clusters {
     pub bounds: Vec<(usize, f64)>,
     /// For mixtures, the bound after each sweep of the best run. It never decreases.
     pub sweeps: Vec<f64>,
-    /// Labels of as many clusters by k-means of the covariates alone.
+    /// The labels of the same number of clusters by k-means of the covariates alone.
     pub covariates: Vec<usize>,
-    /// The mean agreement of clusters of subsamples of the duels with these: adjusted Rand index.
+    /// The mean agreement of these clusters with those of subsamples of the duels: adjusted Rand index.
     pub stability: Option<f64>,
 }
 
@@ -120,7 +121,7 @@ struct ClusterInputs {
 }
 
 impl Clusterer {
-    /// A mixture of up to `max_clusters` clusters.
+    /// Creates a mixture of up to `max_clusters` clusters.
     pub fn new(process: PreferenceProcess, max_clusters: usize) -> Self {
         Self {
             method: ClusteringMethod::Mixture { covariates: true, starts: 12 },
@@ -133,10 +134,9 @@ impl Clusterer {
         }
     }
 
-    /// Clusters the rows of `items` by duels among them. Cost in addition to the models': O(N³) for N items;
-    /// for mixtures as much per sweep, of which each start takes some tens, for each number of clusters.
-    ///
-    /// The same numbers for any number of threads.
+    /// Clusters the rows of `items` by the duels between them. Cost in addition to the models': O(N³) for N
+    /// items. For mixtures, O(N³) per cluster and sweep; each start has some tens of sweeps, for each number
+    /// of clusters. Results do not depend on the number of threads.
     ///
     /// # Errors
     /// As [`PreferenceProcess::fit`]; [`Error::Parameter`].
@@ -159,7 +159,7 @@ impl Clusterer {
             }
         }
         let Some(ClusteringResult { labels, memberships, sweeps }) = best else {
-            return Err(Error::parameter("clusters", 0, "there is 1 or more"));
+            return Err(Error::parameter("clusters", 0, "there must be 1 or more"));
         };
         let count = memberships.cols();
         let covariates = KMeans::fit(&prepared.x, count, KMEANS_STARTS, self.seed).labels;
@@ -180,7 +180,8 @@ impl Clusterer {
         if matches!(self.count, ClusterCount::UpTo(_))
             && !matches!(self.method, ClusteringMethod::Mixture { .. })
         {
-            let allowed = "only the mixture finds how many clusters there are: for other methods say it";
+            let allowed = "only the mixture estimates the number of clusters: give the number for other \
+                           methods";
             return Err(Error::parameter("clusters", "unknown", allowed));
         }
         match self.method {
@@ -191,7 +192,7 @@ impl Clusterer {
         }
     }
 
-    /// The inputs of clustering, and the process with its tuned hyper-parameters.
+    /// Returns the inputs of clustering, and the process with its tuned hyper-parameters.
     fn prepare(
         &self,
         items: &Table,
@@ -300,9 +301,10 @@ impl Clusterer {
         };
         let higher = |best: Mixture, other: Mixture| if other.bound() > best.bound() { other } else { best };
         let Some(mut best) = runs.into_iter().reduce(higher) else {
-            return Err(Error::parameter("starts", 0, "there is 1 or more"));
+            return Err(Error::parameter("starts", 0, "there must be 1 or more"));
         };
-        // The scale of utilities and of all length scales: up or down, while the bound rises.
+        // The scales of utilities and of all length scales are increased or decreased while the bound
+        // increases.
         let mut steps = [[4.0_f64.ln(), 0.0], [0.0, 2.0_f64.ln()]];
         for _ in 0..if self.process.tune { ROUNDS } else { 0 } {
             let mut moved = false;
@@ -326,7 +328,8 @@ impl Clusterer {
         let likeliest =
             |i: usize| (0..count).rev().max_by(|a, b| q[(i, *a)].total_cmp(&q[(i, *b)])).unwrap_or(0);
         let labels: Vec<usize> = (0..n).map(likeliest).collect();
-        // Clusters in the order of their first items, those that are nobody's likeliest last.
+        // Clusters are in the order of their first items; clusters that are no item's most probable one are
+        // last.
         let mut order = kmeans::order(&labels);
         order.extend((0..count).filter(|c| !labels.contains(c)));
         let numbers = (0..n).flat_map(|i| order.iter().map(move |&c| q[(i, c)])).collect();
@@ -376,7 +379,7 @@ impl ClusteringResult {
     }
 }
 
-/// The duels of some of the pairs.
+/// Returns the duels of some of the pairs.
 fn subset(duels: &Duels, chosen: &[usize]) -> Result<Duels> {
     let pick = |side: fn(&Pair) -> usize| chosen.iter().map(|&d| side(&duels.pairs()[d])).collect::<Vec<_>>();
     let select = |values: &[f64]| chosen.iter().map(|&d| values[d]).collect::<Vec<f64>>();
@@ -384,7 +387,8 @@ fn subset(duels: &Duels, chosen: &[usize]) -> Result<Duels> {
     Duels::new(duels.items(), &pick(|p| p.0), &pick(|p| p.1), &select(duels.outcome()), Some(&weight))
 }
 
-/// Entry (l, r) is the number of duels of this pair that l won minus those it lost, by weight.
+/// Returns the matrix whose entry (l, r) is the weight of the duels that l won against r, minus that of those
+/// it lost.
 fn comparisons(duels: &Duels) -> Matrix {
     let mut out = Matrix::zeros(duels.items(), duels.items());
     let duels_with_weights = duels.pairs().iter().zip(duels.outcome()).zip(duels.weight());
@@ -401,7 +405,7 @@ fn sizes(flow: &Matrix) -> Matrix {
     out
 }
 
-/// Memberships near given labels, with room to change.
+/// Returns memberships near the given labels that can still change.
 fn soften(labels: &[usize], count: usize) -> Matrix {
     let mut q = Matrix::zeros(labels.len(), count);
     for (i, &label) in labels.iter().enumerate() {
@@ -412,7 +416,7 @@ fn soften(labels: &[usize], count: usize) -> Matrix {
     q
 }
 
-/// Memberships drawn uniformly from all there are.
+/// Draws memberships uniformly from the simplex.
 fn dirichlet(n: usize, count: usize, seed: u64) -> Matrix {
     let mut random = Random::seed_from_u64(seed);
     let mut q = Matrix::zeros(n, count);
@@ -425,16 +429,15 @@ fn dirichlet(n: usize, count: usize, seed: u64) -> Matrix {
     q
 }
 
-/// The kernel with all length scales longer, by a logarithm.
+/// Returns the kernel with all length scales increased by a factor, given as its logarithm.
 fn scaled(kernel: &Kernel, log_factor: f64) -> Kernel {
-    let longer = |p: crate::kernel::Parameter| {
-        p.log_value + if p.name.starts_with("lengthscale") { log_factor } else { 0.0 }
-    };
+    let longer =
+        |p: crate::kernel::Parameter| p.log_value + if p.is_lengthscale() { log_factor } else { 0.0 };
     kernel.with_parameters(&kernel.parameters().into_iter().map(longer).collect::<Vec<f64>>())
 }
 
-/// Covariates in units of their standard deviations; categories as indicators of their levels. What is
-/// constant is left out.
+/// Returns the covariates in units of their standard deviations, with indicators for the levels of
+/// categories. Constant columns are left out.
 fn standardised(items: &Table) -> Matrix {
     let n = items.rows();
     let mut columns: Vec<Vec<f64>> = Vec::new();

@@ -1,24 +1,25 @@
-//! Clusters by the singular vectors of log odds or of the comparisons themselves, as published, and by the
-//! graph of their sizes.
+//! Clusters by the singular vectors of log odds or of the comparisons themselves, as published, and by
+//! spectral clustering of their absolute values.
 //!
-//! Where items of different clusters are not comparable, the matrix of log odds G is block diagonal up to the
-//! order of items; with a utility in each block its rank is 2 a cluster. A skew matrix has its singular
-//! values in equal pairs, here n_c times the standard deviation of the utility within c, and a pair spans
-//! what both of its vectors make together: it is never split.
+//! If items of different clusters are not comparable, the matrix of log odds is block diagonal up to the
+//! order of items. With a utility in each block, its rank is 2 per cluster. The singular values of a skew
+//! matrix are equal in pairs. Here the pair of cluster c has the value n_c times the standard deviation of
+//! the utility within c, where n_c is the number of its items. Only the space that both vectors of a pair
+//! span is determined, so a pair is never split.
 
 use crate::error::{Error, Result};
 use crate::linalg::{Matrix, symmetric_eigen};
 
-/// The singular values of a skew matrix, descending, and right singular vectors that belong to the first
-/// `2 clusters` of them (rows × that many columns). Cost O(N³).
+/// Returns the singular values of a skew matrix, descending, and the right singular vectors of the first
+/// `2 clusters` of them (rows × 2 clusters). Cost O(N³).
 ///
 /// # Errors
-/// [`Error::Parameter`] if there are not so many; [`Error::Overflow`].
+/// [`Error::Parameter`] if there are fewer singular values; [`Error::Overflow`].
 pub fn singular_vectors(skew: &Matrix, clusters: usize) -> Result<(Vec<f64>, Matrix)> {
     let n = skew.rows();
     let kept = 2 * clusters;
     if kept > n {
-        let allowed = format!("each takes two singular vectors, of which {n} items have {n}");
+        let allowed = format!("each cluster needs two singular vectors, and {n} items have {n}");
         return Err(Error::parameter("clusters", clusters, allowed));
     }
     let (values, vectors) = symmetric_eigen(&skew.transpose().matmul(skew))?;
@@ -26,16 +27,16 @@ pub fn singular_vectors(skew: &Matrix, clusters: usize) -> Result<(Vec<f64>, Mat
     Ok((singular, last_columns(&vectors, kept)))
 }
 
-/// The last columns, the last one first.
+/// Returns the last columns, the last one first.
 fn last_columns(vectors: &Matrix, kept: usize) -> Matrix {
     let n = vectors.rows();
     let data = (0..n).flat_map(|i| (0..kept).map(move |c| vectors[(i, vectors.cols() - 1 - c)])).collect();
     Matrix::from_row_major(n, kept, data)
 }
 
-/// Where the items lie for spectral clustering by an affinity ≥ 0: the first eigenvectors of the normalised
-/// graph, each over the roots of degrees (Shi and Malik 2000; Ng, Jordan and Weiss 2002), as scikit-learn's
-/// `spectral_embedding` with `drop_first=False`. Cost O(N³).
+/// Returns the coordinates of the items for spectral clustering by an affinity ≥ 0. They are the first
+/// eigenvectors of the normalised graph, divided by the square roots of degrees (Shi and Malik 2000; Ng,
+/// Jordan and Weiss 2002), as in scikit-learn's `spectral_embedding` with `drop_first=False`. Cost O(N³).
 ///
 /// # Errors
 /// [`Error::Overflow`].

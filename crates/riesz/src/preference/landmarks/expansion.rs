@@ -1,9 +1,11 @@
 //! The posterior mean as an expansion over pairs of landmarks, for explanations and files.
 //!
 //! Under the prior that the landmarks represent, the posterior mean is `g = Σ_p α_p k̃(p_p, ·)` over the
-//! compared pairs. With the interpolation weights P of items and R of contexts between landmarks, and
-//! coefficients α, `g(l, r, u) = Σ_c k(u, c) [s_e² k_lᵀ Pᵀ M_c P k_r + s_u² (k_l - k_r)ᵀ Pᵀ M_c 1]`, where
-//! M_c holds `α R_uc` at (l, r) and the opposite at (r, l).
+//! compared pairs p_p, with coefficients α. Let P (items × landmarks) and R (contexts × landmarks c) be the
+//! interpolation weights, k_l the kernels of item l with the landmarks, and s_e² and s_u² the variances of
+//! the generalised and utility parts. Then `g(l, r, u) = Σ_c k(u, c) [s_e² k_lᵀ Pᵀ M_c P k_r + s_u² (k_l -
+//! k_r)ᵀ Pᵀ M_c 1]`, where the skew matrix M_c (items × items) has `α R_uc` at each compared pair (l, r) and
+//! minus this at (r, l).
 
 use super::known::{ExtraUtility, LandmarkInterpolation, PreferenceFeatureMaps};
 use crate::error::Result;
@@ -15,11 +17,11 @@ use crate::preference::bilinear_skew::ComparedPairs;
 use crate::preference::pair_kernel::{self, Pair, PairKernel, wide_rows_in};
 use crate::table::{ColumnKind, Table};
 
-/// The most numbers of an expansion's points: 512 MB.
+/// The largest number of cells of an expansion's points: 512 MB.
 const LARGEST: usize = 1 << 26;
 
-/// Points of an expansion without their contexts: items that stand in them, pairs of these, which are the
-/// same for each landmark of contexts, and coefficients.
+/// Support points of an expansion without their contexts: the rows of their sides, pairs of these rows (the
+/// same for each landmark of contexts), and coefficients.
 struct SupportPairs {
     half_rows: Table,
     pairs: Vec<Pair>,
@@ -27,8 +29,8 @@ struct SupportPairs {
 }
 
 impl PreferenceFeatureMaps {
-    /// The mean with these coefficients of the compared pairs; or the reason why there is none, see
-    /// [`LandmarkFit::model`](super::LandmarkFit::model).
+    /// Returns the posterior mean with the coefficients `alpha` of the compared pairs, or the reason why it
+    /// is not available, see [`LandmarkFit::model`](super::LandmarkFit::model).
     #[allow(clippy::too_many_arguments, reason = "called from one place")]
     pub fn expansion(
         &self,
@@ -55,7 +57,8 @@ impl PreferenceFeatureMaps {
         let count = if prior.generalised_variance > 0.0 { q * (q - 1) } else { 0 } + 2 * (q + n_extra_points);
         let width = 2 * items.width() + context_landmarks.map_or(0, Table::width);
         if count.saturating_mul(contexts).saturating_mul(width) > LARGEST {
-            return Ok(Err("there are too many pairs of landmarks times landmarks of contexts: take fewer"));
+            return Ok(Err("there are too many pairs of landmarks times landmarks of contexts: take fewer \
+                           landmarks"));
         }
         let kernels = self.extra_utilities.iter().filter_map(|utility| match utility {
             ExtraUtility::Levels { .. } => None,
@@ -89,7 +92,7 @@ impl PreferenceFeatureMaps {
         pair_kernel::model(prior.wide_row_kernel(items.width()), points, coef, link, card).map(Ok)
     }
 
-    /// The support pairs of one landmark of contexts, given coefficients of the compared pairs.
+    /// Returns the support pairs of one landmark of contexts, given coefficients of the compared pairs.
     fn points(
         &self,
         prior: &PairKernel,
@@ -125,8 +128,9 @@ impl PreferenceFeatureMaps {
         }
         out.half_rows = out.half_rows.stack(&neutral.nowhere)?;
         if prior.utility_variance > 0.0 {
-            // Beside the neutral row a side counts alone: weights of landmarks need not sum to 0, as those of
-            // either side of pairs do. Pairs of landmarks have a utility of their own.
+            // With the neutral row on the other side, a side contributes alone, because the weights of
+            // landmarks need not sum to 0. Pairs of landmarks already contribute to the utility, which is
+            // subtracted.
             let mut point_weights = p.transpose().matvec(&sums);
             out.pairs.iter().zip(&out.coef).for_each(|(&(i, _), c)| point_weights[i] -= c);
             for (i, weight) in point_weights.into_iter().enumerate() {
@@ -167,17 +171,17 @@ impl PreferenceFeatureMaps {
     }
 }
 
-/// A neutral row: it is far from all items, and its columns of further utilities equal those of every point
-/// that has no part in these, so that they cancel.
+/// A neutral row: it is far from all items. Its columns of further utilities equal those of every point
+/// without a part in these utilities, so that they cancel.
 struct NeutralRow {
     nowhere: Table,
-    /// The columns of further utilities.
+    /// The indices of the columns of further utilities.
     columns: Vec<usize>,
 }
 
 impl NeutralRow {
-    /// The neutral row for a prior; `dense_kernels` are the kernels of further utilities that have no levels,
-    /// whose values must be 0 there.
+    /// Creates the neutral row of a prior, or returns the reason why there is none. `dense_kernels` are the
+    /// kernels of further utilities without levels, which must vanish at this row.
     fn for_prior(
         prior: &PairKernel,
         items: &Table,
@@ -209,7 +213,7 @@ impl NeutralRow {
         Ok(Ok(Self { nowhere, columns }))
     }
 
-    /// Items without a part in further utilities.
+    /// Returns the items with the neutral row's columns of further utilities.
     fn for_items(&self, items: &Table) -> Result<Table> {
         let column = |j: usize| match self.columns.contains(&j) {
             true => vec![self.nowhere.get(0, j); items.rows()],
@@ -219,7 +223,7 @@ impl NeutralRow {
         Table::from_column_major(items.columns().to_vec(), items.rows(), values)
     }
 
-    /// Rows that are far from all items but for these columns.
+    /// Returns rows that equal the neutral row except in the columns `places`.
     fn with_columns(
         &self,
         places: &[usize],

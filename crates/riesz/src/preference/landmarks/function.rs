@@ -9,30 +9,31 @@ use super::nystrom::Nystrom;
 use crate::error::{Error, Result, sized};
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
+use crate::linalg::conjugate_gradients::InnerProductSpace;
 use crate::prediction::logistic_normal_mean;
 use crate::preference::bilinear_skew::{ComparedPairs, SkewFeatures, SkewModel, SkewWeights};
 use crate::preference::pair_kernel::{Pair, PairKernel, wide_rows_in};
 use crate::table::Table;
 
-/// Tolerance of conjugate gradients for a pair: its square bounds the share of the prior variance by which
-/// the posterior variance is too small.
+/// The tolerance of conjugate gradients for a pair: its square bounds the error of the posterior variance,
+/// which is too small, relative to the prior variance.
 const CG_TOLERANCE: f64 = 1e-4;
 
-/// A fitted skew function of two items, in a context if there are some.
+/// A fitted skew function of two items and, if there are contexts, their context.
 #[derive(Debug, Clone)]
 pub struct LandmarkFunction {
-    /// The prior as it was used.
+    /// The prior that was used.
     pub prior: PairKernel,
-    /// The margin of ties as it was used.
+    /// The margin of ties that was used.
     pub margin: Option<f64>,
     pub(super) known: PreferenceFeatureMaps,
     pub(super) learnt: TrainingData,
     pub(super) mean: SkewWeights,
-    /// Deviations from the mean.
+    /// Posterior draws, as deviations from the mean.
     pub(super) draws: Vec<SkewWeights>,
 }
 
-/// Training data, which variances need.
+/// The training data, which posterior variances need.
 #[derive(Debug, Clone)]
 pub(super) struct TrainingData {
     pub items: Table,
@@ -42,20 +43,21 @@ pub(super) struct TrainingData {
     pub curvature: Vec<f64>,
 }
 
-/// A function in tables and matrices.
+/// The parameters of a function as tables and matrices.
 #[derive(Debug, Clone)]
 pub struct LandmarkParameters {
-    /// Landmarks, and what makes features of the kernel with them: of items, of further utilities that have
-    /// some, and of contexts.
+    /// The landmarks, and the matrix that turns kernel values at them into features: of items, of further
+    /// utilities that have landmarks, and of contexts.
     pub bases: Vec<(Table, Matrix)>,
-    /// One row of weights for the mean, and one for the deviation of each draw: for each feature of contexts
-    /// the upper triangle of V row by row, and then w.
+    /// One row of weights for the mean, and one for the deviation of each draw. A row has, for each feature
+    /// of contexts, the upper triangle of the weights of pairs row by row, and then those of utilities and
+    /// item effects.
     pub weights: Matrix,
     /// The items of the training data.
     pub items: Table,
-    /// The different contexts of their duels.
+    /// The distinct contexts of their duels.
     pub contexts: Option<Table>,
-    /// The pairs that met.
+    /// The compared pairs.
     pub pairs: Vec<Pair>,
     /// For each pair, the row of its context.
     pub rows: Vec<usize>,
@@ -64,12 +66,12 @@ pub struct LandmarkParameters {
 }
 
 impl LandmarkFunction {
-    /// The items that are landmarks, q rows.
+    /// Returns the items that are landmarks, q rows.
     pub fn landmarks(&self) -> &Table {
         &self.known.items.landmarks
     }
 
-    /// The landmarks of contexts, if there are contexts.
+    /// Returns the landmarks of contexts, if there are contexts.
     pub fn context_landmarks(&self) -> Option<&Table> {
         self.known.contexts.as_ref().map(|context_map| &context_map.landmarks)
     }
@@ -84,21 +86,21 @@ impl LandmarkFunction {
             let (value, allowed) = if contexts.is_some() {
                 ("some", "the model was fitted to duels without contexts: leave them out")
             } else {
-                ("none", "the model was fitted to duels in contexts: say which, a row a pair")
+                ("none", "the model was fitted to duels in contexts: give the contexts, one row per pair")
             };
             return Err(Error::parameter("contexts", value, allowed));
         }
         if let Some(n_rows) = contexts.map(Table::rows).filter(|rows| *rows != pairs.len()) {
-            let (subject, why, expected) = ("the table of contexts".into(), "one a pair".into(), pairs.len());
-            return Err(Error::Shape { subject, unit: "rows", expected, actual: n_rows, why });
+            let (subject, why, expected) = ("the table of contexts", "one per pair", pairs.len());
+            return Err(Error::shape(subject, "rows", expected, n_rows, why));
         }
         let features = self.known.features(&self.prior, items, contexts)?;
         let rows = (0..pairs.len()).map(|i| if contexts.is_some() { i } else { 0 }).collect();
         Ok((features, ComparedPairs { pairs: pairs.to_vec(), contexts: rows }))
     }
 
-    /// The prior variances of pairs that the landmarks do not explain. This part is independent of the
-    /// explained one, so that duels hold no information about it.
+    /// Returns the prior variances of pairs that the landmarks do not explain. This part is independent of
+    /// the explained one, so duels have no information about it.
     fn residual_variance(
         &self,
         (features, met): (&SkewFeatures, &ComparedPairs),
@@ -119,20 +121,21 @@ impl LandmarkFunction {
         Ok(met.pairs.par_iter().zip(&met.contexts).enumerate().map(residual_of).collect())
     }
 
-    /// The posterior mean of the log odds that the left item of each pair wins; `contexts` has one row per
-    /// pair. Cost with c features of contexts O(c items q²) and O(c q) per pair.
+    /// Returns the posterior mean of the log odds that the left item of each pair wins; `contexts` has one
+    /// row per pair. Cost with c features of contexts O(c items q²) and O(c q) per pair.
     ///
     /// # Errors
-    /// As [`Table::align_to`]; [`Error::Parameter`] and [`Error::Shape`] for contexts that are not as those
+    /// As [`Table::align_to`]; [`Error::Parameter`] and [`Error::Shape`] for contexts that do not match those
     /// of the fit.
     pub fn log_odds(&self, items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> Result<Vec<f64>> {
         let (features, compared) = self.prepare_query(items, pairs, contexts)?;
         Ok(features.log_odds(&self.mean, &compared))
     }
 
-    /// Posterior mean and standard deviation of the log odds. The standard deviation of the explained part is
-    /// estimated from draws: its standard error is at most `1/√(2 draws)` of it. Far from all landmarks it is
-    /// that of the prior. Cost as of [`log_odds`](Self::log_odds) for each draw.
+    /// Returns the posterior mean and standard deviation of the log odds. The standard deviation of the part
+    /// that landmarks explain is estimated from draws, with a relative standard error of at most
+    /// `1/√(2 draws)`. Far from all landmarks it is that of the prior. Cost as [`log_odds`](Self::log_odds)
+    /// for each draw.
     ///
     /// # Errors
     /// As [`log_odds`](Self::log_odds); [`Error::Parameter`] without draws.
@@ -143,8 +146,8 @@ impl LandmarkFunction {
         contexts: Option<&Table>,
     ) -> Result<(Vec<f64>, Vec<f64>)> {
         if self.draws.is_empty() {
-            let allowed =
-                "standard deviations are estimated from draws: fit with some, or ask for exact ones";
+            let allowed = "standard deviations are estimated from draws: fit with draws, or take exact \
+                           standard deviations";
             return Err(Error::parameter("draws", 0, allowed));
         }
         let (features, compared) = self.prepare_query(items, pairs, contexts)?;
@@ -160,9 +163,9 @@ impl LandmarkFunction {
         Ok((features.log_odds(&self.mean, &compared), sd))
     }
 
-    /// Posterior mean and standard deviation without draws: each variance is computed by conjugate gradients,
-    /// and is too small by at most 1e-8 of the prior variance. Cost for each pair: some tens of products with
-    /// the Hessian, as those of the [fit](super::LandmarkProcess::fit).
+    /// Returns the posterior mean and standard deviation without draws. Each variance is computed by
+    /// conjugate gradients, and is too small by at most 1e-8 of the prior variance. Cost for each pair: some
+    /// tens of products with the Hessian, as in the [fit](super::LandmarkProcess::fit).
     ///
     /// # Errors
     /// As [`log_odds`](Self::log_odds); [`Error::NotConverged`]; [`Error::Interrupted`].
@@ -181,16 +184,16 @@ impl LandmarkFunction {
         let sd_of = |((pair, context), unexplained): ((&Pair, &usize), &f64)| {
             let evaluation = features.evaluation(*pair, *context);
             let (solved, _) = problem.solve(curve, &evaluation, CG_TOLERANCE, stop)?;
-            Ok((evaluation.dot(&solved).max(0.0) + unexplained).sqrt())
+            Ok((evaluation.inner_product(&solved).max(0.0) + unexplained).sqrt())
         };
         let pairs_with_residual = compared.pairs.par_iter().zip(&compared.contexts).zip(&unknown);
         let sd = pairs_with_residual.map(sd_of).collect::<Result<Vec<_>>>()?;
         Ok((features.log_odds(&self.mean, &compared), sd))
     }
 
-    /// The probabilities of the classes (the right item wins, the left item wins, and with a margin neither),
-    /// averaged over a normal posterior with the standard deviations that draws estimate; without draws those
-    /// at the mean. Pairs × 2 or 3.
+    /// Returns the probabilities of the classes (the right item wins, the left item wins, and with a margin a
+    /// tie), pairs × 2 or 3. They are averaged over a normal posterior with the standard deviations from
+    /// draws, or evaluated at the mean if there are no draws.
     ///
     /// # Errors
     /// As [`log_odds`](Self::log_odds).
@@ -215,7 +218,7 @@ impl LandmarkFunction {
         Ok(Matrix::from_row_major(pairs.len(), classes, probabilities.concat()))
     }
 
-    /// The parameters besides the prior and the margin.
+    /// Returns the parameters other than the prior and the margin.
     pub fn state(&self) -> LandmarkParameters {
         let PreferenceFeatureMaps { items, extra_utilities, contexts } = &self.known;
         let dense_maps = extra_utilities.iter().filter_map(|utility| match utility {
@@ -244,12 +247,12 @@ impl LandmarkFunction {
     /// Restores a function from its [`state`](Self::state).
     ///
     /// # Errors
-    /// [`Error::Shape`] if sizes do not fit; [`Error::Format`] for what is missing.
+    /// [`Error::Shape`] for sizes that do not match; [`Error::Format`] for missing parts.
     pub fn from_state(prior: PairKernel, margin: Option<f64>, state: LandmarkParameters) -> Result<Self> {
         let LandmarkParameters { bases, weights, items, contexts, pairs, rows, curve } = state;
         let mut bases = bases.into_iter();
         let mut next = |kernel: &Kernel| {
-            let problem = || Error::Format { problem: "a basis of landmarks is missing".into() };
+            let problem = || Error::format("a basis of landmarks is missing");
             let (landmarks, basis) = bases.next().ok_or_else(problem)?;
             let q = landmarks.rows();
             for size in [basis.rows(), basis.cols()] {
@@ -276,8 +279,8 @@ impl LandmarkFunction {
         let (utilities, levels) = (features.utilities.cols(), features.item_effects.rows());
         let width = c * (q * q.saturating_sub(1) / 2 + utilities + levels);
         sized("a row of weights", "numbers", width, weights.cols(), "by the number of landmarks")?;
-        sized("the list of curvatures", "numbers", pairs.len(), curve.len(), "one a pair")?;
-        sized("the list of contexts", "numbers", pairs.len(), rows.len(), "one a pair")?;
+        sized("the list of curvatures", "numbers", pairs.len(), curve.len(), "one per pair")?;
+        sized("the list of contexts", "numbers", pairs.len(), rows.len(), "one per pair")?;
         let places = [
             (pairs.iter().map(|p| p.0.max(p.1)).max(), items.rows()),
             (rows.iter().copied().max(), features.contexts.rows()),
@@ -286,7 +289,7 @@ impl LandmarkFunction {
             .iter()
             .any(|(largest_index, count)| largest_index.is_some_and(|largest_index| largest_index >= *count))
         {
-            return Err(Error::Format { problem: "pairs that met name items that are not there".into() });
+            return Err(Error::format("compared pairs refer to items that do not exist"));
         }
         let mut weight_sets = (0..weights.rows()).map(|row_index| {
             let mut remaining = weights.row(row_index);
@@ -302,7 +305,7 @@ impl LandmarkFunction {
             weight_set.item_effects = Matrix::from_row_major(levels, c, of_levels.to_vec());
             weight_set
         });
-        let problem = || Error::Format { problem: "the weights are missing".into() };
+        let problem = || Error::format("the weights are missing");
         let mean = weight_sets.next().ok_or_else(problem)?;
         let draws = weight_sets.collect();
         let learnt = TrainingData {

@@ -1,4 +1,4 @@
-//! Feature maps of items and contexts: landmarks of either, and the features of further utilities.
+//! Feature maps of items and contexts through landmarks, and the features of further utilities.
 
 use std::sync::atomic::AtomicBool;
 
@@ -14,15 +14,15 @@ use crate::table::{ColumnKind, Table};
 #[derive(Debug, Clone)]
 pub(super) struct PreferenceFeatureMaps {
     pub items: Nystrom,
-    /// For each term of the further utilities its features.
+    /// For each term of the further utilities, its feature map.
     pub extra_utilities: Vec<ExtraUtility>,
     pub contexts: Option<Nystrom>,
 }
 
-/// A further utility.
+/// The feature map of a further utility.
 #[derive(Debug, Clone)]
 pub(super) enum ExtraUtility {
-    /// Each level of a column has its own, exactly.
+    /// Exact features: each level of a column has its own.
     Levels {
         column: usize,
         count: usize,
@@ -35,9 +35,9 @@ pub(super) enum ExtraUtility {
 pub(super) struct LandmarkInterpolation {
     /// Items × landmarks.
     pub items: Matrix,
-    /// For each further utility, items × its landmarks; none where it has levels.
+    /// For each further utility, items × its landmarks; `None` if it has levels.
     pub extra_utilities: Vec<Option<Matrix>>,
-    /// Contexts × landmarks; a 1 without contexts.
+    /// Contexts × landmarks; the matrix (1) without contexts.
     pub contexts: Matrix,
 }
 
@@ -63,7 +63,7 @@ impl ExtraUtility {
     }
 }
 
-/// Features of a further utility.
+/// The features of a further utility.
 enum ExtraUtilityFeatures {
     /// The number of levels, the level of each item, and the value of its only non-zero entry.
     One(usize, Vec<usize>, f64),
@@ -76,7 +76,7 @@ impl ExtraUtilityFeatures {
     }
 }
 
-/// Joins the features in which a function is linear.
+/// Combines all features into those of a model of duels.
 fn assemble_features(
     prior: &PairKernel,
     items: &Matrix,
@@ -104,7 +104,7 @@ fn assemble_features(
         levels += count;
     }
     Ok(SkewFeatures {
-        // Each side has the fourth root, so that products have the square root.
+        // Each side has the fourth root of the variance, so that products have the square root.
         items: scaled(prior.generalised_variance.sqrt().sqrt()),
         utilities: Matrix::from_row_major(n, width, rows.collect()),
         item_effects: Sparse::from_columns(levels, columns)?,
@@ -113,9 +113,9 @@ fn assemble_features(
 }
 
 impl PreferenceFeatureMaps {
-    /// Chooses at most the given numbers of landmarks of items and contexts, whose rows count as often as
-    /// `counts` say. Returns the maps, the features of all rows, their interpolation weights, and the
-    /// unexplained shares of the variance of items and of contexts.
+    /// Chooses at most the given numbers of landmarks of items and contexts, whose rows have the weights
+    /// `counts`. Returns the maps, the features of all rows, their interpolation weights, and the unexplained
+    /// shares of the variance of items and of contexts.
     pub fn choose(
         prior: &PairKernel,
         (items, contexts): (&Table, Option<&Table>),

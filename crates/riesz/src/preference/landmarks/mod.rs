@@ -1,10 +1,10 @@
-//! Preferences of many duels: the [nested prior](PairKernel) with kernels that are known through some items
-//! and contexts, the landmarks.
+//! Models of many duels: the [nested prior](PairKernel) with a Nyström approximation of its kernels through
+//! some items and contexts, the landmarks.
 //!
-//! With [features](nystrom) of items by Nyström's approximation, a skew function that is bilinear in them and
-//! linear in their difference has exactly the nested prior of the approximate kernel: q landmarks make q (q +
-//! 1)/2 weights, far more than q pairs of items would. Features of contexts multiply those: each has such a
-//! function of its own. Landmarks that are all items, and all contexts, approximate nothing.
+//! With Nyström [features](nystrom) of items, a skew function that is bilinear in the features plus linear in
+//! their difference has exactly the nested prior of the approximate kernel. So q landmarks give q (q + 1)/2
+//! weights, far more than q pairs of items would. Features of contexts multiply these: each has its own such
+//! function. If all items and all contexts are landmarks, nothing is approximated.
 
 mod expansion;
 mod function;
@@ -15,8 +15,9 @@ pub use function::{LandmarkFunction, LandmarkParameters};
 
 use super::bilinear_skew::{ComparedPairs, SkewModel};
 use super::duels::Duels;
-use super::gp_preference::{Inference, PreferenceProcess};
+use super::gp_preference::{Inference, PreferenceFit, PreferenceProcess};
 use super::observed_duels::ObservedDuels;
+use super::pair_kernel::PairKernel;
 use crate::error::{Error, Result};
 use crate::kernel_model::{KernelExpansion, VANISHING_REFERENCE_FACT};
 use crate::model_card::CardEntry;
@@ -40,67 +41,68 @@ use known::PreferenceFeatureMaps;
 /// process.tune = false;
 /// let exact = process.fit(&items, &duels)?;
 /// let fit = LandmarkProcess { landmarks: 10, ..LandmarkProcess::new(process) }.fit(&items, &duels)?;
-/// // Ten landmarks know forty items on a line as well as all of these do.
+/// // Ten landmarks suffice for forty items on a line.
 /// let (log_odds, row) = (fit.function.log_odds(&items, &[(39, 0)], None)?, wide_rows(&items, &[(39, 0)])?);
 /// assert!((log_odds[0] - exact.model.predict(&row)?[(0, 0)]).abs() < 1e-3);
 /// # Ok::<(), riesz::Error>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct LandmarkProcess {
-    /// The prior, whether it is tuned, and the seed of all that is random.
+    /// The prior, whether it is tuned, and the seed of all random draws.
     pub process: PreferenceProcess,
-    /// The maximum number of landmarks among the items. With as many as there are items (more do no harm) the
-    /// prior is exact: this is the exact fit for many duels, whose products take items³ operations for any
-    /// number of compared pairs, without a matrix over these.
+    /// The largest number of landmarks among the items. If all items are landmarks (a larger number has the
+    /// same effect) the prior is exact. This is the exact fit for many duels: its products cost items³ for
+    /// any number of compared pairs, and need no matrix between pairs.
     pub landmarks: usize,
-    /// The maximum number of landmarks among the different contexts.
+    /// The largest number of landmarks among the distinct contexts.
     pub context_landmarks: usize,
-    /// Number of compared pairs, drawn at random, on which hyper-parameters are tuned: Laplace's evidence
-    /// takes the cube of this number.
+    /// The number of compared pairs, drawn at random, on which hyper-parameters are tuned: the cost of
+    /// Laplace's evidence is the cube of this number.
     pub tuning_pairs: usize,
-    /// Draws from the posterior, from which standard deviations are estimated; 0 for none. The standard error
-    /// of one is `1/√(2 draws)` of it: 9 % for 64.
+    /// The number of draws from the posterior from which standard deviations are estimated; 0 for none. Their
+    /// relative standard error is `1/√(2 draws)`: 9 % for 64.
     pub draws: usize,
-    /// Newton's method ends where the slope is this share of the one that it starts with. In a numpy
-    /// prototype with 250 landmarks and 40,000 duels log odds were off by some 1e-4 where 1e-6 was left, and
-    /// by 1e-2 after half as many products.
+    /// Newton's method ends when the gradient is this share of the initial one. In a numpy prototype with 250
+    /// landmarks and 40,000 duels, the log odds had errors of about 1e-4 at 1e-6, and of 1e-2 after half as
+    /// many products.
     pub tolerance: f64,
 }
 
 /// A fitted model of many duels.
 #[derive(Debug, Clone)]
 pub struct LandmarkFit {
-    /// The log odds that the left item wins: what predicts.
+    /// The log odds that the left item wins, as a function for predictions.
     pub function: LandmarkFunction,
     /// This function over [wide rows](super::wide_columns), as an expansion over q (q - 1) pairs of
-    /// landmarks, with 2q further points for the utility, for each landmark of contexts; and some for home
-    /// and ability. Its probabilities are the logistic function of the mean, without ties. Or the reason why
-    /// there is none: a utility takes a kernel that vanishes far from all items, as Gaussian and Matérn
-    /// kernels do; further utilities take their own columns; and there are at most 2²⁶ numbers.
+    /// landmarks and 2q further points for the utility, for each landmark of contexts, and some points for
+    /// home and ability. Its probabilities are the logistic function of the mean, without ties. Otherwise the
+    /// reason why it is not available. A utility needs a kernel that vanishes far from all items, like
+    /// Gaussian and Matérn kernels; further utilities need their own columns; and at most 2²⁶ numbers are
+    /// allowed.
     pub model: std::result::Result<KernelExpansion, &'static str>,
     /// The share of the items' variance that the landmarks do not explain.
     pub unknown: f64,
-    /// The share of the different contexts' variance that the landmarks do not explain; 0 without contexts.
+    /// The share of the variance of distinct contexts that the landmarks do not explain; 0 without contexts.
     pub unknown_contexts: f64,
     /// The log likelihood of the duels at the mode.
     pub log_likelihood: f64,
     /// Laplace's approximation of the log marginal likelihood of the duels that were used for tuning.
     pub log_marginal_likelihood: Option<f64>,
-    /// Newton steps, and products with the Hessian.
+    /// The numbers of Newton steps, and of products with the Hessian.
     pub steps: [usize; 2],
     /// Warnings of tuning, and of contexts that are far from their landmarks.
     pub warnings: Vec<String>,
 }
 
-/// Pairs that met, fewer than which do not say from where to tune.
+/// The smallest number of compared pairs for a first tuning, which gives the start of the second one.
 const MIN_TUNING_PAIRS: usize = 200;
 
-/// The share of contexts' variance that is too much not to know.
+/// The share of the contexts' variance above which a warning is given if it is unexplained.
 const MAX_UNEXPLAINED_CONTEXTS: f64 = 0.1;
 
 impl LandmarkProcess {
-    /// With 250 landmarks of items and 32 of contexts, tuned on 1,500 pairs, 64 draws, to a tolerance of
-    /// 1e-6.
+    /// Creates the settings with 250 landmarks of items and 32 of contexts, tuning on 1,500 pairs, 64 draws,
+    /// and a tolerance of 1e-6.
     pub fn new(process: PreferenceProcess) -> Self {
         Self {
             process,
@@ -121,19 +123,19 @@ impl LandmarkProcess {
             return Err(Error::parameter("tol", self.tolerance, "between 0 and 1"));
         }
         if self.process.inference != Inference::Laplace {
-            let allowed = "they know nothing of the bound: fit without landmarks, which takes up to some \
-                           thousand pairs that met";
+            let allowed = "landmarks need Laplace's approximation: fit without landmarks, which is possible \
+                           for up to some thousand compared pairs";
             return Err(Error::parameter("landmarks", self.landmarks, allowed));
         }
         Ok(())
     }
 
-    /// Fits duels among the rows of `items`. Cost with q landmarks, c of contexts and n compared pairs:
-    /// O(items q²); c (8 items q² + 8 n q) for each product with the Hessian, of which there are some
-    /// hundred, and some ten for each draw; and tuning. A draw takes c q² numbers.
+    /// Fits duels between the rows of `items`. Cost with q landmarks, c of contexts and n compared pairs:
+    /// O(items q²); and c (8 items q² + 8 n q) for each product with the Hessian, some hundred products, and
+    /// some ten for each draw; and the tuning. A draw needs c q² numbers.
     ///
     /// # Errors
-    /// As [`PreferenceProcess::fit`]; [`Error::Parameter`] without landmarks, and if draws do not fit into
+    /// As [`PreferenceProcess::fit`]; [`Error::Parameter`] for 0 landmarks, and if draws do not fit the
     /// memory.
     pub fn fit(&self, items: &Table, duels: &Duels) -> Result<LandmarkFit> {
         let process = &self.process;
@@ -141,29 +143,19 @@ impl LandmarkProcess {
         let data = ObservedDuels { items, bags: None, duels };
         process.check(&data)?;
         self.check()?;
-        let (mut prior, mut margin) = (process.prior.clone(), process.margin);
-        let (mut value, mut warnings) = (None, Vec::new());
-        if process.tune {
-            let sample = |pairs: usize| duels.sample(pairs, process.seed);
-            let subset_pairs = self.tuning_pairs / 3;
-            let fewer = (subset_pairs >= MIN_TUNING_PAIRS && subset_pairs < duels.pairs().len())
-                .then(|| sample(subset_pairs));
-            let tuned = process.fit_after(fewer.as_ref(), items, &sample(self.tuning_pairs.max(1)))?;
-            (prior, margin) = (tuned.prior, tuned.margin);
-            (value, warnings) = (Some(tuned.log_marginal_likelihood), tuned.warnings);
-        }
+        let tuned = if process.tune { Some(self.tune(items, duels)?) } else { None };
+        let log_marginal_likelihood = tuned.as_ref().map(|tuned| tuned.log_marginal_likelihood);
+        let (prior, margin, mut warnings) = match tuned {
+            Some(tuned) => (tuned.prior, tuned.margin, tuned.warnings),
+            None => (process.prior.clone(), process.margin, Vec::new()),
+        };
         let context_data = duels.contexts();
         let compared = ComparedPairs {
             pairs: duels.pairs().to_vec(),
             contexts: context_data.map_or_else(|| vec![0; duels.pairs().len()], |c| c.rows.clone()),
         };
-        let mut counts = vec![0.0; items.rows()];
-        let mut context_counts = vec![0.0; context_data.map_or(1, |c| c.table.rows())];
-        for ((&(l, r), &context), w) in compared.pairs.iter().zip(&compared.contexts).zip(duels.weight()) {
-            counts[l] += w;
-            counts[r] += w;
-            context_counts[context] += w;
-        }
+        let contexts = context_data.map_or(1, |c| c.table.rows());
+        let [counts, context_counts] = weights_of_rows(&compared, duels.weight(), [items.rows(), contexts]);
         let max_landmarks = [self.landmarks, self.context_landmarks];
         let tables = (items, context_data.map(|c| &c.table));
         let choice = PreferenceFeatureMaps::choose(
@@ -177,7 +169,7 @@ impl LandmarkProcess {
         let (known, features, interpolated, [unknown, unknown_contexts]) = choice;
         if unknown_contexts > MAX_UNEXPLAINED_CONTEXTS {
             warnings.push(format!(
-                "{} landmarks of {} contexts leave {:.0} % of these unknown: take more",
+                "{} landmarks of {} contexts leave {:.0} % of their variance unexplained: take more",
                 interpolated.contexts.cols(),
                 interpolated.contexts.rows(),
                 100.0 * unknown_contexts
@@ -199,16 +191,8 @@ impl LandmarkProcess {
             CardEntry::new("duels", duels.count()),
             CardEntry::new("landmarks", known.items.landmarks.rows()),
             CardEntry::measured("share of variance that landmarks do not know", unknown),
-            CardEntry::measured("share of a utility", prior.utility_variance),
-            CardEntry::measured("share of the generalised part", prior.generalised_variance),
         ];
-        let terms = prior.extra_utility_kernel.iter().flat_map(|k| &k.terms);
-        card.extend(terms.map(|term| CardEntry::measured("share of a further utility", term.scale)));
-        if let (Some(context_kernel), Some(contexts)) = (&prior.contexts, &known.contexts) {
-            card.push(CardEntry::measured("shared by all contexts", context_kernel.shared));
-            card.push(CardEntry::new("landmarks of contexts", contexts.landmarks.rows()));
-            card.push(CardEntry::measured("share of contexts that these do not know", unknown_contexts));
-        }
+        card.extend(prior_entries(&prior, &known, unknown_contexts));
         card.extend(margin.map(|m| CardEntry::measured("margin of ties", m)));
         card.push(CardEntry::measured("log likelihood", mode.log_likelihood));
         card.push(CardEntry::new("products with the Hessian", mode.products));
@@ -226,9 +210,45 @@ impl LandmarkProcess {
             unknown,
             unknown_contexts,
             log_likelihood: mode.log_likelihood,
-            log_marginal_likelihood: value,
+            log_marginal_likelihood,
             steps: [mode.steps, mode.products],
             warnings,
         })
     }
+
+    /// Tunes the hyper-parameters on a sample of the duels, from the optimum for a third of it.
+    fn tune(&self, items: &Table, duels: &Duels) -> Result<PreferenceFit> {
+        let sample = |pairs: usize| duels.sample(pairs, self.process.seed);
+        let subset_pairs = self.tuning_pairs / 3;
+        let fewer = (subset_pairs >= MIN_TUNING_PAIRS && subset_pairs < duels.pairs().len())
+            .then(|| sample(subset_pairs));
+        self.process.fit_after(fewer.as_ref(), items, &sample(self.tuning_pairs.max(1)))
+    }
+}
+
+/// Returns the entries of the model card about the shares of the prior and the contexts.
+fn prior_entries(prior: &PairKernel, known: &PreferenceFeatureMaps, unknown_contexts: f64) -> Vec<CardEntry> {
+    let mut card = vec![
+        CardEntry::measured("share of a utility", prior.utility_variance),
+        CardEntry::measured("share of the generalised part", prior.generalised_variance),
+    ];
+    let terms = prior.extra_utility_kernel.iter().flat_map(|k| &k.terms);
+    card.extend(terms.map(|term| CardEntry::measured("share of a further utility", term.scale)));
+    if let (Some(context_kernel), Some(contexts)) = (&prior.contexts, &known.contexts) {
+        card.push(CardEntry::measured("shared by all contexts", context_kernel.shared));
+        card.push(CardEntry::new("landmarks of contexts", contexts.landmarks.rows()));
+        card.push(CardEntry::measured("share of contexts that these do not know", unknown_contexts));
+    }
+    card
+}
+
+/// Returns the sum of the weights of each item's duels, and of each context's duels.
+fn weights_of_rows(compared: &ComparedPairs, weight: &[f64], [items, contexts]: [usize; 2]) -> [Vec<f64>; 2] {
+    let (mut counts, mut context_counts) = (vec![0.0; items], vec![0.0; contexts]);
+    for ((&(l, r), &context), w) in compared.pairs.iter().zip(&compared.contexts).zip(weight) {
+        counts[l] += w;
+        counts[r] += w;
+        context_counts[context] += w;
+    }
+    [counts, context_counts]
 }

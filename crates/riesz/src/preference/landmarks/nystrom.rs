@@ -1,9 +1,9 @@
-//! Nyström's approximation of a kernel: features from some rows, the landmarks, whose inner products equal
-//! the kernel wherever one of the rows is a landmark.
+//! Nyström approximation of a kernel. The inner products of its features equal the kernel if one of the two
+//! rows is a landmark.
 //!
-//! With landmarks Z and `f(x) = L⁻¹ k(Z, x)`, `LLᵀ = k(Z, Z)`, the approximate kernel is `f(x)ᵀf(x')`.
-//! Landmarks are chosen by randomly pivoted Cholesky (Chen, Epperly, Tropp and Webber 2023): rows are drawn
-//! one after the other with probabilities proportional to their unexplained variance.
+//! With q landmarks Z and `f(x) = L⁻¹ k(Z, x)` (q), `LLᵀ = k(Z, Z)` (q × q), the approximate kernel is
+//! `f(x)ᵀf(x')`. Landmarks are chosen by randomly pivoted Cholesky (Chen, Epperly, Tropp and Webber 2023):
+//! rows are drawn one after the other with probabilities proportional to their unexplained variance.
 
 use std::sync::atomic::AtomicBool;
 
@@ -17,37 +17,38 @@ use crate::random::{Random, RngExt, SeedableRng};
 use crate::simd::Isa;
 use crate::table::Table;
 
-/// The share of a row's variance below which it is known by other landmarks.
+/// Share of unexplained variance below which a row is considered explained by the landmarks.
 const VARIANCE_TOLERANCE: f64 = 1e-8;
 
-/// A kernel that is known through landmarks.
+/// The Nyström approximation of a kernel.
 #[derive(Debug, Clone)]
 pub(super) struct Nystrom {
     pub kernel: Kernel,
-    /// q rows.
+    /// The landmarks, q rows.
     pub landmarks: Table,
-    /// Features are the kernel with the landmarks times this, q × q.
+    /// The matrix (q × q) by which kernel values with the landmarks are multiplied to obtain features.
     pub basis: Matrix,
 }
 
-/// Landmarks of the rows of a table.
+/// Landmarks chosen from the rows of a table.
 pub(super) struct LandmarkChoice {
     pub known: Nystrom,
     /// Features of the rows, rows × q.
     pub features: Matrix,
-    /// Interpolation weights of each row between the landmarks, rows × q.
+    /// Weights of each row that interpolate values at the landmarks, rows × q.
     pub interpolated: Matrix,
     /// The share of the rows' variance that the landmarks do not explain.
     pub unknown: f64,
 }
 
 impl Nystrom {
-    /// Chooses at most `max_landmarks` of the rows. Features are rotated so that their second moments, where
-    /// each row counts as often as `counts` says, are diagonal: this makes conjugate gradients fast and
-    /// changes nothing else. Cost rows q².
+    /// Chooses at most `max_landmarks` of the rows. Features are rotated so that their second moments, with
+    /// row i weighted by `counts[i]`, are diagonal. This speeds up conjugate gradients and does not change
+    /// the kernel. Cost O(rows q²).
     ///
     /// # Errors
-    /// [`Error::Overflow`]; [`Error::Parameter`] for a kernel that is 0; [`Error::Interrupted`].
+    /// [`Error::Overflow`]; [`Error::Parameter`] if the kernel of each row with itself is 0;
+    /// [`Error::Interrupted`].
     pub fn choose(
         kernel: &Kernel,
         rows: &Table,
@@ -82,10 +83,10 @@ impl Nystrom {
         Ok(LandmarkChoice { known, features, interpolated: interpolated.transpose(), unknown })
     }
 
-    /// The features of rows with the landmarks' columns. Cost O(rows q²).
+    /// Returns the features of rows with the columns of the landmarks, rows × q. Cost O(rows q²).
     ///
     /// # Errors
-    /// As [`Table::conform`].
+    /// As [`Table::align_to`].
     pub fn features(&self, rows: &Table) -> Result<Matrix> {
         let rows = rows.align_to(self.landmarks.columns())?;
         Ok(self.kernel.cross_gram(&rows, &self.landmarks).matmul(&self.basis))
@@ -93,14 +94,11 @@ impl Nystrom {
 }
 
 fn overflow() -> Error {
-    Error::Overflow {
-        subject: "the kernel between landmarks".into(),
-        remedy: "check the kernel's parameters",
-    }
+    Error::overflow("the kernel between landmarks", "check the kernel's parameters")
 }
 
-/// Landmarks by randomly pivoted Cholesky, the resulting factor of the kernel between all rows, and the
-/// unexplained share of the variance.
+/// Returns the indices of the landmarks, the factor F (rows × q) of the approximate kernel `FFᵀ` between all
+/// rows, and the unexplained share of the variance.
 fn randomly_pivoted_cholesky(
     kernel: &Kernel,
     rows: &Table,
@@ -147,7 +145,7 @@ fn randomly_pivoted_cholesky(
     }
     let q = chosen.len();
     if q == 0 {
-        let allowed = "some kernel of an item with itself is positive";
+        let allowed = "the kernel is positive for at least one item with itself";
         return Err(Error::parameter("kernel", "0 between all items", allowed));
     }
     if q < max_landmarks {

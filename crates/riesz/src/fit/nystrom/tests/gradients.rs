@@ -1,4 +1,4 @@
-//! Conjugate gradients against double-double least squares, and against themselves in other orders.
+//! Conjugate gradients against double-double least squares, and against the same fits in other orders.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn by_gradients(
     (FitPlan::new(&survey, kernel.clone(), model, choice).unwrap(), survey)
 }
 
-/// The solution by passes over parts of the rows.
+/// The solution after passes over parts of the rows.
 fn descended(
     plan: &FitPlan,
     survey: &DataSurvey,
@@ -42,9 +42,9 @@ fn descended(
     fitting
 }
 
-/// Conjugate gradients end at the fit in double-double arithmetic, within the certificate and the tolerance,
-/// for weak and strong ridges, weights, two targets of which one is a thousand times as far from 0, with and
-/// without an intercept.
+/// Conjugate gradients end at the fit in double-double arithmetic, within the certificate and the tolerance.
+/// The cases have weak and strong ridges, weights, two targets of which one is a thousand times as far from
+/// 0, and fits with and without an intercept.
 #[test]
 fn conjugate_gradients_end_at_the_exact_fit() {
     for (case, (weighted, intercept, ridge)) in
@@ -87,8 +87,8 @@ fn conjugate_gradients_end_at_the_exact_fit() {
     }
 }
 
-/// Gradients end within the tolerance, or report that they do not, also for rows that the sample hardly has
-/// and for weights of any size.
+/// Conjugate gradients end within the tolerance or report that they don't, even for rows that are rare in the
+/// sample and for weights of any size.
 #[test]
 fn conjugate_gradients_keep_their_tolerance() {
     let mut data = rows(900, 2, 1, true, 6);
@@ -115,7 +115,7 @@ fn conjugate_gradients_keep_their_tolerance() {
             "{scale}: {largest_bound}, {scaled_passes} and {passes}"
         );
     }
-    // Where sums of squares are beyond all numbers it says so.
+    // Sums of squares that overflow give an error.
     let mut huge = rows(300, 2, 1, false, 6);
     huge.y.data_mut().iter_mut().for_each(|y| *y *= 1e160);
     let (plan, survey) = by_gradients(&huge, &kernel, (30, 0.1), 90, true);
@@ -124,8 +124,8 @@ fn conjugate_gradients_keep_their_tolerance() {
     assert!(fitting.apply_pass(&pass).unwrap_err().to_string().contains("larger units"));
 }
 
-/// The coefficients are the same for any division of the work and any number of threads, and foreign parts
-/// are refused.
+/// The coefficients don't depend on the division of the work or the number of threads, and results of other
+/// plans are refused.
 #[test]
 fn conjugate_gradients_are_the_same_however_the_work_is_divided() {
     let data = rows(900, 3, 2, true, 5);

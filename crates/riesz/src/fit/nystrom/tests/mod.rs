@@ -1,5 +1,5 @@
-//! Fits through landmarks against dense formulas in double-double or exact arithmetic, and against themselves
-//! in other orders.
+//! Fits through landmarks against dense formulas in double-double or exact arithmetic, and against the same
+//! fits in other orders.
 
 mod gradients;
 
@@ -97,7 +97,7 @@ fn exact(
             a[r][c] += two(ridge) * two(gram[(r, c)]);
         }
     }
-    // Gauss with pivots.
+    // Gaussian elimination with pivoting.
     for c in 0..p {
         let pivot =
             (c..p).max_by(|&i, &j| f64::from(a[i][c]).abs().total_cmp(&f64::from(a[j][c]).abs())).unwrap();
@@ -160,7 +160,7 @@ fn fits_are_those_of_exact_arithmetic() {
             "{case}: {raw} {}",
             largest(&after)
         );
-        // Predictions have a rounding of their own.
+        // Predictions have rounding errors of their own.
         let rounding = |k: usize| 1e-13 * (1000.0 + truth[k / 2][k % 2].abs());
         assert!((0..80).all(|k| after[k] <= bounds.data()[k] + rounding(k)), "{case}");
         assert!(largest(bounds.data()) < 1e-3, "{case}: {}", largest(bounds.data()));
@@ -195,7 +195,7 @@ fn statistics_are_the_same_however_the_work_is_divided() {
                 accumulator.add(&select(piece, &(start..end).collect::<Vec<_>>())).unwrap();
             }
             let statistics = accumulator.finish(unit as u64);
-            // As if it came from a file.
+            // The statistics pass through the bytes of a file.
             total.merge(&Statistics::from_bytes(&plan, &statistics.to_bytes()).unwrap()).unwrap();
         }
         let solution =
@@ -310,8 +310,8 @@ fn with_all_rows_it_is_the_dense_fit() {
     assert!(predictions.data().iter().zip(truth.data()).all(|(a, b)| (a - b).abs() < 1e-7));
 }
 
-/// Kernels without a bound of their own need a survey; rows beyond the surveyed range are refused, and
-/// categories are matched by name.
+/// Kernels without a bound need a survey. Rows outside the surveyed ranges are refused, and categories are
+/// matched by name.
 #[test]
 fn rows_outside_the_plan_are_refused() {
     let data = rows(300, 2, 1, false, 31);
@@ -341,7 +341,7 @@ fn rows_outside_the_plan_are_refused() {
     assert!(Statistics::from_rows(&plan, &weighted, 0).is_err());
 }
 
-/// Damaged and foreign files are refused by name.
+/// Damaged files and files of other plans are refused.
 #[test]
 fn files_are_checked() {
     let data = rows(200, 2, 1, false, 41);
@@ -394,7 +394,7 @@ proptest! {
                 }
                 let constant = if intercept { values[(plan.landmarks.rows(), 0)] + plan.targets[0].center } else { 0.0 };
                 let distance = (f64::from(prediction + twofloat::TwoFloat::from(constant)) - truth[i][0]).abs();
-                // What the oracle itself is off: its systems are solved in 106 bits.
+                // Error of the oracle, which solves its systems in 106 bits.
                 let allowed = bounds[(i, 0)] + 1e-15 * (1.0 + truth[i][0].abs());
                 prop_assert!(distance <= allowed, "{} {}", distance, bounds[(i, 0)]);
             }
@@ -437,8 +437,9 @@ fn of_classes(mut plan: FitPlan, latent_function: LatentFunction) -> FitPlan {
     plan
 }
 
-/// A process with all rows as landmarks has the mode, variances, evidence and probabilities of the dense one;
-/// with fewer landmarks they are those of the prior that landmarks span, in any order of the rows.
+/// With all rows as landmarks, a Gaussian process has the mode, variances, evidence and probabilities of the
+/// dense process. With fewer landmarks it equals the process with the prior that the landmarks span, in any
+/// order of the rows.
 #[test]
 fn classes_of_a_process_are_those_of_the_dense_one() {
     let mut data = rows(150, 2, 1, false, 62);
@@ -483,7 +484,7 @@ fn classes_of_a_process_are_those_of_the_dense_one() {
     let (small, wider, evidence, model) = fit_with(40, data.clone());
     let (again, _, _, _) = fit_with(40, select(&data, &(0..150).rev().collect::<Vec<_>>()));
     assert_eq!(small, again);
-    // Of 40 landmarks: where slopes are nothing, by the curvature there.
+    // With 40 landmarks: the mode where the gradient vanishes, with the curvature at this point.
     let (k, gram) = (kernel.cross_gram(&model.support_points, &data.x), kernel.gram(&model.support_points));
     let (f, theta) = (model.predict(&data.x).unwrap().column(0), model.coef.column(0));
     let p: Vec<f64> = f.iter().map(|f| 1.0 / (1.0 + (-f).exp())).collect();
@@ -513,11 +514,11 @@ fn classes_of_a_process_are_those_of_the_dense_one() {
     let tuned = Job { fixed_kernel: false, ..job(20) };
     let error_text =
         fit_rows(single_class, kernel.clone(), &tuned, &FitControl::default()).unwrap_err().to_string();
-    assert!(error_text.contains("'yes' in all of the"), "{error_text}");
+    assert!(error_text.contains("is 'yes' in all 62 rows on which"), "{error_text}");
 }
 
-/// The gradient vanishes at the optimum of all rows: compared with the dense fit where all rows are
-/// landmarks, and with finite differences elsewhere; parts and order do not matter.
+/// The gradient vanishes at the optimum for all rows. The optimum agrees with the dense fit if all rows are
+/// landmarks, and the gradient with finite differences otherwise. Parts and order have no effect.
 #[test]
 fn logistic_regression_finds_its_optimum() {
     for (weighted, intercept) in [(false, true), (true, true), (false, false)] {
@@ -560,7 +561,7 @@ fn logistic_regression_finds_its_optimum() {
             predictions.data().iter().zip(truth.data()).all(|(a, b)| (a - b).abs() < 1e-6),
             "{weighted} {intercept}"
         );
-        // With fewer landmarks the objective is least: it grows in every direction.
+        // With fewer landmarks the objective increases from the optimum in every direction.
         let small = of_classes(planned(&data, &kernel, 10, 1), LatentFunction::Penalised(0.2));
         let end = converge(&small, &data, &[30, 30]);
         let objective = |theta: &Matrix| {
@@ -586,8 +587,8 @@ fn logistic_regression_finds_its_optimum() {
     }
 }
 
-/// A start from the solution of a sample needs fewer gram matrices and ends at the same optimum as a start
-/// from 0, for regressions and processes; a sample with hardly any row of a class gives no start.
+/// Starting values from a sample save gram matrices, and lead to the same optimum as a start at 0, for
+/// regressions and Gaussian processes. A sample with few rows of one class gives no starting values.
 #[test]
 fn a_start_from_the_sample_ends_where_any_does() {
     let names = ["no".to_string(), "yes".to_string()];
@@ -631,14 +632,14 @@ fn a_start_from_the_sample_ends_where_any_does() {
         assert!(grams < cold_grams, "{grams} {cold_grams}");
         let apart = warm.data().iter().zip(cold.data()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         assert!(apart < 1e-5, "{apart}");
-        // Of one class there are fewer than fifty rows.
+        // One class has fewer than fifty rows.
         let mut rare = data.clone();
         rare.y.data_mut().iter_mut().enumerate().for_each(|(i, y)| *y = f64::from(u8::from(i % 200 == 0)));
         assert!(started(&planned(&rare)).is_empty());
     }
 }
 
-/// Newton's method converges for separable classes, also with a tiny ridge.
+/// Newton's method converges for separable classes, even with a tiny ridge.
 #[test]
 fn separable_classes_converge() {
     let mut data = rows(200, 2, 1, false, 71);
@@ -665,8 +666,8 @@ fn separable_classes_converge() {
     );
 }
 
-/// A process of all rows equals the process in memory with this kernel, these points and this noise; kernel
-/// and noise come from the sample.
+/// The posterior of all rows equals the process in memory with the same kernel, points and noise. Kernel and
+/// noise are learnt on the sample.
 #[test]
 fn processes_are_those_of_their_points() {
     let data = rows(1500, 2, 1, false, 81);
@@ -679,7 +680,7 @@ fn processes_are_those_of_their_points() {
     let job = Job { kind: Kind::Process(learning), ..Job::new(60) };
     let fitted = fit_rows(data.clone(), Kernel::gaussian(&[1.0, 1.0]), &job, &FitControl::default()).unwrap();
     let (model, noise) = (&fitted.model, fitted.noise.unwrap());
-    // Two columns, and a smooth kernel: fewer than 60 explain all of it.
+    // With two columns and a smooth kernel, fewer than 60 landmarks explain the whole kernel.
     let m = model.support_points.rows();
     assert!((10..=60).contains(&m));
     assert!((noise - 0.09).abs() < 0.03, "{noise}");
@@ -692,7 +693,8 @@ fn processes_are_those_of_their_points() {
     sums.squares = crate::linalg::dot(&y, &y);
     sums.prior = model.kernel.diagonal(&data.x).iter().sum();
     sums.rows = n;
-    // Rough kernels take more jitter, which makes a process less sure where its points say all but nothing.
+    // Rough kernels need more jitter, which increases the uncertainty where the points explain almost
+    // everything.
     sums.rounding = 0.5_f64.powi(22) * 2.0_f64.powi(model.kernel.max_value().unwrap().log2().ceil() as i32);
     let truth = sums.posterior(&model.kernel, &model.support_points, noise).unwrap();
     let new = rows(30, 2, 1, false, 82).x;
@@ -728,9 +730,9 @@ fn passes(plan: &FitPlan, data: &LabelledRows, ridge: f64) -> (RidgeSolution, Ve
     (solution, bounds)
 }
 
-/// The number of passes depends on the ridge: one correction is enough for a strong ridge; a second one
-/// narrows the bound; where rounding decides, a further pass proves what it can. A target that is fitted to
-/// its last digit needs no more passes than requested.
+/// The number of passes depends on the ridge. One correction is enough for a strong ridge; a second one
+/// narrows the bound for a weaker ridge. If rounding dominates, a further pass bounds the error. A target
+/// that is fitted to its last digit needs no further passes.
 #[test]
 fn passes_are_made_while_they_have_something_to_do() {
     let data = rows(900, 2, 1, false, 21);
@@ -753,7 +755,7 @@ fn passes_are_made_while_they_have_something_to_do() {
     assert_eq!(passes(&plan, &flat, 1e-3).1.len(), 1);
 }
 
-/// The estimated distance is 0 where landmarks explain the kernel, and is not stated for few rows.
+/// The estimated distance is 0 if the landmarks explain the kernel, and is not given for few rows.
 #[test]
 fn nothing_is_missing_where_landmarks_explain_the_kernel() {
     let data = rows(600, 3, 1, false, 22);

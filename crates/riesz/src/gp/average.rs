@@ -1,16 +1,20 @@
-//! Averages over the posterior of hyper-parameters. Where there are few targets, the best hyper-parameters
-//! are not the only plausible ones, and predictions from these alone have too little variance.
+//! Averages over the posterior distribution of hyper-parameters. With few targets many values of the
+//! hyper-parameters are plausible, and predictions from the best values alone have too little variance.
 //!
-//! Points are normal scores: the prior of each hyper-parameter is standard normal on this scale. Thereby a
-//! length scale that does not matter, and may be arbitrarily large, has a finite range. Draws come in rounds.
-//! Those of the first round are from a t distribution at the mode whose covariance is the inverse of the
-//! curvature there. If one draw outweighs the others, there is more posterior mass around it than the
-//! proposals cover: the next round is drawn from a t distribution at the mode that is found from there, or at
-//! that draw (Raftery and Bao 2010). Otherwise it is drawn from a t distribution with the mean and covariance
-//! of the draws so far. All draws are weighted by the mixture of the proposals (adaptive multiple importance
-//! sampling, Cornuet, Marin, Mira and Robert 2012).
+//! The draws are normal scores: on this scale the prior of each hyper-parameter is standard normal. Thereby
+//! an irrelevant column, whose length scale may be arbitrarily large, has a score in a finite range. Draws
+//! are made in rounds. The first proposal is a t distribution at the mode, with the inverse of the negative
+//! Hessian as its scale matrix. If one draw has a dominant weight, the proposals miss posterior mass around
+//! it. The next proposal is then a t distribution at the mode found from that draw, or at the draw itself if
+//! that mode is known (Raftery and Bao 2010). Otherwise the next proposal is a t distribution with the mean
+//! and covariance of the draws so far. All draws are weighted by the mixture of the proposals (adaptive
+//! multiple importance sampling, Cornuet, Marin, Mira and Robert 2012).
+//!
+//! The priors are defined in [`hyperparameters`](super::hyperparameters); `default_prior` in
+//! `aggregate/tuning.rs` and in `causal/defaults.rs` chooses the prior of each kernel parameter.
 
-use super::hyperparameter_search::{HyperParameter, HyperPrior, add_log_priors, maximise_within_priors};
+use super::hyperparameters::{HyperParameter, HyperPrior, add_log_priors};
+use super::search::maximise_within_priors;
 use crate::control::RunControl;
 use crate::error::{Error, Result};
 use crate::kernel::Parameter;
@@ -19,46 +23,46 @@ use crate::posterior::Posterior;
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
 use crate::table::Table;
 
-/// Degrees of freedom of the t distribution that is drawn from: its tails are heavier than those of what is
-/// averaged over.
+/// Degrees of freedom of the proposals. The tails of a t distribution are heavier than those of the
+/// posterior.
 const DEGREES: usize = 5;
 
-/// Step of the differences of slopes that make second derivatives.
+/// Step of the finite differences of gradients that approximate second derivatives.
 const STEP: f64 = 1e-3;
 
-/// The surface bends at least so much; what is believed alone does by 1.
+/// Smallest curvature of the negative log posterior that a proposal uses. The prior alone has curvature 1.
 const MIN_CURVATURE: f64 = 0.25;
 
-/// Rounds of draws.
+/// Number of rounds of draws.
 const ROUNDS: usize = 8;
 
-/// A draw that outweighs the others has at least that part of the weight.
+/// Share of the total weight from which a draw is dominant.
 const DOMINANT_WEIGHT: f64 = 0.2;
 
-/// Modes that are closer than this to each other, in standard deviations, are considered the same.
+/// Distance in standard deviations below which two modes are considered the same.
 const SAME_MODE: f64 = 1.0;
 
-/// Draws of a smaller weight are dropped.
+/// Draws with a smaller weight are dropped.
 const MIN_WEIGHT: f64 = 1e-6;
 
 /// An average over draws of hyper-parameters.
 #[derive(Debug, Clone)]
 pub struct PosteriorMixture<F> {
-    /// The fits and their weights, which add up to 1.
+    /// The weights, which add up to 1, and the fits.
     pub fits: Vec<(f64, F)>,
-    /// Effective sample size `1 / Σ weights²`: this many independent draws from the posterior of the
-    /// hyper-parameters would be as informative. The smaller it is, the less accurate is the average.
+    /// Effective sample size `1 / Σ weights²`: the number of independent draws from the posterior of the
+    /// hyper-parameters that would be as informative. The average is less accurate if it is smaller.
     pub effective_sample_size: f64,
 }
 
-/// Logarithms of hyper-parameters with what is believed of them, and where the search for their mode begins.
+/// The posterior of hyper-parameters: their priors and the starting point `from` of the search for the mode.
 pub(crate) struct HyperPosterior<'a> {
     pub coordinates: &'a [HyperParameter],
     pub from: &'a [f64],
     pub control: RunControl<'a>,
 }
 
-/// A draw: its scores, the logarithm of its posterior density, and its fit.
+/// A draw: its normal scores, the logarithm of its unnormalised posterior density, and its fit.
 struct WeightedDraw<F> {
     scores: Vec<f64>,
     log: f64,
@@ -66,8 +70,9 @@ struct WeightedDraw<F> {
 }
 
 impl HyperPosterior<'_> {
-    /// Averages over the posterior that is given by `likelihood`, which returns the log marginal likelihood
-    /// and its gradient, and by `fit`, which returns the log marginal likelihood and a fit.
+    /// Returns a mixture of `draws` fits that approximates the average over the posterior. `likelihood`
+    /// returns the log marginal likelihood and its gradient at θ; `fit` returns the log marginal likelihood
+    /// and a fit.
     pub fn average<F>(
         &self,
         mut likelihood: impl FnMut(&[f64]) -> Result<(f64, Vec<f64>)>,
@@ -76,7 +81,7 @@ impl HyperPosterior<'_> {
         seed: u64,
     ) -> Result<PosteriorMixture<F>> {
         if draws == 0 {
-            return Err(Error::TooFew { subject: "the list of draws".into(), needed: 1, unit: "draw is" });
+            return Err(Error::too_few("the list of draws", 1, "draw is"));
         }
         let free = self.free_parameters();
         let scores: Vec<HyperParameter> =
@@ -114,7 +119,7 @@ impl HyperPosterior<'_> {
             }
             let weights = weights(&draws_so_far, &proposals, &sizes);
             let heaviest = (0..draws_so_far.len()).max_by(|a, b| weights[*a].total_cmp(&weights[*b]));
-            // One of few draws always has a large weight.
+            // With few draws one of them always has a large weight.
             let dominant = DOMINANT_WEIGHT.max(3.0 / draws_so_far.len() as f64);
             let heavy = heaviest.filter(|&k| weights[k] > dominant).map(|k| &draws_so_far[k].scores);
             let next = match heavy.map(|point| (point, self.around_mode(&scores, point, &mut posterior))) {
@@ -123,7 +128,7 @@ impl HyperPosterior<'_> {
                     if known { Proposal { middle: point.clone(), ..mode } } else { mode }
                 }
                 Some((_, Err(Error::Interrupted))) => return Err(Error::Interrupted),
-                // Where there is no gradient, the draw counts as the others do.
+                // If no mode can be computed from this draw, it is treated like the other draws.
                 Some((_, Err(_))) | None => proposal.refit(&draws_so_far, &weights)?,
             };
             proposals.push(next);
@@ -131,9 +136,9 @@ impl HyperPosterior<'_> {
         let weights = weights(&draws_so_far, &proposals, &sizes);
         let total: f64 = weights.iter().sum();
         if !(total > 0.0 && total.is_finite()) {
-            let subject = "the marginal likelihood of all draws".into();
+            let subject = "the marginal likelihood of all draws";
             let remedy = "check the kernel's parameters and the noise";
-            return Err(first_error.unwrap_or(Error::Overflow { subject, remedy }));
+            return Err(first_error.unwrap_or(Error::overflow(subject, remedy)));
         }
         let effective = effective_sample_size(&weights);
         let mut fits: Vec<(f64, F)> = weights
@@ -147,18 +152,18 @@ impl HyperPosterior<'_> {
         Ok(PosteriorMixture { fits, effective_sample_size: effective })
     }
 
-    /// Index and prior of each hyper-parameter that varies.
+    /// Returns the index and the prior of each hyper-parameter that is not fixed.
     fn free_parameters(&self) -> Vec<(usize, HyperPrior)> {
         let coordinates = self.coordinates.iter().enumerate();
         coordinates.filter_map(|(p, coordinate)| Some((p, coordinate.weak?))).collect()
     }
 
-    /// A coordinate as a score, which is believed to be 0.
+    /// Returns hyper-parameter p as a normal score, which starts at 0.
     fn to_score(&self, p: usize) -> Parameter {
         Parameter { log_value: 0.0, ..self.coordinates[p].parameter.clone() }
     }
 
-    /// Hyper-parameters with these scores, and the derivatives of those that vary in their scores.
+    /// Returns the hyper-parameters θ at these scores, and the derivatives of the free ones in their scores.
     fn to_theta(&self, scores: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let (mut theta, mut slopes) = (self.from.to_vec(), Vec::new());
         for ((p, weak), score) in self.free_parameters().into_iter().zip(scores) {
@@ -169,9 +174,9 @@ impl HyperPosterior<'_> {
         (theta, slopes)
     }
 
-    /// A proposal at the mode that is found from `start`, with minus the inverse of the second derivatives
-    /// there as covariance. Where the surface is flatter than a quarter of the prior's curvature, or curves
-    /// upwards, that quarter is used.
+    /// Returns a proposal at the mode found from `start`. Its scale matrix is the inverse of the negative
+    /// Hessian of the log posterior at the mode. Eigenvalues of the negative Hessian below a quarter of the
+    /// prior's curvature are replaced by that quarter.
     fn around_mode(
         &self,
         scores: &[HyperParameter],
@@ -199,7 +204,8 @@ impl HyperPosterior<'_> {
     }
 }
 
-/// A t distribution, by its middle, and its axes (one a column) with how wide it is along each.
+/// A t distribution with its location, its principal axes (the columns of `axes`) and the scale along each
+/// axis.
 struct Proposal {
     middle: Vec<f64>,
     axes: Matrix,
@@ -216,22 +222,22 @@ impl Proposal {
         self.middle.iter().enumerate().map(|(f, m)| m + dot(self.axes.row(f), &along)).collect()
     }
 
-    /// Distance from the middle of the proposal, in standard deviations.
+    /// Returns the distance of `point` from the location, in standard deviations.
     fn distance(&self, point: &[f64]) -> f64 {
         let difference: Vec<f64> = point.iter().zip(&self.middle).map(|(a, m)| a - m).collect();
         let along = |k: usize| difference.iter().enumerate().map(|(f, o)| o * self.axes[(f, k)]).sum::<f64>();
         (0..difference.len()).map(|k| (along(k) / self.sds[k]).powi(2)).sum::<f64>().sqrt()
     }
 
-    /// The logarithm of the density, up to a constant that all proposals share.
+    /// Returns the logarithm of the density up to a constant that all proposals share.
     fn log(&self, point: &[f64]) -> f64 {
         let square = self.distance(point).powi(2);
         let width: f64 = self.sds.iter().map(|sd| sd.ln()).sum();
         -0.5 * (DEGREES + point.len()) as f64 * (square / DEGREES as f64).ln_1p() - width
     }
 
-    /// A proposal with the mean and covariance of the draws, mixed with those of this proposal as if it were
-    /// worth as many draws as there are parameters.
+    /// Returns a proposal with the mean and covariance of the weighted draws. These are mixed with the mean
+    /// and covariance of this proposal, which counts as many draws as there are parameters.
     fn refit<F>(&self, draws: &[WeightedDraw<F>], weights: &[f64]) -> Result<Self> {
         let (n_effective, n_parameters) = (effective_sample_size(weights), self.sds.len() as f64);
         let share = if n_effective.is_finite() { n_effective / (n_effective + n_parameters) } else { 0.0 };
@@ -259,8 +265,8 @@ impl Proposal {
     }
 }
 
-/// Weights of all draws, which add up to 1, under the mixture of the proposals in proportion to their draws;
-/// 0 for all where none has a finite likelihood.
+/// Returns the importance weights of all draws, which add up to 1. The proposal density is the mixture of the
+/// proposals in proportion to their numbers of draws. All weights are 0 if no draw has a finite likelihood.
 fn weights<F>(draws: &[WeightedDraw<F>], proposals: &[Proposal], sizes: &[f64]) -> Vec<f64> {
     let log = |drawn: &WeightedDraw<F>| {
         let log_terms: Vec<f64> = proposals
@@ -282,21 +288,32 @@ fn effective_sample_size(weights: &[f64]) -> f64 {
     1.0 / weights.iter().map(|weight| weight * weight).sum::<f64>()
 }
 
-/// Mean and standard deviation of a mixture of posteriors.
-pub(crate) fn mixture_moments<'a>(
-    parts: impl Iterator<Item = (f64, Posterior<'a>)>,
-    x: &Table,
-) -> Result<(Vec<f64>, Vec<f64>)> {
-    let (mut mean, mut square) = (vec![0.0; x.rows()], vec![0.0; x.rows()]);
-    let mut predictions = Vec::new();
-    for (weight, posterior) in parts {
-        let (means, variance) = (posterior.mean().predict(x)?.column(0), posterior.variance(x)?.column(0));
-        mean.iter_mut().zip(&means).for_each(|(m, v)| *m += weight * v);
-        predictions.push((weight, means, variance));
+/// A fit with a Gaussian posterior.
+pub trait WithPosterior {
+    /// Returns the posterior of f.
+    fn posterior(&self) -> Posterior<'_>;
+}
+
+impl<F: WithPosterior> PosteriorMixture<F> {
+    /// Returns the mean and the standard deviation of f at each row of `x`. Both belong to the mixture, so
+    /// that the standard deviation includes the differences between the fits. Cost: the sum over all fits.
+    ///
+    /// # Errors
+    /// As [`KernelExpansion::predict`](crate::KernelExpansion::predict).
+    pub fn predict(&self, x: &Table) -> Result<(Vec<f64>, Vec<f64>)> {
+        let (mut mean, mut square) = (vec![0.0; x.rows()], vec![0.0; x.rows()]);
+        let mut predictions = Vec::new();
+        for (weight, fit) in &self.fits {
+            let posterior = fit.posterior();
+            let (means, variance) =
+                (posterior.mean().predict(x)?.column(0), posterior.variance(x)?.column(0));
+            mean.iter_mut().zip(&means).for_each(|(m, v)| *m += weight * v);
+            predictions.push((weight, means, variance));
+        }
+        for (weight, means, variance) in predictions {
+            let entries = square.iter_mut().zip(&mean).zip(means).zip(variance);
+            entries.for_each(|(((s, m), v), var)| *s += weight * (var + (v - m) * (v - m)));
+        }
+        Ok((mean, square.into_iter().map(f64::sqrt).collect()))
     }
-    for (weight, means, variance) in predictions {
-        let entries = square.iter_mut().zip(&mean).zip(means).zip(variance);
-        entries.for_each(|(((s, m), v), var)| *s += weight * (var + (v - m) * (v - m)));
-    }
-    Ok((mean, square.into_iter().map(f64::sqrt).collect()))
 }

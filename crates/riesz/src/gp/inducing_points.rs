@@ -1,4 +1,4 @@
-//! Inducing points: a few points that represent many rows.
+//! Choice of inducing points: a few points that represent many rows.
 
 use crate::error::{Error, Result};
 use crate::kernel::ColumnScaling;
@@ -6,22 +6,22 @@ use crate::kmeans::KMeans;
 use crate::linalg::Matrix;
 use crate::table::{ColumnKind, Table};
 
-/// Rows that are looked at for each point.
+/// Number of sampled rows per inducing point.
 const ROWS_PER_POINT: usize = 20;
 
-/// Steps of Lloyd's method, most of whose gain is in the first few.
+/// Number of steps of Lloyd's algorithm; most of the improvement is in the first few.
 const LLOYD_STEPS: usize = 10;
 
-/// `count` inducing points for `x`, or as many as it has different rows. They are the means of clusters from
-/// k-means on standardised columns, on a seeded sample of 20 rows per point. Where columns are categorical,
-/// whose means have no meaning, the row of each cluster that is nearest to its mean is used, and different
-/// levels are as far apart as rows that are one standard deviation of a column apart. Cost O(points²
+/// Returns `count` inducing points for `x`, or as many as it has distinct rows. They are cluster means from
+/// k-means on standardised columns, on a seeded sample of 20 rows per point. If a column is categorical,
+/// means are undefined: the row of each cluster that is nearest to its mean is used. Two different levels are
+/// then as far apart as two rows that differ by one standard deviation of a numeric column. Cost O(count²
 /// columns).
 ///
 /// # Errors
-/// [`Error::Parameter`] for none; [`Error::TooFew`] without rows or columns.
+/// [`Error::Parameter`] if `count` is 0; [`Error::TooFew`] without rows or columns.
 pub fn inducing_points(x: &Table, count: usize, seed: u64) -> Result<Table> {
-    crate::fit::check(x, x.rows(), 1)?;
+    crate::checks::check_rows(x, x.rows(), 1)?;
     if count == 0 {
         return Err(Error::parameter("number of inducing points", count, "there is at least one"));
     }
@@ -56,8 +56,8 @@ pub fn inducing_points(x: &Table, count: usize, seed: u64) -> Result<Table> {
     Ok(sample.select_rows(&clusters.iter().map(nearest).collect::<Vec<_>>()))
 }
 
-/// A column in which squared distances are as they should be: standardised, or of each level whether it is
-/// that one.
+/// Returns the columns that encode column j for squared distances: the standardised column, or one scaled
+/// indicator column per level.
 fn encode(x: &Table, j: usize, units: &ColumnScaling) -> Vec<Vec<f64>> {
     let column = x.column(j);
     match &x.columns()[j].kind {
@@ -71,7 +71,7 @@ fn encode(x: &Table, j: usize, units: &ColumnScaling) -> Vec<Vec<f64>> {
     }
 }
 
-/// The first of equal rows each.
+/// Returns the distinct rows of `x`, in the order of their first occurrences.
 pub(crate) fn distinct(x: &Table) -> Table {
     let mut seen = std::collections::HashSet::new();
     let bits = |i: &usize| x.row(*i).iter().map(|v| (v + 0.0).to_bits()).collect::<Vec<u64>>();

@@ -4,37 +4,57 @@
 use statrs::function::beta::checked_beta_reg;
 use statrs::function::gamma::{checked_gamma_lr, checked_gamma_ur, ln_gamma};
 
-use super::likelihood_terms::LikelihoodTerms;
 use super::overdispersion::{beta_binomial, beta_binomial_tails, negative_binomial, negative_binomial_tails};
 use crate::error::{Error, Result};
 use crate::kernel_model::{Link, logistic};
 
-/// The distribution of counts, and the inverse link from f to a row's contribution.
+/// The distribution of counts, with the inverse link from f to a row's contribution.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Family {
-    /// Numbers of events: Poisson with mean `Σ_i w_i exp(f_i)`, where the weights are exposures (people,
+    /// Number of events: Poisson with mean `Σ_i w_i exp(f_i)`, where the weights `w_i` are exposures (people,
     /// person-years). f is the logarithm of a rate.
     Poisson,
-    /// Numbers of successes in trials: binomial, with success probability `Σ_i w_i σ(f_i)` and weights that
-    /// add up to 1. f is the log odds of a success.
+    /// Number of successes in trials: binomial with success probability `Σ_i w_i σ(f_i)` and weights `w_i`
+    /// that add up to 1. f is the log odds of a success.
     Binomial {
         /// The number of trials of each target.
         trials: Vec<f64>,
     },
 }
 
-/// The contribution of a row to its sums, and its derivatives in f.
+/// The log likelihood of a count given its latent sum g, and its derivatives.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RateTerms {
+pub(crate) struct LikelihoodTerms {
+    /// The logarithm of the count's probability.
+    pub value: f64,
+    /// First and second derivative of the log likelihood in g.
+    pub first_derivative: f64,
+    pub second_derivative: f64,
+    /// The Fisher information about g, and its derivative in g.
+    pub information: f64,
+    pub d_information: f64,
+    /// Mean and variance of the count.
+    pub mean: f64,
+    pub variance: f64,
+    /// Derivative of g in its value on the link scale.
+    pub link_derivative: f64,
+    /// Derivatives of `value`, `first_derivative` and `information` in the logarithm of the dispersion; zeros
+    /// without dispersion.
+    pub dispersion_derivatives: [f64; 3],
+}
+
+/// The contribution of a row to the latent sum, and its derivatives in f.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RateTerms {
     pub rate: f64,
-    /// One minus the probability for trials; 0 for events.
+    /// One minus the probability for binomial counts; 0 for Poisson counts.
     pub complement: f64,
     pub first_derivative: f64,
     pub second_derivative: f64,
 }
 
 impl Family {
-    /// From f to what rates are.
+    /// Returns the link between f and rates or probabilities.
     pub fn link(&self) -> Link {
         match self {
             Self::Poisson => Link::Log,
@@ -42,17 +62,17 @@ impl Family {
         }
     }
 
-    /// Checks the counts of bags.
-    pub(super) fn check(&self, counts: &[f64]) -> Result<()> {
+    /// Checks the counts, and the trials of binomial counts.
+    pub(crate) fn check(&self, counts: &[f64]) -> Result<()> {
         let is_count = |z: &f64| z.is_finite() && *z >= 0.0 && z.fract() == 0.0;
         if let Some(t) = counts.iter().position(|z| !is_count(z)) {
             let allowed = "counts are whole numbers, 0 or more";
             return Err(Error::parameter(format!("count of target {}", t + 1), counts[t], allowed));
         }
-        let wrong = |problem: &str| Err(Error::Target { name: "of bags".into(), problem: problem.into() });
+        let wrong = |problem: &str| Err(Error::target("of bags", problem));
         match self {
             Self::Poisson if counts.iter().all(|z| *z == 0.0) => {
-                wrong("has counts of 0 alone, which say nothing of a rate but that it is small")
+                wrong("has only counts of 0: rates need at least one positive count")
             }
             Self::Poisson => Ok(()),
             Self::Binomial { trials } => {
@@ -61,27 +81,26 @@ impl Family {
                     "numbers",
                     counts.len(),
                     trials.len(),
-                    "one a target",
+                    "one per target",
                 )?;
                 for (t, (n, z)) in trials.iter().zip(counts).enumerate() {
                     if !(is_count(n) && *n >= z.max(1.0)) {
-                        let allowed = format!("they are a whole number, at least 1 and the count, {z}");
+                        let allowed =
+                            format!("they are a whole number, at least 1 and at least the count, {z}");
                         return Err(Error::parameter(format!("trials of target {}", t + 1), n, allowed));
                     }
                 }
                 let successes: f64 = counts.iter().sum();
                 if successes == 0.0 || successes == trials.iter().sum::<f64>() {
-                    return wrong(
-                        "has the same outcome in all trials, which says nothing of how likely it is",
-                    );
+                    return wrong("has the same outcome in all trials: add targets with other outcomes");
                 }
                 Ok(())
             }
         }
     }
 
-    /// The rate that all rows would have if they had the same, as f.
-    pub(super) fn level(&self, counts: &[f64], exposures: &[f64]) -> f64 {
+    /// Returns the value of f at which all rows have the same rate, estimated from the total count.
+    pub(crate) fn level(&self, counts: &[f64], exposures: &[f64]) -> f64 {
         let successes: f64 = counts.iter().sum();
         match self {
             Self::Poisson => (successes / exposures.iter().sum::<f64>()).ln(),
@@ -89,8 +108,8 @@ impl Family {
         }
     }
 
-    /// The contribution of a row with latent value f.
-    pub(super) fn rate_terms(&self, f: f64) -> RateTerms {
+    /// Returns the contribution of a row with the latent value f.
+    pub(crate) fn rate_terms(&self, f: f64) -> RateTerms {
         match self {
             Self::Poisson => {
                 let rate = f.exp();
@@ -109,9 +128,9 @@ impl Family {
         }
     }
 
-    /// The log likelihood of target t and its derivatives, where the count is z, the overdispersion
-    /// `dispersion`, the sum of rates g, and the sum of complements `complement`.
-    pub(super) fn likelihood_terms(
+    /// Returns the log likelihood of target t and its derivatives. z is the count, `dispersion` the
+    /// overdispersion, g the sum of rates and `complement` the sum of the complements.
+    pub(crate) fn likelihood_terms(
         &self,
         t: usize,
         z: f64,
@@ -119,7 +138,7 @@ impl Family {
         g: f64,
         complement: f64,
     ) -> LikelihoodTerms {
-        // 0 · log 0 is 0 here.
+        // 0 · log 0 is defined as 0.
         let times_log = |a: f64, x: f64| if a > 0.0 { a * x.ln() } else { 0.0 };
         let over = |a: f64, x: f64| if a > 0.0 { a / x } else { 0.0 };
         match self {
@@ -157,23 +176,24 @@ impl Family {
         }
     }
 
-    /// The link function of the sum of target t: log g, or the log odds.
-    pub(super) fn link_of_sum(&self, g: f64, complement: f64) -> f64 {
+    /// Returns the sum g on the link scale: log g, or the log odds.
+    pub(crate) fn link_of_sum(&self, g: f64, complement: f64) -> f64 {
         match self {
             Self::Poisson => g.ln(),
             Self::Binomial { .. } => (g / complement).ln(),
         }
     }
 
-    /// Probabilities of a count z of target t whose sum has this value on the link scale: the logarithm of
-    /// `P(Z = z)`, `P(Z < z)` and `P(Z > z)`, with the mean and the variance.
-    pub(super) fn probabilities(&self, t: usize, z: f64, dispersion: f64, link: f64) -> CountProbabilities {
+    /// Returns the predictive distribution of target t at the count z: the logarithm of `P(Z = z)`, the
+    /// probabilities `P(Z < z)` and `P(Z > z)`, the mean and the variance. `link` is the latent sum on the
+    /// link scale.
+    pub(crate) fn probabilities(&self, t: usize, z: f64, dispersion: f64, link: f64) -> CountProbabilities {
         let part = self.rate_terms(link);
         let terms = self.likelihood_terms(t, z, dispersion, part.rate, part.complement);
         let (below, above) = match self {
             Self::Poisson if dispersion > 0.0 => negative_binomial_tails(z, dispersion, part.rate),
             Self::Poisson => (
-                // Counts are never below 0, and with a mean of 0 always 0.
+                // Counts are never negative, and a Poisson count with mean 0 is 0.
                 if z > 0.0 { checked_gamma_ur(z, part.rate).unwrap_or(1.0) } else { 0.0 },
                 checked_gamma_lr(z + 1.0, part.rate).unwrap_or(0.0),
             ),
@@ -195,12 +215,12 @@ impl Family {
     }
 }
 
-/// Predictive distribution of a count.
+/// Predictive distribution of a count Z, evaluated at z.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct CountProbabilities {
-    /// The logarithm of the probability of the count itself.
+pub(crate) struct CountProbabilities {
+    /// `log P(Z = z)`.
     pub log: f64,
-    /// The probabilities of fewer, and of more.
+    /// `P(Z < z)` and `P(Z > z)`.
     pub below: f64,
     pub above: f64,
     pub mean: f64,

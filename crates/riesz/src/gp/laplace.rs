@@ -1,128 +1,48 @@
-//! Laplace's approximation for logistic outcomes: a normal distribution around the mode of the posterior of f
-//! (Rasmussen and Williams 2006, sections 3.4 and 5.5.1). It is shared by all Gaussian process models of
-//! probabilities, which provide the prior covariance of f as a matrix.
+//! Laplace's approximation for logistic outcomes: a normal distribution around the posterior mode of f
+//! (Rasmussen and Williams 2006, sections 3.4 and 5.5.1). All Gaussian process models of probabilities use
+//! it; they provide the prior covariance K (n × n) of f at the n observations.
 
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
+use super::likelihood::logistic::{Derivatives, LogisticLikelihood};
+use super::newton::halved_step;
 use crate::control::check_cancelled;
 use crate::error::{Error, Result};
-use crate::kernel_model::logistic;
 use crate::linalg::{Cholesky, Matrix, dot};
 
-/// Newton steps allowed.
+/// Maximal number of Newton steps.
 const MAX_NEWTON: usize = 100;
-/// At the mode α_i is the slope of the log likelihood; the largest difference that is accepted, for a weight
-/// of 1.
+/// Largest difference between α_i and the derivative of the log likelihood in f_i that is accepted as the
+/// mode, per unit of weight. The two are equal at the exact mode.
 const NEWTON_TOLERANCE: f64 = 1e-10;
-/// Tolerance of the mode where rounding keeps the change from getting smaller.
+/// Tolerance of the mode if rounding errors prevent a further decrease.
 const ROUNDING_TOLERANCE: f64 = 1e-6;
 
-/// Likelihood of the outcomes given f: `log P = Σ_i [up_i log σ(f_i - m) + down_i log σ(-f_i - m)] +
-/// constant`.
-///
-/// With a margin m of 0 this is logistic regression. With m > 0 it is the model of ties of Rao and Kupper
-/// (1967): a tie, of probability `(e^2m - 1) σ(f - m) σ(-f - m)`, counts for both sides and adds `log(e^2m -
-/// 1)` to the constant. The log likelihood is concave in f.
-pub(crate) struct LogisticLikelihood {
-    /// For each observation, the weight of the outcomes that favour a large f.
-    pub up: Vec<f64>,
-    /// For each observation, the weight of the outcomes that favour a small f.
-    pub down: Vec<f64>,
-    /// The margin m by which a side must be ahead.
-    pub margin: f64,
-    /// Total weight of the ties: the constant is `ties log(e^2m - 1)`.
-    pub ties: f64,
-}
-
-/// `log σ(x)`, stable for large x.
-pub(crate) fn log_logistic(x: f64) -> f64 {
-    x.min(0.0) - (-x.abs()).exp().ln_1p()
-}
-
-impl LogisticLikelihood {
-    /// The likelihood of outcomes from 0 to 1 (shares of 1). Each counts as often as its weight says (`None`:
-    /// once).
-    pub fn from_fractions(y: &[f64], weights: Option<&[f64]>) -> Self {
-        let weight = |i: usize| weights.map_or(1.0, |w| w[i]);
-        let weighted =
-            |share: fn(f64) -> f64| y.iter().enumerate().map(|(i, &y)| weight(i) * share(y)).collect();
-        Self { up: weighted(|y| y), down: weighted(|y| 1.0 - y), margin: 0.0, ties: 0.0 }
-    }
-
-    /// The total weight of observation i.
-    pub fn weight(&self, i: usize) -> f64 {
-        self.up[i] + self.down[i]
-    }
-
-    /// The log likelihood at f, up to a constant.
-    pub fn value(&self, f: &[f64]) -> f64 {
-        let (m, sides) = (self.margin, self.up.iter().zip(&self.down));
-        // 0 · -∞ is 0 here.
-        let times = |weight: f64, x: f64| if weight > 0.0 { weight * log_logistic(x) } else { 0.0 };
-        let terms = sides.zip(f).map(|((up, down), f)| times(*up, f - m) + times(*down, -f - m));
-        terms.sum::<f64>() + if self.ties > 0.0 { self.ties * (2.0 * m).exp_m1().ln() } else { 0.0 }
-    }
-
-    /// The derivatives of the log likelihood of observation i at f.
-    pub fn derivatives(&self, i: usize, f: f64) -> Derivatives {
-        let (up, down, m) = (self.up[i], self.down[i], self.margin);
-        let (won, lost) = (logistic(f - m), logistic(-f - m));
-        let (not_won, not_lost) = (logistic(m - f), logistic(f + m));
-        let (for_up, for_down) = (up * won * not_won, down * lost * not_lost);
-        let asymmetry = (not_won - won, not_lost - lost);
-        let curve = for_up + for_down;
-        let ratio = |numerator: f64| if curve > 0.0 { numerator / curve } else { 0.0 };
-        Derivatives {
-            first: up * not_won - down * not_lost,
-            curvature: curve,
-            third_over_w: ratio(for_down * asymmetry.1 - for_up * asymmetry.0),
-            margin_derivative: -up * not_won - down * not_lost,
-            first_by_margin: for_up - for_down,
-            curvature_by_margin: ratio(-for_up * asymmetry.0 - for_down * asymmetry.1),
-        }
-    }
-}
-
-/// Derivatives of the log likelihood of one observation.
-pub(crate) struct Derivatives {
-    /// First derivative in f.
-    pub first: f64,
-    /// Second derivative in f with the opposite sign, W ≥ 0.
-    pub curvature: f64,
-    /// Third derivative in f divided by W; from -1 to 1.
-    third_over_w: f64,
-    /// First derivative in the margin, without that of the constant.
-    margin_derivative: f64,
-    first_by_margin: f64,
-    /// Derivative of W in the margin, divided by W.
-    curvature_by_margin: f64,
-}
-
-/// A prior covariance K of f, as Newton's method uses it: products, and the matrix `B = I + W^½ K W^½` for a
-/// diagonal W.
+/// A prior covariance K (n × n) of f with the operations that Newton's method uses: products with K, and the
+/// matrix `B = I + W^½ K W^½` for a diagonal W.
 pub(crate) trait PriorCovariance {
-    /// A factor of B, or of a matrix that stands in for it.
+    /// A factor of B, or of a smaller matrix that replaces it.
     type Factor;
 
-    /// `K v`.
+    /// Returns `K v`.
     fn times(&self, v: &[f64]) -> Vec<f64>;
 
-    /// The factor of B, where `root_weight` is the diagonal of `W^½`.
+    /// Returns the factor of B, where `root_weight` is the diagonal of `W^½`.
     ///
     /// # Errors
     /// [`Error::NotPositiveDefinite`].
     fn factor_b(&self, root_weight: &[f64]) -> Result<Self::Factor>;
 
-    /// `log det B`.
+    /// Returns `log det B`.
     fn log_det(&self, factor: &Self::Factor) -> f64;
 
-    /// `W^½ B⁻¹ W^½ v`.
+    /// Returns `W^½ B⁻¹ W^½ v`.
     fn apply_reduction(&self, factor: &Self::Factor, root_weight: &[f64], v: &[f64]) -> Vec<f64>;
 }
 
-/// A covariance as a whole matrix.
+/// A covariance that is stored as a dense matrix.
 impl PriorCovariance for Matrix {
     type Factor = Cholesky;
 
@@ -143,20 +63,20 @@ impl PriorCovariance for Matrix {
     }
 }
 
-/// A normal distribution in place of the posterior: `α = K⁻¹ E f`, and a precision of `K⁻¹ + W`.
+/// A normal approximation of the posterior of f, with `α = K⁻¹ E f` and the precision matrix `K⁻¹ + W`.
 pub(crate) struct LaplaceMode<F = Cholesky> {
     /// The factor of `B = I + W^½ K W^½`.
     pub factor: F,
     /// The diagonal of `W^½`.
     pub root_weight: Vec<f64>,
-    /// The coefficients; at the mode the slopes of the log likelihood, `w (y - π)`.
+    /// The coefficients α; at the mode they equal the derivatives of the log likelihood, `w (y - π)`.
     pub alpha: Vec<f64>,
-    /// f at the observations.
+    /// The mean of f at the observations.
     pub f: Vec<f64>,
     /// The approximate log marginal likelihood (equation 3.32).
     pub value: f64,
-    /// Half of the third derivatives divided by W, through which W changes with f; 0 for a bound that is a
-    /// maximum in W.
+    /// Half of the third derivatives of the log likelihood, divided by W. They determine how W changes with
+    /// f. All are 0 for a bound that is maximal in W.
     pub half_third_over_w: Vec<f64>,
 }
 
@@ -164,20 +84,11 @@ pub(crate) struct LaplaceMode<F = Cholesky> {
 pub(crate) struct EvidenceGradient {
     /// Gradient in the prior covariance: `∂ value/∂θ = Σ_ii' gram_ii' ∂K_ii'/∂θ`.
     pub gram: Matrix,
-    /// With the likelihood's margin.
+    /// Derivative in the likelihood's margin.
     pub margin: f64,
 }
 
-/// `Σ_i w_i (y_i log σ(f_i) + (1 - y_i) log σ(-f_i))`, stable for large f.
-pub(crate) fn log_likelihood(y: &[f64], weight: impl Fn(usize) -> f64, f: &[f64]) -> f64 {
-    let term = |(i, (&y, &f)): (usize, (&f64, &f64))| {
-        // log σ(-f) is f less than log σ(f).
-        weight(i) * (f.min(0.0) - (1.0 - y) * f - (-f.abs()).exp().ln_1p())
-    };
-    y.iter().zip(f).enumerate().map(term).sum()
-}
-
-/// The factor of `I + R K R`, with R a diagonal.
+/// Returns the Cholesky factor of `B = I + R K R`, where `root_weight` is the diagonal of R.
 pub(super) fn factor_b(gram: &Matrix, root_weight: &[f64]) -> Result<Cholesky> {
     let mut b = gram.clone();
     b.data_mut().par_chunks_mut(root_weight.len()).zip(root_weight).for_each(|(row, r)| {
@@ -187,14 +98,14 @@ pub(super) fn factor_b(gram: &Matrix, root_weight: &[f64]) -> Result<Cholesky> {
     Cholesky::new(b, "matrix of the approximate posterior")
 }
 
-/// `R B⁻¹ R v`.
+/// Returns `R B⁻¹ R v`, where `root_weight` is the diagonal of R.
 pub(super) fn apply_reduction(factor: &Cholesky, root_weight: &[f64], v: &[f64]) -> Vec<f64> {
     let scaled: Vec<f64> = v.iter().zip(root_weight).map(|(v, r)| v * r).collect();
     factor.solve_vector(&scaled).iter().zip(root_weight).map(|(v, r)| v * r).collect()
 }
 
-/// The mode by Newton's method (algorithm 3.1). A step that would lower `log P(y|f) - ½ fᵀK⁻¹f` is halved
-/// until it does not. Cost n³/3 a step (some ten).
+/// Computes the mode by Newton's method (algorithm 3.1). A step that would lower `log P(y|f) - ½ fᵀK⁻¹f` is
+/// halved until it does not. Cost n³/3 for each of about ten steps.
 ///
 /// # Errors
 /// [`Error::NotPositiveDefinite`]; [`Error::NotConverged`]; [`Error::Interrupted`].
@@ -202,8 +113,8 @@ pub(crate) fn mode(gram: &Matrix, likelihood: &LogisticLikelihood, stop: &Atomic
     mode_from(gram, likelihood, None, stop)
 }
 
-/// The mode, searched from coefficients near it, such as those under a similar prior. They are used where
-/// their objective is larger than that of zero coefficients, and then save steps.
+/// Computes the mode from starting coefficients, such as the mode under a similar prior. They are used if
+/// their objective exceeds that of zero coefficients, and then save Newton steps.
 ///
 /// # Errors
 /// As [`mode`].
@@ -231,8 +142,8 @@ pub(crate) fn mode_from<K: PriorCovariance>(
         let factor = gram.factor_b(&root_weight)?;
         let violation = |i: usize| (local[i].first - alpha[i]).abs() / likelihood.weight(i).max(1.0);
         let before = std::mem::replace(&mut change, (0..n).fold(0.0_f64, |a, i| a.max(violation(i))));
-        // Near the mode a step squares what is off; where it no longer halves it, rounding is what is left,
-        // as of kernels of large scale.
+        // Near the mode Newton's method converges quadratically. If a step no longer halves the difference,
+        // the difference is rounding error, for example for kernels of large scale.
         if change <= NEWTON_TOLERANCE || change <= ROUNDING_TOLERANCE && change > 0.5 * before {
             let value = objective - 0.5 * gram.log_det(&factor);
             let half_third_over_w = local.iter().map(|d| 0.5 * d.third_over_w).collect();
@@ -242,18 +153,11 @@ pub(crate) fn mode_from<K: PriorCovariance>(
         let known = gram.apply_reduction(&factor, &root_weight, &gram.times(&right));
         let step: Vec<f64> = (0..n).map(|i| right[i] - known[i] - alpha[i]).collect();
         let step_f = gram.times(&step);
-        let mut t = 1.0;
-        loop {
-            let next_alpha: Vec<f64> = alpha.iter().zip(&step).map(|(a, s)| a + t * s).collect();
-            let next_f: Vec<f64> = f.iter().zip(&step_f).map(|(f, s)| f + t * s).collect();
-            let next = likelihood.value(&next_f) - 0.5 * dot(&next_alpha, &next_f);
-            // Near the mode the objective changes by less than its rounding error.
-            if next >= objective - 1e-12 * objective.abs().max(1.0) || t < 1e-10 {
-                (alpha, f, objective) = (next_alpha, next_f, next);
-                break;
-            }
-            t *= 0.5;
-        }
+        (objective, (alpha, f)) = halved_step(objective, |t| {
+            let alpha: Vec<f64> = alpha.iter().zip(&step).map(|(a, s)| a + t * s).collect();
+            let f: Vec<f64> = f.iter().zip(&step_f).map(|(f, s)| f + t * s).collect();
+            (likelihood.value(&f) - 0.5 * dot(&alpha, &f), (alpha, f))
+        });
     }
     Err(Error::NotConverged {
         method: "Newton's method for the mode of the posterior",
@@ -264,9 +168,9 @@ pub(crate) fn mode_from<K: PriorCovariance>(
 }
 
 impl<F> LaplaceMode<F> {
-    /// The vector `u` and the derivative in the margin, see [`gradient`](LaplaceMode::gradient).
-    /// `precision_share` is, for each observation, the share of the likelihood in the posterior precision, `1
-    /// - (B⁻¹)_ii`.
+    /// Returns the vector `u` and the derivative in the margin, see [`gradient`](LaplaceMode::gradient).
+    /// `precision_share` holds, for each observation, the share `1 - (B⁻¹)_ii` of the likelihood in the
+    /// posterior precision.
     pub(crate) fn response<K>(
         &self,
         gram: &K,
@@ -295,7 +199,9 @@ impl<F> LaplaceMode<F> {
 }
 
 impl LaplaceMode {
-    /// Gradient of the approximate evidence in the prior covariance and the margin (algorithm 5.1):
+    /// Returns the gradient of the approximate evidence in the prior covariance and the margin (algorithm
+    /// 5.1). All matrices are n × n, all vectors have n entries, and ∂ is the derivative in the margin unless
+    /// a variable is named:
     ///
     /// ```text
     /// gradient = ½ αα' - ½ R + ½ (u α' + α u'),   R = W^½ B⁻¹ W^½,   u = (I - R K) s,

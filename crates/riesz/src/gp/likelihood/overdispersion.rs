@@ -1,22 +1,23 @@
-//! Overdispersed counts: the rates of bags vary around the rates that their rows, or their mediators,
-//! predict.
+//! Likelihoods of overdispersed counts: the rates of bags vary around the rates predicted from their rows or
+//! mediators.
 //!
-//! A Poisson count whose rate is multiplied by a gamma variable of mean 1 and variance φ is negative
-//! binomial, with variance `g + φ g²`. A binomial count whose probability has a beta distribution with
-//! parameters `g/φ` and `(1 - g)/φ` is beta-binomial, with variance `n g (1 - g)(1 + n φ)/(1 + φ)`. Both
-//! approach their family as φ tends to 0.
+//! The dispersion is φ, and g is the latent sum. If the rate of a Poisson count is multiplied by a gamma
+//! variable of mean 1 and variance φ, the count is negative binomial with variance `g + φ g²`. If the
+//! probability of a binomial count of n trials has a beta distribution with parameters `g/φ` and `(1 - g)/φ`,
+//! the count is beta-binomial with variance `n g (1 - g)(1 + n φ)/(1 + φ)`. Both distributions tend to the
+//! Poisson or binomial one as φ tends to 0.
 
 use statrs::function::beta::checked_beta_reg;
 use statrs::function::gamma::{digamma, ln_gamma};
 
-use super::likelihood_terms::LikelihoodTerms;
+use super::counts::LikelihoodTerms;
 
-/// Derivatives of the log likelihood of a negative binomial count.
+/// Returns the log likelihood of a negative binomial count z and its derivatives.
 pub(super) fn negative_binomial(z: f64, dispersion: f64, g: f64) -> LikelihoodTerms {
     let r = 1.0 / dispersion;
     let total = r + g;
     let share = if z > 0.0 { z * (g / total).ln() } else { 0.0 };
-    // Derivatives in r; its logarithm is minus that of the dispersion.
+    // Derivatives in r; log r is minus the logarithm of the dispersion.
     let by_r = [
         digamma(z + r) - digamma(r) - (g / r).ln_1p() + (g - z) / total,
         (z - g) / (total * total),
@@ -35,7 +36,7 @@ pub(super) fn negative_binomial(z: f64, dispersion: f64, g: f64) -> LikelihoodTe
     }
 }
 
-/// `P(Z < z)` and `P(Z > z)`.
+/// Returns `P(Z < z)` and `P(Z > z)` of a negative binomial count Z.
 pub(super) fn negative_binomial_tails(z: f64, dispersion: f64, g: f64) -> (f64, f64) {
     let r = 1.0 / dispersion;
     // P(Z ≤ k) = I_(r/(r + g))(r, k + 1).
@@ -43,8 +44,8 @@ pub(super) fn negative_binomial_tails(z: f64, dispersion: f64, g: f64) -> (f64, 
     (below, checked_beta_reg(z + 1.0, r, 1.0 / (1.0 + r / g)).unwrap_or(0.0))
 }
 
-/// Derivatives of the log likelihood of a beta-binomial count of n trials. The information is n² over the
-/// count's variance, which is a little less than Fisher's.
+/// Returns the log likelihood of a beta-binomial count z of n trials and its derivatives. `information` is n²
+/// divided by the count's variance, a little less than the Fisher information.
 pub(super) fn beta_binomial(n: f64, z: f64, dispersion: f64, g: f64, complement: f64) -> LikelihoodTerms {
     let s = 1.0 / dispersion;
     let (a, b, missed) = (g * s, complement * s, n - z);
@@ -74,8 +75,8 @@ pub(super) fn beta_binomial(n: f64, z: f64, dispersion: f64, g: f64, complement:
     }
 }
 
-/// `P(Z < z)` and `P(Z > z)`, by sums from z outwards on the side that the mean is not on. `log` is that of
-/// `P(Z = z)`.
+/// Returns `P(Z < z)` and `P(Z > z)`. The tail that does not contain the mean is summed outwards from z;
+/// `log` is `log P(Z = z)`.
 pub(super) fn beta_binomial_tails(
     n: f64,
     z: f64,
@@ -106,8 +107,8 @@ pub(super) fn beta_binomial_tails(
     }
 }
 
-/// The second derivative of `ln Γ` at a positive number: upwards by its recurrence to where the asymptotic
-/// series is exact to rounding.
+/// Returns the second derivative of `ln Γ` at x > 0. The recurrence raises x until the asymptotic series is
+/// exact to rounding.
 fn trigamma(x: f64) -> f64 {
     let (mut x, mut sum) = (x, 0.0);
     while x < 20.0 {

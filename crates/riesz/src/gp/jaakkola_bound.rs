@@ -1,23 +1,24 @@
 //! A lower bound of the marginal likelihood of logistic outcomes, and the normal distribution that attains
-//! it. The logistic function is bounded by the best Gaussian below it at each observation (Jaakkola and
-//! Jordan 2000), which is the mean field of Pólya–Gamma augmentation (Polson, Scott and Windle 2013). Unlike
-//! [Laplace's approximation](super::laplace), whose error may have either sign, the bound never exceeds the
-//! true value; as a rule it is further from it.
+//! it. Each logistic function is replaced by a Gaussian function below it (Jaakkola and Jordan 2000). This is
+//! equivalent to a mean-field approximation under Pólya–Gamma augmentation (Polson, Scott and Windle 2013).
+//! The error of [Laplace's approximation](super::laplace) may have either sign, whereas the bound never
+//! exceeds the true value. As a rule the bound is further from the true value.
 
 use std::sync::atomic::AtomicBool;
 
-use super::laplace::{LaplaceMode, LogisticLikelihood, apply_reduction, factor_b, log_logistic};
+use super::laplace::{LaplaceMode, apply_reduction, factor_b};
+use super::likelihood::logistic::{LogisticLikelihood, log_logistic};
 use crate::control::check_cancelled;
 use crate::error::{Error, Result};
 use crate::linalg::{Cholesky, Matrix, dot};
 
-/// Steps allowed.
+/// Maximal number of evaluations of the bound.
 const MAX_STEPS: usize = 1000;
-/// The largest change of a place where a bound touches, relative to 1 or its size, after which it is left
-/// there. The bound is a maximum in these places, so it is off by the square of this.
+/// Largest change of a variational parameter c, relative to max(1, c), at convergence. The bound is
+/// stationary in c, so that its error is of the order of the square of this tolerance.
 const TOLERANCE: f64 = 1e-9;
 
-/// Everything for given places.
+/// The bound and its normal distribution for given variational parameters c.
 struct BoundState {
     root_weight: Vec<f64>,
     factor: Cholesky,
@@ -26,18 +27,20 @@ struct BoundState {
     value: f64,
 }
 
-/// The best bound, as a [`Mode`]: with places c, `λ_i = w_i tanh(c_i / 2) / 4c_i`, `κ = (up - down) / 2` and
-/// `V = (K⁻¹ + 2Λ)⁻¹`,
+/// Maximises the bound over the variational parameters c (n) and returns it as a [`LaplaceMode`]. `K` (n × n)
+/// is the prior covariance, `w_i` the weight of observation i, `λ_i = w_i tanh(c_i / 2) / 4c_i`,
+/// `κ = (up - down) / 2`, `Λ = diag(λ)` and `V = (K⁻¹ + 2Λ)⁻¹`:
 ///
 /// ```text
 /// bound = Σ [w (log σ(c) - c/2) + λ c²] + ½ κᵀVκ - ½ log|I + 2 Λ^½ K Λ^½|,
 /// ```
 ///
-/// at its maximum `c_i² = (Vκ)_i² + V_ii`, which repeated substitution finds, each second step of which goes
-/// further along its way (Varadhan and Roland 2008) if that raises the bound. Cost n³ a step (tens).
+/// At the maximum `c_i² = (Vκ)_i² + V_ii`, which is solved by fixed-point iteration. After every two
+/// fixed-point steps an extrapolated point is tried (squared extrapolation, Varadhan and Roland 2008) and
+/// accepted if it raises the bound. Cost n³ for each of some tens of steps.
 ///
 /// # Errors
-/// [`Error::Parameter`] for a margin; [`Error::NotPositiveDefinite`]; [`Error::NotConverged`];
+/// [`Error::Parameter`] for a positive margin; [`Error::NotPositiveDefinite`]; [`Error::NotConverged`];
 /// [`Error::Interrupted`].
 pub(crate) fn maximise_bound(
     gram: &Matrix,
@@ -45,14 +48,15 @@ pub(crate) fn maximise_bound(
     stop: &AtomicBool,
 ) -> Result<LaplaceMode> {
     if likelihood.margin > 0.0 {
-        let allowed = "the bound has no margin of ties: a tie is half a win, or the inference Laplace's";
+        let allowed =
+            "the bound has no margin: omit it (a tie is then half a win) or use Laplace's inference";
         return Err(Error::parameter("margin", likelihood.margin, allowed));
     }
     let n = likelihood.up.len();
     let half_difference: Vec<f64> = (0..n).map(|i| 0.5 * (likelihood.up[i] - likelihood.down[i])).collect();
     let state_at = |places: &[f64]| -> Result<BoundState> {
         check_cancelled(stop)?;
-        // tanh(c/2)/4c is 1/8 at 0.
+        // tanh(c/2)/4c has the limit 1/8 at 0.
         let lambda = |c: f64| if c < 1e-4 { 0.125 - c * c / 96.0 } else { (0.5 * c).tanh() / (4.0 * c) };
         let root_weight: Vec<f64> =
             (0..n).map(|i| (2.0 * likelihood.weight(i) * lambda(places[i])).sqrt()).collect();
@@ -112,6 +116,6 @@ pub(crate) fn maximise_bound(
         method: "the variational bound",
         iterations: MAX_STEPS,
         change,
-        remedy: "lower the kernel's scale, or take Laplace's approximation",
+        remedy: "lower the kernel's scale, or use Laplace's approximation",
     })
 }
