@@ -312,12 +312,19 @@ def test_cells_without_a_number_are_named(tmp_path):
 @pytest.fixture(scope="module")
 def client():
     dask = pytest.importorskip("distributed")
-    with dask.LocalCluster(
-        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, processes=True
-    ) as cluster:
-        with dask.Client(cluster) as client:
-            client.run(set_unit)
-            yield client
+    from dask import config
+
+    # A local cluster gives up a worker that is absent this long after it was lost. A worker that the tests
+    # have just killed again is absent too, so that after the default of 15 s no worker might be left.
+    with (
+        config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
+        dask.LocalCluster(
+            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, processes=True
+        ) as cluster,
+        dask.Client(cluster) as client,
+    ):
+        client.run(set_unit)
+        yield client
 
 
 def set_unit():
