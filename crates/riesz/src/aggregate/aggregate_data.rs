@@ -1,6 +1,5 @@
 //! The data of downscaling: rows, the bags that aggregate them, and targets.
 
-use super::exact_gp::AggregateGaussianProcess;
 use super::mediation::Mediators;
 use super::row_bags::{Bags, TargetUnit};
 use crate::error::{Error, Result};
@@ -23,9 +22,6 @@ const MOST_BAGS: usize = 4_000;
 /// all pairs of rows.
 const MOST_MEDIATED_ROWS: usize = 50_000;
 const MOST_POINTS: usize = 1_000;
-
-/// Noise variance for targets without error, in squared units of the standardised target.
-const NEGLIGIBLE_NOISE: f64 = 1e-10;
 
 /// Largest deviation of fitted targets from the targets that may be rounding, in standard deviations of the
 /// targets.
@@ -160,14 +156,14 @@ impl Aggregates {
         Err(Error::target(
             "of bags",
             format!(
-                "has no spread to normalise by (mean {mean:.4e}, variance {mean_square:.1e}): there is nothing \
-                 to learn, or set normalize_y to false"
+                "has no spread to normalise by (mean {mean:.4e}, variance {mean_square:.1e}): there is \
+                 nothing to learn, or set normalize_y to false"
             ),
         ))
     }
 
     /// Checks targets without error, as those of
-    /// [`with_exact_targets`](AggregateGaussianProcess::with_exact_targets). Returns the target with the
+    /// [`with_exact_targets`](super::AggregateGaussianProcess::with_exact_targets). Returns the target with the
     /// largest deviation beyond rounding, 1e-6 of the targets' standard deviation, and this deviation; `None`
     /// if all fitted values equal their targets up to rounding.
     ///
@@ -182,14 +178,5 @@ impl Aggregates {
         deviations
             .max_by(|a, b| a.1.total_cmp(&b.1))
             .filter(|(_, deviation)| deviation.is_nan() || *deviation > ROUNDING * sd)
-    }
-}
-
-impl AggregateGaussianProcess {
-    /// The process for targets without error, whose map aggregates to them up to rounding (the pycnophylactic
-    /// property of Tobler 1979). Its noise is 1e-10 of the targets' variance, and it has no noise of rows.
-    /// Tuning changes the noise, so apply this to the tuned process too.
-    pub fn with_exact_targets(self) -> Self {
-        Self { noise: NEGLIGIBLE_NOISE, row_noise: 0.0, ..self }
     }
 }

@@ -1,12 +1,9 @@
 //! Further results of a fitted process: the fitted targets, the leverage of each target, and predictions of
 //! left-out targets; and fits averaged over the posterior of hyper-parameters.
 
-use super::aggregate_data::Aggregates;
-use super::exact_gp::AggregateGaussianProcess;
 use super::observation_operator::ObservationOperator;
-use super::tuning::{Tuning, hyperparameters, log_parameters};
 use crate::error::{Error, Result};
-use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior};
+use crate::gp::average::WithPosterior;
 use crate::gp::exact::LeastSquaresMean;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Cholesky, Matrix, Sparse};
@@ -183,39 +180,6 @@ impl LeaveOneOut {
     /// The mean negative log density of each target given the others.
     pub fn nlpd(&self) -> f64 {
         -self.log_density.iter().sum::<f64>() / self.targets.len() as f64
-    }
-}
-
-impl Tuning {
-    /// Returns the posterior averaged over hyper-parameters by importance sampling, under weakly informative
-    /// priors around `start`. The first draws are around the mode, which is searched from `tuned`. All
-    /// hyper-parameters vary, also those of mediators, except for the scale of the mediators' kernel. Cost:
-    /// some tens of evaluations of the marginal likelihood and two for each parameter, again where one draw
-    /// outweighs the others, and one fit per draw.
-    ///
-    /// # Errors
-    /// As [`AggregateGaussianProcess::fit`]; [`Error::TooFew`](crate::Error::TooFew) without draws;
-    /// [`Error::Overflow`](crate::Error::Overflow) if no draw has a likelihood;
-    /// [`Error::Interrupted`](crate::Error::Interrupted).
-    ///
-    /// # Panics
-    /// If `tuned` and `start` do not have the same parameters.
-    pub fn average(
-        &self,
-        start: &AggregateGaussianProcess,
-        tuned: &AggregateGaussianProcess,
-        data: &Aggregates,
-        draws: usize,
-        seed: u64,
-    ) -> Result<PosteriorMixture<AggregateFit>> {
-        let (control, (coordinates, _)) = (self.control(), hyperparameters(start));
-        let surface = HyperPosterior { coordinates: &coordinates, from: &log_parameters(tuned), control };
-        let posterior = |theta: &[f64]| tuned.with_parameters(theta).value_and_gradient(data, true, control);
-        let fit = |theta: &[f64]| {
-            let fit = tuned.with_parameters(theta).fit_until(data, control)?;
-            Ok((fit.log_marginal_likelihood, fit))
-        };
-        surface.average(posterior, fit, draws, seed)
     }
 }
 

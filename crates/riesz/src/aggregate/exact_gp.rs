@@ -34,6 +34,9 @@ use crate::linalg::{Cholesky, Matrix, Sparse, dot};
 use crate::model_card::CardEntry;
 use crate::posterior::{PosteriorCovariance, VarianceReduction};
 
+/// The noise variance of targets without error, in squared units of the standardised target.
+const NEGLIGIBLE_NOISE: f64 = 1e-10;
+
 /// Gaussian process with aggregated observations.
 ///
 /// ```
@@ -108,6 +111,13 @@ impl AggregateGaussianProcess {
             prior_mean: None,
             normalize_y: true,
         }
+    }
+
+    /// Returns the process for targets without error, whose map aggregates to them up to rounding (the
+    /// pycnophylactic property of Tobler 1979). Its noise is 1e-10 of the targets' variance, and it has no
+    /// noise of rows. Tuning changes the noise, so apply this to the tuned process too.
+    pub fn with_exact_targets(self) -> Self {
+        Self { noise: NEGLIGIBLE_NOISE, row_noise: 0.0, ..self }
     }
 
     /// Returns the names and logarithms of the tunable parameters: the kernel's parameters, the three noise

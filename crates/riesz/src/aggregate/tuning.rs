@@ -24,6 +24,7 @@ use super::mediation::{Mediation, MediationTarget, Mediators};
 use super::mediator_regression;
 use crate::control::{Progress, RunControl};
 use crate::error::Result;
+use crate::gp::average::{HyperPosterior, PosteriorMixture};
 use crate::gp::hyperparameters::{HyperParameter, add_log_priors};
 use crate::gp::search::{
     SearchResult, best_search, maximise_posterior, maximise_within_priors, minimise_loo_loss,
@@ -220,6 +221,37 @@ impl Tuning {
         fit.model.model_card.push(CardEntry::new("optimiser steps", steps));
         fit.model.model_card.extend(warnings.iter().map(|w| CardEntry::new("warning", w)));
         Ok(TunedAggregate { process, fit, steps, evaluations, warnings })
+    }
+
+    /// Returns the posterior averaged over hyper-parameters by importance sampling, under weakly informative
+    /// priors around `start`. The first draws are around the mode, which is searched from `tuned`. All
+    /// hyper-parameters vary, also those of mediators, except for the scale of the mediators' kernel. Cost:
+    /// some tens of evaluations of the marginal likelihood and two for each parameter, again where one draw
+    /// outweighs the others, and one fit per draw.
+    ///
+    /// # Errors
+    /// As [`AggregateGaussianProcess::fit`]; [`Error::TooFew`](crate::Error::TooFew) without draws;
+    /// [`Error::Overflow`](crate::Error::Overflow) if no draw has a likelihood;
+    /// [`Error::Interrupted`](crate::Error::Interrupted).
+    ///
+    /// # Panics
+    /// If `tuned` and `start` do not have the same parameters.
+    pub fn average(
+        &self,
+        start: &AggregateGaussianProcess,
+        tuned: &AggregateGaussianProcess,
+        data: &Aggregates,
+        draws: usize,
+        seed: u64,
+    ) -> Result<PosteriorMixture<AggregateFit>> {
+        let (control, (coordinates, _)) = (self.control(), hyperparameters(start));
+        let surface = HyperPosterior { coordinates: &coordinates, from: &log_parameters(tuned), control };
+        let posterior = |theta: &[f64]| tuned.with_parameters(theta).value_and_gradient(data, true, control);
+        let fit = |theta: &[f64]| {
+            let fit = tuned.with_parameters(theta).fit_until(data, control)?;
+            Ok((fit.log_marginal_likelihood, fit))
+        };
+        surface.average(posterior, fit, draws, seed)
     }
 
     /// Runs one search from `from`, with the priors around `start`.

@@ -446,9 +446,9 @@ impl Iterated {
     pub fn sample(&self, treatments: &Table, draws: usize, random: &mut Random) -> Result<Matrix> {
         let (means, parts, _) = self.estimate(treatments);
         let total = sum_parts(&parts, means.len());
-        let scale = super::posterior_draws::mean_diagonal(&total);
+        let scale = super::normal_draws::mean_diagonal(&total);
         let mut out =
-            super::posterior_draws::normal_draws(total, scale, draws, "covariance of the effect", random)?;
+            super::normal_draws::normal_draws(total, scale, draws, "covariance of the effect", random)?;
         means.iter().enumerate().for_each(|(i, m)| out.row_mut(i).iter_mut().for_each(|v| *v += m));
         Ok(out)
     }

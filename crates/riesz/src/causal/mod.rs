@@ -35,6 +35,7 @@ mod iterated;
 mod kernel_integrals;
 mod kernel_regression;
 mod mediator_sums;
+mod normal_draws;
 mod outcome_at_mediators;
 mod outcome_gp;
 mod parse;

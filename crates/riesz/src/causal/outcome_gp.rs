@@ -6,7 +6,7 @@
 //! β₀.
 
 use super::kernel_regression::KernelRegression;
-use super::posterior_draws::{mean_diagonal, normal_draws};
+use super::normal_draws::{mean_diagonal, normal_draws};
 use crate::error::{Error, Result, sized};
 use crate::gp::exact::NormalEvidence;
 use crate::kernel::Kernel;

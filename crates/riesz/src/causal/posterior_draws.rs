@@ -1,12 +1,13 @@
 //! Joint draws of outcomes and effects, study by study.
 
+use super::normal_draws::{mean_diagonal, normal_draws};
 use super::outcome_at_mediators::mean_square_form;
 use super::study_chain::{ChainedOutcome, StudyLink};
 use super::uncertainty_parts::{add_matrix, sum_parts};
 use crate::error::Result;
-use crate::linalg::{Cholesky, Matrix};
+use crate::linalg::Matrix;
 use crate::posterior::Functionals;
-use crate::random::{Random, RngExt, StandardNormal};
+use crate::random::Random;
 
 impl ChainedOutcome {
     /// Draws jointly β₀ (one number per draw) and functionals of f₀ (functionals × draws).
@@ -118,24 +119,4 @@ impl StudyLink {
         let square = |j: usize| gap + (0..m).map(|a| at_points[(a, j)] * transformed[(a, j)]).sum::<f64>();
         Ok((constants, part(&centred, 0, q), (0..draws).map(|j| square(j).max(0.0)).collect()))
     }
-}
-
-/// Returns independent normal draws with a covariance, one per column. The covariance may be a difference of
-/// matrices whose diagonals are of size `scale`, so that only rounding errors may remain.
-pub(super) fn normal_draws(
-    covariance: Matrix,
-    scale: f64,
-    draws: usize,
-    matrix_name: &'static str,
-    random: &mut Random,
-) -> Result<Matrix> {
-    let n = covariance.rows();
-    let factor = Cholesky::with_jitter_scale(covariance, scale.max(1e-200), matrix_name)?;
-    let normals = (0..n * draws).map(|_| random.sample(StandardNormal)).collect();
-    Ok(factor.lower_times(&Matrix::from_row_major(n, draws, normals)))
-}
-
-/// Returns the mean of the diagonal.
-pub(super) fn mean_diagonal(m: &Matrix) -> f64 {
-    (0..m.rows()).map(|i| m[(i, i)]).sum::<f64>() / m.rows().max(1) as f64
 }

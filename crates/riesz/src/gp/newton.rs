@@ -1,8 +1,8 @@
 //! The step length of Newton's method for concave objectives.
 
-/// Returns the point of the longest step t of 1, ½, ¼, … whose objective is not below `objective` by more than
-/// its rounding error, and that objective. Near a maximum the objective changes by less than that error. Steps
-/// end at 1e-10, where the last point is returned. `point_at` returns the objective and the point at t.
+/// Returns the point of the longest step t of 1, ½, ¼, … whose objective is not below `objective` by more
+/// than its rounding error, and that objective. Near a maximum the objective changes by less than that error.
+/// Steps end at 1e-10, where the last point is returned. `point_at` returns the objective and the point at t.
 pub(crate) fn halved_step<P>(objective: f64, mut point_at: impl FnMut(f64) -> (f64, P)) -> (f64, P) {
     let mut t = 1.0;
     loop {

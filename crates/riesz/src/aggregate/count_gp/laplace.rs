@@ -20,7 +20,8 @@
 use super::cross_kernel::CrossKernel;
 use crate::aggregate::observation_operator::ObservationOperator;
 use crate::error::{Error, Result};
-use crate::gp::likelihood::counts::{Family, LikelihoodTerms};
+use crate::gp::likelihood::LikelihoodTerms;
+use crate::gp::likelihood::counts::Family;
 use crate::linalg::conjugate_gradients::{
     CgOutcome, InnerProductSpace, ResidualNorm, StoppingRule, conjugate_gradients,
 };

@@ -22,6 +22,7 @@ mod nested;
 mod newton;
 mod parts;
 mod pass;
+mod pass_sums;
 mod plan;
 mod process;
 mod residual;

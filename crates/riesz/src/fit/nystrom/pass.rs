@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::parts::PassSums;
+use super::pass_sums::PassSums;
 use super::plan::{FitPlan, Model};
 use super::residual::{Coefficients, ResidualPass};
 use super::rows::LabelledRows;

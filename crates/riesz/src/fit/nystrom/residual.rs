@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::parts::{PassSums, add_integers, digest};
+use super::parts::{add_integers, digest};
+use super::pass_sums::PassSums;
 use super::plan::FitPlan;
 use super::rows::LabelledRows;
 use super::statistics::{FixedPointRows, join_slices};

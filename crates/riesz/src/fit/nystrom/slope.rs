@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 
 use rayon::prelude::*;
 
-use super::parts::{PassSums, add_integers};
+use super::parts::add_integers;
+use super::pass_sums::PassSums;
 use super::plan::FitPlan;
 use super::residual::{Coefficients, predictions};
 use super::rows::LabelledRows;

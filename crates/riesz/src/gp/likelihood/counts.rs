@@ -4,6 +4,7 @@
 use statrs::function::beta::checked_beta_reg;
 use statrs::function::gamma::{checked_gamma_lr, checked_gamma_ur, ln_gamma};
 
+use super::LikelihoodTerms;
 use super::overdispersion::{beta_binomial, beta_binomial_tails, negative_binomial, negative_binomial_tails};
 use crate::error::{Error, Result};
 use crate::kernel_model::{Link, logistic};
@@ -20,27 +21,6 @@ pub enum Family {
         /// The number of trials of each target.
         trials: Vec<f64>,
     },
-}
-
-/// The log likelihood of a count given its latent sum g, and its derivatives.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LikelihoodTerms {
-    /// The logarithm of the count's probability.
-    pub value: f64,
-    /// First and second derivative of the log likelihood in g.
-    pub first_derivative: f64,
-    pub second_derivative: f64,
-    /// The Fisher information about g, and its derivative in g.
-    pub information: f64,
-    pub d_information: f64,
-    /// Mean and variance of the count.
-    pub mean: f64,
-    pub variance: f64,
-    /// Derivative of g in its value on the link scale.
-    pub link_derivative: f64,
-    /// Derivatives of `value`, `first_derivative` and `information` in the logarithm of the dispersion; zeros
-    /// without dispersion.
-    pub dispersion_derivatives: [f64; 3],
 }
 
 /// The contribution of a row to the latent sum, and its derivatives in f.

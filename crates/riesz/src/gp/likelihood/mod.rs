@@ -3,3 +3,24 @@
 pub(crate) mod counts;
 pub(crate) mod logistic;
 mod overdispersion;
+
+/// The log likelihood of a count given its latent sum g, and its derivatives.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LikelihoodTerms {
+    /// The logarithm of the count's probability.
+    pub value: f64,
+    /// First and second derivative of the log likelihood in g.
+    pub first_derivative: f64,
+    pub second_derivative: f64,
+    /// The Fisher information about g, and its derivative in g.
+    pub information: f64,
+    pub d_information: f64,
+    /// Mean and variance of the count.
+    pub mean: f64,
+    pub variance: f64,
+    /// Derivative of g in its value on the link scale.
+    pub link_derivative: f64,
+    /// Derivatives of `value`, `first_derivative` and `information` in the logarithm of the dispersion; zeros
+    /// without dispersion.
+    pub dispersion_derivatives: [f64; 3],
+}

@@ -10,7 +10,7 @@
 use statrs::function::beta::checked_beta_reg;
 use statrs::function::gamma::{digamma, ln_gamma};
 
-use super::counts::LikelihoodTerms;
+use super::LikelihoodTerms;
 
 /// Returns the log likelihood of a negative binomial count z and its derivatives.
 pub(super) fn negative_binomial(z: f64, dispersion: f64, g: f64) -> LikelihoodTerms {
