@@ -46,56 +46,30 @@
 //! ```
 
 pub mod aggregate;
-pub mod attribution;
 pub mod causal;
-mod checks;
-mod coalition_structure;
-pub mod columns;
-mod control;
 pub mod discrepancy;
-pub mod embedding;
-pub mod error;
-pub mod explainer;
-pub mod explanation;
-pub mod fit;
-pub mod format;
-pub mod game;
-pub mod global;
-mod gp;
-pub mod index;
-pub mod kernel;
-pub mod kernel_model;
-mod kmeans;
-mod lbfgsb;
-pub mod linalg;
-mod memory;
-pub mod model_card;
-pub mod posterior;
-pub mod prediction;
 pub mod preference;
-pub mod question;
-mod random;
-mod refusal;
-pub mod setting_schema;
 pub mod shapley_penalty;
-mod simd;
-pub mod table;
 
-pub use coalition_structure::CoalitionStructure;
-pub use control::Progress;
+pub use riesz_core::{
+    AggregatePrediction, ClassDecisions, Column, ColumnKind, Error, Isa, Kernel, KernelExpansion, Link,
+    Matrix, NaturalScalePrediction, Players, Posterior, PosteriorCovariance, Prediction, Progress, Result,
+    Table, ValueIndex,
+};
+#[doc(inline)]
+pub use riesz_core::{
+    CoalitionStructure, columns, error, index, kernel, kernel_model, linalg, model_card, posterior,
+    prediction, setting_schema, table,
+};
+pub(crate) use riesz_core::{checks, control, identification_error, kmeans, memory, random, simd};
+pub use riesz_explain::{
+    Approximation, Background, ConditionalModel, Conditioning, ConditioningKernel, ConjugateGradients,
+    Exactness, Explainer, Explanation, Game, Question, Ridge, Sensitivity, SobolIndices,
+};
+#[doc(inline)]
+pub use riesz_explain::{attribution, embedding, explainer, explanation, format, game, global, question};
+#[doc(inline)]
+pub use riesz_fit::fit;
+pub(crate) use riesz_fit::gp;
+
 pub use discrepancy::{IndependenceTest, TwoSampleTest};
-pub use embedding::{Approximation, Conditioning, ConditioningKernel, ConjugateGradients, Ridge};
-pub use error::{Error, Result};
-pub use explainer::Explainer;
-pub use explanation::{Exactness, Explanation};
-pub use game::{Background, ConditionalModel, Game};
-pub use global::{Sensitivity, SobolIndices};
-pub use index::ValueIndex;
-pub use kernel::Kernel;
-pub use kernel_model::{KernelExpansion, Link};
-pub use linalg::Matrix;
-pub use posterior::{Posterior, PosteriorCovariance};
-pub use prediction::{AggregatePrediction, ClassDecisions, NaturalScalePrediction, Prediction};
-pub use question::Question;
-pub use simd::Isa;
-pub use table::{Column, ColumnKind, Players, Table};

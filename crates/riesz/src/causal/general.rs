@@ -9,32 +9,14 @@
 //!
 //! Source: Tian and Pearl 2002; Huang and Valtorta 2006; Shpitser and Pearl 2006, who proved completeness.
 
-use serde::{Deserialize, Serialize};
-
 use super::formula::{EffectFormula, Formula};
 use super::graph::{Graph, Nodes};
 use super::projection::MixedGraph;
-use crate::error::{Error, IdentificationError, Result};
+use crate::error::{Error, Hedge, IdentificationError, Result};
 
 /// Maximum number of probabilities in a factor that is repeated; larger factors get a definition when they
 /// are used more than once.
 const REPEATED: usize = 2;
-
-/// The reason why no formula identifies an effect: two sets of measured variables, each connected by hidden
-/// common causes. The larger set contains treatments, the smaller one does not. All members of the larger set
-/// are causes, within it, of members of the smaller one. The members of the smaller set cause the outcomes
-/// when the treatments are set.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hedge {
-    /// The larger set F.
-    pub larger: Vec<String>,
-    /// The smaller set F'.
-    pub smaller: Vec<String>,
-    /// The treatments in the larger set.
-    pub treatments: Vec<String>,
-    /// Pairs of the larger set with a hidden common cause, which may be an unmeasured variable of the graph.
-    pub confounded: Vec<(String, String)>,
-}
 
 /// Returns the distribution of some outcomes under an intervention on some treatments, as a formula of
 /// measured variables. If there is no such formula, returns the hedge that proves it.

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use super::adjustment::{AdjustmentSets, EffectGraph};
 use super::assumptions::assumptions;
-use super::general::{Hedge, general};
+use super::general::general;
 use super::graph::{Graph, Nodes};
 use super::identification::{CausalQuery, EffectStrategy, Identification, Provenance, Strategy};
 use super::instrument;
 use super::sequential::{SequentialStep, admissible_sequence};
 use super::transport_bridges::{StudySequence, helpful_variables};
 use super::user_sets;
-use crate::error::{Error, IdentificationError, Result, listed};
+use crate::error::{Error, Hedge, IdentificationError, Result, listed};
 
 /// Identifies `E[outcome | do(treatments)]` from studies that measured different columns, or explains why it
 /// is not identified.
@@ -271,7 +271,10 @@ fn not_identified(effect: &EffectGraph<'_>, single_study: bool, hedge: Hedge) ->
     let why = if tried.is_empty() {
         "neither by back-door (no column could be adjusted for) nor by front-door".into()
     } else {
-        format!("neither by back-door (adjusting for {}) nor by front-door", crate::refusal::and(&tried))
+        format!(
+            "neither by back-door (adjusting for {}) nor by front-door",
+            crate::identification_error::and(&tried)
+        )
     };
     let mut ends = effect.treatments.iter().zip(effect.outcomes);
     let single = effect.treatments.len() == 1 && effect.outcomes.len() == 1;

@@ -1,42 +1,7 @@
 //! Instruments: variables that affect a treatment, and the outcome only through it.
 
-use serde::{Deserialize, Serialize};
-
 use super::graph::{Graph, Nodes};
-use crate::error::Result;
-use crate::refusal::and;
-
-/// A variable Z that is an instrument for the effect of a treatment X on an outcome Y given covariates W.
-/// Neither Z nor any of W is an effect of X. Z is independent of Y given W in the graph without arrows out of
-/// X, and Z and X are dependent given W.
-///
-/// An instrument identifies the effect only under further assumptions: a linear effect, for example, is
-/// cov(Z, Y | W) / cov(Z, X | W) (two-stage least squares). Source: Pearl 2009, section 7.4; Brito and Pearl
-/// 2002.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Instrument {
-    /// The instrument Z.
-    pub variable: String,
-    /// The covariates W, all of which are necessary.
-    #[serde(rename = "given")]
-    pub conditioning: Vec<String>,
-}
-
-impl Instrument {
-    /// Returns a sentence that describes the instrument and the conclusion that it allows.
-    pub(crate) fn sentence(&self, treatment: &str) -> String {
-        let condition = if self.conditioning.is_empty() {
-            String::new()
-        } else {
-            format!(" given {}", and(&self.conditioning))
-        };
-        format!(
-            "{} is an instrument for {treatment}{condition}, which gives the effect if that is linear \
-             (two-stage least squares), but riesz does not estimate this",
-            self.variable
-        )
-    }
-}
+use crate::error::{Instrument, Result};
 
 /// Finds an instrument among the measured variables for the effect of a treatment on an outcome; one without
 /// covariates is preferred. Returns `None` if there is no instrument, or if the treatment does not affect the

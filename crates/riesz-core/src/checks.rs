@@ -1,0 +1,60 @@
+//! Checks of tables and parameters that all estimators share.
+
+use crate::error::{Error, Result};
+use crate::kernel::Kernel;
+use crate::linalg::Matrix;
+use crate::table::Table;
+
+/// Checks the common requirements of all estimators: at least one column, at least `minimum` rows and one
+/// target per row.
+pub fn check_rows(x: &Table, n_targets: usize, minimum: usize) -> Result<()> {
+    if x.width() == 0 {
+        return Err(Error::too_few("the table", 1, "feature column is"));
+    }
+    if x.rows() < minimum {
+        let unit = if minimum == 1 { "row is" } else { "rows are" };
+        return Err(Error::too_few(format!("a table of {} row(s)", x.rows()), minimum, unit));
+    }
+    if n_targets != x.rows() {
+        return Err(Error::shape("the target", "numbers", x.rows(), n_targets, "one per row of the table"));
+    }
+    Ok(())
+}
+
+/// Checks that all targets are finite.
+pub fn check_targets(y: &Matrix) -> Result<()> {
+    match y.data().iter().position(|v| !v.is_finite()) {
+        None => Ok(()),
+        Some(position) => Err(Error::not_finite(position / y.cols(), "target", y.data()[position])),
+    }
+}
+
+/// Checks weights of rows, which must be positive.
+pub fn check_positive_weights(x: &Table, weights: Option<&[f64]>, minimum: usize) -> Result<()> {
+    let Some(weights) = weights else { return Ok(()) };
+    check_rows(x, weights.len(), minimum)?;
+    match weights.iter().find(|w| !(w.is_finite() && **w > 0.0)) {
+        None => Ok(()),
+        Some(bad) => Err(Error::parameter("sample_weight", bad, "weights are positive numbers")),
+    }
+}
+
+/// Checks that the kernel does not overflow on its diagonal, where a positive definite kernel is largest.
+pub fn check_range(kernel: &Kernel, x: &Table) -> Result<()> {
+    let diagonal = kernel.diagonal(x);
+    match diagonal.iter().position(|k| !k.is_finite()) {
+        None => Ok(()),
+        Some(row) => Err(Error::overflow(
+            format!("the kernel at row {}", row + 1),
+            "standardise the columns or change the kernel's parameters",
+        )),
+    }
+}
+
+/// Checks that the parameter `name` is finite and positive.
+pub fn positive(name: &str, value: f64) -> Result<()> {
+    if value.is_finite() && value > 0.0 {
+        return Ok(());
+    }
+    Err(Error::parameter(name, value, "it is a positive number"))
+}

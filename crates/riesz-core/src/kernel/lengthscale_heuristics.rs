@@ -1,0 +1,178 @@
+//! Rules that compute length scales from the data if none are given.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::table::{ColumnKind, Table};
+
+/// The centre and the scale with which each column is standardised.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ColumnScaling {
+    /// Number that is subtracted from each column.
+    pub center: Vec<f64>,
+    /// Number by which each column is divided; 1 for constant and categorical columns.
+    pub scale: Vec<f64>,
+}
+
+impl ColumnScaling {
+    /// Leaves all columns unchanged: centre 0 and scale 1.
+    pub fn raw(width: usize) -> Self {
+        Self { center: vec![0.0; width], scale: vec![1.0; width] }
+    }
+
+    /// The mean and the standard deviation of each numeric column. The divisor is n, as in scikit-learn's
+    /// `StandardScaler`.
+    pub fn standardised(x: &Table) -> Self {
+        let mut units = Self::raw(x.width());
+        for (j, column) in x.columns().iter().enumerate() {
+            if column.kind == ColumnKind::Numeric {
+                let (mean, variance) = mean_variance(x.column(j));
+                units.center[j] = mean;
+                // A standard deviation within the rounding error of the mean belongs to a constant column.
+                if variance.sqrt() > 1e-12 * mean.abs() {
+                    units.scale[j] = variance.sqrt();
+                }
+            }
+        }
+        units
+    }
+}
+
+/// Mean and variance with divisor n; every term is divided by n, so that sums do not overflow.
+pub fn mean_variance(x: &[f64]) -> (f64, f64) {
+    let n = x.len().max(1) as f64;
+    let mean = x.iter().map(|v| v / n).sum::<f64>();
+    (mean, x.iter().map(|v| (v - mean) * ((v - mean) / n)).sum())
+}
+
+/// Rule that computes a length scale if none is given.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lengthscale {
+    /// The median distance between two rows.
+    Median,
+    /// The median distance between two values of the column, column by column.
+    MedianPerFeature,
+    /// scikit-learn's `gamma="scale"`: `γ = 1/(d · variance of all entries)`, `ℓ = 1/√(2γ)`.
+    Scale,
+    /// scikit-learn's `gamma="auto"`: `γ = 1/d`.
+    Auto,
+    /// A given length scale, in units of the columns' scale.
+    Fixed(f64),
+}
+
+/// The rules and their names in expressions.
+pub(super) const RULES: [(&str, Lengthscale); 4] = [
+    ("median", Lengthscale::Median),
+    ("median_per_feature", Lengthscale::MedianPerFeature),
+    ("scale", Lengthscale::Scale),
+    ("auto", Lengthscale::Auto),
+];
+
+/// Maximum number of rows, evenly spaced in the table, between which the median rules take distances.
+const MEDIAN_ROWS: usize = 1000;
+
+/// A length scale for each of `columns`, in the column's own units.
+///
+/// # Errors
+/// [`Error::Parameter`] if the data do not determine a positive length scale (all rows equal).
+pub fn lengthscales(
+    x: &Table,
+    columns: &[usize],
+    units: &ColumnScaling,
+    rule: Lengthscale,
+) -> Result<Vec<f64>> {
+    let d = columns.len() as f64;
+    let scaled = |j: usize| x.column(j).iter().map(move |v| (v - units.center[j]) / units.scale[j]);
+    let common = match rule {
+        Lengthscale::Fixed(value) => value,
+        Lengthscale::Auto => (d / 2.0).sqrt(),
+        Lengthscale::Scale => {
+            let numbers: Vec<f64> = columns.iter().flat_map(|&j| scaled(j)).collect();
+            let (_, variance) = mean_variance(&numbers);
+            // As in scikit-learn, gamma is 1 if the variance is 0.
+            if variance == 0.0 { 0.5_f64.sqrt() } else { (d * variance / 2.0).sqrt() }
+        }
+        Lengthscale::Median => {
+            let data: Vec<Vec<f64>> = columns.iter().map(|&j| subsample_rows(scaled(j).collect())).collect();
+            let n = data.first().map_or(0, Vec::len);
+            let mut distances = Vec::with_capacity(n * n / 2);
+            for i in 0..n {
+                for k in 0..i {
+                    distances.push(data.iter().map(|c| (c[i] - c[k]).powi(2)).sum::<f64>().sqrt());
+                }
+            }
+            median(distances)
+        }
+        Lengthscale::MedianPerFeature => {
+            return columns
+                .iter()
+                .map(|&j| {
+                    let c = subsample_rows(x.column(j).to_vec());
+                    let gap = median(
+                        c.iter()
+                            .enumerate()
+                            .flat_map(|(i, u)| c[..i].iter().map(move |v| (u - v).abs()))
+                            .collect(),
+                    );
+                    if gap > 0.0 {
+                        return Ok(gap);
+                    }
+                    // More than half of the pairs are ties: use the standard deviation instead, unless it is
+                    // a rounding error.
+                    let (mean, variance) = mean_variance(&c);
+                    let sd = variance.sqrt();
+                    Ok(if sd > 1e-12 * mean.abs() { sd } else { 1.0 })
+                })
+                .collect();
+        }
+    };
+    if !(common.is_finite() && common > 0.0) {
+        return Err(Error::parameter(
+            "lengthscale",
+            common,
+            "the rows do not determine a positive length scale (are they all equal?); give one",
+        ));
+    }
+    Ok(columns.iter().map(|&j| common * units.scale[j]).collect())
+}
+
+fn subsample_rows(values: Vec<f64>) -> Vec<f64> {
+    let n = values.len();
+    if n <= MEDIAN_ROWS {
+        return values;
+    }
+    (0..MEDIAN_ROWS).map(|k| values[k * n / MEDIAN_ROWS]).collect()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    if values.is_empty() {
+        return f64::NAN;
+    }
+    let middle = values.len() / 2;
+    let upper = *values.select_nth_unstable_by(middle, f64::total_cmp).1;
+    if values.len() % 2 == 1 {
+        return upper;
+    }
+    let lower = values[..middle].iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    (lower + upper) / 2.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Column;
+
+    #[test]
+    fn constant_columns_have_no_spread() {
+        // The mean of 20 ones, summed as twentieths, differs from 1 by rounding.
+        for value in [0.0, 1.0, -0.3, 1e9, 1e-9] {
+            for n in [1, 3, 20, 49, 1500] {
+                let x = Table::from_column_major(vec![Column::numeric("a")], n, vec![value; n]).unwrap();
+                let lengths =
+                    lengthscales(&x, &[0], &ColumnScaling::raw(1), Lengthscale::MedianPerFeature).unwrap();
+                assert_eq!(lengths, [1.0], "{n} times {value}");
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The pivoted Cholesky factorisation: each step takes the largest remaining diagonal element as its pivot.
+//! Covariances of smooth functions rarely need more than a few dozen columns.
+
+use super::Matrix;
+
+/// Pivots and their columns, in the order of the steps, for a symmetric positive semi-definite matrix of `n`
+/// rows. The steps end when `enough` returns true for the residual diagonal and the next pivot. The residual
+/// diagonal of earlier pivots is -∞. Cost O(n columns²).
+pub(super) fn pivoted_cholesky(
+    matrix: &[f64],
+    n: usize,
+    enough: impl Fn(&[f64], usize) -> bool,
+) -> Vec<(usize, Vec<f64>)> {
+    let mut left: Vec<f64> = (0..n).map(|i| matrix[i * n + i]).collect();
+    let mut pivots: Vec<(usize, Vec<f64>)> = Vec::new();
+    while pivots.len() < n {
+        let Some(pivot) = (0..n).max_by(|&i, &j| left[i].total_cmp(&left[j])) else { break };
+        if left[pivot].is_nan() || left[pivot] <= 0.0 || enough(&left, pivot) {
+            break;
+        }
+        let mut column = matrix[pivot * n..(pivot + 1) * n].to_vec();
+        for (_, earlier) in &pivots {
+            let factor = earlier[pivot];
+            column.iter_mut().zip(earlier).for_each(|(c, e)| *c -= factor * e);
+        }
+        let root = left[pivot].sqrt();
+        column.iter_mut().for_each(|c| *c /= root);
+        left.iter_mut().zip(&column).for_each(|(l, c)| *l -= c * c);
+        left[pivot] = f64::NEG_INFINITY;
+        pivots.push((pivot, column));
+    }
+    pivots
+}
+
+/// Columns C such that `C Cᵀ` equals the matrix up to a residual. The trace of the residual is at most the
+/// fraction `left` of the matrix's trace.
+pub fn low_rank_factor(matrix: &Matrix, left: f64) -> Matrix {
+    let n = matrix.rows();
+    let sum = |diagonal: &[f64]| diagonal.iter().map(|v| v.max(0.0)).sum::<f64>();
+    let original: Vec<f64> = (0..n).map(|i| matrix[(i, i)]).collect();
+    let enough = left * sum(&original);
+    let pivots = pivoted_cholesky(matrix.data(), n, |residual_diagonal, _| sum(residual_diagonal) <= enough);
+    let values = (0..n).flat_map(|i| pivots.iter().map(move |(_, column)| column[i])).collect();
+    Matrix::from_row_major(n, pivots.len(), values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Kernel;
+    use crate::table::Table;
+
+    /// The residual is positive semi-definite and at most as large as requested. A kernel with few features
+    /// needs few columns.
+    #[test]
+    fn columns_make_up_a_covariance() {
+        let x = Table::from_rows(&(0..40).map(|i| [f64::from(i * 7919 % 101) / 30.0]).collect::<Vec<_>>())
+            .unwrap();
+        let gram = Kernel::gaussian(&[1.0]).gram(&x);
+        let counts: Vec<usize> = [0.3, 1e-3, 1e-9]
+            .map(|left| {
+                let factor = low_rank_factor(&gram, left);
+                let mut residual = gram.clone();
+                let approximation = factor.matmul(&factor.transpose());
+                residual.data_mut().iter_mut().zip(approximation.data()).for_each(|(v, t)| *v -= t);
+                let trace: f64 = (0..40).map(|i| residual[(i, i)]).sum();
+                assert!((-1e-12..=left * 40.0).contains(&trace), "{trace} of {left}");
+                let (values, _) = crate::linalg::symmetric_eigen(&residual).unwrap();
+                assert!(values.iter().all(|v| *v > -1e-9));
+                factor.cols()
+            })
+            .to_vec();
+        assert!(counts[0] < counts[1] && counts[1] < counts[2] && counts[2] < 15, "{counts:?}");
+        assert_eq!(low_rank_factor(&Matrix::zeros(3, 3), 1e-3).cols(), 0);
+    }
+}

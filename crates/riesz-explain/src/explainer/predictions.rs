@@ -1,0 +1,111 @@
+//! Values computed from a model's predictions, for models without an exact engine: kernels that tie columns
+//! of different players together, and probabilities averaged over a posterior.
+
+use crate::attribution::kernel_shap::kernel_shap;
+use crate::attribution::permutation::estimate;
+use crate::error::{Error, Result};
+use crate::explainer::Explainer;
+use crate::explanation::Explanation;
+use crate::game::Game;
+use crate::kernel_model::KernelExpansion;
+use crate::linalg::Matrix;
+use crate::model_card::CardEntry;
+use crate::posterior::PosteriorCovariance;
+use crate::prediction::Prediction;
+use crate::question::{Question, ValueEstimator};
+use crate::table::{Players, Table};
+
+/// The number of rows that the model predicts at once.
+const BATCH: usize = 4096;
+
+/// A fitted model as a function from rows to its outputs, or to the probabilities of its classes.
+#[derive(Debug, Clone, Copy)]
+pub struct PredictionFunction<'m> {
+    model: &'m KernelExpansion,
+    covariance: Option<&'m PosteriorCovariance>,
+    probabilities: bool,
+}
+
+impl<'m> PredictionFunction<'m> {
+    /// Creates the function of the model's outputs, or with `probabilities` that of the probabilities of its
+    /// classes: of the second class if there are two, of all classes if there are more. Gaussian processes
+    /// need their posterior `covariance` for probabilities.
+    pub fn new(
+        model: &'m KernelExpansion,
+        covariance: Option<&'m PosteriorCovariance>,
+        probabilities: bool,
+    ) -> Self {
+        Self { model, covariance, probabilities }
+    }
+
+    /// Returns the reason why this function has no exact values for these players (by default one per column)
+    /// against a background or a baseline. Returns `None` if it has exact values, or if the function itself
+    /// fails.
+    pub fn without_exact_values(&self, players: Option<Players>) -> Option<Error> {
+        let point =
+            (self.model.support_points.rows() > 0).then(|| self.model.support_points.select_rows(&[0]))?;
+        let question = Question {
+            probabilities: self.probabilities,
+            ..Question::from(Game::Baseline { point: point.clone() }).with_players(players)
+        };
+        match Explainer::new(self.model, question) {
+            Err(tied @ Error::NotProduct { .. }) => Some(tied),
+            Err(other) if self.probabilities && self.predict(&point).is_ok() => Some(other),
+            _ => None,
+        }
+    }
+
+    /// The numbers of the classes whose probabilities the function returns.
+    fn classes(&self) -> Vec<usize> {
+        let count = self.model.classes.len();
+        if count == 2 { vec![1] } else { (0..count).collect() }
+    }
+
+    /// Returns the names of the function's outputs.
+    pub fn output_names(&self) -> Vec<String> {
+        match self.probabilities {
+            true => self.classes().into_iter().map(|k| self.model.classes[k].clone()).collect(),
+            false => self.model.output_names.clone(),
+        }
+    }
+
+    /// Returns the function's outputs, rows × outputs.
+    ///
+    /// # Errors
+    /// As [`Prediction::new`](riesz_core::Prediction::new); [`Error::Parameter`] if the model has no probabilities.
+    pub fn predict(&self, rows: &Table) -> Result<Matrix> {
+        if !self.probabilities {
+            return self.model.predict(rows);
+        }
+        let prediction = Prediction::new(self.model, self.covariance, rows)?;
+        let Some(probabilities) = prediction.probabilities else {
+            let allowed = "this model has no probabilities of classes";
+            return Err(Error::parameter("probabilities", true, allowed));
+        };
+        let classes = self.classes();
+        let numbers = (0..probabilities.rows()).flat_map(|i| classes.iter().map(move |&k| (i, k)));
+        let numbers = numbers.map(|entry| probabilities[entry]).collect();
+        Ok(Matrix::from_row_major(probabilities.rows(), classes.len(), numbers))
+    }
+
+    /// Explains `rows`, the first of which has the number `first_row`, by the question's estimator. Values
+    /// are exact if all coalitions are valued, otherwise they come with standard errors.
+    ///
+    /// # Errors
+    /// As [`predict`](Self::predict), [`kernel_shap`] and [`estimate`].
+    pub fn explain(&self, rows: &Table, first_row: usize, question: &Question) -> Result<Explanation> {
+        let rows = rows.align_to(self.model.columns())?;
+        let ask = |queried: &Table| self.predict(queried);
+        let mut explanation = match question.estimator {
+            ValueEstimator::KernelShap => kernel_shap(ask, &rows, question, BATCH)?,
+            ValueEstimator::Permutation { .. } => estimate(ask, &rows, first_row, question)?,
+        };
+        explanation.row_numbers = (0..rows.rows()).collect();
+        explanation.output_names = self.output_names();
+        explanation.provenance.model = self.model.facts();
+        if self.probabilities {
+            explanation.provenance.run.push(CardEntry::new("explained", "probabilities"));
+        }
+        Ok(explanation)
+    }
+}

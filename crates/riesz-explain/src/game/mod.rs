@@ -1,0 +1,386 @@
+//! Games: the meaning of an absent feature.
+//!
+//! For a kernel model the first four are *product games*. Support point i with coefficient `coef_i`
+//! contributes `coef_i Π_{j present} k_j(x_ij, x_j) Π_{j absent} b_ij` at a row x, where `k_j` is the
+//! kernel's factor of feature j. The games differ only in the absent factors `b_ij`.
+//!
+//! | game | absent factor `b_ij` | base value | absent features are |
+//! |---|---|---|---|
+//! | functional | 1 | `intercept + Σ coef` | dropped from the model (PKeX-Shapley) |
+//! | baseline | `k_j(x_ij, x⁰_j)` | prediction at x⁰ | set to a reference row x⁰ |
+//! | interventional | `k_j(x_ij, b_j)` for each background row b, averaged | mean prediction over the background | set by intervention to values of background rows |
+//! | marginal product | mean of `k_j(x_ij, b_j)` over the background | mean over the product of marginals | replaced by independent draws |
+//! | observational | the conditional mean of the absent product, given the present features | mean prediction over the reference | predicted from the present ones |
+//!
+//! The functional game removes a factor. It is a projection onto functions of the remaining features only if
+//! each factor's space contains 1 with norm 1.
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::embedding::{Conditioning, normalised};
+use crate::error::{Error, Result};
+use crate::kernel::Columns;
+use crate::kernel::player_products::PlayerProduct;
+use crate::kernel_model::KernelExpansion;
+use crate::simd::Isa;
+use crate::table::{Column, Table};
+
+/// Rows from which absent features take their values, with optional weights.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Background {
+    /// The rows; columns are matched to the model's by name.
+    pub rows: Table,
+    /// One weight per row, not negative, with a positive sum; they are normalised. `None` for equal weights.
+    pub weights: Option<Vec<f64>>,
+}
+
+impl From<Table> for Background {
+    fn from(rows: Table) -> Self {
+        Self { rows, weights: None }
+    }
+}
+
+/// The model of the distribution of absent features given the present ones.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConditionalModel {
+    /// A conditional mean embedding (RKHS-SHAP), which weights the reference rows.
+    Embedding(Conditioning),
+    /// For functions: draws from a normal distribution with the reference's mean and covariance, conditional
+    /// on the present features (Aas, Jullum and Løland 2021, §3.1).
+    Gaussian {
+        /// Number of draws for each coalition and row, at least 2.
+        draws: usize,
+    },
+    /// [`Gaussian`](Self::Gaussian) on normal scores: the ranks map each column to a normal distribution
+    /// first (Aas, Jullum and Løland 2021, §3.2).
+    Copula {
+        /// Number of draws for each coalition and row, at least 2.
+        draws: usize,
+    },
+}
+
+impl From<Conditioning> for ConditionalModel {
+    fn from(conditioning: Conditioning) -> Self {
+        Self::Embedding(conditioning)
+    }
+}
+
+/// The definition of the value of a coalition of features: the meaning of the absence of the others.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Game {
+    /// Absent factors are 1, which needs no data. Source: Mohammadi, Chau and Muandet 2025 (PKeX-Shapley),
+    /// §3.
+    Functional,
+    /// Absent features take the values of one reference row.
+    Baseline {
+        /// A table of one row.
+        point: Table,
+    },
+    /// Absent features take a background row's values, averaged over the background. This is the game of
+    /// KernelSHAP with all coalitions, and RKHS-SHAP's interventional game (Chau, Hu, Gonzalez and Sejdinovic
+    /// 2022).
+    Interventional {
+        /// The background.
+        background: Background,
+    },
+    /// Each absent factor is replaced by its own mean over the background. So the background's joint
+    /// distribution is replaced by the product of its marginals. The code of PKeX-Shapley has this game as
+    /// its default, under another name.
+    MarginalProduct {
+        /// The background.
+        background: Background,
+    },
+    /// Absent features follow their conditional distribution given the present ones, estimated by a
+    /// conditional mean embedding: RKHS-SHAP's observational game (Chau, Hu, Gonzalez and Sejdinovic 2022).
+    /// It is not a product game: its coalitions are valued one by one. The empty coalition has the mean over
+    /// the reference, the grand coalition the prediction.
+    Observational {
+        /// The rows from which conditional distributions are learnt.
+        reference: Background,
+        /// The model of the conditional distributions.
+        conditional: ConditionalModel,
+    },
+    /// Parts of a row are independent of each other, such as the left and the right item of a duel (Chau,
+    /// Gonzalez and Sejdinovic 2022, Pref-SHAP). In the interventional game the background is all
+    /// combinations of the parts' background rows, at the cost of their sum. In the observational game absent
+    /// features are predicted from the present ones of their part. For up to 16 players, and kernels without
+    /// joint functions of columns of different parts.
+    Independent {
+        /// The background of each part, with the part's columns.
+        parts: Vec<Background>,
+        /// The settings of the conditional distributions within parts; `None` for the interventional game.
+        conditional: Option<Conditioning>,
+    },
+}
+
+impl Game {
+    /// The observational game that uses the model's support points as reference, with a ridge chosen by
+    /// cross-validation.
+    pub fn observational(model: &KernelExpansion) -> Self {
+        Self::Observational {
+            reference: model.support_points.clone().into(),
+            conditional: Conditioning::default().into(),
+        }
+    }
+
+    /// The names of all games on the command line and in files.
+    pub const NAMES: [&'static str; 5] =
+        ["functional", "baseline", "interventional", "marginal-product", "observational"];
+
+    /// The game's name, one of [`NAMES`](Self::NAMES).
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Functional => Self::NAMES[0],
+            Self::Baseline { .. } => Self::NAMES[1],
+            Self::Interventional { .. } => Self::NAMES[2],
+            Self::MarginalProduct { .. } => Self::NAMES[3],
+            Self::Observational { .. } => Self::NAMES[4],
+            Self::Independent { conditional, .. } => Self::NAMES[if conditional.is_none() { 2 } else { 4 }],
+        }
+    }
+
+    /// The rows from which absent features take their values, if the game has any.
+    pub fn rows(&self) -> Option<&Table> {
+        match self {
+            Self::Functional | Self::Independent { .. } => None,
+            Self::Baseline { point } => Some(point),
+            Self::Interventional { background } | Self::MarginalProduct { background } => {
+                Some(&background.rows)
+            }
+            Self::Observational { reference, .. } => Some(&reference.rows),
+        }
+    }
+
+    /// Describes the meaning of absence in a sentence.
+    pub fn absent(&self) -> String {
+        let rows = self.rows().map_or(0, Table::rows);
+        match self {
+            Self::Functional => {
+                "an absent feature's kernel factor is replaced by 1 (the feature is dropped)".into()
+            }
+            Self::Baseline { .. } => "an absent feature takes its value in the reference row".into(),
+            Self::Interventional { .. } => {
+                format!("absent features take the values of a background row, averaged over {rows} rows")
+            }
+            Self::MarginalProduct { .. } => {
+                format!("each absent feature is averaged out on its own over {rows} background rows")
+            }
+            Self::Observational { conditional: ConditionalModel::Embedding(_), .. } => format!(
+                "absent features follow their distribution given the present ones, learnt from {rows} \
+                 reference rows"
+            ),
+            Self::Observational { conditional: ConditionalModel::Gaussian { draws }, .. } => format!(
+                "absent features are {draws} draws from a normal distribution given the present ones, with \
+                 mean and covariance of {rows} rows"
+            ),
+            Self::Observational { conditional: ConditionalModel::Copula { draws }, .. } => format!(
+                "absent features are {draws} draws from a Gaussian copula given the present ones, with \
+                 ranks and correlations of {rows} rows"
+            ),
+            Self::Independent { parts, conditional } => {
+                let rows =
+                    parts.iter().map(|part| part.rows.rows().to_string()).collect::<Vec<_>>().join(" and ");
+                match conditional {
+                    None => format!(
+                        "absent features of each part take the values of its background rows, averaged over \
+                         all combinations of {rows} rows"
+                    ),
+                    Some(_) => format!(
+                        "absent features follow their distribution given the present ones of the same part, \
+                         learnt from {rows} reference rows"
+                    ),
+                }
+            }
+        }
+    }
+
+    /// The background or reference of this game, for a black-box function.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for games that need a kernel; [`Error::Shape`] for a baseline of several rows.
+    pub(crate) fn function_background(&self) -> Result<Background> {
+        match self {
+            Self::Functional | Self::MarginalProduct { .. } | Self::Independent { .. } => {
+                Err(Error::parameter(
+                    "game",
+                    self.name(),
+                    "it takes a model whose kernel is known; a function has only the interventional, the \
+                     baseline and the observational game",
+                ))
+            }
+            Self::Baseline { point } => Ok(baseline_row(point)?.into()),
+            Self::Interventional { background } => Ok(background.clone()),
+            Self::Observational { reference, .. } => Ok(reference.clone()),
+        }
+    }
+
+    /// The absent factors of a product game, with rows aligned to the model's columns.
+    pub(crate) fn absent_side(&self, columns: &[Column]) -> Result<AbsentSide> {
+        match self {
+            Self::Functional => Ok(AbsentSide::Ones),
+            Self::Baseline { point } => {
+                Ok(AbsentSide::Rows(ReferenceRows::new(&baseline_row(point)?.into(), columns)?))
+            }
+            Self::Interventional { background } => {
+                Ok(AbsentSide::Rows(ReferenceRows::new(background, columns)?))
+            }
+            Self::MarginalProduct { background } => {
+                Ok(AbsentSide::Means(ReferenceRows::new(background, columns)?))
+            }
+            Self::Observational { .. } | Self::Independent { .. } => {
+                Err(Error::parameter("game", self.name(), "it is not a product game"))
+            }
+        }
+    }
+}
+
+/// Checks that the baseline has one row, and returns it.
+pub fn baseline_row(point: &Table) -> Result<Table> {
+    if point.rows() == 1 {
+        return Ok(point.clone());
+    }
+    Err(Error::shape(
+        "the baseline",
+        "rows",
+        1,
+        point.rows(),
+        "a baseline has one row; the interventional game takes several",
+    ))
+}
+
+/// Number of terms that are summed at a time in means, so that each number passes through fewer successive
+/// roundings.
+pub(crate) const TERMS: usize = 16;
+
+/// Reference rows in the model's columns, with weights that sum to 1.
+pub struct ReferenceRows {
+    /// The rows, each with the values of all columns.
+    pub rows: Vec<Vec<f64>>,
+    /// The weights of the rows.
+    pub weights: Vec<f64>,
+}
+
+impl ReferenceRows {
+    /// Takes the rows of a background in the order of the columns.
+    pub fn new(background: &Background, columns: &[Column]) -> Result<Self> {
+        let table = background.rows.align_to(columns)?;
+        let n = table.rows();
+        let weights = normalised(background.weights.as_deref(), n, "background")?;
+        // Rows of weight 0 have no effect, but would cost as much as others.
+        let kept: Vec<usize> = (0..n).filter(|&i| weights[i] > 0.0).collect();
+        Ok(Self {
+            rows: kept.iter().map(|&i| table.row(i)).collect(),
+            weights: kept.iter().map(|&i| weights[i]).collect(),
+        })
+    }
+}
+
+impl ReferenceRows {
+    /// The rows as a table.
+    pub(crate) fn table(&self, columns: &[Column]) -> Result<Table> {
+        let values = (0..columns.len()).flat_map(|j| self.rows.iter().map(move |row| row[j])).collect();
+        Table::from_column_major(columns.to_vec(), self.rows.len(), values)
+    }
+}
+
+/// The absent factors of a product game: one table of factors, or one for each reference row.
+pub(crate) enum AbsentSide {
+    /// All factors are 1.
+    Ones,
+    /// The factors at each reference row.
+    Rows(ReferenceRows),
+    /// Each factor's weighted mean over the reference rows.
+    Means(ReferenceRows),
+}
+
+impl AbsentSide {
+    /// The weights of the variants; the game is their weighted mean.
+    pub(crate) fn weights(&self) -> &[f64] {
+        match self {
+            Self::Rows(reference) => &reference.weights,
+            Self::Ones | Self::Means(_) => &[1.0],
+        }
+    }
+
+    /// The number of roundings of a mean factor, if absent factors are means.
+    pub(crate) fn mean_roundings(&self) -> Option<usize> {
+        match self {
+            Self::Means(reference) => Some(TERMS + reference.rows.len().div_ceil(TERMS) + self.normalised()),
+            Self::Ones | Self::Rows(_) => None,
+        }
+    }
+
+    /// The number of roundings of the weights of reference rows, which are divided by their sum.
+    pub(crate) fn normalised(&self) -> usize {
+        let (Self::Rows(ReferenceRows { weights, .. }) | Self::Means(ReferenceRows { weights, .. })) = self
+        else {
+            return 0;
+        };
+        let equal = 1.0 / weights.len() as f64;
+        if weights.iter().all(|w| *w == equal) { 1 } else { 2 + weights.len() }
+    }
+
+    /// The smallest and the largest number of each of `width` columns; `None` without rows.
+    pub(crate) fn column_ranges(&self, width: usize) -> Option<Vec<[f64; 2]>> {
+        let (Self::Rows(reference) | Self::Means(reference)) = self else { return None };
+        let join = |[low, high]: [f64; 2], v: f64| [v.min(low), v.max(high)];
+        let column = |j| reference.rows.iter().map(move |row| row[j]);
+        Some((0..width).map(|j| column(j).fold([f64::INFINITY, f64::NEG_INFINITY], join)).collect())
+    }
+
+    /// The reference row of a variant, if it has one.
+    pub(crate) fn row(&self, variant: usize) -> Option<&[f64]> {
+        match self {
+            Self::Rows(reference) => Some(&reference.rows[variant]),
+            Self::Ones | Self::Means(_) => None,
+        }
+    }
+
+    /// Writes the absent factor k of `product` for row i of `u` to `out[k * u.len() + i]`. If `sizes` is
+    /// true, it writes the factors' sizes instead, to which errors are relative. Does nothing for
+    /// [`AbsentSide::Ones`].
+    pub(crate) fn fill_factors(
+        &self,
+        isa: Isa,
+        product: &PlayerProduct<'_>,
+        u: Columns<'_>,
+        variant: usize,
+        sizes: bool,
+        out: &mut [f64],
+    ) {
+        let fill = |k: usize, row: &[f64], out: &mut [f64]| match sizes {
+            false => product.factor(isa, k, u, row, out),
+            true => product.size(isa, k, u, row, out),
+        };
+        match self {
+            Self::Ones => {}
+            Self::Rows(reference) => {
+                for (k, factor) in out.chunks_exact_mut(u.len()).enumerate() {
+                    fill(k, &reference.rows[variant], factor);
+                }
+            }
+            Self::Means(reference) => {
+                // Factors are computed in parallel; each sums its rows in order, [`TERMS`] at a time.
+                out.par_chunks_exact_mut(u.len()).enumerate().for_each_init(
+                    || (vec![0.0; u.len()], vec![0.0; u.len()]),
+                    |(row_factors, batch_sums), (k, mean)| {
+                        mean.fill(0.0);
+                        let rows = reference.rows.chunks(TERMS).zip(reference.weights.chunks(TERMS));
+                        for (rows, weights) in rows {
+                            batch_sums.fill(0.0);
+                            for (row, weight) in rows.iter().zip(weights) {
+                                fill(k, row, row_factors);
+                                batch_sums.iter_mut().zip(&*row_factors).for_each(|(s, v)| *s += weight * v);
+                            }
+                            mean.iter_mut().zip(&*batch_sums).for_each(|(m, s)| *m += s);
+                        }
+                    },
+                );
+            }
+        }
+    }
+}

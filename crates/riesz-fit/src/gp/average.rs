@@ -1,0 +1,322 @@
+//! Averages over the posterior distribution of hyper-parameters. With few targets many values of the
+//! hyper-parameters are plausible, and predictions from the best values alone have too little variance.
+//!
+//! The draws are normal scores: on this scale the prior of each hyper-parameter is standard normal. Thereby
+//! an irrelevant column, whose length scale may be arbitrarily large, has a score in a finite range. Draws
+//! are made in rounds. The first proposal is a t distribution at the mode, with the inverse of the negative
+//! Hessian as its scale matrix. If one draw has a dominant weight, the proposals miss posterior mass around
+//! it. The next proposal is then a t distribution at the mode found from that draw, or at the draw itself if
+//! that mode is known (Raftery and Bao 2010). Otherwise the next proposal is a t distribution with the mean
+//! and covariance of the draws so far. All draws are weighted by the mixture of the proposals (adaptive
+//! multiple importance sampling, Cornuet, Marin, Mira and Robert 2012).
+//!
+//! The priors are defined in [`hyperparameters`](super::hyperparameters); `default_prior` in
+//! `aggregate/tuning.rs` and in `causal/defaults.rs` chooses the prior of each kernel parameter.
+
+use super::hyperparameters::{HyperParameter, HyperPrior, add_log_priors};
+use super::search::maximise_within_priors;
+use crate::control::RunControl;
+use crate::error::{Error, Result};
+use crate::kernel::Parameter;
+use crate::linalg::{Matrix, dot, symmetric_eigen};
+use crate::posterior::Posterior;
+use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
+use crate::table::Table;
+
+/// Degrees of freedom of the proposals. The tails of a t distribution are heavier than those of the
+/// posterior.
+const DEGREES: usize = 5;
+
+/// Step of the finite differences of gradients that approximate second derivatives.
+const STEP: f64 = 1e-3;
+
+/// Smallest curvature of the negative log posterior that a proposal uses. The prior alone has curvature 1.
+const MIN_CURVATURE: f64 = 0.25;
+
+/// Number of rounds of draws.
+const ROUNDS: usize = 8;
+
+/// Share of the total weight from which a draw is dominant.
+const DOMINANT_WEIGHT: f64 = 0.2;
+
+/// Distance in standard deviations below which two modes are considered the same.
+const SAME_MODE: f64 = 1.0;
+
+/// Draws with a smaller weight are dropped.
+const MIN_WEIGHT: f64 = 1e-6;
+
+/// An average over draws of hyper-parameters.
+#[derive(Debug, Clone)]
+pub struct PosteriorMixture<F> {
+    /// The weights, which add up to 1, and the fits.
+    pub fits: Vec<(f64, F)>,
+    /// Effective sample size `1 / Σ weights²`: the number of independent draws from the posterior of the
+    /// hyper-parameters that would be as informative. The average is less accurate if it is smaller.
+    pub effective_sample_size: f64,
+}
+
+/// The posterior of hyper-parameters: their priors and the starting point `from` of the search for the mode.
+pub struct HyperPosterior<'a> {
+    /// The hyper-parameters with their priors.
+    pub coordinates: &'a [HyperParameter],
+    /// The start of the search.
+    pub from: &'a [f64],
+    /// Cancellation and progress.
+    pub control: RunControl<'a>,
+}
+
+/// A draw: its normal scores, the logarithm of its unnormalised posterior density, and its fit.
+struct WeightedDraw<F> {
+    scores: Vec<f64>,
+    log: f64,
+    fit: F,
+}
+
+impl HyperPosterior<'_> {
+    /// Returns a mixture of `draws` fits that approximates the average over the posterior. `likelihood`
+    /// returns the log marginal likelihood and its gradient at θ; `fit` returns the log marginal likelihood
+    /// and a fit.
+    pub fn average<F>(
+        &self,
+        mut likelihood: impl FnMut(&[f64]) -> Result<(f64, Vec<f64>)>,
+        fit: impl Fn(&[f64]) -> Result<(f64, F)>,
+        draws: usize,
+        seed: u64,
+    ) -> Result<PosteriorMixture<F>> {
+        if draws == 0 {
+            return Err(Error::too_few("the list of draws", 1, "draw is"));
+        }
+        let free = self.free_parameters();
+        let scores: Vec<HyperParameter> =
+            free.iter().map(|(p, _)| HyperParameter::with_normal_prior(self.to_score(*p), 1.0)).collect();
+        let mut posterior = |point: &[f64]| {
+            let (theta, slopes) = self.to_theta(point);
+            let (value, gradient) = likelihood(&theta)?;
+            let gradient = free.iter().zip(slopes).map(|((p, _), slope)| gradient[*p] * slope).collect();
+            Ok(add_log_priors(&scores, point, (value, gradient)))
+        };
+        let tuned: Vec<f64> = free.iter().map(|(p, weak)| weak.normal_score(self.from[*p])).collect();
+        let mut proposals = vec![self.around_mode(&scores, &tuned, &mut posterior)?];
+        let (rounds, mut random) = (ROUNDS.min(draws), Random::seed_from_u64(seed));
+        let (mut draws_so_far, mut sizes, mut first_error) = (Vec::new(), Vec::new(), None);
+        for round in 0..rounds {
+            let proposal = &proposals[round];
+            let size = draws / rounds + usize::from(round < draws % rounds);
+            for _ in 0..size {
+                self.control.check_cancelled()?;
+                let point = proposal.draw(&mut random);
+                match fit(&self.to_theta(&point).0) {
+                    Ok((log, fit)) => draws_so_far.push(WeightedDraw {
+                        log: log - 0.5 * dot(&point, &point),
+                        scores: point,
+                        fit,
+                    }),
+                    Err(error) => {
+                        first_error.get_or_insert(error);
+                    }
+                }
+            }
+            sizes.push(size as f64);
+            if round + 1 == rounds {
+                break;
+            }
+            let weights = weights(&draws_so_far, &proposals, &sizes);
+            let heaviest = (0..draws_so_far.len()).max_by(|a, b| weights[*a].total_cmp(&weights[*b]));
+            // With few draws one of them always has a large weight.
+            let dominant = DOMINANT_WEIGHT.max(3.0 / draws_so_far.len() as f64);
+            let heavy = heaviest.filter(|&k| weights[k] > dominant).map(|k| &draws_so_far[k].scores);
+            let next = match heavy.map(|point| (point, self.around_mode(&scores, point, &mut posterior))) {
+                Some((point, Ok(mode))) => {
+                    let known = proposals.iter().any(|earlier| mode.distance(&earlier.middle) < SAME_MODE);
+                    if known { Proposal { middle: point.clone(), ..mode } } else { mode }
+                }
+                Some((_, Err(Error::Interrupted))) => return Err(Error::Interrupted),
+                // If no mode can be computed from this draw, it is treated like the other draws.
+                Some((_, Err(_))) | None => proposal.refit(&draws_so_far, &weights)?,
+            };
+            proposals.push(next);
+        }
+        let weights = weights(&draws_so_far, &proposals, &sizes);
+        let total: f64 = weights.iter().sum();
+        if !(total > 0.0 && total.is_finite()) {
+            let subject = "the marginal likelihood of all draws";
+            let remedy = "check the kernel's parameters and the noise";
+            return Err(first_error.unwrap_or(Error::overflow(subject, remedy)));
+        }
+        let effective = effective_sample_size(&weights);
+        let mut fits: Vec<(f64, F)> = weights
+            .iter()
+            .zip(draws_so_far)
+            .filter(|(w, _)| **w >= MIN_WEIGHT)
+            .map(|(w, draw)| (*w, draw.fit))
+            .collect();
+        let kept: f64 = fits.iter().map(|(weight, _)| weight).sum();
+        fits.iter_mut().for_each(|(weight, _)| *weight /= kept);
+        Ok(PosteriorMixture { fits, effective_sample_size: effective })
+    }
+
+    /// Returns the index and the prior of each hyper-parameter that is not fixed.
+    fn free_parameters(&self) -> Vec<(usize, HyperPrior)> {
+        let coordinates = self.coordinates.iter().enumerate();
+        coordinates.filter_map(|(p, coordinate)| Some((p, coordinate.weak?))).collect()
+    }
+
+    /// Returns hyper-parameter p as a normal score, which starts at 0.
+    fn to_score(&self, p: usize) -> Parameter {
+        Parameter { log_value: 0.0, ..self.coordinates[p].parameter.clone() }
+    }
+
+    /// Returns the hyper-parameters θ at these scores, and the derivatives of the free ones in their scores.
+    fn to_theta(&self, scores: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let (mut theta, mut slopes) = (self.from.to_vec(), Vec::new());
+        for ((p, weak), score) in self.free_parameters().into_iter().zip(scores) {
+            let (value, slope) = weak.quantile_of_score(*score);
+            theta[p] = value;
+            slopes.push(slope);
+        }
+        (theta, slopes)
+    }
+
+    /// Returns a proposal at the mode found from `start`. Its scale matrix is the inverse of the negative
+    /// Hessian of the log posterior at the mode. Eigenvalues of the negative Hessian below a quarter of the
+    /// prior's curvature are replaced by that quarter.
+    fn around_mode(
+        &self,
+        scores: &[HyperParameter],
+        start: &[f64],
+        mut posterior: impl FnMut(&[f64]) -> Result<(f64, Vec<f64>)>,
+    ) -> Result<Proposal> {
+        let middle = maximise_within_priors(scores, start, self.control, &mut posterior)?.theta;
+        let mut bends = Matrix::zeros(middle.len(), middle.len());
+        for k in 0..middle.len() {
+            let mut gradient_at = |offset: f64| {
+                let mut moved = middle.clone();
+                moved[k] += offset;
+                posterior(&moved).map(|(_, gradient)| gradient)
+            };
+            let (above, below) = (gradient_at(STEP)?, gradient_at(-STEP)?);
+            for f in 0..middle.len() {
+                let second_derivative = 0.25 * (below[f] - above[f]) / STEP;
+                bends[(k, f)] += second_derivative;
+                bends[(f, k)] += second_derivative;
+            }
+        }
+        let (values, axes) = symmetric_eigen(&bends)?;
+        let sds = values.iter().map(|v| 1.0 / v.max(MIN_CURVATURE).sqrt()).collect();
+        Ok(Proposal { middle, axes, sds })
+    }
+}
+
+/// A t distribution with its location, its principal axes (the columns of `axes`) and the scale along each
+/// axis.
+struct Proposal {
+    middle: Vec<f64>,
+    axes: Matrix,
+    sds: Vec<f64>,
+}
+
+impl Proposal {
+    fn draw(&self, random: &mut Random) -> Vec<f64> {
+        let mut normals =
+            |count: usize| -> Vec<f64> { (0..count).map(|_| random.sample(StandardNormal)).collect() };
+        let (standard, chi) = (normals(self.sds.len()), normals(DEGREES));
+        let shrink = (dot(&chi, &chi) / DEGREES as f64).sqrt();
+        let along: Vec<f64> = standard.iter().zip(&self.sds).map(|(z, sd)| z * sd / shrink).collect();
+        self.middle.iter().enumerate().map(|(f, m)| m + dot(self.axes.row(f), &along)).collect()
+    }
+
+    /// Returns the distance of `point` from the location, in standard deviations.
+    fn distance(&self, point: &[f64]) -> f64 {
+        let difference: Vec<f64> = point.iter().zip(&self.middle).map(|(a, m)| a - m).collect();
+        let along = |k: usize| difference.iter().enumerate().map(|(f, o)| o * self.axes[(f, k)]).sum::<f64>();
+        (0..difference.len()).map(|k| (along(k) / self.sds[k]).powi(2)).sum::<f64>().sqrt()
+    }
+
+    /// Returns the logarithm of the density up to a constant that all proposals share.
+    fn log(&self, point: &[f64]) -> f64 {
+        let square = self.distance(point).powi(2);
+        let width: f64 = self.sds.iter().map(|sd| sd.ln()).sum();
+        -0.5 * (DEGREES + point.len()) as f64 * (square / DEGREES as f64).ln_1p() - width
+    }
+
+    /// Returns a proposal with the mean and covariance of the weighted draws. These are mixed with the mean
+    /// and covariance of this proposal, which counts as many draws as there are parameters.
+    fn refit<F>(&self, draws: &[WeightedDraw<F>], weights: &[f64]) -> Result<Self> {
+        let (n_effective, n_parameters) = (effective_sample_size(weights), self.sds.len() as f64);
+        let share = if n_effective.is_finite() { n_effective / (n_effective + n_parameters) } else { 0.0 };
+        let free = self.sds.len();
+        let mut middle: Vec<f64> = self.middle.iter().map(|m| (1.0 - share) * m).collect();
+        for (w, drawn) in weights.iter().zip(draws) {
+            middle.iter_mut().zip(&drawn.scores).for_each(|(m, a)| *m += share * w * a);
+        }
+        let mut covariance = Matrix::zeros(free, free);
+        let mut add = |weight: f64, difference: &[f64]| {
+            for (i, a) in difference.iter().enumerate() {
+                covariance.row_mut(i).iter_mut().zip(difference).for_each(|(c, b)| *c += weight * a * b);
+            }
+        };
+        for (k, sd) in self.sds.iter().enumerate() {
+            let axis: Vec<f64> = (0..free).map(|f| sd * self.axes[(f, k)]).collect();
+            add(1.0 - share, &axis);
+        }
+        for (w, drawn) in weights.iter().zip(draws) {
+            let difference: Vec<f64> = drawn.scores.iter().zip(&middle).map(|(a, m)| a - m).collect();
+            add(share * w, &difference);
+        }
+        let (values, axes) = symmetric_eigen(&covariance)?;
+        Ok(Self { middle, axes, sds: values.iter().map(|v| v.max(f64::MIN_POSITIVE).sqrt()).collect() })
+    }
+}
+
+/// Returns the importance weights of all draws, which add up to 1. The proposal density is the mixture of the
+/// proposals in proportion to their numbers of draws. All weights are 0 if no draw has a finite likelihood.
+fn weights<F>(draws: &[WeightedDraw<F>], proposals: &[Proposal], sizes: &[f64]) -> Vec<f64> {
+    let log = |drawn: &WeightedDraw<F>| {
+        let log_terms: Vec<f64> = proposals
+            .iter()
+            .zip(sizes)
+            .map(|(proposal, size)| size.ln() + proposal.log(&drawn.scores))
+            .collect();
+        let maximum = log_terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        drawn.log - maximum - log_terms.iter().map(|v| (v - maximum).exp()).sum::<f64>().ln()
+    };
+    let logs: Vec<f64> = draws.iter().map(log).collect();
+    let maximum = logs.iter().copied().filter(|v| v.is_finite()).fold(f64::NEG_INFINITY, f64::max);
+    let raw: Vec<f64> = logs.iter().map(|v| if v.is_finite() { (v - maximum).exp() } else { 0.0 }).collect();
+    let total: f64 = raw.iter().sum();
+    raw.iter().map(|v| if total > 0.0 { v / total } else { 0.0 }).collect()
+}
+
+fn effective_sample_size(weights: &[f64]) -> f64 {
+    1.0 / weights.iter().map(|weight| weight * weight).sum::<f64>()
+}
+
+/// A fit with a Gaussian posterior.
+pub trait WithPosterior {
+    /// Returns the posterior of f.
+    fn posterior(&self) -> Posterior<'_>;
+}
+
+impl<F: WithPosterior> PosteriorMixture<F> {
+    /// Returns the mean and the standard deviation of f at each row of `x`. Both belong to the mixture, so
+    /// that the standard deviation includes the differences between the fits. Cost: the sum over all fits.
+    ///
+    /// # Errors
+    /// As [`KernelExpansion::predict`](riesz_core::KernelExpansion::predict).
+    pub fn predict(&self, x: &Table) -> Result<(Vec<f64>, Vec<f64>)> {
+        let (mut mean, mut square) = (vec![0.0; x.rows()], vec![0.0; x.rows()]);
+        let mut predictions = Vec::new();
+        for (weight, fit) in &self.fits {
+            let posterior = fit.posterior();
+            let (means, variance) =
+                (posterior.mean().predict(x)?.column(0), posterior.variance(x)?.column(0));
+            mean.iter_mut().zip(&means).for_each(|(m, v)| *m += weight * v);
+            predictions.push((weight, means, variance));
+        }
+        for (weight, means, variance) in predictions {
+            let entries = square.iter_mut().zip(&mean).zip(means).zip(variance);
+            entries.for_each(|(((s, m), v), var)| *s += weight * (var + (v - m) * (v - m)));
+        }
+        Ok((mean, square.into_iter().map(f64::sqrt).collect()))
+    }
+}

@@ -1,0 +1,227 @@
+//! Laplace's approximation for logistic outcomes: a normal distribution around the posterior mode of f
+//! (Rasmussen and Williams 2006, sections 3.4 and 5.5.1). All Gaussian process models of probabilities use
+//! it; they provide the prior covariance K (n × n) of f at the n observations.
+
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+
+use super::likelihood::logistic::{Derivatives, LogisticLikelihood};
+use super::newton::halved_step;
+use crate::control::check_cancelled;
+use crate::error::{Error, Result};
+use crate::linalg::{Cholesky, Matrix, dot};
+
+/// Maximal number of Newton steps.
+const MAX_NEWTON: usize = 100;
+/// Largest difference between α_i and the derivative of the log likelihood in f_i that is accepted as the
+/// mode, per unit of weight. The two are equal at the exact mode.
+const NEWTON_TOLERANCE: f64 = 1e-10;
+/// Tolerance of the mode if rounding errors prevent a further decrease.
+const ROUNDING_TOLERANCE: f64 = 1e-6;
+
+/// A prior covariance K (n × n) of f with the operations that Newton's method uses: products with K, and the
+/// matrix `B = I + W^½ K W^½` for a diagonal W.
+pub trait PriorCovariance {
+    /// A factor of B, or of a smaller matrix that replaces it.
+    type Factor;
+
+    /// Returns `K v`.
+    fn times(&self, v: &[f64]) -> Vec<f64>;
+
+    /// Returns the factor of B, where `root_weight` is the diagonal of `W^½`.
+    ///
+    /// # Errors
+    /// [`Error::NotPositiveDefinite`].
+    fn factor_b(&self, root_weight: &[f64]) -> Result<Self::Factor>;
+
+    /// Returns `log det B`.
+    fn log_det(&self, factor: &Self::Factor) -> f64;
+
+    /// Returns `W^½ B⁻¹ W^½ v`.
+    fn apply_reduction(&self, factor: &Self::Factor, root_weight: &[f64], v: &[f64]) -> Vec<f64>;
+}
+
+/// A covariance that is stored as a dense matrix.
+impl PriorCovariance for Matrix {
+    type Factor = Cholesky;
+
+    fn times(&self, v: &[f64]) -> Vec<f64> {
+        self.matvec(v)
+    }
+
+    fn factor_b(&self, root_weight: &[f64]) -> Result<Cholesky> {
+        factor_b(self, root_weight)
+    }
+
+    fn log_det(&self, factor: &Cholesky) -> f64 {
+        factor.log_det()
+    }
+
+    fn apply_reduction(&self, factor: &Cholesky, root_weight: &[f64], v: &[f64]) -> Vec<f64> {
+        apply_reduction(factor, root_weight, v)
+    }
+}
+
+/// A normal approximation of the posterior of f, with `α = K⁻¹ E f` and the precision matrix `K⁻¹ + W`.
+pub struct LaplaceMode<F = Cholesky> {
+    /// The factor of `B = I + W^½ K W^½`.
+    pub factor: F,
+    /// The diagonal of `W^½`.
+    pub root_weight: Vec<f64>,
+    /// The coefficients α; at the mode they equal the derivatives of the log likelihood, `w (y - π)`.
+    pub alpha: Vec<f64>,
+    /// The mean of f at the observations.
+    pub f: Vec<f64>,
+    /// The approximate log marginal likelihood (equation 3.32).
+    pub value: f64,
+    /// Half of the third derivatives of the log likelihood, divided by W. They determine how W changes with
+    /// f. All are 0 for a bound that is maximal in W.
+    pub half_third_over_w: Vec<f64>,
+}
+
+/// Gradient of the approximate evidence.
+pub struct EvidenceGradient {
+    /// Gradient in the prior covariance: `∂ value/∂θ = Σ_ii' gram_ii' ∂K_ii'/∂θ`.
+    pub gram: Matrix,
+    /// Derivative in the likelihood's margin.
+    pub margin: f64,
+}
+
+/// Returns the Cholesky factor of `B = I + R K R`, where `root_weight` is the diagonal of R.
+pub(super) fn factor_b(gram: &Matrix, root_weight: &[f64]) -> Result<Cholesky> {
+    let mut b = gram.clone();
+    b.data_mut().par_chunks_mut(root_weight.len()).zip(root_weight).for_each(|(row, r)| {
+        row.iter_mut().zip(root_weight).for_each(|(b, s)| *b *= r * s);
+    });
+    b.add_diagonal(|_| 1.0);
+    Cholesky::new(b, "matrix of the approximate posterior")
+}
+
+/// Returns `R B⁻¹ R v`, where `root_weight` is the diagonal of R.
+pub(super) fn apply_reduction(factor: &Cholesky, root_weight: &[f64], v: &[f64]) -> Vec<f64> {
+    let scaled: Vec<f64> = v.iter().zip(root_weight).map(|(v, r)| v * r).collect();
+    factor.solve_vector(&scaled).iter().zip(root_weight).map(|(v, r)| v * r).collect()
+}
+
+/// Computes the mode by Newton's method (algorithm 3.1). A step that would lower `log P(y|f) - ½ fᵀK⁻¹f` is
+/// halved until it does not. Cost n³/3 for each of about ten steps.
+///
+/// # Errors
+/// [`Error::NotPositiveDefinite`]; [`Error::NotConverged`]; [`Error::Interrupted`].
+pub fn mode(gram: &Matrix, likelihood: &LogisticLikelihood, stop: &AtomicBool) -> Result<LaplaceMode> {
+    mode_from(gram, likelihood, None, stop)
+}
+
+/// Computes the mode from starting coefficients, such as the mode under a similar prior. They are used if
+/// their objective exceeds that of zero coefficients, and then save Newton steps.
+///
+/// # Errors
+/// As [`mode`].
+pub fn mode_from<K: PriorCovariance>(
+    gram: &K,
+    likelihood: &LogisticLikelihood,
+    start: Option<&[f64]>,
+    stop: &AtomicBool,
+) -> Result<LaplaceMode<K::Factor>> {
+    let n = likelihood.up.len();
+    let (mut alpha, mut f) = (vec![0.0; n], vec![0.0; n]);
+    let mut objective = likelihood.value(&f);
+    if let Some(start) = start {
+        let f_start = gram.times(start);
+        let value = likelihood.value(&f_start) - 0.5 * dot(start, &f_start);
+        if value > objective {
+            (alpha, f, objective) = (start.to_vec(), f_start, value);
+        }
+    }
+    let mut change = f64::INFINITY;
+    for _ in 0..MAX_NEWTON {
+        check_cancelled(stop)?;
+        let local: Vec<Derivatives> = (0..n).map(|i| likelihood.derivatives(i, f[i])).collect();
+        let root_weight: Vec<f64> = local.iter().map(|d| d.curvature.sqrt()).collect();
+        let factor = gram.factor_b(&root_weight)?;
+        let violation = |i: usize| (local[i].first - alpha[i]).abs() / likelihood.weight(i).max(1.0);
+        let before = std::mem::replace(&mut change, (0..n).fold(0.0_f64, |a, i| a.max(violation(i))));
+        // Near the mode Newton's method converges quadratically. If a step no longer halves the difference,
+        // the difference is rounding error, for example for kernels of large scale.
+        if change <= NEWTON_TOLERANCE || change <= ROUNDING_TOLERANCE && change > 0.5 * before {
+            let value = objective - 0.5 * gram.log_det(&factor);
+            let half_third_over_w = local.iter().map(|d| 0.5 * d.third_over_w).collect();
+            return Ok(LaplaceMode { factor, root_weight, alpha, f, value, half_third_over_w });
+        }
+        let right: Vec<f64> = (0..n).map(|i| local[i].curvature * f[i] + local[i].first).collect();
+        let known = gram.apply_reduction(&factor, &root_weight, &gram.times(&right));
+        let step: Vec<f64> = (0..n).map(|i| right[i] - known[i] - alpha[i]).collect();
+        let step_f = gram.times(&step);
+        (objective, (alpha, f)) = halved_step(objective, |t| {
+            let alpha: Vec<f64> = alpha.iter().zip(&step).map(|(a, s)| a + t * s).collect();
+            let f: Vec<f64> = f.iter().zip(&step_f).map(|(f, s)| f + t * s).collect();
+            (likelihood.value(&f) - 0.5 * dot(&alpha, &f), (alpha, f))
+        });
+    }
+    Err(Error::NotConverged {
+        method: "Newton's method for the mode of the posterior",
+        iterations: MAX_NEWTON,
+        change,
+        remedy: "lower the kernel's scale",
+    })
+}
+
+impl<F> LaplaceMode<F> {
+    /// Returns the vector `u` and the derivative in the margin, see [`gradient`](LaplaceMode::gradient).
+    /// `precision_share` holds, for each observation, the share `1 - (B⁻¹)_ii` of the likelihood in the
+    /// posterior precision.
+    pub fn response<K>(
+        &self,
+        gram: &K,
+        likelihood: &LogisticLikelihood,
+        precision_share: &[f64],
+    ) -> (Vec<f64>, f64)
+    where
+        K: PriorCovariance<Factor = F>,
+    {
+        let n = self.alpha.len();
+        let s: Vec<f64> = self.half_third_over_w.iter().zip(precision_share).map(|(t, v)| t * v).collect();
+        let known = gram.apply_reduction(&self.factor, &self.root_weight, &gram.times(&s));
+        let u: Vec<f64> = s.iter().zip(&known).map(|(s, k)| s - k).collect();
+        if likelihood.margin <= 0.0 {
+            return (u, 0.0);
+        }
+        let moved = gram.times(&u);
+        let margin_term = |i: usize| {
+            let d = likelihood.derivatives(i, self.f[i]);
+            d.margin_derivative - 0.5 * precision_share[i] * d.curvature_by_margin
+                + moved[i] * d.first_by_margin
+        };
+        let constant = 2.0 * likelihood.ties / (-2.0 * likelihood.margin).exp_m1();
+        (u, (0..n).map(margin_term).sum::<f64>() - constant)
+    }
+}
+
+impl LaplaceMode {
+    /// Returns the gradient of the approximate evidence in the prior covariance and the margin (algorithm
+    /// 5.1). All matrices are n × n, all vectors have n entries, and ∂ is the derivative in the margin unless
+    /// a variable is named:
+    ///
+    /// ```text
+    /// gradient = ½ αα' - ½ R + ½ (u α' + α u'),   R = W^½ B⁻¹ W^½,   u = (I - R K) s,
+    /// s_i = ½ v_i ∂³ log P_i,   v_i = the posterior variance of f_i, (1 - (B⁻¹)_ii) / W_ii,
+    /// margin = ∂ log P - ½ Σ v_i ∂W_i + (K u)ᵀ ∂(first derivatives of log P).
+    /// ```
+    ///
+    /// Cost n³.
+    pub fn gradient(self, gram: &Matrix, likelihood: &LogisticLikelihood) -> EvidenceGradient {
+        let n = self.alpha.len();
+        let mut slopes = self.factor.inverse();
+        let precision_share: Vec<f64> = (0..n).map(|i| 1.0 - slopes[(i, i)]).collect();
+        let (u, margin) = self.response(gram, likelihood, &precision_share);
+        let Self { root_weight, alpha, .. } = self;
+        slopes.data_mut().par_chunks_mut(n).enumerate().for_each(|(i, row)| {
+            for (j, w) in row.iter_mut().enumerate() {
+                let r = root_weight[i] * *w * root_weight[j];
+                *w = 0.5 * (alpha[i] * alpha[j] - r + u[i] * alpha[j] + alpha[i] * u[j]);
+            }
+        });
+        EvidenceGradient { gram: slopes, margin }
+    }
+}

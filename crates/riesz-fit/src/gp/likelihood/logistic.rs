@@ -1,0 +1,95 @@
+//! The logistic likelihood of wins and losses given latent log odds, with the margin of ties of Rao and
+//! Kupper (1967).
+
+use crate::kernel_model::logistic;
+
+/// Likelihood of the outcomes given f (n):
+/// `log P = Σ_i [up_i log σ(f_i - m) + down_i log σ(-f_i - m)] + constant`.
+///
+/// With a margin m of 0 this is logistic regression. With m > 0 it is the model of ties of Rao and Kupper
+/// (1967). A tie has the probability `(e^2m - 1) σ(f - m) σ(-f - m)`; it counts for both sides and adds
+/// `log(e^2m - 1)` to the constant. The log likelihood is concave in f.
+pub struct LogisticLikelihood {
+    /// For each observation, the weight of the outcomes that favour a large f.
+    pub up: Vec<f64>,
+    /// For each observation, the weight of the outcomes that favour a small f.
+    pub down: Vec<f64>,
+    /// The margin of ties m ≥ 0, in log odds.
+    pub margin: f64,
+    /// Total weight of the ties: the constant is `ties log(e^2m - 1)`.
+    pub ties: f64,
+}
+
+/// Returns `log σ(x)`, stable for large |x|.
+pub(crate) fn log_logistic(x: f64) -> f64 {
+    x.min(0.0) - (-x.abs()).exp().ln_1p()
+}
+
+impl LogisticLikelihood {
+    /// Returns the likelihood of outcomes `y` between 0 and 1, the shares of wins. `weights` holds the weight
+    /// of each outcome; `None` for 1.
+    pub fn from_fractions(y: &[f64], weights: Option<&[f64]>) -> Self {
+        let weight = |i: usize| weights.map_or(1.0, |w| w[i]);
+        let weighted =
+            |share: fn(f64) -> f64| y.iter().enumerate().map(|(i, &y)| weight(i) * share(y)).collect();
+        Self { up: weighted(|y| y), down: weighted(|y| 1.0 - y), margin: 0.0, ties: 0.0 }
+    }
+
+    /// Returns the total weight of observation i.
+    pub fn weight(&self, i: usize) -> f64 {
+        self.up[i] + self.down[i]
+    }
+
+    /// Returns the log likelihood at f, up to a constant.
+    pub fn value(&self, f: &[f64]) -> f64 {
+        let (m, sides) = (self.margin, self.up.iter().zip(&self.down));
+        // 0 · -∞ is defined as 0.
+        let times = |weight: f64, x: f64| if weight > 0.0 { weight * log_logistic(x) } else { 0.0 };
+        let terms = sides.zip(f).map(|((up, down), f)| times(*up, f - m) + times(*down, -f - m));
+        terms.sum::<f64>() + if self.ties > 0.0 { self.ties * (2.0 * m).exp_m1().ln() } else { 0.0 }
+    }
+
+    /// Returns the derivatives of the log likelihood of observation i at f.
+    pub fn derivatives(&self, i: usize, f: f64) -> Derivatives {
+        let (up, down, m) = (self.up[i], self.down[i], self.margin);
+        let (won, lost) = (logistic(f - m), logistic(-f - m));
+        let (not_won, not_lost) = (logistic(m - f), logistic(f + m));
+        let (for_up, for_down) = (up * won * not_won, down * lost * not_lost);
+        let asymmetry = (not_won - won, not_lost - lost);
+        let curve = for_up + for_down;
+        let ratio = |numerator: f64| if curve > 0.0 { numerator / curve } else { 0.0 };
+        Derivatives {
+            first: up * not_won - down * not_lost,
+            curvature: curve,
+            third_over_w: ratio(for_down * asymmetry.1 - for_up * asymmetry.0),
+            margin_derivative: -up * not_won - down * not_lost,
+            first_by_margin: for_up - for_down,
+            curvature_by_margin: ratio(-for_up * asymmetry.0 - for_down * asymmetry.1),
+        }
+    }
+}
+
+/// Derivatives of the log likelihood of one observation.
+pub struct Derivatives {
+    /// First derivative in f.
+    pub first: f64,
+    /// Second derivative in f with the opposite sign, W ≥ 0.
+    pub curvature: f64,
+    /// Third derivative in f divided by W; from -1 to 1.
+    pub third_over_w: f64,
+    /// First derivative in the margin, without the derivative of the constant.
+    pub margin_derivative: f64,
+    /// Derivative of `first` in the margin.
+    pub first_by_margin: f64,
+    /// Derivative of W in the margin, divided by W.
+    pub curvature_by_margin: f64,
+}
+
+/// Returns `Σ_i w_i (y_i log σ(f_i) + (1 - y_i) log σ(-f_i))`, stable for large |f|.
+pub fn log_likelihood(y: &[f64], weight: impl Fn(usize) -> f64, f: &[f64]) -> f64 {
+    let term = |(i, (&y, &f)): (usize, (&f64, &f64))| {
+        // log σ(-f) = log σ(f) - f.
+        weight(i) * (f.min(0.0) - (1.0 - y) * f - (-f.abs()).exp().ln_1p())
+    };
+    y.iter().zip(f).enumerate().map(term).sum()
+}

@@ -1,0 +1,27 @@
+//! Components that all Gaussian process models of riesz share.
+//!
+//! A Gaussian process `f ~ GP(m, k)` is observed through linear functionals `g = A f(X)`, and each
+//! observation has a likelihood `p(z | g)`. The callers choose A: values at rows ([`fit`](crate::fit)), sums
+//! over bags (`aggregate`), differences between items (`preference`)
+//! or the stages of a causal chain (`causal`). They share the following components:
+//!
+//! | choice | code |
+//! |---|---|
+//! | likelihood | normal in [`exact`]; [`likelihood::logistic`] with ties; [`likelihood::counts`]: Poisson, binomial and their overdispersed versions |
+//! | inference | [`exact`] for normal noise; [`laplace`] and [`jaakkola_bound`] for logistic outcomes; Laplace for counts in `aggregate::count_gp::laplace` |
+//! | many rows | [`inducing_points`] chooses points, [`whitened_inducing`] their whitened values; the collapsed bounds are in `fit::sparse_gp` and `aggregate::sparse_gp` |
+//! | hyper-parameters | [`hyperparameters`]: names and priors; [`search`]: the maximum of the evidence from several starts; [`average`]: their posterior |
+//!
+//! The result is a [`KernelExpansion`](riesz_core::KernelExpansion) with a
+//! [`PosteriorCovariance`](riesz_core::PosteriorCovariance).
+
+pub mod average;
+pub mod exact;
+pub mod hyperparameters;
+pub mod inducing_points;
+pub mod jaakkola_bound;
+pub mod laplace;
+pub mod likelihood;
+pub mod newton;
+pub mod search;
+pub mod whitened_inducing;

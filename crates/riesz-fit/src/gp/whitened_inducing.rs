@@ -1,0 +1,80 @@
+//! Whitened inducing variables: `u = L v` are the values of the process at the m inducing points W, with
+//! `K(W, W) = LLᵀ` (m × m) and v (m) standard normal.
+
+use crate::error::Result;
+use crate::kernel::Kernel;
+use crate::linalg::{Cholesky, Matrix, symmetric_eigen};
+use crate::table::Table;
+
+/// Minimal jitter on the diagonal of `K(W, W)`, relative to the mean of the diagonal. It acts as noise on the
+/// inducing variables, so that a lower bound of the evidence remains a lower bound. It is always added, so
+/// that the bound is a smooth function of the hyper-parameters.
+///
+/// Two other amounts are chosen elsewhere: `fit/sparse_gp/posterior_from_statistics.rs` computes `min_jitter`
+/// from the rounding errors of sufficient statistics, and [`Cholesky`] adds its own jitter if the
+/// factorisation fails.
+const JITTER: f64 = 1e-10;
+
+/// Eigenvalues of the information matrix up to this value are ignored.
+const MIN_EIGENVALUE: f64 = 1e-14;
+
+/// The inducing points with the Cholesky factor of their gram matrix for one kernel.
+pub struct WhitenedInducing {
+    /// The factor L, m × m.
+    pub factor: Cholesky,
+    /// Total jitter on the diagonal of `K(W, W)`.
+    pub jitter: f64,
+    /// Jitter divided by the mean of the diagonal.
+    relative: f64,
+}
+
+impl WhitenedInducing {
+    /// Factorises `K(W, W)` with the minimal jitter. Cost O(m³).
+    pub fn new(kernel: &Kernel, points: &Table) -> Result<Self> {
+        Self::with_jitter(kernel, points, 0.0)
+    }
+
+    /// Factorises `K(W, W)` with at least `min_jitter` on its diagonal.
+    pub fn with_jitter(kernel: &Kernel, points: &Table, min_jitter: f64) -> Result<Self> {
+        Self::from_gram(kernel.gram(points), min_jitter)
+    }
+
+    /// Factorises the gram matrix `K(W, W)` with at least `min_jitter` on its diagonal.
+    pub fn from_gram(mut gram: Matrix, min_jitter: f64) -> Result<Self> {
+        let m = gram.rows();
+        let level = (0..m).map(|i| gram[(i, i)]).sum::<f64>() / m as f64;
+        let added = min_jitter.max(JITTER * level);
+        gram.add_diagonal(|_| added);
+        let factor = Cholesky::new(gram, "gram matrix of the inducing points")?;
+        let jitter = added + factor.jitter;
+        Ok(Self { factor, jitter, relative: jitter / level })
+    }
+
+    /// Returns the gradient of an objective in the kernel's parameters through `K(W, W)`, if the objective's
+    /// gradient in `K(W, W)` is `L⁻ᵀ inner L⁻¹`.
+    pub fn gram_gradient(&self, kernel: &Kernel, points: &Table, mut inner: Matrix) -> Vec<f64> {
+        self.factor.solve_upper_in_place(&mut inner);
+        self.factor.solve_upper_right(&mut inner);
+        let mut by_gram = inner;
+        // The jitter is a multiple of the mean of the diagonal, so it depends on the kernel's parameters too.
+        let m = points.rows();
+        let trace: f64 = (0..m).map(|i| by_gram[(i, i)]).sum();
+        by_gram.add_diagonal(|_| self.relative * trace / m as f64);
+        kernel.gradient(points, &by_gram)
+    }
+
+    /// Returns F (m × r) with `FFᵀ = L⁻ᵀ(I - (I + information)⁻¹)L⁻¹`, with one column for each of the r
+    /// eigenvalues of `information` that are not negligible. Cost O(m³).
+    pub fn reduction_root(&self, information: &Matrix) -> Result<Matrix> {
+        let (values, vectors) = symmetric_eigen(information)?;
+        let kept: Vec<usize> = (0..values.len()).filter(|&k| values[k] > MIN_EIGENVALUE).collect();
+        let mut root = Matrix::zeros(vectors.rows(), kept.len());
+        for i in 0..vectors.rows() {
+            for (o, &k) in root.row_mut(i).iter_mut().zip(&kept) {
+                *o = vectors[(i, k)] * (values[k] / (1.0 + values[k])).sqrt();
+            }
+        }
+        self.factor.solve_upper_in_place(&mut root);
+        Ok(root)
+    }
+}
