@@ -52,6 +52,9 @@ fn files_to_touch_match_the_table() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = Vec::new();
     for folder in [
+        "crates/riesz-core/src",
+        "crates/riesz-explain/src",
+        "crates/riesz-fit/src",
         "crates/riesz/src",
         "crates/riesz-cli/src",
         "crates/riesz-report/src",
