@@ -99,17 +99,22 @@ pub(crate) fn add_outer_product(out: &mut [f64], a: &[f64], b: &[f64], m: usize)
 /// Computes the lower triangle of the symmetric `out += a bᵀ`; `a` and `b` are m × c, and `out` m × m.
 pub(crate) fn add_lower_outer_product(out: &mut [f64], a: &[f64], b: &[f64], m: usize) {
     let c = a.len() / m;
-    triangular::matmul(
-        MatMut::from_column_major_slice_mut(out, m, m),
-        BlockStructure::TriangularLower,
-        Accum::Add,
-        MatRef::from_column_major_slice(a, m, c),
-        BlockStructure::Rectangular,
-        MatRef::from_column_major_slice(b, m, c).transpose(),
-        BlockStructure::Rectangular,
-        1.0,
-        Par::Seq,
-    );
+    let out = MatMut::from_column_major_slice_mut(out, m, m);
+    let (a, b) = (MatRef::from_column_major_slice(a, m, c), MatRef::from_column_major_slice(b, m, c));
+    triangular_matmul(out, BlockStructure::TriangularLower, Accum::Add, a, b.transpose(), Par::Seq);
+}
+
+/// Computes one triangle of `a b`, or adds it to `out`.
+pub(super) fn triangular_matmul(
+    out: MatMut<'_, f64>,
+    triangle: BlockStructure,
+    accum: Accum,
+    a: MatRef<'_, f64>,
+    b: MatRef<'_, f64>,
+    par: Par,
+) {
+    let full = BlockStructure::Rectangular;
+    triangular::matmul(out, triangle, accum, a, full, b, full, 1.0, par);
 }
 
 /// Computes `out += a b`, where `a` is m × k, `b` k × columns, and `out` m × columns.
