@@ -270,15 +270,21 @@ pub(crate) fn sized(
     if expected == actual {
         return Ok(());
     }
-    Err(Error::Shape { subject: subject.into(), unit, expected, actual, why: why.into() })
+    Err(Error::shape(subject, unit, expected, actual, why))
+}
+
+/// The smallest of the items that are in the list more than once.
+pub(crate) fn first_repeated<T: Ord + Copy>(items: &[T]) -> Option<T> {
+    let mut sorted = items.to_vec();
+    sorted.sort_unstable();
+    sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
 /// Checks that no name is used twice.
 pub(crate) fn check_distinct<'n>(names: impl IntoIterator<Item = &'n String>) -> Result<()> {
-    let mut names: Vec<&String> = names.into_iter().collect();
-    names.sort_unstable();
-    match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(Error::DuplicateName { name: pair[0].clone() }),
+    let names: Vec<&String> = names.into_iter().collect();
+    match first_repeated(&names) {
+        Some(name) => Err(Error::DuplicateName { name: name.clone() }),
         None => Ok(()),
     }
 }

@@ -11,15 +11,20 @@
 //! line in `stationary.rs`. Expressions, help, checks, Python's constructors, the robustness bound, random
 //! features and the conformance tests are derived from the schema.
 
-/// Implements the columns and the schema of a kind of factor that has a single schema.
-macro_rules! columns_and_schema {
-    () => {
+/// Implements the columns, the schema and the arguments' values of a kind of factor that has a single schema.
+/// Each argument is a field of the same name.
+macro_rules! columns_and_arguments {
+    ($($argument:ident),*) => {
         fn columns(&self) -> &[usize] {
             &self.columns
         }
 
         fn declaration(&self) -> &'static FactorSchema {
             Self::DECLARED[0]
+        }
+
+        fn values(&self) -> ArgumentValues {
+            ArgumentValues(vec![$((stringify!($argument), self.$argument.to_values())),*])
         }
     };
 }
@@ -66,11 +71,11 @@ pub use rounding_bounds::{ColumnRanges, RoundingBound};
 pub use sigmoid::Sigmoid;
 pub use stationary::{Profile, Stationary};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, first_repeated, listed};
 use crate::linalg::Matrix;
 use crate::random::{Random, SeedableRng};
 use crate::simd::Isa;
-use crate::table::Table;
+use crate::table::{Column, Table};
 
 /// Number of rows of a gram matrix that are computed together.
 const ROW_GROUP: usize = 16;
@@ -395,6 +400,11 @@ factors! {
 }
 
 impl Factor {
+    /// The formula, and the names of the columns that the factor reads among a table's `columns`.
+    pub(crate) fn describe(&self, columns: &[Column]) -> (String, String) {
+        (self.formula(), listed(self.columns().iter().map(|&j| &columns[j].name)))
+    }
+
     /// Draws `count` random frequencies ω of the one-column function of `columns()[slot]` from its spectral
     /// density. The mean of `cos(ω (u - v))` over the draws estimates the function. `None` if no density is
     /// known.
@@ -490,21 +500,16 @@ impl Kernel {
             for factor in &term.factors {
                 factor.validate()?;
                 let columns = factor.columns();
+                let refused = |allowed: String| {
+                    Error::parameter("columns of the kernel", format!("{columns:?}"), allowed)
+                };
                 if columns.is_empty() || columns.iter().any(|&j| j >= width) {
-                    return Err(Error::parameter(
-                        "columns of the kernel",
-                        format!("{columns:?}"),
-                        format!("a factor reads at least one of the table's {width} columns, counted from 0"),
-                    ));
+                    return Err(refused(format!(
+                        "a factor reads at least one of the table's {width} columns, counted from 0"
+                    )));
                 }
-                let mut sorted = columns.to_vec();
-                sorted.sort_unstable();
-                if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
-                    return Err(Error::parameter(
-                        "columns of the kernel",
-                        format!("{columns:?}"),
-                        "a factor reads a column once",
-                    ));
+                if first_repeated(columns).is_some() {
+                    return Err(refused("a factor reads a column once".into()));
                 }
             }
         }

@@ -85,16 +85,11 @@ impl KernelExpression {
             (0..x.width()).filter(|&j| (x.columns()[j].kind == ColumnKind::Numeric) == numeric).collect()
         };
         let (numeric, categorical) = (of_kind(true), of_kind(false));
-        let mut resolved: Vec<Vec<Factor>> = Vec::with_capacity(self.specs.len());
-        for spec in &self.specs {
-            resolved.push(self.resolve_one(spec, x, units, &numeric, &categorical)?);
-        }
+        let resolve = |spec| self.resolve_one(spec, x, units, &numeric, &categorical);
+        let resolved: Vec<Vec<Factor>> = self.specs.iter().map(resolve).collect::<Result<_>>()?;
         let mut terms = Vec::with_capacity(self.terms.len());
         for term in &self.terms {
-            let mut factors: Vec<Factor> = Vec::new();
-            for &s in &term.factors {
-                factors.extend(resolved[s].iter().cloned());
-            }
+            let mut factors: Vec<Factor> = term.factors.iter().flat_map(|&s| resolved[s].clone()).collect();
             let open = |&s: &usize| self.specs[s].columns.is_empty() && !self.specs[s].kind.categorical;
             if term.factors.iter().any(open) {
                 let mut read = vec![false; x.width()];
@@ -120,25 +115,19 @@ impl KernelExpression {
         numeric: &[usize],
         categorical: &[usize],
     ) -> Result<Vec<Factor>> {
+        let problem = |position, message: String| Err(problem(&self.text, position, message));
         let mut columns = Vec::with_capacity(spec.columns.len());
         for (name, position) in &spec.columns {
             let Some(j) = x.columns().iter().position(|c| c.name == *name) else {
                 let known = listed(x.columns().iter().map(|c| &c.name));
-                return Err(problem(
-                    &self.text,
-                    *position,
-                    format!("there is no column '{name}'; the columns are: {known}"),
-                ));
+                return problem(*position, format!("there is no column '{name}'; the columns are: {known}"));
             };
             if columns.contains(&j) {
-                return Err(problem(&self.text, *position, format!("column '{name}' is named twice")));
+                return problem(*position, format!("column '{name}' is named twice"));
             }
             if !spec.kind.categorical && x.columns()[j].kind != ColumnKind::Numeric {
-                return Err(problem(
-                    &self.text,
-                    *position,
-                    format!("column '{name}' holds text, which only categorical({name}) can read"),
-                ));
+                let why = format!("column '{name}' holds text, which only categorical({name}) can read");
+                return problem(*position, why);
             }
             columns.push(j);
         }
@@ -151,15 +140,11 @@ impl KernelExpression {
                 return Ok(Vec::new());
             }
             let kind = if spec.kind.categorical { "categorical" } else { "numeric" };
-            return Err(problem(
-                &self.text,
-                spec.position,
-                format!("the table has no {kind} columns to read"),
-            ));
+            return problem(spec.position, format!("the table has no {kind} columns to read"));
         }
-        spec.kind.resolve(columns, &spec.arguments, x, units).map_err(|error| match error {
-            Error::Parameter { allowed, .. } => problem(&self.text, spec.position, allowed),
-            other => problem(&self.text, spec.position, other),
+        spec.kind.resolve(columns, &spec.arguments, x, units).or_else(|error| match error {
+            Error::Parameter { allowed, .. } => problem(spec.position, allowed),
+            other => problem(spec.position, other.to_string()),
         })
     }
 }
@@ -335,22 +320,15 @@ impl Parser<'_> {
             self.skip_space();
             let value_position = self.position;
             let text = self.word();
-            let parsed = match spec.kind.read(&word, &text) {
-                None => {
-                    let allowed = spec.kind.allowed();
-                    return Err(problem(
-                        self.text,
-                        start,
-                        format!("{name} has no option '{word}': {allowed}"),
-                    ));
-                }
-                Some(Err(why)) => return Err(problem(self.text, value_position, why)),
-                Some(Ok(argument)) => argument,
+            let Some(option) = spec.kind.option(&word) else {
+                let allowed = spec.kind.allowed();
+                return Err(problem(self.text, start, format!("{name} has no option '{word}': {allowed}")));
             };
-            if spec.arguments.iter().any(|(name_before, _)| *name_before == parsed.0) {
+            let value = option.parse(&text).map_err(|why| problem(self.text, value_position, why))?;
+            if spec.arguments.iter().any(|(name_before, _)| *name_before == option.name) {
                 return Err(problem(self.text, start, format!("{word} is given twice")));
             }
-            spec.arguments.push(parsed);
+            spec.arguments.push((option.name, value));
         } else if let Some(flag) = spec.kind.flag(&word) {
             spec.arguments.push((flag, ParsedValue::Number(1.0)));
         } else {

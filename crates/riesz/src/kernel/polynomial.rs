@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::linear::{CENTER, InnerProduct, SCALE, inner_product};
-use super::registry::{Argument, ArgumentType, ArgumentValues, DefaultValue, FactorSchema};
+use super::registry::{Argument, ArgumentField, ArgumentType, ArgumentValues, DefaultValue, FactorSchema};
 use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, Power, RoundingBound, Structure};
 use crate::simd::Isa;
 
@@ -49,11 +49,11 @@ impl Polynomial {
             vec![
                 Self {
                     columns,
-                    center: values.list(CENTER.name).to_vec(),
-                    scale: values.list(SCALE.name).to_vec(),
-                    gamma: values.number(GAMMA.name),
-                    coef0: values.number(COEF0.name),
-                    degree: values.number(DEGREE.name) as u32,
+                    center: values.field(CENTER.name),
+                    scale: values.field(SCALE.name),
+                    gamma: values.field(GAMMA.name),
+                    coef0: values.field(COEF0.name),
+                    degree: values.field(DEGREE.name),
                 }
                 .into(),
             ]
@@ -63,22 +63,45 @@ impl Polynomial {
     inner_product!();
 }
 
-/// The parameters of a function of `gamma` times the inner product plus `coef0`, which is tuned if positive.
-pub(super) fn gamma_and_coef0(gamma: f64, coef0: f64) -> Vec<Parameter> {
-    let offset = (coef0 > 0.0).then(|| Parameter::logarithm(COEF0.name, coef0));
-    std::iter::once(Parameter::logarithm(GAMMA.name, gamma)).chain(offset).collect()
-}
+/// Implements what functions of `gamma` times the inner product plus `coef0` have in common.
+macro_rules! function_of_inner_product {
+    () => {
+        fn structure(&self) -> Structure {
+            if self.columns.len() == 1 { Structure::Separable } else { Structure::Joint }
+        }
 
-/// Sets the parameters that [`gamma_and_coef0`] returns.
-pub(super) fn set_gamma_and_coef0(gamma: &mut f64, coef0: &mut f64, log_values: &[f64]) {
-    *gamma = log_values[0].exp();
-    if let Some(v) = log_values.get(1) {
-        *coef0 = v.exp();
-    }
-}
+        /// Always false: even if the factor is bounded, its size, in which terms do not cancel, is not.
+        fn bounded(&self) -> bool {
+            false
+        }
 
-/// Writes the derivatives for the parameters that [`gamma_and_coef0`] returns. `log_derivative` is the
-/// derivative of the factor's logarithm by `gamma · inner + coef0`.
+        fn cancels(&self) -> bool {
+            true
+        }
+
+        /// `gamma`, and `coef0` if it is positive.
+        fn parameters(&self) -> Vec<Parameter> {
+            let offset = (self.coef0 > 0.0).then(|| Parameter::logarithm(COEF0.name, self.coef0));
+            std::iter::once(Parameter::logarithm(GAMMA.name, self.gamma)).chain(offset).collect()
+        }
+
+        fn set_parameters(&mut self, log_values: &[f64]) {
+            self.gamma = log_values[0].exp();
+            if let Some(v) = log_values.get(1) {
+                self.coef0 = v.exp();
+            }
+        }
+
+        fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
+            let (columns, center, scale) = self.inner_product().restricted(kept);
+            Some(Self { columns, center, scale, ..self.clone() }.into())
+        }
+    };
+}
+pub(super) use function_of_inner_product;
+
+/// Writes the derivatives for the tunable parameters `gamma` and, if it is positive, `coef0`.
+/// `log_derivative` is the derivative of the factor's logarithm by `gamma · inner + coef0`.
 pub(super) fn write_log_gradient(
     inner: Vec<f64>,
     (gamma, coef0): (f64, f64),
@@ -95,25 +118,12 @@ pub(super) fn write_log_gradient(
 }
 
 impl KernelFactor for Polynomial {
-    columns_and_schema!();
-
-    fn structure(&self) -> Structure {
-        if self.columns.len() == 1 { Structure::Separable } else { Structure::Joint }
-    }
+    columns_and_arguments!(degree, gamma, coef0, center, scale);
+    function_of_inner_product!();
 
     fn power(&self) -> Option<Power<'_>> {
         let Self { columns, center, scale, gamma, coef0: constant, degree } = self;
         Some(Power { columns, center, scale, gamma: *gamma, constant: *constant, degree: *degree })
-    }
-
-    fn values(&self) -> ArgumentValues {
-        ArgumentValues(vec![
-            (DEGREE.name, vec![f64::from(self.degree)]),
-            (GAMMA.name, vec![self.gamma]),
-            (COEF0.name, vec![self.coef0]),
-            (CENTER.name, self.center.clone()),
-            (SCALE.name, self.scale.clone()),
-        ])
     }
 
     fn multiply_column(&self, _: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]) {
@@ -122,27 +132,17 @@ impl KernelFactor for Polynomial {
     }
 
     fn multiply_all(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        for (o, inner) in out.iter_mut().zip(self.inner_product().with_row(u, v, |term| term)) {
-            *o *= (self.gamma * inner + self.coef0).powi(self.degree as i32);
-        }
+        let power = |inner: f64| (self.gamma * inner + self.coef0).powi(self.degree as i32);
+        self.inner_product().multiply_all((u, v), |term| term, power, out);
     }
 
     fn positive_definite(&self) -> bool {
         self.coef0 >= 0.0
     }
 
-    fn bounded(&self) -> bool {
-        false
-    }
-
-    fn cancels(&self) -> bool {
-        true
-    }
-
     fn multiply_size(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        for (o, inner) in out.iter_mut().zip(self.inner_product().with_row(u, v, f64::abs)) {
-            *o *= (self.gamma * inner + self.coef0.abs()).powi(self.degree as i32);
-        }
+        let power = |inner: f64| (self.gamma * inner + self.coef0.abs()).powi(self.degree as i32);
+        self.inner_product().multiply_all((u, v), f64::abs, power, out);
     }
 
     /// The bound of the base's rounding error, times the degree.
@@ -155,25 +155,12 @@ impl KernelFactor for Polynomial {
         RoundingBound { units: degree * (inner.units + 4.0), top, tiny: lost + f64::MIN_POSITIVE, ..inner }
     }
 
-    fn parameters(&self) -> Vec<Parameter> {
-        gamma_and_coef0(self.gamma, self.coef0)
-    }
-
-    fn set_parameters(&mut self, log_values: &[f64]) {
-        set_gamma_and_coef0(&mut self.gamma, &mut self.coef0, log_values);
-    }
-
     fn log_gradient(&self, u: Columns<'_>, v: &[f64], out: &mut [Vec<f64>]) {
         let degree = f64::from(self.degree);
         let inner = self.inner_product().with_row(u, v, |term| term);
         // If the base is 0, the kernel is 0 and its derivative is taken as 0.
         let derivative = |base: f64| if base == 0.0 { 0.0 } else { degree / base };
         write_log_gradient(inner, (self.gamma, self.coef0), derivative, out);
-    }
-
-    fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
-        let (columns, center, scale) = self.inner_product().restricted(kept);
-        Some(Self { columns, center, scale, ..self.clone() }.into())
     }
 
     fn roundings(&self) -> f64 {

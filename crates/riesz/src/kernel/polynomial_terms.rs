@@ -2,7 +2,7 @@
 //! players, but the values of their games follow from the moments of the sum.
 
 use super::{ColumnRanges, Columns, Factor, Kernel, RoundingBound, Term};
-use crate::error::{Result, listed};
+use crate::error::Result;
 use crate::kernel::player_products::PlayerProduct;
 use crate::table::{Column, Players};
 
@@ -90,8 +90,7 @@ impl<'k> PolynomialTerm<'k> {
 
     /// The formula of the factor, and the names of its columns.
     pub(crate) fn describe(&self, columns: &[Column]) -> (String, String) {
-        let name = |&j: &usize| columns[j].name.as_str();
-        (self.factor.formula(), listed(self.factor.columns().iter().map(name)))
+        self.factor.describe(columns)
     }
 }
 

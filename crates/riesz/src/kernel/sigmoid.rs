@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::linear::{CENTER, InnerProduct, SCALE, inner_product};
-use super::polynomial::{COEF0, GAMMA, gamma_and_coef0, set_gamma_and_coef0, write_log_gradient};
-use super::registry::{Argument, ArgumentValues, FactorSchema};
+use super::polynomial::{COEF0, GAMMA, function_of_inner_product, write_log_gradient};
+use super::registry::{Argument, ArgumentField, ArgumentValues, FactorSchema};
 use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBound, Structure};
 use crate::simd::Isa;
 
@@ -38,10 +38,10 @@ impl Sigmoid {
             vec![
                 Self {
                     columns,
-                    center: values.list(CENTER.name).to_vec(),
-                    scale: values.list(SCALE.name).to_vec(),
-                    gamma: values.number(GAMMA.name),
-                    coef0: values.number(OFFSET.name),
+                    center: values.field(CENTER.name),
+                    scale: values.field(SCALE.name),
+                    gamma: values.field(GAMMA.name),
+                    coef0: values.field(OFFSET.name),
                 }
                 .into(),
             ]
@@ -52,20 +52,8 @@ impl Sigmoid {
 }
 
 impl KernelFactor for Sigmoid {
-    columns_and_schema!();
-
-    fn structure(&self) -> Structure {
-        if self.columns.len() == 1 { Structure::Separable } else { Structure::Joint }
-    }
-
-    fn values(&self) -> ArgumentValues {
-        ArgumentValues(vec![
-            (GAMMA.name, vec![self.gamma]),
-            (OFFSET.name, vec![self.coef0]),
-            (CENTER.name, self.center.clone()),
-            (SCALE.name, self.scale.clone()),
-        ])
-    }
+    columns_and_arguments!(gamma, coef0, center, scale);
+    function_of_inner_product!();
 
     fn positive_definite(&self) -> bool {
         false
@@ -77,18 +65,8 @@ impl KernelFactor for Sigmoid {
     }
 
     fn multiply_all(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        for (o, inner) in out.iter_mut().zip(self.inner_product().with_row(u, v, |term| term)) {
-            *o *= (self.gamma * inner + self.coef0).tanh();
-        }
-    }
-
-    /// Always false: the factor is bounded, but its size, in which terms do not cancel, is not.
-    fn bounded(&self) -> bool {
-        false
-    }
-
-    fn cancels(&self) -> bool {
-        true
+        let tanh = |inner: f64| (self.gamma * inner + self.coef0).tanh();
+        self.inner_product().multiply_all((u, v), |term| term, tanh, out);
     }
 
     fn cancels_by_column(&self) -> bool {
@@ -105,9 +83,8 @@ impl KernelFactor for Sigmoid {
 
     /// Uses `|tanh z| ≤ |z|`: an error of z is at least as large as the error of `tanh z`.
     fn multiply_size(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        for (o, inner) in out.iter_mut().zip(self.inner_product().with_row(u, v, f64::abs)) {
-            *o *= self.gamma * inner + self.coef0.abs();
-        }
+        let bound = |inner: f64| self.gamma * inner + self.coef0.abs();
+        self.inner_product().multiply_all((u, v), f64::abs, bound, out);
     }
 
     fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound {
@@ -115,14 +92,6 @@ impl KernelFactor for Sigmoid {
         let top = self.gamma * inner.top + self.coef0.abs();
         let tiny = (self.gamma + 1.0) * inner.tiny + f64::MIN_POSITIVE;
         RoundingBound { units: inner.units + 8.0, top, tiny, ..inner }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        gamma_and_coef0(self.gamma, self.coef0)
-    }
-
-    fn set_parameters(&mut self, log_values: &[f64]) {
-        set_gamma_and_coef0(&mut self.gamma, &mut self.coef0, log_values);
     }
 
     fn log_gradient(&self, u: Columns<'_>, v: &[f64], out: &mut [Vec<f64>]) {
@@ -133,10 +102,5 @@ impl KernelFactor for Sigmoid {
         };
         let inner = self.inner_product().with_row(u, v, |term| term);
         write_log_gradient(inner, (self.gamma, self.coef0), derivative, out);
-    }
-
-    fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
-        let (columns, center, scale) = self.inner_product().restricted(kept);
-        Some(Self { columns, center, scale, ..self.clone() }.into())
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::kernel_tile;
-use super::registry::{Argument, ArgumentType, ArgumentValues, FactorSchema};
+use super::registry::{Argument, ArgumentField, ArgumentType, ArgumentValues, FactorSchema};
 use super::rounding_bounds::{TINY, union_probability};
 use super::stationary_functions::{
     CauchyShape, ExponentialShape, GaussianShape, Matern32Shape, Matern52Shape, RadialFunction,
@@ -114,9 +114,8 @@ profiles! {
 
 /// Builds a factor with this profile.
 fn make(profile: Profile, columns: Vec<usize>, values: &ArgumentValues) -> Vec<Factor> {
-    let lengthscale = values.list(LENGTHSCALE.name).to_vec();
-    let (ard, isotropic) = (values.flag(ARD.name), values.flag(ISOTROPIC.name));
-    vec![Stationary { profile, columns, lengthscale, ard, isotropic }.into()]
+    let (ard, isotropic) = (values.field(ARD.name), values.field(ISOTROPIC.name));
+    vec![Stationary { profile, columns, lengthscale: values.field(LENGTHSCALE.name), ard, isotropic }.into()]
 }
 
 /// `Π_c g(|u_c - v_c| / ℓ_c)` over the columns c; if `isotropic`, `g(√Σ_c (u_c - v_c)² / ℓ_c²)`.
@@ -189,8 +188,7 @@ impl KernelFactor for Stationary {
     fn values(&self) -> ArgumentValues {
         let mut arguments = vec![(LENGTHSCALE.name, self.lengthscale.clone())];
         arguments.extend(self.profile.parameters().into_iter().map(|(name, value)| (name, vec![value])));
-        let flags = [(ARD.name, self.ard), (ISOTROPIC.name, self.isotropic)];
-        arguments.extend(flags.map(|(name, flag)| (name, vec![f64::from(u8::from(flag))])));
+        arguments.extend([(ARD.name, self.ard.to_values()), (ISOTROPIC.name, self.isotropic.to_values())]);
         ArgumentValues(arguments)
     }
 
