@@ -110,8 +110,7 @@ impl KernelExpansion {
     /// # Errors
     /// As [`validate`](Self::validate).
     pub fn new(kernel: Kernel, points: Table, coef: Matrix, intercept: Vec<f64>) -> Result<Self> {
-        let m = intercept.len();
-        let output_names = default_names(m);
+        let output_names = default_names(intercept.len());
         let model = Self {
             kernel,
             support_points: points,
@@ -129,7 +128,11 @@ impl KernelExpansion {
     /// The unit in which the training data gave a column, such as `kg` or `$`; `None` if the data gave no
     /// unit or the unit is unknown.
     pub fn unit_of(&self, column: &str) -> Option<&str> {
-        let name = unit_entry(column);
+        self.fact(&unit_entry(column))
+    }
+
+    /// The value of the model card's entry with this name.
+    pub(crate) fn fact(&self, name: &str) -> Option<&str> {
         self.model_card.iter().find(|entry| entry.name == name).map(|entry| entry.value.as_str())
     }
 
@@ -211,7 +214,7 @@ impl KernelExpansion {
 
     /// Multiplies all outputs by `scale` and adds `shift`, which undoes the standardisation of a target.
     pub fn rescale(&mut self, scale: f64, shift: f64) {
-        self.coef.data_mut().iter_mut().for_each(|c| *c *= scale);
+        self.coef.scale(scale);
         self.intercept.iter_mut().for_each(|b| *b = *b * scale + shift);
     }
 
@@ -276,12 +279,7 @@ impl KernelExpansion {
                 Ok(())
             },
         )?;
-        if let Some(position) = out.data().iter().position(|y| !y.is_finite()) {
-            return Err(Error::overflow(
-                format!("the prediction of row {}", position / m + 1),
-                "its values are too far from the data the model was fitted on",
-            ));
-        }
+        check_overflow(&out, "prediction")?;
         Ok(out)
     }
 
@@ -294,17 +292,15 @@ impl KernelExpansion {
             | Link::LatentRaoKupper { .. }
             | Link::Log
             | Link::Logit => None,
-            Link::Logistic | Link::LatentLogistic => Some(usize::from(outputs[0] > 0.0)),
             Link::Softmax => Some(argmax(outputs)),
-            Link::Vote if self.classes.len() == 2 => Some(usize::from(outputs[0] > 0.0)),
-            Link::Vote => {
+            Link::Vote if self.classes.len() != 2 => {
                 let mut votes = vec![0.0; self.classes.len()];
-                let pairs = (0..votes.len()).flat_map(|i| (i + 1..self.classes.len()).map(move |j| (i, j)));
-                for ((i, j), &value) in pairs.zip(outputs) {
+                for ((i, j), &value) in class_pairs(votes.len()).zip(outputs) {
                     votes[if value > 0.0 { i } else { j }] += 1.0;
                 }
                 Some(argmax(&votes))
             }
+            Link::Logistic | Link::LatentLogistic | Link::Vote => Some(usize::from(outputs[0] > 0.0)),
         }
     }
 
@@ -316,10 +312,26 @@ impl KernelExpansion {
     }
 }
 
+/// Checks that the numbers of rows × outputs are finite; `quantity` names them in the message.
+pub(crate) fn check_overflow(numbers: &Matrix, quantity: &str) -> Result<()> {
+    match numbers.data().iter().position(|v| !v.is_finite()) {
+        None => Ok(()),
+        Some(position) => Err(Error::overflow(
+            format!("the {quantity} of row {}", position / numbers.cols() + 1),
+            "its values are too far from the data the model was fitted on",
+        )),
+    }
+}
+
 /// The numbers divided by their sum; equal shares if all are 0.
 pub(crate) fn normalize_to_one(weights: &[f64]) -> Vec<f64> {
     let total: f64 = weights.iter().sum();
     weights.iter().map(|w| if total > 0.0 { w / total } else { 1.0 / weights.len() as f64 }).collect()
+}
+
+/// The pairs of k classes, in the order (0,1), (0,2), …, (1,2), ….
+pub(crate) fn class_pairs(k: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..k).flat_map(move |i| (i + 1..k).map(move |j| (i, j)))
 }
 
 /// The logistic function `1/(1 + e^-f)`.
