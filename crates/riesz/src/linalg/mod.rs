@@ -9,9 +9,11 @@ pub(crate) mod small_dense;
 mod sparse;
 
 pub(crate) use pivoted::low_rank_factor;
-use small_dense::triangular_matmul;
+use small_dense::{factor_in_place, triangular_matmul};
 pub use sparse::Sparse;
 
+use faer::diag::DiagMut;
+use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::BlockStructure::TriangularUpper;
 use faer::linalg::solvers::Solve;
@@ -329,14 +331,10 @@ impl Cholesky {
             let jitter = relative * mean;
             if attempt > 0 {
                 // The factorisation overwrote the lower triangle; the strict upper one is intact.
-                for i in 0..n {
-                    for j in 0..i {
-                        lower.data[i * n + j] = lower.data[j * n + i];
-                    }
-                    lower.data[i * n + i] = diagonal[i] + jitter;
-                }
+                lower.mirror_upper();
+                (0..n).for_each(|i| lower[(i, i)] = diagonal[i] + jitter);
             }
-            if cholesky_in_place(&mut lower) {
+            if factor_in_place(lower.view_mut(), par()) {
                 return Ok(Self { lower, jitter });
             }
         }
@@ -427,7 +425,6 @@ impl Cholesky {
 
     /// The inverse of `A`. Cost 2n³/3; needs temporary memory for another n² numbers.
     pub fn inverse(&self) -> Matrix {
-        use faer::dyn_stack::{MemBuffer, MemStack};
         use faer::linalg::cholesky::llt::inverse;
         let n = self.size();
         let par = par();
@@ -494,18 +491,11 @@ impl Cholesky {
     }
 }
 
-/// Factors the lower triangle in place; returns false if a pivot is not positive.
-fn cholesky_in_place(matrix: &mut Matrix) -> bool {
-    let n = matrix.rows;
-    small_dense::factor_in_place(matrix.view_mut(), par()) && (0..n).all(|i| matrix[(i, i)].is_finite())
-}
-
 /// Eigenvalues (ascending) and eigenvectors (columns) of a symmetric matrix.
 ///
 /// # Errors
 /// [`Error::Overflow`] if the iteration fails, which happens only for entries that are not finite.
 pub fn symmetric_eigen(matrix: &Matrix) -> Result<(Vec<f64>, Matrix)> {
-    use faer::dyn_stack::{MemBuffer, MemStack};
     use faer::linalg::evd;
     let n = matrix.rows;
     let (mut values, mut vectors) = (vec![0.0; n], Matrix::zeros(n, n));
@@ -513,7 +503,7 @@ pub fn symmetric_eigen(matrix: &Matrix) -> Result<(Vec<f64>, Matrix)> {
         evd::self_adjoint_evd_scratch::<f64>(n, evd::ComputeEigenvectors::Yes, par(), Default::default());
     evd::self_adjoint_evd(
         matrix.view(),
-        faer::diag::DiagMut::from_slice_mut(&mut values),
+        DiagMut::from_slice_mut(&mut values),
         Some(vectors.view_mut()),
         par(),
         MemStack::new(&mut MemBuffer::new(scratch)),
@@ -528,8 +518,6 @@ pub fn symmetric_eigen(matrix: &Matrix) -> Result<(Vec<f64>, Matrix)> {
 /// # Errors
 /// [`Error::Overflow`] if the iteration fails, which happens only for entries that are not finite.
 pub fn eigenvalues(matrix: &Matrix) -> Result<Vec<(f64, f64)>> {
-    use faer::diag::DiagMut;
-    use faer::dyn_stack::{MemBuffer, MemStack};
     use faer::linalg::evd::{ComputeEigenvectors::No, evd_real, evd_scratch};
     let n = matrix.rows;
     let (mut real, mut imaginary) = (vec![0.0; n], vec![0.0; n]);

@@ -15,15 +15,15 @@ use crate::error::Result;
 /// positive definite.
 pub(crate) fn cholesky_in_place(a: &mut [f64], n: usize) -> bool {
     factor_in_place(MatMut::from_column_major_slice_mut(a, n, n), Par::Seq)
-        && (0..n).all(|i| a[i * n + i].is_finite())
 }
 
-/// Replaces the lower triangle by its Cholesky factor; returns false if a pivot is not positive.
-pub(super) fn factor_in_place(a: MatMut<'_, f64>, par: Par) -> bool {
+/// Replaces the lower triangle by its Cholesky factor; returns false if a pivot is not positive or not finite.
+pub(super) fn factor_in_place(mut a: MatMut<'_, f64>, par: Par) -> bool {
     let scratch = factor::cholesky_in_place_scratch::<f64>(a.nrows(), par, Default::default());
     let mut memory = MemBuffer::new(scratch);
     let memory = MemStack::new(&mut memory);
-    factor::cholesky_in_place(a, Default::default(), par, memory, Default::default()).is_ok()
+    factor::cholesky_in_place(a.rb_mut(), Default::default(), par, memory, Default::default()).is_ok()
+        && (0..a.nrows()).all(|i| a[(i, i)].is_finite())
 }
 
 /// Factors as [`cholesky_in_place`] does, but for large matrices it can be cancelled within a second.
@@ -60,7 +60,7 @@ fn cholesky_by_columns(a: &mut [f64], n: usize, width: usize, stop: &AtomicBool)
         }
         triangular_solve::solve_lower_triangular_in_place(square.rb(), below.transpose_mut(), Par::Seq);
     }
-    Ok((0..n).all(|i| a[(i, i)].is_finite()))
+    Ok(true)
 }
 
 /// Solves `L Lᵀ X = B` in place; `b` is n × columns.
