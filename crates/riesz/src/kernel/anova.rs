@@ -49,19 +49,7 @@ impl Anova {
         formula: "1 + variance (exp(-r²/2) less its mean)",
         categorical: false,
         arguments: &[LENGTHSCALE, VARIANCE, ARD, CENTER, SCALE],
-        make: |columns, values| {
-            vec![
-                Self {
-                    columns,
-                    lengthscale: values.field(LENGTHSCALE.name),
-                    center: values.field(CENTER.name),
-                    scale: values.field(SCALE.name),
-                    variance: values.field(VARIANCE.name),
-                    ard: values.field(ARD.name),
-                }
-                .into(),
-            ]
-        },
+        make: from_arguments!(lengthscale, variance, ard, center, scale),
     }];
 
     inner_product!();

@@ -29,10 +29,7 @@ impl ExponentialDotProduct {
         formula: "exp(gamma u·v)",
         categorical: false,
         arguments: &[GAMMA, CENTER, SCALE],
-        make: |columns, values| {
-            let (center, scale) = (values.field(CENTER.name), values.field(SCALE.name));
-            vec![Self { columns, center, scale, gamma: values.field(GAMMA.name) }.into()]
-        },
+        make: from_arguments!(gamma, center, scale),
     }];
 
     inner_product!();

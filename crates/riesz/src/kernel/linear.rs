@@ -30,9 +30,7 @@ impl Linear {
         formula: "u·v",
         categorical: false,
         arguments: &[CENTER, SCALE],
-        make: |columns, values| {
-            vec![Self { columns, center: values.field(CENTER.name), scale: values.field(SCALE.name) }.into()]
-        },
+        make: from_arguments!(center, scale),
     }];
 
     inner_product!();

@@ -29,6 +29,13 @@ macro_rules! columns_and_arguments {
     };
 }
 
+/// Builds a factor over the given columns. Its other fields are the values of the arguments of these names.
+macro_rules! from_arguments {
+    ($($argument:ident),*) => {
+        |columns, values| vec![Self { columns, $($argument: values.field(stringify!($argument))),* }.into()]
+    };
+}
+
 mod anova;
 mod categorical;
 mod exponential_dot_product;
@@ -65,7 +72,6 @@ pub(crate) use packed_points::Points;
 pub use parse::KernelExpression;
 pub use periodic::Periodic;
 pub use polynomial::Polynomial;
-pub use polynomial_terms::Power;
 pub use registry::{Argument, ArgumentType, ArgumentValues, DefaultValue, FactorSchema, help_text};
 pub use rounding_bounds::{ColumnRanges, RoundingBound};
 pub use sigmoid::Sigmoid;
@@ -160,19 +166,6 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// The parts of a factor that is a profile of one joint distance.
-#[doc(hidden)]
-pub struct Distance<'f> {
-    /// The table's columns.
-    pub columns: &'f [usize],
-    /// The length scale of each column.
-    pub lengthscale: &'f [f64],
-    /// Largest absolute derivative of the profile in the squared distance; the profile attains it at 0.
-    pub steepest: f64,
-    /// Number of roundings of the profile itself, absolute, as its values are at most 1.
-    pub roundings: f64,
-}
-
 /// The interface of a kind of factor. `v` is always a full row of the table; `out` has one number per row
 /// of `u`.
 pub trait KernelFactor {
@@ -193,21 +186,6 @@ pub trait KernelFactor {
     fn validate(&self) -> Result<()> {
         self.declaration().check(&self.values(), self.columns().len())
     }
-    /// The parts of the factor if it is a power of a sum over its columns.
-    #[doc(hidden)]
-    fn power(&self) -> Option<Power<'_>> {
-        None
-    }
-    /// The parts of the factor if it is a profile of the joint distance whose derivative in the squared
-    /// distance is largest in magnitude at 0.
-    #[doc(hidden)]
-    fn distance(&self) -> Option<Distance<'_>> {
-        None
-    }
-    /// Multiplies `out[i]` by the profile of [`distance`](Self::distance) at the squared distance
-    /// `squares[i]`.
-    #[doc(hidden)]
-    fn multiply_squares(&self, _isa: Isa, _squares: &[f64], _out: &mut [f64]) {}
     /// Multiplies `out[i]` by the one-column function of `columns()[slot]`, at `u[i]` and `v`. Only separable
     /// and additive factors need it.
     fn multiply_column(&self, isa: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]);

@@ -68,9 +68,7 @@ impl KernelExpression {
         let terms = parser.sum(0)?;
         parser.skip_space();
         if let Some(c) = parser.peek() {
-            return Err(
-                parser.fail(format!("'{c}' is not expected: after a factor comes '+', '*' or the end"))
-            );
+            return parser.fail(format!("'{c}' is not expected: after a factor comes '+', '*' or the end"));
         }
         Ok(Self { text: text.to_string(), specs: parser.specs, terms })
     }
@@ -176,8 +174,12 @@ impl Parser<'_> {
         taken
     }
 
-    fn fail(&self, message: impl std::fmt::Display) -> Error {
-        problem(self.text, self.position, message)
+    fn fail<T>(&self, message: impl std::fmt::Display) -> Result<T> {
+        self.fail_at(self.position, message)
+    }
+
+    fn fail_at<T>(&self, position: usize, message: impl std::fmt::Display) -> Result<T> {
+        Err(problem(self.text, position, message))
     }
 
     fn sum(&mut self, depth: usize) -> Result<Vec<ProductSyntax>> {
@@ -185,7 +187,7 @@ impl Parser<'_> {
         while self.take('+') {
             terms.extend(self.product(depth)?);
             if terms.len() > MAX_TERMS {
-                return Err(self.fail(format!("the sum has more than {MAX_TERMS} terms")));
+                return self.fail(format!("the sum has more than {MAX_TERMS} terms"));
             }
         }
         Ok(terms)
@@ -196,14 +198,14 @@ impl Parser<'_> {
         while self.take('*') {
             let right = self.atom(depth)?;
             if left.len() * right.len() > MAX_TERMS {
-                return Err(self.fail(format!("multiplied out, the sum has more than {MAX_TERMS} terms")));
+                return self.fail(format!("multiplied out, the sum has more than {MAX_TERMS} terms"));
             }
             let mut terms = Vec::with_capacity(left.len() * right.len());
             for a in &left {
                 for b in &right {
                     let factors: Vec<usize> = a.factors.iter().chain(&b.factors).copied().collect();
                     if factors.len() > MAX_FACTORS {
-                        return Err(self.fail(format!("the product has more than {MAX_FACTORS} factors")));
+                        return self.fail(format!("the product has more than {MAX_FACTORS} factors"));
                     }
                     terms.push(ProductSyntax { scale: a.scale * b.scale, factors });
                 }
@@ -216,11 +218,11 @@ impl Parser<'_> {
     fn atom(&mut self, depth: usize) -> Result<Vec<ProductSyntax>> {
         if self.take('(') {
             if depth == MAX_DEPTH {
-                return Err(self.fail(format!("parentheses are nested deeper than {MAX_DEPTH}")));
+                return self.fail(format!("parentheses are nested deeper than {MAX_DEPTH}"));
             }
             let inner = self.sum(depth + 1)?;
             if !self.take(')') {
-                return Err(self.fail("a closing ')' is missing"));
+                return self.fail("a closing ')' is missing");
             }
             return Ok(inner);
         }
@@ -229,7 +231,7 @@ impl Parser<'_> {
         let word = self.word();
         if word.is_empty() {
             let next_character = self.peek().map_or("the end".into(), |c| format!("'{c}'"));
-            return Err(self.fail(format!("a factor is expected, not {next_character}: {}", allowed())));
+            return self.fail(format!("a factor is expected, not {next_character}: {}", allowed()));
         }
         if word.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-')) {
             let scale = self.positive(&word, start)?;
@@ -239,7 +241,7 @@ impl Parser<'_> {
             return Ok(vec![ProductSyntax { scale: self.constant()?, factors: Vec::new() }]);
         }
         let Some(kind) = FactorSchema::named(&word) else {
-            return Err(problem(self.text, start, format!("there is no kernel '{word}': {}", allowed())));
+            return self.fail_at(start, format!("there is no kernel '{word}': {}", allowed()));
         };
         let mut spec = FactorSyntax { kind, position: start, columns: vec![], arguments: vec![] };
         if self.take('(') && !self.take(')') {
@@ -249,7 +251,7 @@ impl Parser<'_> {
                     break;
                 }
                 if !self.take(',') {
-                    return Err(self.fail("',' or ')' is missing after an argument"));
+                    return self.fail("',' or ')' is missing after an argument");
                 }
             }
         }
@@ -270,7 +272,7 @@ impl Parser<'_> {
             (start, word) = (self.position, self.word());
         }
         let value = self.positive(&word, start)?;
-        if self.take(')') { Ok(value) } else { Err(self.fail("')' is missing after the constant's value")) }
+        if self.take(')') { Ok(value) } else { self.fail("')' is missing after the constant's value") }
     }
 
     /// The longest run of characters that are neither space nor punctuation of the grammar. A sign after the
@@ -295,7 +297,7 @@ impl Parser<'_> {
     fn positive(&self, word: &str, position: usize) -> Result<f64> {
         match word.parse::<f64>() {
             Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
-            _ => Err(problem(self.text, position, format!("'{word}' is not a positive number"))),
+            _ => self.fail_at(position, format!("'{word}' is not a positive number")),
         }
     }
 
@@ -305,7 +307,7 @@ impl Parser<'_> {
         if let Some(quote) = self.peek().filter(|c| matches!(c, '\'' | '"')) {
             self.position += 1;
             let Some(length) = self.text[self.position..].find(quote) else {
-                return Err(problem(self.text, start, "the quote is not closed"));
+                return self.fail_at(start, "the quote is not closed");
             };
             let column = self.text[self.position..self.position + length].to_string();
             self.position += length + 1;
@@ -314,7 +316,7 @@ impl Parser<'_> {
         }
         let word = self.word();
         if word.is_empty() {
-            return Err(self.fail(format!("an argument of {name} is missing: {}", spec.kind.allowed())));
+            return self.fail(format!("an argument of {name} is missing: {}", spec.kind.allowed()));
         }
         if self.take('=') {
             self.skip_space();
@@ -322,11 +324,11 @@ impl Parser<'_> {
             let text = self.word();
             let Some(option) = spec.kind.option(&word) else {
                 let allowed = spec.kind.allowed();
-                return Err(problem(self.text, start, format!("{name} has no option '{word}': {allowed}")));
+                return self.fail_at(start, format!("{name} has no option '{word}': {allowed}"));
             };
-            let value = option.parse(&text).map_err(|why| problem(self.text, value_position, why))?;
+            let value = option.parse(&text).or_else(|why| self.fail_at(value_position, why))?;
             if spec.arguments.iter().any(|(name_before, _)| *name_before == option.name) {
-                return Err(problem(self.text, start, format!("{word} is given twice")));
+                return self.fail_at(start, format!("{word} is given twice"));
             }
             spec.arguments.push((option.name, value));
         } else if let Some(flag) = spec.kind.flag(&word) {

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::{ColumnScaling, Factor, Lengthscale, lengthscale_heuristics, lengthscales, registry};
-use crate::error::{Error, Result, listed};
+use crate::error::{Error, Result, listed, sized};
 use crate::table::Table;
 
 /// The type and the range of an argument's values.
@@ -113,19 +113,16 @@ impl Argument {
     /// Checks the argument's values for a factor over `columns` columns. Errors call the argument `name`, as
     /// the user wrote it.
     fn check(&self, name: &str, values: &[f64], columns: usize) -> Result<()> {
-        let expected = if self.takes.by_column() { columns } else { 1 };
-        if values.len() != expected {
-            let why =
-                if self.takes.by_column() { "one per column of the factor" } else { "it is one number" };
-            return Err(Error::shape(name, "numbers", expected, values.len(), why));
-        }
+        let by_column = (columns, "one per column of the factor");
+        let (expected, why) = if self.takes.by_column() { by_column } else { (1, "it is one number") };
+        sized(name, "numbers", expected, values.len(), why)?;
         match values.iter().find(|v| !self.takes.holds(**v)) {
             Some(bad) => Err(Error::parameter(name, bad, format!("it is {}", self.takes.words()))),
             None => Ok(()),
         }
     }
 
-    /// Parses the `text` that follows `name=` in an expression; the error is the reason why it is not allowed.
+    /// Parses the `text` that follows `name=` in an expression; an error says what is allowed.
     pub(super) fn parse(&self, text: &str) -> std::result::Result<ParsedValue, String> {
         let rules =
             || lengthscale_heuristics::RULES.iter().filter(|_| self.takes == ArgumentType::Lengthscales);

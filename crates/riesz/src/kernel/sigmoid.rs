@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::linear::{CENTER, InnerProduct, SCALE, inner_product};
-use super::polynomial::{COEF0, GAMMA, function_of_inner_product, write_log_gradient};
+use super::polynomial::{COEF0, GAMMA, function_of_inner_product};
 use super::registry::{Argument, ArgumentField, ArgumentValues, FactorSchema};
 use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBound, Structure};
 use crate::simd::Isa;
@@ -34,21 +34,25 @@ impl Sigmoid {
         formula: "tanh(gamma u·v + coef0)",
         categorical: false,
         arguments: &[GAMMA, OFFSET, CENTER.in_python(""), SCALE.in_python("")],
-        make: |columns, values| {
-            vec![
-                Self {
-                    columns,
-                    center: values.field(CENTER.name),
-                    scale: values.field(SCALE.name),
-                    gamma: values.field(GAMMA.name),
-                    coef0: values.field(OFFSET.name),
-                }
-                .into(),
-            ]
-        },
+        make: from_arguments!(gamma, coef0, center, scale),
     }];
 
     inner_product!();
+
+    fn value(&self, z: f64) -> f64 {
+        z.tanh()
+    }
+
+    /// Uses `|tanh z| ≤ |z|`: an error of z is at least as large as the error of `tanh z`.
+    fn size(&self, z: f64) -> f64 {
+        z
+    }
+
+    fn log_derivative(&self, z: f64) -> f64 {
+        let value = self.value(z);
+        // If the kernel value is 0, its derivative is taken as 0.
+        if value == 0.0 { 0.0 } else { (1.0 - value * value) / value }
+    }
 }
 
 impl KernelFactor for Sigmoid {
@@ -57,16 +61,6 @@ impl KernelFactor for Sigmoid {
 
     fn positive_definite(&self) -> bool {
         false
-    }
-
-    fn multiply_column(&self, _: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]) {
-        let tanh = |inner: f64| (inner + self.coef0).tanh();
-        self.inner_product().multiply_column(slot, self.gamma, (u, v), tanh, out);
-    }
-
-    fn multiply_all(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        let tanh = |inner: f64| (self.gamma * inner + self.coef0).tanh();
-        self.inner_product().multiply_all((u, v), |term| term, tanh, out);
     }
 
     fn cancels_by_column(&self) -> bool {
@@ -81,26 +75,10 @@ impl KernelFactor for Sigmoid {
         }
     }
 
-    /// Uses `|tanh z| ≤ |z|`: an error of z is at least as large as the error of `tanh z`.
-    fn multiply_size(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        let bound = |inner: f64| self.gamma * inner + self.coef0.abs();
-        self.inner_product().multiply_all((u, v), f64::abs, bound, out);
-    }
-
     fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound {
         let inner = self.inner_product().precision(slots, reach);
         let top = self.gamma * inner.top + self.coef0.abs();
         let tiny = (self.gamma + 1.0) * inner.tiny + f64::MIN_POSITIVE;
         RoundingBound { units: inner.units + 8.0, top, tiny, ..inner }
-    }
-
-    fn log_gradient(&self, u: Columns<'_>, v: &[f64], out: &mut [Vec<f64>]) {
-        let derivative = |z: f64| {
-            let value = z.tanh();
-            // If the kernel value is 0, its derivative is taken as 0.
-            if value == 0.0 { 0.0 } else { (1.0 - value * value) / value }
-        };
-        let inner = self.inner_product().with_row(u, v, |term| term);
-        write_log_gradient(inner, (self.gamma, self.coef0), derivative, out);
     }
 }

@@ -9,7 +9,7 @@ use super::stationary_functions::{
     CauchyShape, ExponentialShape, GaussianShape, Matern32Shape, Matern52Shape, RadialFunction,
     RationalQuadraticShape,
 };
-use super::{ColumnRanges, Columns, Distance, Factor, KernelFactor, Parameter, RoundingBound, Structure};
+use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBound, Structure};
 use crate::random::Random;
 use crate::simd::{Isa, LANES, Plain, Simd, dispatch, fma};
 
@@ -139,6 +139,14 @@ pub struct Stationary {
     pub isotropic: bool,
 }
 
+/// Bounds of a profile of the joint distance.
+pub(super) struct DistanceBounds {
+    /// Largest absolute derivative of the profile in the squared distance; the profile attains it at 0.
+    pub(super) steepest: f64,
+    /// Number of roundings of the profile itself, absolute, as its values are at most 1.
+    pub(super) roundings: f64,
+}
+
 /// Number of rows whose squared distances are stored at a time.
 const RUN: usize = 128;
 
@@ -169,6 +177,21 @@ impl Stationary {
     /// Whether the factor is computed as the profile of one distance over several columns.
     fn by_distance(&self) -> bool {
         self.joint() || self.profile.radial() && self.columns.len() > 1
+    }
+
+    /// The bounds of the profile if the factor is a profile of the joint distance whose derivative in the
+    /// squared distance is largest in magnitude at 0.
+    pub(super) fn distance_bounds(&self) -> Option<DistanceBounds> {
+        let steepest = with_shape!(self.profile, shape => shape.quadratic_lower_coefficient())?;
+        let (units, per_log, _) = with_shape!(self.profile, shape => shape.precision());
+        // `-k ln k` is below a half.
+        let roundings = units + 0.5 * per_log;
+        self.by_distance().then_some(DistanceBounds { steepest, roundings })
+    }
+
+    /// Multiplies `out[i]` by the profile at the squared distance `squares[i]`.
+    pub(super) fn multiply_squares(&self, isa: Isa, squares: &[f64], out: &mut [f64]) {
+        with_shape!(self.profile, shape => of_square(isa, shape, squares, out));
     }
 }
 
@@ -210,19 +233,6 @@ impl KernelFactor for Stationary {
                 self.multiply_column(isa, slot, u.column(j), v[j], out);
             }
         }
-    }
-
-    fn distance(&self) -> Option<Distance<'_>> {
-        let steepest = with_shape!(self.profile, shape => shape.quadratic_lower_coefficient())?;
-        let (columns, lengthscale) = (&self.columns[..], &self.lengthscale[..]);
-        let (units, per_log, _) = with_shape!(self.profile, shape => shape.precision());
-        // `-k ln k` is below a half.
-        let roundings = units + 0.5 * per_log;
-        self.by_distance().then_some(Distance { columns, lengthscale, steepest, roundings })
-    }
-
-    fn multiply_squares(&self, isa: Isa, squares: &[f64], out: &mut [f64]) {
-        with_shape!(self.profile, shape => of_square(isa, shape, squares, out));
     }
 
     fn multiply_block(&self, isa: Isa, u: Columns<'_>, v: &[&[f64]], out: &mut kernel_tile::Block) {
