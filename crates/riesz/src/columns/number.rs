@@ -92,14 +92,15 @@ pub fn parse_number(text: &str, mark: DecimalMark) -> Option<WrittenNumber<'_>> 
         return Some(WrittenNumber { padded, ..WrittenNumber::plain(value) });
     }
     let (mut remaining, mut negative, mut signed, mut unit) = (text, false, false, None);
-    let mut closing = 0;
+    let mut parenthesised = false;
     // A sign, a currency and a parenthesis may occur in any order, each once.
     loop {
-        if let Some(behind) = remaining.strip_prefix('(').filter(|_| closing == 0 && !signed) {
-            (remaining, closing, negative) = (behind.trim_start(), 1, true);
-        } else if let Some(behind) = remaining.strip_prefix(MINUS).filter(|_| !signed && closing == 0) {
+        let unsigned = !signed && !parenthesised;
+        if let Some(behind) = remaining.strip_prefix('(').filter(|_| unsigned) {
+            (remaining, parenthesised, negative) = (behind.trim_start(), true, true);
+        } else if let Some(behind) = remaining.strip_prefix(MINUS).filter(|_| unsigned) {
             (remaining, signed, negative) = (behind.trim_start(), true, true);
-        } else if let Some(behind) = remaining.strip_prefix('+').filter(|_| !signed && closing == 0) {
+        } else if let Some(behind) = remaining.strip_prefix('+').filter(|_| unsigned) {
             (remaining, signed) = (behind.trim_start(), true);
         } else if let Some(behind) = unit.is_none().then(|| after_currency(remaining)).flatten() {
             unit = Some(remaining[..remaining.len() - behind.len()].trim_end());
@@ -108,7 +109,7 @@ pub fn parse_number(text: &str, mark: DecimalMark) -> Option<WrittenNumber<'_>> 
             break;
         }
     }
-    if closing == 1 {
+    if parenthesised {
         remaining = remaining.strip_suffix(')')?.trim_end();
     }
     let (mut number, length) = read_digits(remaining, mark)?;
@@ -118,7 +119,7 @@ pub fn parse_number(text: &str, mark: DecimalMark) -> Option<WrittenNumber<'_>> 
     if is_minus(behind) || behind.starts_with('\u{2014}') && digits.ends_with(mark.character()) {
         // `20.-` is an amount without cents; `20-` is negative, as in accounting programs.
         if !digits.ends_with(mark.character()) {
-            if signed || closing > 0 {
+            if signed || parenthesised {
                 return None;
             }
             negative = true;
@@ -134,7 +135,7 @@ pub fn parse_number(text: &str, mark: DecimalMark) -> Option<WrittenNumber<'_>> 
     if negative {
         number.value = -number.value;
     }
-    number.padded &= unit.is_none() && closing == 0;
+    number.padded &= unit.is_none() && !parenthesised;
     Some(WrittenNumber { unit, ..number })
 }
 
@@ -415,7 +416,8 @@ mod tests {
             let mut grouped = String::new();
             for (i, c) in digits.chars().enumerate() {
                 if i > 0 && (digits.len() - i) % 3 == 0 {
-                    if separator == "G" { grouped.push(mark.other().character()) } else { grouped.push_str(separator) }
+                    let mark = mark.other().character();
+                    if separator == "G" { grouped.push(mark) } else { grouped.push_str(separator) }
                 }
                 grouped.push(c);
             }

@@ -56,6 +56,14 @@ struct Count {
     first: Option<Example>,
 }
 
+/// A cell with its number; 0 if it is not a number. Its text is empty if the column stores numbers.
+#[derive(Clone, Copy)]
+struct Cell<'t> {
+    row: u64,
+    text: &'t str,
+    value: f64,
+}
+
 impl Example {
     /// The cell as text; the formatted number if the column stores numbers.
     fn shown(&self) -> String {
@@ -64,9 +72,9 @@ impl Example {
 }
 
 impl Count {
-    fn add(&mut self, row: u64, cell: &str, value: f64) {
+    fn add(&mut self, Cell { row, text, value }: Cell<'_>) {
         self.cells += 1;
-        self.first.get_or_insert_with(|| Example { row, cell: cell.to_string(), value });
+        self.first.get_or_insert_with(|| Example { row, cell: text.to_string(), value });
     }
 
     fn problem(&self, kind: ProblemKind) -> Option<Problem> {
@@ -139,20 +147,20 @@ impl Profile {
 
     /// Counts a cell that is stored as a number.
     pub fn add_number(&mut self, value: f64) {
-        let row = self.rows;
+        let cell = Cell { row: self.rows, text: "", value };
         self.rows += 1;
-        if value.is_nan() || !self.marks.is_empty() && self.marks.has_number(value) {
+        if value.is_nan() || self.marks.has_number(value) {
             self.missing += 1;
             return;
         }
-        self.unitless.add(row, "", value);
-        self.add_value(row, "", value);
+        self.unitless.add(cell);
+        self.add_value(cell);
     }
 
-    fn add_value(&mut self, row: u64, cell: &str, value: f64) {
-        self.numbers.add(row, cell, value);
-        self.fractions += u64::from(value.fract() != 0.0);
-        (self.lowest, self.highest) = (self.lowest.min(value), self.highest.max(value));
+    fn add_value(&mut self, cell: Cell<'_>) {
+        self.numbers.add(cell);
+        self.fractions += u64::from(cell.value.fract() != 0.0);
+        (self.lowest, self.highest) = (self.lowest.min(cell.value), self.highest.max(cell.value));
     }
 
     /// Counts a cell of text.
@@ -160,7 +168,7 @@ impl Profile {
         let row = self.rows;
         self.rows += 1;
         let text = trimmed(cell);
-        if is_missing(text) || !self.marks.is_empty() && self.marks.has_text(text) {
+        if is_missing(text) || self.marks.has_text(text) {
             self.missing += 1;
             return;
         }
@@ -168,53 +176,55 @@ impl Profile {
         let Some(number) = parse_number(text, self.format.mark) else {
             // `inf` is a number, but not a valid value.
             match text.parse::<f64>() {
-                Ok(value) if value.is_infinite() => self.numbers.add(row, text, value),
-                _ => self.add_word(row, text),
+                Ok(value) if value.is_infinite() => self.numbers.add(Cell { row, text, value }),
+                _ => self.add_word(Cell { row, text, value: 0.0 }),
             }
             return;
         };
-        self.add_value(row, text, number.value);
+        let cell = Cell { row, text, value: number.value };
+        self.add_value(cell);
         if number.value.abs() >= LARGEST_WHOLE && loses_digits(text, number.value, self.format.mark) {
-            self.large.add(row, text, number.value);
+            self.large.add(cell);
         }
         match number.unit {
-            Some(unit) => self.add_unit(unit, row, text, number.value),
-            None => self.unitless.add(row, text, number.value),
+            Some(unit) => self.add_unit(unit, cell),
+            None => self.unitless.add(cell),
         }
         if !number.plain && number.unit.is_none() && text.parse::<f64>().is_err() {
-            self.rewritten.add(row, text, number.value);
+            self.rewritten.add(cell);
         }
         self.grouped += u64::from(number.grouped);
         if number.ambiguous {
-            self.ambiguous.add(row, text, number.value);
+            self.ambiguous.add(cell);
         } else {
             self.settling += u64::from(text.contains(['.', ',']));
         }
         if number.padded {
-            self.padded.add(row, text, number.value);
+            self.padded.add(cell);
         }
     }
 
-    fn add_unit(&mut self, unit: &str, row: u64, text: &str, value: f64) {
+    fn add_unit(&mut self, unit: &str, cell: Cell<'_>) {
         if let Some((_, count)) = self.units.iter_mut().find(|(known, _)| same_unit(known, unit)) {
-            count.add(row, text, value);
+            count.add(cell);
         } else if self.units.len() < UNITS {
             let mut count = Count::default();
-            count.add(row, text, value);
+            count.add(cell);
             self.units.push((unit.to_string(), count));
         }
     }
 
-    fn add_word(&mut self, row: u64, text: &str) {
-        self.texts.add(row, text, 0.0);
+    fn add_word(&mut self, cell: Cell<'_>) {
+        let text = cell.text;
+        self.texts.add(cell);
         if !is_mark_like(text) {
-            self.words.add(row, text, 0.0);
+            self.words.add(cell);
         }
         if is_bound(text) {
-            self.bounds.add(row, text, 0.0);
+            self.bounds.add(cell);
         }
         if is_number_like(text) {
-            self.number_like.add(row, text, 0.0);
+            self.number_like.add(cell);
         }
         self.dates += u64::from(is_date(text));
         self.booleans += u64::from(is_boolean(text));
@@ -225,7 +235,7 @@ impl Profile {
             }
             DecimalMark::Comma => {
                 if parse_number(text, DecimalMark::Point).is_some() {
-                    self.written_with_points.add(row, text, 0.0);
+                    self.written_with_points.add(cell);
                 }
             }
         }
