@@ -297,17 +297,10 @@ pub(crate) fn unused(setting: &str, belongs: &str) -> Error {
 /// Names for a message, separated by commas: at most the first twenty, then their total number.
 pub fn listed<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
     const SHOWN: usize = 20;
-    let mut text = String::new();
-    let mut count = 0;
-    for name in names {
-        if count < SHOWN {
-            text += if count > 0 { ", " } else { "" };
-            text += name.as_ref();
-        }
-        count += 1;
-    }
-    if count > SHOWN {
-        text += &format!(", … ({count} in all)");
+    let names: Vec<S> = names.into_iter().collect();
+    let mut text = names.iter().take(SHOWN).map(AsRef::as_ref).collect::<Vec<&str>>().join(", ");
+    if names.len() > SHOWN {
+        text += &format!(", … ({} in all)", names.len());
     }
     text
 }

@@ -8,11 +8,12 @@
 pub(crate) mod parts;
 mod probability;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::control::check_cancelled;
 use crate::error::{Error, Result, sized};
 use crate::kernel::{Columns, Kernel};
 use crate::linalg::Matrix;
@@ -58,6 +59,11 @@ pub enum Link {
 }
 
 impl Link {
+    /// Whether probabilities are averages over the posterior of latent functions.
+    pub(crate) fn is_latent(self) -> bool {
+        matches!(self, Self::LatentLogistic | Self::LatentOneVsRest | Self::LatentRaoKupper { .. })
+    }
+
     /// The predicted quantity for an output, an increasing function of the output: the output itself, a rate
     /// or a probability.
     pub fn inverse_link(self, output: f64) -> f64 {
@@ -269,9 +275,7 @@ impl KernelExpansion {
         out.data_mut().par_chunks_mut(m).enumerate().try_for_each_init(
             || (Vec::new(), vec![0.0; self.support_points.rows()]),
             |(buffer, k), (i, row)| {
-                if stop.load(Ordering::Relaxed) {
-                    return Err(Error::Interrupted);
-                }
+                check_cancelled(stop)?;
                 self.kernel.row(isa, Columns::from_row(&self.support_points, 0), &x.row(i), buffer, k);
                 for (o, y) in row.iter_mut().enumerate() {
                     *y = self.intercept[o] + crate::linalg::dot(by_output.row(o), k);

@@ -395,20 +395,19 @@ impl Players {
     /// [`Error::UnknownColumn`], [`Error::DuplicateName`], or [`Error::Parameter`] if a column is in two
     /// groups.
     pub fn named<S: AsRef<str>>(columns: &[Column], groups: &[(S, Vec<S>)]) -> Result<Self> {
-        let mut owner: Vec<Option<usize>> = vec![None; columns.len()];
+        let mut taken = vec![false; columns.len()];
         let mut players: Vec<Player> = Vec::new();
         for (name, members) in groups {
             let mut player = Player { name: name.as_ref().to_string(), columns: Vec::new() };
             for member in members {
                 let j = index_of(columns, member.as_ref())?;
-                if owner[j].is_some() {
+                if std::mem::replace(&mut taken[j], true) {
                     return Err(Error::parameter(
                         "groups",
                         format!("'{}' in '{}'", member.as_ref(), name.as_ref()),
                         "a column belongs to one group only",
                     ));
                 }
-                owner[j] = Some(players.len());
                 player.columns.push(j);
             }
             if player.columns.is_empty() {
@@ -417,11 +416,8 @@ impl Players {
             player.columns.sort_unstable();
             players.push(player);
         }
-        for (j, column) in columns.iter().enumerate() {
-            if owner[j].is_none() {
-                players.push(Player { name: column.name.clone(), columns: vec![j] });
-            }
-        }
+        let singletons = Self::singletons(columns).players.into_iter();
+        players.extend(singletons.filter(|player| !taken[player.columns[0]]));
         players.sort_by_key(|p| p.columns[0]);
         check_distinct(players.iter().map(|p| &p.name))?;
         Ok(Self { players })

@@ -336,12 +336,12 @@ pub fn read(bytes: &[u8], width: Option<usize>) -> Result<KernelExpansion> {
     let (labels, counts) = if kind == MachineType::Classifier {
         (labels(&header, classes)?, counts(&header, classes, total)?)
     } else {
-        (Vec::new(), vec![total])
+        // The layout is that of two classes, the first with all support vectors.
+        (Vec::new(), vec![total, 0])
     };
     let card = model_card(&header, type_name, kind, pairs)?;
-    let per_row = if kind == MachineType::Classifier { classes - 1 } else { 1 };
     let end = header.end;
-    let vectors = vectors(lines, per_row, total)?;
+    let vectors = vectors(lines, classes - 1, total)?;
     let points = table(&vectors, width, end)?;
     if vectors.rows.saturating_mul(pairs) > MAX_CELLS {
         return problem(
@@ -494,11 +494,7 @@ fn table(vectors: &Vectors, width: Option<usize>, end: usize) -> Result<Table> {
 /// Converts LIBSVM's coefficients (rows × (classes - 1)) to rows × pairs. For the pair (i, j), a support
 /// vector of class i has its coefficient at position j - 1, and one of class j at position i.
 fn by_pair(coef: &[f64], counts: &[usize], pairs: usize) -> Vec<f64> {
-    let rows: usize = counts.iter().sum();
-    if counts.len() < 2 {
-        return coef.to_vec();
-    }
-    let k = counts.len();
+    let (rows, k) = (counts.iter().sum::<usize>(), counts.len());
     let mut out = vec![0.0; rows * pairs];
     let mut row = 0;
     for (class, &count) in counts.iter().enumerate() {

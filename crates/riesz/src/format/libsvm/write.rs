@@ -35,11 +35,12 @@ pub fn write(model: &KernelExpansion) -> Result<String> {
     let named = named.or_else(|| KINDS.iter().find(|(_, k)| *k == kind));
     let type_name = named.map_or("c_svc", |(name, _)| *name);
 
+    // Machines that are no classifiers have the layout of two classes, the first with all support vectors.
+    let k = if kind == MachineType::Classifier { model.classes.len() } else { 2 };
     let mut out = format!("svm_type {type_name}\n{kernel}nr_class {}\n", model.classes.len().max(2));
     out += &format!("total_sv {}\n", model.support_points.rows());
     let rho: Vec<String> = model.intercept.iter().map(|b| digits(0.0 - b)).collect();
     out += &format!("rho {}\n", rho.join(" "));
-    let k = model.classes.len();
     let owners =
         if kind == MachineType::Classifier { owners(model)? } else { vec![0; model.support_points.rows()] };
     if kind == MachineType::Classifier {
@@ -62,12 +63,8 @@ pub fn write(model: &KernelExpansion) -> Result<String> {
     order.sort_by_key(|&r| owners[r]);
     for r in order {
         let row = model.coef.row(r);
-        let mut coef = vec![0.0; if kind == MachineType::Classifier { k - 1 } else { 1 }];
-        if kind == MachineType::Classifier {
-            places(owners[r], k).for_each(|(place, pair)| coef[place] = row[pair] * factor);
-        } else {
-            coef[0] = row[0] * factor;
-        }
+        let mut coef = vec![0.0; k - 1];
+        places(owners[r], k).for_each(|(place, pair)| coef[place] = row[pair] * factor);
         if coef.iter().any(|c| !c.is_finite()) {
             return refuse(format!("its coefficients times the kernel's scale, {factor}, overflow"));
         }
