@@ -89,11 +89,10 @@ impl Setting {
             Range::Count(min) => {
                 (value.as_u64().is_some_and(|count| count >= min), format!("it is a whole number from {min}"))
             }
-            Range::Positive { share: true } => (
-                is_positive(value) && value.as_f64().is_some_and(|number| number < 1.0),
-                "it is a number between 0 and 1".into(),
-            ),
             Range::Positive { share: false } => (is_positive(value), "it is a positive number".into()),
+            Range::Positive { share: true } => {
+                (is_positive(value) && value.as_f64() < Some(1.0), "it is a number between 0 and 1".into())
+            }
             Range::NotNegative => (
                 value.as_f64().is_some_and(|number| number >= 0.0 && number.is_finite()),
                 "it is a number that is not negative".into(),

@@ -554,41 +554,28 @@ impl Kernel {
 
     /// The Gram matrix `k(x_i, x_i')` of the n rows of `x`, n × n. Cost O(n² d).
     pub fn gram(&self, x: &Table) -> Matrix {
-        let n = x.rows();
-        let mut out = Matrix::zeros(n, n);
-        out.data_mut().par_chunks_mut(ROW_GROUP * n.max(1)).enumerate().for_each(|(c, rows)| {
-            let start = c * ROW_GROUP;
-            self.rows_from(x, start, rows.len() / n, x, start, &mut rows[start..], n);
-        });
+        let mut out = self.values_by_rows(x, x, true);
         out.mirror_upper();
         out
     }
 
     /// The matrix `k(x_i, y_j)`, rows of `x` × rows of `y`.
     pub fn cross_gram(&self, x: &Table, y: &Table) -> Matrix {
-        let (mut out, n) = (Matrix::zeros(x.rows(), y.rows()), y.rows().max(1));
-        out.data_mut().par_chunks_mut(ROW_GROUP * n).enumerate().for_each(|(c, rows)| {
-            self.rows_from(x, c * ROW_GROUP, rows.len() / n, y, 0, rows, n);
-        });
-        out
+        self.values_by_rows(x, y, false)
     }
 
-    /// Writes the kernel values of `count` rows of `x` from `start` on with the rows of `y` from `from` on.
-    /// The rows of the output are `stride` numbers apart.
-    #[allow(clippy::too_many_arguments, reason = "a part of a matrix, and where it goes")]
-    fn rows_from(
-        &self,
-        x: &Table,
-        start: usize,
-        count: usize,
-        y: &Table,
-        from: usize,
-        out: &mut [f64],
-        stride: usize,
-    ) {
-        let rows: Vec<Vec<f64>> = (start..start + count).map(|i| x.row(i)).collect();
-        let rows: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
-        self.tile(Isa::detect(), Columns::from_row(y, from), &rows, out, stride);
+    /// The matrix `k(x_i, y_j)`, rows of `x` × rows of `y`. If `upper` is true, most entries below the diagonal
+    /// are 0.
+    fn values_by_rows(&self, x: &Table, y: &Table, upper: bool) -> Matrix {
+        let (mut out, n) = (Matrix::zeros(x.rows(), y.rows()), y.rows().max(1));
+        out.data_mut().par_chunks_mut(ROW_GROUP * n).enumerate().for_each(|(c, out)| {
+            let start = c * ROW_GROUP;
+            let rows: Vec<Vec<f64>> = (start..start + out.len() / n).map(|i| x.row(i)).collect();
+            let rows: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
+            let from = if upper { start } else { 0 };
+            self.tile(Isa::detect(), Columns::from_row(y, from), &rows, &mut out[from..], n);
+        });
+        out
     }
 
     /// The values `k(x_i, x_i)` for all rows.

@@ -79,10 +79,8 @@ impl KernelExpression {
     /// # Errors
     /// [`Error::Parameter`] for unknown columns and for parameters outside their range.
     pub fn resolve(&self, x: &Table, units: &ColumnScaling) -> Result<Kernel> {
-        let of_kind = |numeric: bool| -> Vec<usize> {
-            (0..x.width()).filter(|&j| (x.columns()[j].kind == ColumnKind::Numeric) == numeric).collect()
-        };
-        let (numeric, categorical) = (of_kind(true), of_kind(false));
+        let (numeric, categorical): (Vec<usize>, Vec<usize>) =
+            (0..x.width()).partition(|&j| x.columns()[j].kind == ColumnKind::Numeric);
         let resolve = |spec| self.resolve_one(spec, x, units, &numeric, &categorical);
         let resolved: Vec<Vec<Factor>> = self.specs.iter().map(resolve).collect::<Result<_>>()?;
         let mut terms = Vec::with_capacity(self.terms.len());

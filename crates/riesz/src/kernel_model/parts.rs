@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::kernel::{Columns, Kernel, Structure, Term};
 use crate::linalg::{Matrix, dot};
 use crate::simd::Isa;
-use crate::table::{ColumnKind, Table};
+use crate::table::Table;
 
 /// The distinct rows of support points in the columns that a kernel reads, with this kernel.
 #[derive(Debug, PartialEq)]
@@ -90,10 +90,10 @@ impl PartDecomposition {
             let kernel = Kernel { terms: vec![term] };
             let kernel = kernel.map_columns(&|j| columns.binary_search(&j).unwrap_or(j));
             let part_rows = model.support_points.select_columns(&columns);
-            let kinds = |table: &Table| -> Vec<ColumnKind> {
-                table.columns().iter().map(|c| c.kind.clone()).collect()
+            let is_same_domain = |d: &DistinctRows| {
+                let kinds = part_rows.columns().iter().map(|c| &c.kind);
+                d.rows.columns().iter().map(|c| &c.kind).eq(kinds) && d.kernel == kernel
             };
-            let is_same_domain = |d: &DistinctRows| kinds(&d.rows) == kinds(&part_rows) && d.kernel == kernel;
             let domain = decomposition.domains.iter().position(is_same_domain).unwrap_or_else(|| {
                 decomposition.domains.push(DistinctRows { rows: part_rows.select_rows(&[]), kernel });
                 numbers.push(HashMap::new());
