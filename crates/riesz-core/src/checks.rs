@@ -1,6 +1,6 @@
 //! Checks of tables and parameters that all estimators share.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sized};
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
 use crate::table::Table;
@@ -15,10 +15,7 @@ pub fn check_rows(x: &Table, n_targets: usize, minimum: usize) -> Result<()> {
         let unit = if minimum == 1 { "row is" } else { "rows are" };
         return Err(Error::too_few(format!("a table of {} row(s)", x.rows()), minimum, unit));
     }
-    if n_targets != x.rows() {
-        return Err(Error::shape("the target", "numbers", x.rows(), n_targets, "one per row of the table"));
-    }
-    Ok(())
+    sized("the target", "numbers", x.rows(), n_targets, "one per row of the table")
 }
 
 /// Checks that all targets are finite.

@@ -264,15 +264,21 @@ pub fn sized(subject: &str, unit: &'static str, expected: usize, actual: usize, 
     if expected == actual {
         return Ok(());
     }
-    Err(Error::Shape { subject: subject.into(), unit, expected, actual, why: why.into() })
+    Err(Error::shape(subject, unit, expected, actual, why))
+}
+
+/// The smallest of the items that are in the list more than once.
+pub fn first_repeated<T: Ord + Copy>(items: &[T]) -> Option<T> {
+    let mut sorted = items.to_vec();
+    sorted.sort_unstable();
+    sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
 /// Checks that no name is used twice.
 pub fn check_distinct<'n>(names: impl IntoIterator<Item = &'n String>) -> Result<()> {
-    let mut names: Vec<&String> = names.into_iter().collect();
-    names.sort_unstable();
-    match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(Error::DuplicateName { name: pair[0].clone() }),
+    let names: Vec<&String> = names.into_iter().collect();
+    match first_repeated(&names) {
+        Some(name) => Err(Error::DuplicateName { name: name.clone() }),
         None => Ok(()),
     }
 }
@@ -285,17 +291,10 @@ pub fn unused(setting: &str, belongs: &str) -> Error {
 /// Names for a message, separated by commas: at most the first twenty, then their total number.
 pub fn listed<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
     const SHOWN: usize = 20;
-    let mut text = String::new();
-    let mut count = 0;
-    for name in names {
-        if count < SHOWN {
-            text += if count > 0 { ", " } else { "" };
-            text += name.as_ref();
-        }
-        count += 1;
-    }
-    if count > SHOWN {
-        text += &format!(", … ({count} in all)");
+    let names: Vec<S> = names.into_iter().collect();
+    let mut text = names.iter().take(SHOWN).map(AsRef::as_ref).collect::<Vec<&str>>().join(", ");
+    if names.len() > SHOWN {
+        text += &format!(", … ({} in all)", names.len());
     }
     text
 }

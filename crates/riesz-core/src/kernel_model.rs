@@ -8,11 +8,12 @@
 pub mod parts;
 mod probability;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::control::check_cancelled;
 use crate::error::{Error, Result, sized};
 use crate::kernel::{Columns, Kernel};
 use crate::linalg::Matrix;
@@ -58,6 +59,11 @@ pub enum Link {
 }
 
 impl Link {
+    /// Whether probabilities are averages over the posterior of latent functions.
+    pub(crate) fn is_latent(self) -> bool {
+        matches!(self, Self::LatentLogistic | Self::LatentOneVsRest | Self::LatentRaoKupper { .. })
+    }
+
     /// The predicted quantity for an output, an increasing function of the output: the output itself, a rate
     /// or a probability.
     #[inline]
@@ -111,8 +117,7 @@ impl KernelExpansion {
     /// # Errors
     /// As [`validate`](Self::validate).
     pub fn new(kernel: Kernel, points: Table, coef: Matrix, intercept: Vec<f64>) -> Result<Self> {
-        let m = intercept.len();
-        let output_names = default_names(m);
+        let output_names = default_names(intercept.len());
         let model = Self {
             kernel,
             support_points: points,
@@ -130,7 +135,11 @@ impl KernelExpansion {
     /// The unit in which the training data gave a column, such as `kg` or `$`; `None` if the data gave no
     /// unit or the unit is unknown.
     pub fn unit_of(&self, column: &str) -> Option<&str> {
-        let name = unit_entry(column);
+        self.fact(&unit_entry(column))
+    }
+
+    /// The value of the model card's entry with this name.
+    pub fn fact(&self, name: &str) -> Option<&str> {
         self.model_card.iter().find(|entry| entry.name == name).map(|entry| entry.value.as_str())
     }
 
@@ -212,7 +221,7 @@ impl KernelExpansion {
 
     /// Multiplies all outputs by `scale` and adds `shift`, which undoes the standardisation of a target.
     pub fn rescale(&mut self, scale: f64, shift: f64) {
-        self.coef.data_mut().iter_mut().for_each(|c| *c *= scale);
+        self.coef.scale(scale);
         self.intercept.iter_mut().for_each(|b| *b = *b * scale + shift);
     }
 
@@ -267,9 +276,7 @@ impl KernelExpansion {
         out.data_mut().par_chunks_mut(m).enumerate().try_for_each_init(
             || (Vec::new(), vec![0.0; self.support_points.rows()]),
             |(buffer, k), (i, row)| {
-                if stop.load(Ordering::Relaxed) {
-                    return Err(Error::Interrupted);
-                }
+                check_cancelled(stop)?;
                 self.kernel.row(isa, Columns::from_row(&self.support_points, 0), &x.row(i), buffer, k);
                 for (o, y) in row.iter_mut().enumerate() {
                     *y = self.intercept[o] + crate::linalg::dot(by_output.row(o), k);
@@ -277,12 +284,7 @@ impl KernelExpansion {
                 Ok(())
             },
         )?;
-        if let Some(position) = out.data().iter().position(|y| !y.is_finite()) {
-            return Err(Error::overflow(
-                format!("the prediction of row {}", position / m + 1),
-                "its values are too far from the data the model was fitted on",
-            ));
-        }
+        check_overflow(&out, "prediction")?;
         Ok(out)
     }
 
@@ -295,17 +297,15 @@ impl KernelExpansion {
             | Link::LatentRaoKupper { .. }
             | Link::Log
             | Link::Logit => None,
-            Link::Logistic | Link::LatentLogistic => Some(usize::from(outputs[0] > 0.0)),
             Link::Softmax => Some(argmax(outputs)),
-            Link::Vote if self.classes.len() == 2 => Some(usize::from(outputs[0] > 0.0)),
-            Link::Vote => {
+            Link::Vote if self.classes.len() != 2 => {
                 let mut votes = vec![0.0; self.classes.len()];
-                let pairs = (0..votes.len()).flat_map(|i| (i + 1..self.classes.len()).map(move |j| (i, j)));
-                for ((i, j), &value) in pairs.zip(outputs) {
+                for ((i, j), &value) in class_pairs(votes.len()).zip(outputs) {
                     votes[if value > 0.0 { i } else { j }] += 1.0;
                 }
                 Some(argmax(&votes))
             }
+            Link::Logistic | Link::LatentLogistic | Link::Vote => Some(usize::from(outputs[0] > 0.0)),
         }
     }
 
@@ -317,10 +317,26 @@ impl KernelExpansion {
     }
 }
 
+/// Checks that the numbers of rows × outputs are finite; `quantity` names them in the message.
+pub(crate) fn check_overflow(numbers: &Matrix, quantity: &str) -> Result<()> {
+    match numbers.data().iter().position(|v| !v.is_finite()) {
+        None => Ok(()),
+        Some(position) => Err(Error::overflow(
+            format!("the {quantity} of row {}", position / numbers.cols() + 1),
+            "its values are too far from the data the model was fitted on",
+        )),
+    }
+}
+
 /// The numbers divided by their sum; equal shares if all are 0.
 pub(crate) fn normalize_to_one(weights: &[f64]) -> Vec<f64> {
     let total: f64 = weights.iter().sum();
     weights.iter().map(|w| if total > 0.0 { w / total } else { 1.0 / weights.len() as f64 }).collect()
+}
+
+/// The pairs of k classes, in the order (0,1), (0,2), …, (1,2), ….
+pub fn class_pairs(k: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..k).flat_map(move |i| (i + 1..k).map(move |j| (i, j)))
 }
 
 /// The logistic function `1/(1 + e^-f)`.

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::control::{RunControl, check_cancelled};
 use crate::error::{Error, Result, sized};
 use crate::kernel::Kernel;
-use crate::kernel_model::KernelExpansion;
+use crate::kernel_model::{KernelExpansion, check_overflow};
 use crate::linalg::{Cholesky, Matrix, Sparse};
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
 use crate::table::Table;
@@ -152,47 +152,29 @@ const KERNEL_VALUES_AT_ONCE: usize = 1 << 20;
 impl VarianceReduction {
     /// Checks that the matrix fits an expansion over this number of support points.
     fn validate(&self, points: usize) -> Result<()> {
-        let size = match self {
-            Self::CholeskyInverse { operator: None, factor } => factor.size(),
+        let (size, numbers): (usize, [&[f64]; 2]) = match self {
+            Self::CholeskyInverse { operator: None, factor } => (factor.size(), [&[], &[]]),
             Self::CholeskyInverse { operator: Some(a), factor } => {
                 sized("the factor of a posterior", "rows", a.cols(), factor.size(), "one per observation")?;
-                a.rows()
+                (a.rows(), [&[], &[]])
             }
-            Self::LowRank(f) => f.rows(),
-            Self::ThroughOperator { operator, factor: half } => {
-                sized(
-                    "the low-rank factor of a posterior",
-                    "rows",
-                    operator.cols(),
-                    half.rows(),
-                    "one per bag",
-                )?;
-                operator.rows()
+            Self::LowRank(factor) => (factor.rows(), [factor.data(), &[]]),
+            Self::ThroughOperator { operator, factor } => {
+                let subject = "the low-rank factor of a posterior";
+                sized(subject, "rows", operator.cols(), factor.rows(), "one per bag")?;
+                (operator.rows(), [factor.data(), &[]])
             }
             Self::RefitDifferences { coef, intercept, .. } => {
-                sized(
-                    "the list of intercepts of refits",
-                    "rows",
-                    coef.cols(),
-                    intercept.len(),
-                    "one per refit",
-                )?;
-                if intercept.iter().any(|v| !v.is_finite()) {
-                    return Err(Error::parameter("posterior", "NaN or infinite", "its numbers are finite"));
-                }
-                coef.rows()
+                let subject = "the list of intercepts of refits";
+                sized(subject, "rows", coef.cols(), intercept.len(), "one per refit")?;
+                (coef.rows(), [coef.data(), intercept])
             }
             Self::Dense(q) => {
                 sized("the matrix of a posterior", "rows", q.rows(), q.cols(), "it is square")?;
-                q.rows()
+                (q.rows(), [q.data(), &[]])
             }
         };
-        if let Self::LowRank(numbers)
-        | Self::Dense(numbers)
-        | Self::RefitDifferences { coef: numbers, .. }
-        | Self::ThroughOperator { factor: numbers, .. } = self
-            && numbers.data().iter().any(|v| !v.is_finite())
-        {
+        if numbers.into_iter().flatten().any(|v| !v.is_finite()) {
             return Err(Error::parameter("posterior", "NaN or infinite", "its numbers are finite"));
         }
         sized("the posterior", "rows", points, size, "one per support point")
@@ -240,7 +222,7 @@ impl VarianceReduction {
     fn quadratic_form(&self, c: &Matrix, constants: &[f64]) -> Matrix {
         let (left, right) = self.sqrt_factors(c, constants);
         let mut out = left.transpose().matmul(right.as_ref().unwrap_or(&left));
-        out.data_mut().iter_mut().for_each(|v| *v *= self.sign());
+        out.scale(self.sign());
         out
     }
 }
@@ -258,30 +240,23 @@ impl PosteriorCovariance {
         let sum = |s: usize| {
             let mut sum: Option<(Matrix, Vec<f64>, Refitted)> = None;
             for o in 0..weights.rows() {
-                let VarianceReduction::RefitDifferences { coef, intercept, method: of } =
+                let VarianceReduction::RefitDifferences { coef, intercept, method } =
                     &self.reduction[self.reduction(o)]
                 else {
                     return None;
                 };
                 let times = weights[(o, s)] * self.scale[o];
-                let none = (Matrix::zeros(coef.rows(), coef.cols()), vec![0.0; intercept.len()], *of);
+                let none = (Matrix::zeros(coef.rows(), coef.cols()), vec![0.0; intercept.len()], *method);
                 let (coef_sum, shifts, _) = sum.get_or_insert(none);
                 coef_sum.add_times(times, coef);
                 shifts.iter_mut().zip(intercept).for_each(|(total, shift)| *total += times * shift);
             }
-            sum.map(|(coef, intercept, kind)| VarianceReduction::RefitDifferences {
-                coef,
-                intercept,
-                method: kind,
-            })
+            let (coef, intercept, method) = sum?;
+            Some(VarianceReduction::RefitDifferences { coef, intercept, method })
         };
-        let known = (0..weights.cols()).map(sum).collect::<Option<Vec<VarianceReduction>>>()?;
-        Some(Self {
-            prior_scale: self.prior_scale,
-            skew_swap: self.skew_swap.clone(),
-            scale: vec![1.0; known.len()],
-            reduction: known,
-        })
+        let reduction: Vec<VarianceReduction> = (0..weights.cols()).map(sum).collect::<Option<_>>()?;
+        let (prior_scale, skew_swap) = (self.prior_scale, self.skew_swap.clone());
+        Some(Self { prior_scale, skew_swap, scale: vec![1.0; reduction.len()], reduction })
     }
 
     /// Whether the covariance describes how the model depends on its data, as for posteriors and refits to
@@ -306,28 +281,16 @@ impl<'m> Posterior<'m> {
     /// [`Error::Shape`] and [`Error::Parameter`] if the mean and the covariance are inconsistent.
     pub fn new(mean: &'m KernelExpansion, covariance: &'m PosteriorCovariance) -> Result<Self> {
         let outputs = mean.outputs();
-        sized(
-            "the list of scales of a posterior",
-            "rows",
-            outputs,
-            covariance.scale.len(),
-            "one per output",
-        )?;
-        if covariance.reduction.len() != 1 {
-            sized(
-                "the list of matrices of a posterior",
-                "rows",
-                outputs,
-                covariance.reduction.len(),
-                "one per output, or one for all",
-            )?;
+        let PosteriorCovariance { prior_scale, reduction, scale, .. } = covariance;
+        sized("the list of scales of a posterior", "rows", outputs, scale.len(), "one per output")?;
+        if reduction.len() != 1 {
+            let (subject, why) = ("the list of matrices of a posterior", "one per output, or one for all");
+            sized(subject, "rows", outputs, reduction.len(), why)?;
         }
-        if let Some(bad) =
-            covariance.scale.iter().chain([&covariance.prior_scale]).find(|s| !(s.is_finite() && **s >= 0.0))
-        {
+        if let Some(bad) = scale.iter().chain([prior_scale]).find(|s| !(s.is_finite() && **s >= 0.0)) {
             return Err(Error::parameter("scale of a posterior", bad, "scales are finite and not negative"));
         }
-        covariance.reduction.iter().try_for_each(|known| known.validate(mean.support_points.rows()))?;
+        reduction.iter().try_for_each(|known| known.validate(mean.support_points.rows()))?;
         if let Some(mirror) = &covariance.skew_swap {
             let d = mean.support_points.width();
             if mirror.len() != d || (0..d).any(|j| mirror.get(mirror[j]) != Some(&j)) {
@@ -335,14 +298,10 @@ impl<'m> Posterior<'m> {
                 return Err(Error::parameter("mirror of a posterior", format!("{mirror:?}"), allowed));
             }
         }
-        if covariance.prior_scale != 0.0 && covariance.reduction.iter().any(|known| known.sign() < 0.0) {
-            return Err(Error::parameter(
-                "prior",
-                covariance.prior_scale,
-                "refits have no prior: set it to 0",
-            ));
+        if *prior_scale != 0.0 && reduction.iter().any(|known| known.sign() < 0.0) {
+            return Err(Error::parameter("prior", prior_scale, "refits have no prior: set it to 0"));
         }
-        Ok(Self { mean, covariance, stop: RunControl::none().stop })
+        Ok(Self::new_unchecked(mean, covariance))
     }
 
     /// Combines a mean with its covariance without checks.
@@ -359,7 +318,7 @@ impl<'m> Posterior<'m> {
     /// Returns the source of the uncertainty.
     pub fn source(&self) -> UncertaintySource {
         match self.covariance.reduction.first() {
-            Some(VarianceReduction::RefitDifferences { coef, method: of, .. }) => match *of {
+            Some(VarianceReduction::RefitDifferences { coef, method, .. }) => match *method {
                 Refitted::Drawn { seed } => UncertaintySource::Bootstrap { draws: coef.cols(), seed },
                 Refitted::Jackknife => UncertaintySource::Jackknife { rows: coef.cols() },
                 Refitted::LandmarkDoubling => UncertaintySource::Landmarks { doublings: coef.cols() },
@@ -384,8 +343,7 @@ impl<'m> Posterior<'m> {
     /// [`Error::Parameter`] for refits, because their intercepts vary too.
     pub fn reduction_matrices(&self) -> Result<Vec<Matrix>> {
         let n = self.mean.support_points.rows();
-        let mut identity = Matrix::zeros(n, n);
-        identity.add_diagonal(|_| 1.0);
+        let identity = Matrix::identity(n);
         let matrix_of = |known: &VarianceReduction| match known {
             VarianceReduction::RefitDifferences { .. } => {
                 let allowed = "the variance game needs the posterior of a Gaussian process, not refits";
@@ -440,14 +398,9 @@ impl<'m> Posterior<'m> {
                 }
             }
             let cross = kernel.cross_gram(points, &block);
-            let squares: Vec<Vec<f64>> = {
-                let constants = vec![1.0; block.rows()];
-                covariance
-                    .reduction
-                    .iter()
-                    .map(|known| known.quadratic_diagonal(&cross, &constants))
-                    .collect()
-            };
+            let constants = vec![1.0; block.rows()];
+            let square = |known: &VarianceReduction| known.quadratic_diagonal(&cross, &constants);
+            let squares: Vec<Vec<f64>> = covariance.reduction.iter().map(square).collect();
             for (r, prior) in prior.iter().enumerate() {
                 for (o, (out, scale)) in out.row_mut(start + r).iter_mut().zip(&covariance.scale).enumerate()
                 {
@@ -458,13 +411,8 @@ impl<'m> Posterior<'m> {
                 }
             }
         }
-        match out.data().iter().position(|v| !v.is_finite()) {
-            None => Ok(out),
-            Some(position) => Err(Error::overflow(
-                format!("the variance of row {}", position / out.cols() + 1),
-                "its values are too far from the data the model was fitted on",
-            )),
-        }
+        check_overflow(&out, "variance")?;
+        Ok(out)
     }
 
     /// Returns the functionals that evaluate f at the rows of `x`. Cost O((n + rows) rows d).
@@ -478,7 +426,7 @@ impl<'m> Posterior<'m> {
         check_cancelled(self.stop)?;
         let mut prior = kernel.gram(&x);
         if let Some(other) = self.mirrored(&x)? {
-            subtract(&mut prior, &kernel.cross_gram(&x, &other));
+            prior.add_times(-1.0, &kernel.cross_gram(&x, &other));
         }
         Ok(Functionals { columns, prior_scale: prior, constants: vec![1.0; x.rows()] })
     }
@@ -499,10 +447,8 @@ impl<'m> Posterior<'m> {
         let kernel = &self.mean.kernel;
         let mut prior = prior_covariance_of_sums(kernel, &x, weights);
         if let Some(other) = self.mirrored(&x)? {
-            subtract(
-                &mut prior,
-                &weights.transpose_times(&cross_covariance_of_sums(kernel, &x, &other, weights)),
-            );
+            let cross = cross_covariance_of_sums(kernel, &x, &other, weights);
+            prior.add_times(-1.0, &weights.transpose_times(&cross));
         }
         Ok(Functionals {
             columns: cross_covariance_of_sums(kernel, &self.mean.support_points, &x, weights),
@@ -530,7 +476,7 @@ impl<'m> Posterior<'m> {
         let unscaled = self.unscaled(functionals);
         let scaled = |(o, scale): (usize, &f64)| {
             let mut covariance = unscaled[self.covariance.reduction(o)].clone();
-            covariance.data_mut().iter_mut().for_each(|c| *c *= scale * scale);
+            covariance.scale(scale * scale);
             covariance
         };
         self.covariance.scale.iter().enumerate().map(scaled).collect()
@@ -578,8 +524,8 @@ impl<'m> Posterior<'m> {
             let scale = (prior.max(trace) / m.max(1) as f64).max(1e-200);
             Cholesky::with_jitter_scale(matrix, scale, "covariance of the posterior")
         };
-        let factors =
-            self.unscaled(functionals).into_iter().map(factor).collect::<Result<Vec<Cholesky>>>()?;
+        let factors: Vec<Cholesky> =
+            self.unscaled(functionals).into_iter().map(factor).collect::<Result<_>>()?;
         let mut random = Random::seed_from_u64(seed);
         let (mut values, mut jitter) = (Vec::new(), Vec::new());
         for (o, scale) in self.covariance.scale.iter().enumerate() {
@@ -594,10 +540,6 @@ impl<'m> Posterior<'m> {
         }
         Ok(Samples { values, jitter })
     }
-}
-
-fn subtract(from: &mut Matrix, other: &Matrix) {
-    from.data_mut().iter_mut().zip(other.data()).for_each(|(minuend, other)| *minuend -= other);
 }
 
 /// Returns `K(a, b) W`, rows of `a` × columns of W, where `weights` is W.

@@ -63,27 +63,23 @@ impl Prediction {
         outputs: Matrix,
         stop: &AtomicBool,
     ) -> Result<Self> {
-        let averages = match (model.link, covariance) {
-            (
-                Link::LatentLogistic | Link::LatentOneVsRest | Link::LatentRaoKupper { .. },
-                Some(covariance),
-            ) => {
+        let averages = match covariance.filter(|_| model.link.is_latent()) {
+            Some(covariance) => {
                 let variance = Posterior::new(model, covariance)?.with_cancel(stop).variance(x)?;
-                Some(averaged_probabilities(model.link, &outputs, &variance))
+                Some(averaged_probabilities(model, &outputs, &variance))
             }
-            _ => None,
+            None => None,
         };
         let rows = || (0..outputs.rows()).map(|i| outputs.row(i));
         let classes = match &averages {
-            Some(probabilities_by_row) => Some(probabilities_by_row.iter().map(|p| argmax(p)).collect()),
+            Some(p) => Some((0..p.rows()).map(|i| argmax(p.row(i))).collect()),
             None => rows().map(|row| model.predicted_class(row)).collect(),
         };
         let linked = || {
-            ProbabilityLink::of_model(model).map(|link| rows().map(|row| link.probabilities(row)).collect())
+            let link = ProbabilityLink::of_model(model)?;
+            Some(by_class(model, rows().map(|row| link.probabilities(row)).collect()))
         };
-        let probabilities = averages
-            .or_else(linked)
-            .map(|p: Vec<Vec<f64>>| Matrix::from_row_major(p.len(), model.classes.len(), p.concat()));
+        let probabilities = averages.or_else(linked);
         Ok(Self { outputs, classes, probabilities })
     }
 }
@@ -170,16 +166,8 @@ impl AggregatePrediction {
         for (o, covariance) in covariances.iter().enumerate() {
             (0..outputs.rows()).for_each(|j| variance[(j, o)] = covariance[(j, j)].max(0.0));
         }
-        let latent =
-            matches!(model.link, Link::LatentLogistic | Link::LatentOneVsRest | Link::LatentRaoKupper { .. });
-        let probabilities = latent.then(|| {
-            let probabilities_by_sum = averaged_probabilities(model.link, &outputs, &variance);
-            Matrix::from_row_major(
-                probabilities_by_sum.len(),
-                model.classes.len(),
-                probabilities_by_sum.concat(),
-            )
-        });
+        let latent = model.link.is_latent();
+        let probabilities = latent.then(|| averaged_probabilities(model, &outputs, &variance));
         Ok(Self { outputs, variance, probabilities })
     }
 }
@@ -227,7 +215,7 @@ impl ClassDecisions {
         };
         let probability = |o: usize| {
             let (probabilities, k) = (predicted.probabilities.as_ref()?, class(o)?);
-            Some((k, (0..probabilities.rows()).map(|i| probabilities[(i, k)]).collect()))
+            Some((k, probabilities.column(k)))
         };
         Some(Self {
             meaning: (0..m).map(meaning).collect(),
@@ -242,17 +230,12 @@ impl ClassDecisions {
     pub fn of_probabilities(model: &KernelExpansion, predicted: &Prediction) -> Self {
         let classes = &model.classes;
         let shown: Vec<usize> = if classes.len() == 2 { vec![1] } else { (0..classes.len()).collect() };
-        let class_column = |matrix: &Matrix, k: usize| (0..matrix.rows()).map(|i| matrix[(i, k)]).collect();
+        let probability = |&k: &usize| predicted.probabilities.as_ref().map(|p| (k, p.column(k)));
         Self {
             meaning: shown.iter().map(|&k| format!("probability of {}", classes[k])).collect(),
             classes: classes.clone(),
             chosen: predicted.classes.clone(),
-            probabilities: shown
-                .iter()
-                .map(|&k| {
-                    predicted.probabilities.as_ref().map(|probabilities| (k, class_column(probabilities, k)))
-                })
-                .collect(),
+            probabilities: shown.iter().map(probability).collect(),
         }
     }
 
@@ -308,11 +291,16 @@ impl ClassDecisions {
     }
 }
 
+/// Returns probabilities as a matrix, rows × classes.
+fn by_class(model: &KernelExpansion, rows: Vec<Vec<f64>>) -> Matrix {
+    Matrix::from_row_major(rows.len(), model.classes.len(), rows.concat())
+}
+
 /// Returns the probabilities of the classes in each row, from means and variances (both rows × outputs) of
 /// latent functions.
-fn averaged_probabilities(link: Link, mean: &Matrix, variance: &Matrix) -> Vec<Vec<f64>> {
+fn averaged_probabilities(model: &KernelExpansion, mean: &Matrix, variance: &Matrix) -> Matrix {
     let latent = mean.data().par_iter().zip(variance.data());
-    if let Link::LatentRaoKupper { margin } = link {
+    if let Link::LatentRaoKupper { margin } = model.link {
         let outcome_probabilities = |(mean, variance): (&f64, &f64)| {
             let (won, lost) = (
                 logistic_normal_mean(mean - margin, *variance),
@@ -321,14 +309,15 @@ fn averaged_probabilities(link: Link, mean: &Matrix, variance: &Matrix) -> Vec<V
             // The three probabilities add up to 1.
             vec![lost, won, (1.0 - won - lost).max(0.0)]
         };
-        return latent.map(outcome_probabilities).collect();
+        return by_class(model, latent.map(outcome_probabilities).collect());
     }
     let latent_probabilities: Vec<f64> =
         latent.map(|(mean, variance)| logistic_normal_mean(*mean, *variance)).collect();
-    match mean.cols() {
+    let rows = match mean.cols() {
         1 => latent_probabilities.iter().map(|p| vec![1.0 - p, *p]).collect(),
         m => latent_probabilities.chunks(m).map(normalize_to_one).collect(),
-    }
+    };
+    by_class(model, rows)
 }
 
 /// Returns `E σ(f)` for normal f, by the trapezoidal rule. For functions that are analytic in a strip around

@@ -78,60 +78,64 @@ impl Setting {
     /// # Errors
     /// [`Error::Parameter`], whose message gives the range.
     pub fn check(&self, value: &Value) -> Result<()> {
-        let wrong = |allowed: String| {
-            let shown = value.as_str().map_or_else(|| value.to_string(), |text| format!("'{text}'"));
-            Err(Error::parameter(self.name, shown, allowed))
-        };
-        let positive =
+        let is_positive =
             |value: &Value| value.as_f64().is_some_and(|number| number > 0.0 && number.is_finite());
-        match self.range {
-            Range::Choice(words) => match value.as_str() {
-                Some(word) if words.contains(&word) => Ok(()),
-                _ => wrong(format!("it is one of {}", words.join(", "))),
-            },
-            Range::Switch if value.is_boolean() => Ok(()),
-            Range::Switch => wrong("it is true or false".into()),
-            Range::Count(min) if value.as_u64().is_some_and(|count| count >= min) => Ok(()),
-            Range::Count(min) => wrong(format!("it is a whole number from {min}")),
-            Range::Positive { share } => match value.as_f64() {
-                Some(number) if positive(value) && !(share && number >= 1.0) => Ok(()),
-                _ if share => wrong("it is a number between 0 and 1".into()),
-                _ => wrong("it is a positive number".into()),
-            },
-            Range::NotNegative => match value.as_f64() {
-                Some(number) if number >= 0.0 && number.is_finite() => Ok(()),
-                _ => wrong("it is a number that is not negative".into()),
-            },
-            Range::Tuned if value.as_str() == Some("auto") || positive(value) => Ok(()),
-            Range::Tuned => wrong("it is a positive number, or 'auto'".into()),
-            Range::ClassWeight => match value {
-                Value::Object(weights) => match weights.iter().find(|(_, weight)| !positive(weight)) {
-                    Some((class, weight)) => {
-                        let allowed = format!("the weight of '{class}' is a positive number");
-                        Err(Error::parameter(self.name, weight, allowed))
-                    }
-                    None => Ok(()),
-                },
-                _ if value.as_str() == Some("balanced") => Ok(()),
-                _ => wrong("it is 'balanced', or a number for each class, class=weight,class=weight".into()),
-            },
+        let (fits, allowed) = match self.range {
+            Range::Choice(words) => (
+                value.as_str().is_some_and(|word| words.contains(&word)),
+                format!("it is one of {}", words.join(", ")),
+            ),
+            Range::Switch => (value.is_boolean(), "it is true or false".into()),
+            Range::Count(min) => {
+                (value.as_u64().is_some_and(|count| count >= min), format!("it is a whole number from {min}"))
+            }
+            Range::Positive { share: false } => (is_positive(value), "it is a positive number".into()),
+            Range::Positive { share: true } => {
+                (is_positive(value) && value.as_f64() < Some(1.0), "it is a number between 0 and 1".into())
+            }
+            Range::NotNegative => (
+                value.as_f64().is_some_and(|number| number >= 0.0 && number.is_finite()),
+                "it is a number that is not negative".into(),
+            ),
+            Range::Tuned => (
+                value.as_str() == Some("auto") || is_positive(value),
+                "it is a positive number, or 'auto'".into(),
+            ),
+            Range::ClassWeight => {
+                let weights = value.as_object();
+                let bad = weights.and_then(|weights| weights.iter().find(|(_, weight)| !is_positive(weight)));
+                if let Some((class, weight)) = bad {
+                    let allowed = format!("the weight of '{class}' is a positive number");
+                    return Err(Error::parameter(self.name, weight, allowed));
+                }
+                (
+                    weights.is_some() || value.as_str() == Some("balanced"),
+                    "it is 'balanced', or a number for each class, class=weight,class=weight".into(),
+                )
+            }
             Range::Index => match value.as_str() {
-                Some(text) => text.parse::<ValueIndex>().map(|_| ()),
-                None => wrong(FORMS.into()),
+                Some(text) => return text.parse::<ValueIndex>().map(|_| ()),
+                None => (false, FORMS.into()),
             },
-            Range::Unions => match serde_json::from_value::<Vec<CoalitionStructure>>(value.clone()) {
-                Ok(unions) if !unions.is_empty() => Ok(()),
-                _ => wrong("it is a list of names and of such lists, [[\"a\", \"b\"], \"c\"]".into()),
-            },
+            Range::Unions => (
+                serde_json::from_value::<Vec<CoalitionStructure>>(value.clone())
+                    .is_ok_and(|unions| !unions.is_empty()),
+                "it is a list of names and of such lists, [[\"a\", \"b\"], \"c\"]".into(),
+            ),
             Range::Kernel => match value.as_str() {
-                Some("own") => Ok(()),
-                Some(text) => KernelExpression::parse(text).map(|_| ()),
+                Some("own") => return Ok(()),
+                Some(text) => return KernelExpression::parse(text).map(|_| ()),
                 None => match serde_json::from_value::<Kernel>(value.clone()) {
-                    Ok(_) => Ok(()),
-                    Err(error) => wrong(format!("it is a kernel: {error}")),
+                    Ok(_) => return Ok(()),
+                    Err(error) => (false, format!("it is a kernel: {error}")),
                 },
             },
+        };
+        if fits {
+            return Ok(());
         }
+        let shown = value.as_str().map_or_else(|| value.to_string(), |text| format!("'{text}'"));
+        Err(Error::parameter(self.name, shown, allowed))
     }
 }
 

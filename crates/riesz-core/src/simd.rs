@@ -250,24 +250,26 @@ impl Lanes {
     /// The largest lane; NaN lanes may be ignored or returned.
     #[inline(always)]
     pub fn largest(self) -> f64 {
-        let max = |a: f64, b: f64| if a > b { a } else { b };
-        let v = self.0;
-        max(max(max(v[0], v[4]), max(v[2], v[6])), max(max(v[1], v[5]), max(v[3], v[7])))
+        self.fold(|a, b| if a > b { a } else { b })
     }
 
     /// The smallest lane; NaN lanes may be ignored or returned.
     #[inline(always)]
     pub fn smallest(self) -> f64 {
-        let min = |a: f64, b: f64| if a < b { a } else { b };
-        let v = self.0;
-        min(min(min(v[0], v[4]), min(v[2], v[6])), min(min(v[1], v[5]), min(v[3], v[7])))
+        self.fold(|a, b| if a < b { a } else { b })
     }
 
     /// The sum in a fixed order.
     #[inline(always)]
     pub fn sum(self) -> f64 {
+        self.fold(|a, b| a + b)
+    }
+
+    /// The lanes, joined pairwise by `f` in a fixed order.
+    #[inline(always)]
+    fn fold(self, f: impl Fn(f64, f64) -> f64) -> f64 {
         let v = self.0;
-        ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]))
+        f(f(f(v[0], v[4]), f(v[2], v[6])), f(f(v[1], v[5]), f(v[3], v[7])))
     }
 }
 

@@ -45,14 +45,19 @@ impl Column {
         (0..width).map(|j| Self::numeric(format!("x{j}"))).collect()
     }
 
+    /// The error for a row whose level is not among the known levels of this column.
+    fn unseen(&self, row: usize, level: impl ToString, known: &[String]) -> Error {
+        let (column, level, known) = (self.name.clone(), level.to_string(), listed(known));
+        Error::UnseenLevel { row, column, level, known }
+    }
+
     /// Formats `value` for the user: the level's name, or the number in its shortest form.
     pub fn format(&self, value: f64) -> String {
-        match &self.kind {
-            ColumnKind::Categorical { levels } => {
-                levels.get(value as usize).cloned().unwrap_or_else(|| value.to_string())
-            }
-            ColumnKind::Numeric => value.to_string(),
-        }
+        let level = match &self.kind {
+            ColumnKind::Categorical { levels } => levels.get(value as usize).cloned(),
+            ColumnKind::Numeric => None,
+        };
+        level.unwrap_or_else(|| value.to_string())
     }
 }
 
@@ -118,12 +123,7 @@ impl Table {
                     .iter()
                     .position(|&v| v < 0.0 || v.fract() != 0.0 || v >= levels.len() as f64);
                 if let Some(row) = bad {
-                    return Err(Error::UnseenLevel {
-                        row,
-                        column: column.name.clone(),
-                        level: values[j * rows + row].to_string(),
-                        known: listed(levels),
-                    });
+                    return Err(column.unseen(row, values[j * rows + row], levels));
                 }
             }
         }
@@ -267,12 +267,18 @@ impl Table {
                 "the same columns as above",
             ));
         }
+        Ok(self.extended(below))
+    }
+
+    /// The rows of this table followed by the rows of `below`, with the columns of this table. The columns of
+    /// `below` have the same kinds.
+    pub(crate) fn extended(&self, below: &Self) -> Self {
         let mut values = Vec::with_capacity(self.values.len() + below.values.len());
         for j in 0..self.width() {
             values.extend_from_slice(self.column(j));
             values.extend_from_slice(below.column(j));
         }
-        Ok(Self { columns: self.columns.clone(), rows: self.rows + below.rows, values: values.into() })
+        Self { columns: self.columns.clone(), rows: self.rows + below.rows, values: values.into() }
     }
 
     /// The index of the column called `name`.
@@ -315,29 +321,19 @@ impl Table {
             match (&self.columns[j].kind, &column.kind) {
                 (ColumnKind::Numeric, ColumnKind::Numeric) => values.extend_from_slice(self.column(j)),
                 (ColumnKind::Categorical { levels: from }, ColumnKind::Categorical { levels: to }) => {
-                    let codes: Vec<Option<f64>> = from
-                        .iter()
-                        .map(|level| to.iter().position(|l| l == level).map(|k| k as f64))
-                        .collect();
+                    let code = |level| to.iter().position(|l| l == level);
+                    let codes: Vec<Option<usize>> = from.iter().map(code).collect();
                     for (row, &v) in self.column(j).iter().enumerate() {
-                        values.push(codes[v as usize].ok_or_else(|| Error::UnseenLevel {
-                            row,
-                            column: column.name.clone(),
-                            level: from[v as usize].clone(),
-                            known: listed(to),
-                        })?);
+                        let unseen = || column.unseen(row, &from[v as usize], to);
+                        values.push(codes[v as usize].ok_or_else(unseen)? as f64);
                     }
                 }
                 // In a table without other text, levels that look like numbers ("1", "2") are read as
                 // numbers.
                 (ColumnKind::Numeric, ColumnKind::Categorical { levels }) => {
                     for (row, &v) in self.column(j).iter().enumerate() {
-                        values.push(level_of_number(levels, v).ok_or_else(|| Error::UnseenLevel {
-                            row,
-                            column: column.name.clone(),
-                            level: v.to_string(),
-                            known: listed(levels),
-                        })? as f64);
+                        let unseen = || column.unseen(row, v, levels);
+                        values.push(level_of_number(levels, v).ok_or_else(unseen)? as f64);
                     }
                 }
                 (ColumnKind::Categorical { .. }, ColumnKind::Numeric) => {
@@ -406,20 +402,19 @@ impl Players {
     /// [`Error::UnknownColumn`], [`Error::DuplicateName`], or [`Error::Parameter`] if a column is in two
     /// groups.
     pub fn named<S: AsRef<str>>(columns: &[Column], groups: &[(S, Vec<S>)]) -> Result<Self> {
-        let mut owner: Vec<Option<usize>> = vec![None; columns.len()];
+        let mut taken = vec![false; columns.len()];
         let mut players: Vec<Player> = Vec::new();
         for (name, members) in groups {
             let mut player = Player { name: name.as_ref().to_string(), columns: Vec::new() };
             for member in members {
                 let j = index_of(columns, member.as_ref())?;
-                if owner[j].is_some() {
+                if std::mem::replace(&mut taken[j], true) {
                     return Err(Error::parameter(
                         "groups",
                         format!("'{}' in '{}'", member.as_ref(), name.as_ref()),
                         "a column belongs to one group only",
                     ));
                 }
-                owner[j] = Some(players.len());
                 player.columns.push(j);
             }
             if player.columns.is_empty() {
@@ -428,11 +423,8 @@ impl Players {
             player.columns.sort_unstable();
             players.push(player);
         }
-        for (j, column) in columns.iter().enumerate() {
-            if owner[j].is_none() {
-                players.push(Player { name: column.name.clone(), columns: vec![j] });
-            }
-        }
+        let singletons = Self::singletons(columns).players.into_iter();
+        players.extend(singletons.filter(|player| !taken[player.columns[0]]));
         players.sort_by_key(|p| p.columns[0]);
         check_distinct(players.iter().map(|p| &p.name))?;
         Ok(Self { players })

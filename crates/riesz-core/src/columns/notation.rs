@@ -52,11 +52,7 @@ pub(super) fn is_number_like(text: &str) -> bool {
 
 /// Whether a whole number has digits that its double does not represent.
 pub(super) fn loses_digits(text: &str, value: f64, mark: DecimalMark) -> bool {
-    let point = match mark {
-        DecimalMark::Point => '.',
-        DecimalMark::Comma => ',',
-    };
-    let (integer_part, fraction) = text.split_once(point).unwrap_or((text, ""));
+    let (integer_part, fraction) = text.split_once(mark.character()).unwrap_or((text, ""));
     let digits: String = integer_part.chars().filter(char::is_ascii_digit).collect();
     !text.contains(['e', 'E', 'd', 'D'])
         && fraction.chars().all(|c| c == '0' || !c.is_ascii_digit())

@@ -11,17 +11,17 @@ pub enum DecimalMark {
 }
 
 impl DecimalMark {
-    fn character(self) -> char {
+    pub(super) fn character(self) -> char {
         match self {
             Self::Point => '.',
             Self::Comma => ',',
         }
     }
 
-    fn other(self) -> char {
+    pub(super) fn other(self) -> Self {
         match self {
-            Self::Point => ',',
-            Self::Comma => '.',
+            Self::Point => Self::Comma,
+            Self::Comma => Self::Point,
         }
     }
 }
@@ -92,14 +92,15 @@ pub fn parse_number(text: &str, mark: DecimalMark) -> Option<WrittenNumber<'_>> 
         return Some(WrittenNumber { padded, ..WrittenNumber::plain(value) });
     }
     let (mut remaining, mut negative, mut signed, mut unit) = (text, false, false, None);
-    let mut closing = 0;
+    let mut parenthesised = false;
     // A sign, a currency and a parenthesis may occur in any order, each once.
     loop {
-        if let Some(behind) = remaining.strip_prefix('(').filter(|_| closing == 0 && !signed) {
-            (remaining, closing, negative) = (behind.trim_start(), 1, true);
-        } else if let Some(behind) = remaining.strip_prefix(MINUS).filter(|_| !signed && closing == 0) {
+        let unsigned = !signed && !parenthesised;
+        if let Some(behind) = remaining.strip_prefix('(').filter(|_| unsigned) {
+            (remaining, parenthesised, negative) = (behind.trim_start(), true, true);
+        } else if let Some(behind) = remaining.strip_prefix(MINUS).filter(|_| unsigned) {
             (remaining, signed, negative) = (behind.trim_start(), true, true);
-        } else if let Some(behind) = remaining.strip_prefix('+').filter(|_| !signed && closing == 0) {
+        } else if let Some(behind) = remaining.strip_prefix('+').filter(|_| unsigned) {
             (remaining, signed) = (behind.trim_start(), true);
         } else if let Some(behind) = unit.is_none().then(|| after_currency(remaining)).flatten() {
             unit = Some(remaining[..remaining.len() - behind.len()].trim_end());
@@ -108,17 +109,17 @@ pub fn parse_number(text: &str, mark: DecimalMark) -> Option<WrittenNumber<'_>> 
             break;
         }
     }
-    if closing == 1 {
+    if parenthesised {
         remaining = remaining.strip_suffix(')')?.trim_end();
     }
-    let digits = Digits::read(remaining, mark)?;
-    let (number, behind) = remaining.split_at(digits.length);
+    let (mut number, length) = read_digits(remaining, mark)?;
+    let (digits, behind) = remaining.split_at(length);
     let mut behind = behind.trim_start_matches(|c: char| c.is_whitespace());
     let is_minus = |text: &str| text.strip_prefix(MINUS).is_some_and(str::is_empty);
-    if is_minus(behind) || behind.starts_with('\u{2014}') && number.ends_with(mark.character()) {
+    if is_minus(behind) || behind.starts_with('\u{2014}') && digits.ends_with(mark.character()) {
         // `20.-` is an amount without cents; `20-` is negative, as in accounting programs.
-        if !number.ends_with(mark.character()) {
-            if signed || closing > 0 {
+        if !digits.ends_with(mark.character()) {
+            if signed || parenthesised {
                 return None;
             }
             negative = true;
@@ -131,16 +132,11 @@ pub fn parse_number(text: &str, mark: DecimalMark) -> Option<WrittenNumber<'_>> 
         }
         unit = Some(behind);
     }
-    let value = if negative { -digits.value } else { digits.value };
-    let padded = unit.is_none() && closing == 0 && digits.padded;
-    Some(WrittenNumber {
-        value,
-        unit,
-        grouped: digits.grouped,
-        ambiguous: digits.ambiguous,
-        padded,
-        plain: false,
-    })
+    if negative {
+        number.value = -number.value;
+    }
+    number.padded &= unit.is_none() && !parenthesised;
+    Some(WrittenNumber { unit, ..number })
 }
 
 /// Whether a text is a number if its comma is a decimal mark.
@@ -197,77 +193,68 @@ fn is_unit(text: &str) -> bool {
         && !text.as_bytes().windows(2).any(|pair| digit(pair[0]) && digit(pair[1]))
 }
 
-/// The digits at the start of a text.
-struct Digits {
-    value: f64,
-    /// Number of bytes of the text that belong to the number.
-    length: usize,
-    grouped: bool,
-    ambiguous: bool,
-    padded: bool,
-}
-
-impl Digits {
-    fn read(text: &str, mark: DecimalMark) -> Option<Self> {
-        let run = |from: usize| text[from..].bytes().take_while(u8::is_ascii_digit).count();
-        let character = |start: usize| text[start..].chars().next();
-        let first = run(0);
-        let mut plain = text[..first].to_string();
-        let (mut end, mut separator, mut groups) = (first, None, Vec::new());
-        while let Some(c) = character(end) {
-            let separates = c == mark.other() || SPACES.contains(&c) || APOSTROPHES.contains(&c);
-            let next = end + c.len_utf8();
-            let size = run(next);
-            if !separates || separator.is_some_and(|s| s != c) || !(2..=3).contains(&size) {
-                break;
-            }
-            (separator, end) = (Some(c), next + size);
-            plain.push_str(&text[next..end]);
-            groups.push(size);
+/// The number in the digits at the start of a text, and the number of bytes that belong to it.
+fn read_digits(text: &str, mark: DecimalMark) -> Option<(WrittenNumber<'_>, usize)> {
+    let run = |from: usize| text[from..].bytes().take_while(u8::is_ascii_digit).count();
+    let character = |start: usize| text[start..].chars().next();
+    let first = run(0);
+    let mut plain = text[..first].to_string();
+    let (mut end, mut separator, mut groups) = (first, None, Vec::new());
+    while let Some(c) = character(end) {
+        let separates = c == mark.other().character() || SPACES.contains(&c) || APOSTROPHES.contains(&c);
+        let next = end + c.len_utf8();
+        let size = run(next);
+        if !separates || separator.is_some_and(|s| s != c) || !(2..=3).contains(&size) {
+            break;
         }
-        if !groups.is_empty() {
-            let thousands = groups.iter().all(|size| *size == 3) && first <= 3;
-            let lakhs = groups.len() > 1
-                && groups.last() == Some(&3)
-                && groups[..groups.len() - 1].iter().all(|size| *size == 2)
-                && first <= 2;
-            if first == 0 || text.starts_with('0') || !(thousands || lakhs) {
-                return None;
-            }
-        }
-        let integer_len = plain.len();
-        if character(end) == Some(mark.character()) {
-            let size = run(end + 1);
-            plain.push('.');
-            plain.push_str(&text[end + 1..end + 1 + size]);
-            end += 1 + size;
-        }
-        let fraction = plain.len() - integer_len;
-        if integer_len == 0 && fraction < 2 {
-            return None;
-        }
-        let exponent = exponent_length(&text[end..]);
-        plain.push_str(&text[end..end + exponent].replace(['d', 'D'], "e"));
-        end += exponent;
-        // A number is not followed by more digits or another mark.
-        let marks = [mark.character(), mark.other()];
-        if character(end).is_some_and(|c| c.is_ascii_digit() || marks.contains(&c)) {
-            return None;
-        }
-        let single_group = groups.len() == 1 && separator == Some(mark.other()) && fraction == 0;
-        let three_decimals = mark == DecimalMark::Comma
-            && groups.is_empty()
-            && fraction == 4
-            && (1..=3).contains(&integer_len)
-            && !text.starts_with('0');
-        Some(Self {
-            value: plain.parse().ok()?,
-            length: end,
-            grouped: !groups.is_empty(),
-            ambiguous: exponent == 0 && (single_group || three_decimals),
-            padded: fraction == 0 && exponent == 0 && groups.is_empty() && is_padded(&plain),
-        })
+        (separator, end) = (Some(c), next + size);
+        plain.push_str(&text[next..end]);
+        groups.push(size);
     }
+    if !groups.is_empty() {
+        let thousands = groups.iter().all(|size| *size == 3) && first <= 3;
+        let lakhs = groups.len() > 1
+            && groups.last() == Some(&3)
+            && groups[..groups.len() - 1].iter().all(|size| *size == 2)
+            && first <= 2;
+        if first == 0 || text.starts_with('0') || !(thousands || lakhs) {
+            return None;
+        }
+    }
+    let integer_len = plain.len();
+    if character(end) == Some(mark.character()) {
+        let size = run(end + 1);
+        plain.push('.');
+        plain.push_str(&text[end + 1..end + 1 + size]);
+        end += 1 + size;
+    }
+    let fraction = plain.len() - integer_len;
+    if integer_len == 0 && fraction < 2 {
+        return None;
+    }
+    let exponent = exponent_length(&text[end..]);
+    plain.push_str(&text[end..end + exponent].replace(['d', 'D'], "e"));
+    end += exponent;
+    // A number is not followed by more digits or another mark.
+    let marks = [mark, mark.other()].map(DecimalMark::character);
+    if character(end).is_some_and(|c| c.is_ascii_digit() || marks.contains(&c)) {
+        return None;
+    }
+    let single_group = groups.len() == 1 && separator == Some(mark.other().character()) && fraction == 0;
+    let three_decimals = mark == DecimalMark::Comma
+        && groups.is_empty()
+        && fraction == 4
+        && (1..=3).contains(&integer_len)
+        && !text.starts_with('0');
+    let number = WrittenNumber {
+        value: plain.parse().ok()?,
+        unit: None,
+        grouped: !groups.is_empty(),
+        ambiguous: exponent == 0 && (single_group || three_decimals),
+        padded: fraction == 0 && exponent == 0 && groups.is_empty() && is_padded(&plain),
+        plain: false,
+    };
+    Some((number, end))
 }
 
 /// The number of bytes of an exponent at the start of the text: `e3`, `E-12`, and Fortran's `D+03`, whose
@@ -429,7 +416,8 @@ mod tests {
             let mut grouped = String::new();
             for (i, c) in digits.chars().enumerate() {
                 if i > 0 && (digits.len() - i) % 3 == 0 {
-                    if separator == "G" { grouped.push(mark.other()) } else { grouped.push_str(separator) }
+                    let mark = mark.other().character();
+                    if separator == "G" { grouped.push(mark) } else { grouped.push_str(separator) }
                 }
                 grouped.push(c);
             }

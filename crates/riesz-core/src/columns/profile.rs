@@ -37,14 +37,8 @@ pub struct ColumnType {
     pub unit: Option<String>,
 }
 
-impl ColumnType {
-    fn numbers(reason: impl Into<String>) -> Self {
-        Self { categorical: false, reason: reason.into(), remark: None, unit: None }
-    }
-
-    fn categories(reason: impl Into<String>) -> Self {
-        Self { categorical: true, reason: reason.into(), remark: None, unit: None }
-    }
+fn categorical(reason: &str, remark: Option<String>) -> ColumnType {
+    ColumnType { categorical: true, reason: reason.into(), remark, unit: None }
 }
 
 /// The first cell of some kind.
@@ -62,11 +56,15 @@ struct Count {
     first: Option<Example>,
 }
 
-impl Example {
-    fn problem(&self, kind: ProblemKind) -> Problem {
-        Problem { row: self.row, cell: self.shown(), kind }
-    }
+/// A cell with its number; 0 if it is not a number. Its text is empty if the column stores numbers.
+#[derive(Clone, Copy)]
+struct Cell<'t> {
+    row: u64,
+    text: &'t str,
+    value: f64,
+}
 
+impl Example {
     /// The cell as text; the formatted number if the column stores numbers.
     fn shown(&self) -> String {
         if self.cell.is_empty() { self.value.to_string() } else { self.cell.clone() }
@@ -74,13 +72,13 @@ impl Example {
 }
 
 impl Count {
-    fn add(&mut self, row: u64, cell: &str, value: f64) {
+    fn add(&mut self, Cell { row, text, value }: Cell<'_>) {
         self.cells += 1;
-        self.first.get_or_insert_with(|| Example { row, cell: cell.to_string(), value });
+        self.first.get_or_insert_with(|| Example { row, cell: text.to_string(), value });
     }
 
     fn problem(&self, kind: ProblemKind) -> Option<Problem> {
-        self.first.as_ref().map(|example| example.problem(kind))
+        self.first.as_ref().map(|example| Problem { row: example.row, cell: example.shown(), kind })
     }
 }
 
@@ -111,15 +109,15 @@ pub struct Profile {
     /// Whole numbers that are not doubles.
     large: Count,
     fractions: u64,
-    trimmed: Count,
+    /// Cells without the bytes of value 0 at their ends.
+    trimmed: u64,
     /// Cells that are not numbers. Separate counts below are for decimal commas, numbers with a decimal
     /// point, dates, and truth values.
     texts: Count,
-    /// Texts that usually mark missing values (`?`, `unknown`), and bounds (`<5`).
-    mark_like: Count,
+    /// Texts other than usual marks of missing values (`?`, `unknown`).
+    words: Count,
+    /// Bounds (`<5`).
     bounds: Count,
-    /// The first text that is not such a mark.
-    first_word: Option<Example>,
     /// Texts that are mostly digits, but are neither numbers nor ranges of numbers: `120/80`, `'12`.
     number_like: Count,
     decimal_commas: u64,
@@ -149,20 +147,20 @@ impl Profile {
 
     /// Counts a cell that is stored as a number.
     pub fn add_number(&mut self, value: f64) {
-        let row = self.rows;
+        let cell = Cell { row: self.rows, text: "", value };
         self.rows += 1;
-        if value.is_nan() || !self.marks.is_empty() && self.marks.has_number(value) {
+        if value.is_nan() || self.marks.has_number(value) {
             self.missing += 1;
             return;
         }
-        self.unitless.add(row, "", value);
-        self.add_value(row, "", value);
+        self.unitless.add(cell);
+        self.add_value(cell);
     }
 
-    fn add_value(&mut self, row: u64, cell: &str, value: f64) {
-        self.numbers.add(row, cell, value);
-        self.fractions += u64::from(value.fract() != 0.0);
-        (self.lowest, self.highest) = (self.lowest.min(value), self.highest.max(value));
+    fn add_value(&mut self, cell: Cell<'_>) {
+        self.numbers.add(cell);
+        self.fractions += u64::from(cell.value.fract() != 0.0);
+        (self.lowest, self.highest) = (self.lowest.min(cell.value), self.highest.max(cell.value));
     }
 
     /// Counts a cell of text.
@@ -170,65 +168,63 @@ impl Profile {
         let row = self.rows;
         self.rows += 1;
         let text = trimmed(cell);
-        if is_missing(text) || !self.marks.is_empty() && self.marks.has_text(text) {
+        if is_missing(text) || self.marks.has_text(text) {
             self.missing += 1;
             return;
         }
-        if text.len() < cell.len() && cell.contains('\0') {
-            self.trimmed.add(row, cell, 0.0);
-        }
+        self.trimmed += u64::from(text.len() < cell.len() && cell.contains('\0'));
         let Some(number) = parse_number(text, self.format.mark) else {
             // `inf` is a number, but not a valid value.
             match text.parse::<f64>() {
-                Ok(value) if value.is_infinite() => self.numbers.add(row, text, value),
-                _ => self.add_word(row, text),
+                Ok(value) if value.is_infinite() => self.numbers.add(Cell { row, text, value }),
+                _ => self.add_word(Cell { row, text, value: 0.0 }),
             }
             return;
         };
-        self.add_value(row, text, number.value);
+        let cell = Cell { row, text, value: number.value };
+        self.add_value(cell);
         if number.value.abs() >= LARGEST_WHOLE && loses_digits(text, number.value, self.format.mark) {
-            self.large.add(row, text, number.value);
+            self.large.add(cell);
         }
         match number.unit {
-            Some(unit) => self.add_unit(unit, row, text, number.value),
-            None => self.unitless.add(row, text, number.value),
+            Some(unit) => self.add_unit(unit, cell),
+            None => self.unitless.add(cell),
         }
         if !number.plain && number.unit.is_none() && text.parse::<f64>().is_err() {
-            self.rewritten.add(row, text, number.value);
+            self.rewritten.add(cell);
         }
         self.grouped += u64::from(number.grouped);
         if number.ambiguous {
-            self.ambiguous.add(row, text, number.value);
+            self.ambiguous.add(cell);
         } else {
             self.settling += u64::from(text.contains(['.', ',']));
         }
         if number.padded {
-            self.padded.add(row, text, number.value);
+            self.padded.add(cell);
         }
     }
 
-    fn add_unit(&mut self, unit: &str, row: u64, text: &str, value: f64) {
+    fn add_unit(&mut self, unit: &str, cell: Cell<'_>) {
         if let Some((_, count)) = self.units.iter_mut().find(|(known, _)| same_unit(known, unit)) {
-            count.add(row, text, value);
+            count.add(cell);
         } else if self.units.len() < UNITS {
             let mut count = Count::default();
-            count.add(row, text, value);
+            count.add(cell);
             self.units.push((unit.to_string(), count));
         }
     }
 
-    fn add_word(&mut self, row: u64, text: &str) {
-        self.texts.add(row, text, 0.0);
-        if is_mark_like(text) {
-            self.mark_like.add(row, text, 0.0);
-        } else {
-            self.first_word.get_or_insert_with(|| Example { row, cell: text.to_string(), value: 0.0 });
+    fn add_word(&mut self, cell: Cell<'_>) {
+        let text = cell.text;
+        self.texts.add(cell);
+        if !is_mark_like(text) {
+            self.words.add(cell);
         }
         if is_bound(text) {
-            self.bounds.add(row, text, 0.0);
+            self.bounds.add(cell);
         }
         if is_number_like(text) {
-            self.number_like.add(row, text, 0.0);
+            self.number_like.add(cell);
         }
         self.dates += u64::from(is_date(text));
         self.booleans += u64::from(is_boolean(text));
@@ -239,7 +235,7 @@ impl Profile {
             }
             DecimalMark::Comma => {
                 if parse_number(text, DecimalMark::Point).is_some() {
-                    self.written_with_points.add(row, text, 0.0);
+                    self.written_with_points.add(cell);
                 }
             }
         }
@@ -251,44 +247,37 @@ impl Profile {
     /// A [`Problem`] with the first cell that makes the type doubtful.
     pub fn decide(&self, choice: Option<Choice>) -> Result<ColumnType, Problem> {
         match choice {
-            Some(Choice::Text) => return Ok(ColumnType::categories("as the user says")),
+            Some(Choice::Text) => return Ok(categorical("as the user says", None)),
             Some(Choice::Number) => {
                 return match self.texts.problem(ProblemKind::NotANumber) {
                     Some(problem) => Err(problem),
-                    None => {
-                        let unit = self.unit().map(String::from);
-                        let numbers = ColumnType::numbers("as the user says");
-                        Ok(ColumnType { remark: self.rewriting(), unit, ..numbers })
-                    }
+                    None => Ok(self.numeric("as the user says")),
                 };
             }
             None => {}
         }
-        let decision = if self.texts.cells > 0 { self.decide_text()? } else { self.decide_numbers()? };
-        let remark = match (&decision.remark, &self.trimmed.first) {
-            (None, Some(_)) => {
-                Some(format!("bytes of value 0 at the ends of {} cells were left out", self.trimmed.cells))
-            }
-            (remark, _) => remark.clone(),
-        };
-        Ok(ColumnType { remark, ..decision })
+        let mut decision = if self.texts.cells > 0 { self.decide_text()? } else { self.decide_numbers()? };
+        if self.trimmed > 0 {
+            let trimming = || format!("bytes of value 0 at the ends of {} cells were left out", self.trimmed);
+            decision.remark.get_or_insert_with(trimming);
+        }
+        Ok(decision)
     }
 
     fn decide_text(&self) -> Result<ColumnType, Problem> {
         let count = self.texts.cells;
-        let problem = |kind| self.texts.problem(kind);
         // Marks of missing values do not count as evidence for the other texts.
-        let words = count - self.mark_like.cells;
+        let words = self.words.cells;
         let doubt = if words > 0 && self.decimal_commas == words {
-            self.first_word.as_ref().map(|example| example.problem(ProblemKind::DecimalComma))
+            self.words.problem(ProblemKind::DecimalComma)
         } else if self.written_with_points.cells > 0 && 2 * self.written_with_points.cells >= count {
             self.written_with_points.problem(ProblemKind::NoDecimalComma)
         } else if words > 0 && self.dates == words {
-            self.first_word.as_ref().map(|example| example.problem(ProblemKind::Dates))
+            self.words.problem(ProblemKind::Dates)
         } else if self.bounds.cells > 0 && self.bounds.cells == words && self.numbers.cells > 0 {
             self.bounds.problem(ProblemKind::Bound)
         } else if count < self.numbers.cells || words == 0 && self.numbers.cells > 0 {
-            problem(ProblemKind::MostlyNumbers)
+            self.texts.problem(ProblemKind::MostlyNumbers)
         } else {
             None
         };
@@ -296,7 +285,7 @@ impl Profile {
             return Err(problem);
         }
         if self.booleans == self.rows - self.missing {
-            return Ok(ColumnType::categories("truth values"));
+            return Ok(categorical("truth values", None));
         }
         let with_unit = self.units.first().and_then(|(_, count)| count.first.as_ref());
         let number_like = self.number_like.first.as_ref().filter(|_| 2 * self.number_like.cells >= count);
@@ -312,35 +301,29 @@ impl Profile {
             ))
         };
         let remark = remark.or_else(mixed);
-        Ok(ColumnType { remark, ..ColumnType::categories("text") })
+        Ok(categorical("text", remark))
     }
 
     fn decide_numbers(&self) -> Result<ColumnType, Problem> {
         let present = self.rows - self.missing;
         if present == 0 {
-            return Ok(ColumnType::numbers("every cell is missing"));
+            return Ok(self.numeric("every cell is missing"));
         }
         if let Some(example) = &self.large.first {
-            return Ok(ColumnType {
-                remark: Some(format!(
-                    "whole numbers such as {} are larger than 2^53 and would lose digits, so they are taken \
-                     as categories",
-                    example.cell
-                )),
-                ..ColumnType::categories("whole numbers above 2^53, which would lose digits")
-            });
+            let remark = format!(
+                "whole numbers such as {} are larger than 2^53 and would lose digits, so they are taken as \
+                 categories",
+                example.cell
+            );
+            return Ok(categorical("whole numbers above 2^53, which would lose digits", Some(remark)));
         }
         if let Some(example) = &self.padded.first
             && self.fractions == 0
             && self.units.is_empty()
         {
-            return Ok(ColumnType {
-                remark: Some(format!(
-                    "codes with leading zeros, such as {}, are taken as categories",
-                    example.cell
-                )),
-                ..ColumnType::categories("codes with leading zeros")
-            });
+            let remark =
+                format!("codes with leading zeros, such as {}, are taken as categories", example.cell);
+            return Ok(categorical("codes with leading zeros", Some(remark)));
         }
         if let [(_, first), further @ ..] = &self.units[..] {
             let other = self.unitless.first.as_ref().or(further.first().and_then(|(_, c)| c.first.as_ref()));
@@ -349,13 +332,11 @@ impl Profile {
                 (None, _) => {}
                 (Some(other), 0) => {
                     let first = first.first.as_ref().map_or(String::new(), Example::shown);
-                    return Ok(ColumnType {
-                        remark: Some(format!(
-                            "numbers with different words behind them ('{first}', '{other}') are taken as \
-                             categories"
-                        )),
-                        ..ColumnType::categories("numbers in different units")
-                    });
+                    let remark = format!(
+                        "numbers with different words behind them ('{first}', '{other}') are taken as \
+                         categories"
+                    );
+                    return Ok(categorical("numbers in different units", Some(remark)));
                 }
                 (Some(other), _) => {
                     if let Some(problem) = first.problem(ProblemKind::MixedUnits { other }) {
@@ -364,17 +345,16 @@ impl Profile {
                 }
             }
         }
-        if let Some(problem) = self.ambiguity() {
-            return Err(problem);
+        match (self.ambiguity(), self.rewriting()) {
+            (Some(problem), _) => Err(problem),
+            (None, Some(_)) => Ok(self.numeric("numbers with units or marks")),
+            (None, None) => Ok(self.numeric("numbers")),
         }
-        Ok(match self.rewriting() {
-            Some(remark) => ColumnType {
-                remark: Some(remark),
-                unit: self.unit().map(String::from),
-                ..ColumnType::numbers("numbers with units or marks")
-            },
-            None => ColumnType::numbers("numbers"),
-        })
+    }
+
+    fn numeric(&self, reason: &str) -> ColumnType {
+        let (remark, unit) = (self.rewriting(), self.unit().map(String::from));
+        ColumnType { categorical: false, reason: reason.into(), remark, unit }
     }
 
     /// The common unit of all numbers, if there is one.
@@ -393,11 +373,6 @@ impl Profile {
         }
     }
 
-    /// Whether some whole number has leading zeros.
-    pub fn has_padded_numbers(&self) -> bool {
-        self.padded.cells > 0
-    }
-
     /// The problem of a mark before three digits whose meaning no other cell decides.
     fn ambiguity(&self) -> Option<Problem> {
         let example = self.ambiguous.first.as_ref()?;
@@ -405,11 +380,7 @@ impl Profile {
         if !doubtful || self.settling > 0 {
             return None;
         }
-        let other = match self.format.mark {
-            DecimalMark::Point => DecimalMark::Comma,
-            DecimalMark::Comma => DecimalMark::Point,
-        };
-        let read = parse_number(&example.cell, other)?.value;
+        let read = parse_number(&example.cell, self.format.mark.other())?.value;
         let (fraction, thousands) =
             if read.abs() < example.value.abs() { (read, example.value) } else { (example.value, read) };
         self.ambiguous.problem(ProblemKind::AmbiguousMark { fraction, thousands })

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::linear::{CENTER, InnerProduct, SCALE, inner_product};
-use super::registry::{Argument, ArgumentType, ArgumentValues, FactorSchema};
+use super::registry::{Argument, ArgumentField, ArgumentType, ArgumentValues, FactorSchema};
 use super::rounding_bounds::TINY;
 use super::stationary::{ARD, LENGTHSCALE, set_lengthscales, tuned_lengthscales};
 use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBound};
@@ -49,12 +49,7 @@ impl Anova {
         formula: "1 + variance (exp(-r²/2) less its mean)",
         categorical: false,
         arguments: &[LENGTHSCALE, VARIANCE, ARD, CENTER, SCALE],
-        make: |columns, values| {
-            let list = |argument: Argument| values.list(argument.name).to_vec();
-            let (lengthscale, center, scale) = (list(LENGTHSCALE), list(CENTER), list(SCALE));
-            let (variance, ard) = (values.number(VARIANCE.name), values.flag(ARD.name));
-            vec![Self { columns, lengthscale, center, scale, variance, ard }.into()]
-        },
+        make: from_arguments!(lengthscale, variance, ard, center, scale),
     }];
 
     inner_product!();
@@ -117,17 +112,7 @@ dispatch! {
 }
 
 impl KernelFactor for Anova {
-    columns_and_schema!();
-
-    fn values(&self) -> ArgumentValues {
-        ArgumentValues(vec![
-            (LENGTHSCALE.name, self.lengthscale.clone()),
-            (VARIANCE.name, vec![self.variance]),
-            (ARD.name, vec![f64::from(u8::from(self.ard))]),
-            (CENTER.name, self.center.clone()),
-            (SCALE.name, self.scale.clone()),
-        ])
-    }
+    columns_and_arguments!(lengthscale, variance, ard, center, scale);
 
     fn multiply_column(&self, isa: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]) {
         value(isa, self.slot(slot), u, v, out);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::registry::{Argument, ArgumentType, ArgumentValues, FactorSchema};
+use super::registry::{Argument, ArgumentField, ArgumentType, ArgumentValues, FactorSchema};
 use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBound};
 use crate::simd::Isa;
 
@@ -46,14 +46,10 @@ fn similarity_logit(p: f64) -> f64 {
 }
 
 impl KernelFactor for Categorical {
-    columns_and_schema!();
+    columns_and_arguments!(similarity);
 
     fn is_identity(&self) -> bool {
         self.similarity == 0.0
-    }
-
-    fn values(&self) -> ArgumentValues {
-        ArgumentValues(vec![(SIMILARITY.name, vec![self.similarity])])
     }
 
     fn multiply_column(&self, _: Isa, _: usize, u: &[f64], v: f64, out: &mut [f64]) {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::linear::{CENTER, InnerProduct, SCALE, inner_product};
 use super::polynomial::GAMMA;
-use super::registry::{ArgumentValues, FactorSchema};
+use super::registry::{ArgumentField, ArgumentValues, FactorSchema};
 use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBound};
 use crate::simd::Isa;
 
@@ -29,25 +29,14 @@ impl ExponentialDotProduct {
         formula: "exp(gamma u·v)",
         categorical: false,
         arguments: &[GAMMA, CENTER, SCALE],
-        make: |columns, values| {
-            let (center, scale) = (values.list(CENTER.name).to_vec(), values.list(SCALE.name).to_vec());
-            vec![Self { columns, center, scale, gamma: values.number(GAMMA.name) }.into()]
-        },
+        make: from_arguments!(gamma, center, scale),
     }];
 
     inner_product!();
 }
 
 impl KernelFactor for ExponentialDotProduct {
-    columns_and_schema!();
-
-    fn values(&self) -> ArgumentValues {
-        ArgumentValues(vec![
-            (GAMMA.name, vec![self.gamma]),
-            (CENTER.name, self.center.clone()),
-            (SCALE.name, self.scale.clone()),
-        ])
-    }
+    columns_and_arguments!(gamma, center, scale);
 
     fn multiply_column(&self, _: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]) {
         self.inner_product().multiply_column(slot, self.gamma, (u, v), f64::exp, out);
@@ -56,8 +45,7 @@ impl KernelFactor for ExponentialDotProduct {
     /// Exponents are summed before the exponential is taken, since partial products of exponentials could
     /// leave the range of doubles.
     fn multiply_all(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        let exponent = self.inner_product().with_row(u, v, |term| self.gamma * term);
-        out.iter_mut().zip(exponent).for_each(|(o, e)| *o *= e.exp());
+        self.inner_product().multiply_all((u, v), |term| self.gamma * term, f64::exp, out);
     }
 
     fn bounded(&self) -> bool {

@@ -6,7 +6,8 @@
 //! number of v. The squared differences of the other columns are added. If the rounding errors of inner
 //! products could affect the result, this layout is not used.
 
-use super::{Columns, Kernel, KernelFactor};
+use super::stationary::DistanceBounds;
+use super::{Columns, Factor, Kernel, Stationary};
 use crate::linalg::dot;
 use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 use crate::table::Table;
@@ -85,10 +86,10 @@ impl ColumnShift {
     /// The layout for the rows of `x`. `None` if the kernel is not a profile of one joint distance, or if few
     /// entries equal their column's majority value.
     pub(super) fn for_rows(kernel: &Kernel, x: &Table) -> Option<Self> {
-        let distance = factor(kernel)?.distance()?;
+        let (factor, _) = joint_distance(kernel)?;
         let n = x.rows();
         let (mut first, mut without_majority, mut n_nonzero) = (Vec::new(), Vec::new(), 0);
-        for (&j, l) in distance.columns.iter().zip(distance.lengthscale) {
+        for (&j, l) in factor.columns.iter().zip(&factor.lengthscale) {
             let column = x.column(j);
             match majority_value(column) {
                 Some((majority, n_other)) => {
@@ -98,7 +99,7 @@ impl ColumnShift {
                 None => without_majority.push((j, mid_range(column), 1.0 / l)),
             }
         }
-        let (sparse, width) = (first.len(), distance.columns.len());
+        let (sparse, width) = (first.len(), factor.columns.len());
         first.extend(without_majority);
         (2 * ((width - sparse) * n + n_nonzero) <= width * n).then_some(Self { columns: first, sparse })
     }
@@ -106,8 +107,8 @@ impl ColumnShift {
     /// The layout that subtracts the middle of its range from every column. `None` if the kernel is not a
     /// profile of one joint distance.
     pub(super) fn dense(kernel: &Kernel, x: &Table) -> Option<Self> {
-        let distance = factor(kernel)?.distance()?;
-        let slots = distance.columns.iter().zip(distance.lengthscale);
+        let (factor, _) = joint_distance(kernel)?;
+        let slots = factor.columns.iter().zip(&factor.lengthscale);
         let columns: Vec<_> = slots.map(|(&j, l)| (j, mid_range(x.column(j)), 1.0 / l)).collect();
         Some(Self { sparse: columns.len(), columns })
     }
@@ -152,12 +153,12 @@ impl ValueRange {
     /// [`Kernel::row`] has an error of `(4 + columns) s` in a squared distance s. A convex profile that is at
     /// most 1 falls by at most 1 over s. Both ways round the profile and one product.
     pub(super) fn precision(&self, kernel: &Kernel) -> Option<f64> {
-        let distance = factor(kernel)?.distance()?;
+        let (factor, bounds) = joint_distance(kernel)?;
         let (n, m) = (self.norm, dot(&self.numbers, &self.numbers));
         let (terms, n_dense) = (self.terms as f64, self.numbers.len() as f64);
         let square = (22.0 + (3 + LONGER) as f64 * terms) * n + 24.0 * m + 4.0 * n_dense * (n + m);
-        let by_differences = 4.0 + distance.columns.len() as f64 + 2.0 * (distance.roundings + 1.0);
-        let precision = f64::EPSILON / 2.0 * (distance.steepest * square + by_differences);
+        let by_differences = 4.0 + factor.columns.len() as f64 + 2.0 * (bounds.roundings + 1.0);
+        let precision = f64::EPSILON / 2.0 * (bounds.steepest * square + by_differences);
         (precision <= PRECISION).then_some(precision)
     }
 }
@@ -175,11 +176,10 @@ impl DistanceByProducts {
         let ColumnShift { columns, sparse } = &self.frame;
         let largest =
             |slot: usize| (0..self.rows).fold(0.0, |maximum: f64, i| maximum.max(self.number(i, slot).abs()));
-        let n_nonzero = |i: usize| (0..*sparse).filter(|&slot| self.number(i, slot) != 0.0).count();
         ValueRange {
             numbers: (*sparse..columns.len()).map(largest).collect(),
             norm: self.norms[..self.rows].iter().fold(0.0, |maximum, norm| maximum.max(*norm)),
-            terms: (0..self.rows).map(n_nonzero).max().unwrap_or(0),
+            terms: (0..self.rows).map(|i| self.count_nonzero(i)).max().unwrap_or(0),
         }
     }
 
@@ -190,10 +190,14 @@ impl DistanceByProducts {
             let mut numbers = (sparse..).zip(&extent.numbers);
             self.norms[i] > extent.norm
                 || numbers.any(|(slot, maximum)| self.number(i, slot).abs() > *maximum)
-                || sparse > LONGER * extent.terms
-                    && (0..sparse).filter(|&slot| self.number(i, slot) != 0.0).count() > LONGER * extent.terms
+                || sparse > LONGER * extent.terms && self.count_nonzero(i) > LONGER * extent.terms
         };
         (0..self.rows).filter(|&i| large(i)).collect()
+    }
+
+    /// The number of non-zero entries of row i in the columns with a majority value.
+    fn count_nonzero(&self, i: usize) -> usize {
+        (0..self.frame.sparse).filter(|&slot| self.number(i, slot) != 0.0).count()
     }
 
     fn zeros(frame: ColumnShift, rows: usize) -> Self {
@@ -249,7 +253,7 @@ impl DistanceByProducts {
         out: &mut [f64],
         stride: usize,
     ) {
-        let Some(factor) = factor(kernel) else { return };
+        let Some((factor, _)) = joint_distance(kernel) else { return };
         let (width, sparse) = (self.frame.columns.len(), self.frame.sparse);
         let mut squares = [0.0; RUN];
         for from in (0..len).step_by(RUN) {
@@ -267,12 +271,11 @@ impl DistanceByProducts {
     }
 }
 
-/// The factor of a kernel that has one term with one factor.
-fn factor(kernel: &Kernel) -> Option<&dyn KernelFactor> {
-    match &kernel.terms[..] {
-        [term] if term.factors.len() == 1 => Some(&*term.factors[0]),
-        _ => None,
-    }
+/// The factor of a kernel that is a profile of one joint distance, with the bounds of the profile.
+fn joint_distance(kernel: &Kernel) -> Option<(&Stationary, DistanceBounds)> {
+    let [term] = &kernel.terms[..] else { return None };
+    let [Factor::Stationary(factor)] = &term.factors[..] else { return None };
+    Some((factor, factor.distance_bounds()?))
 }
 
 dispatch! {

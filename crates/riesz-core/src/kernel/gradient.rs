@@ -12,7 +12,7 @@ impl Kernel {
     pub fn parameters(&self) -> Vec<Parameter> {
         let mut parameters = Vec::new();
         for term in &self.terms {
-            parameters.push(Parameter { name: "scale".into(), log_value: term.scale.ln() });
+            parameters.push(Parameter::logarithm("scale", term.scale));
             parameters.extend(term.factors.iter().flat_map(|f| f.parameters()));
         }
         parameters

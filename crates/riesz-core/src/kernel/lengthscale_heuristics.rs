@@ -26,16 +26,19 @@ impl ColumnScaling {
         let mut units = Self::raw(x.width());
         for (j, column) in x.columns().iter().enumerate() {
             if column.kind == ColumnKind::Numeric {
-                let (mean, variance) = mean_variance(x.column(j));
-                units.center[j] = mean;
-                // A standard deviation within the rounding error of the mean belongs to a constant column.
-                if variance.sqrt() > 1e-12 * mean.abs() {
-                    units.scale[j] = variance.sqrt();
-                }
+                (units.center[j], units.scale[j]) = mean_and_scale(x.column(j));
             }
         }
         units
     }
+}
+
+/// The mean and the standard deviation, which is replaced by 1 if it is within the rounding error of the mean,
+/// as in a constant column.
+fn mean_and_scale(x: &[f64]) -> (f64, f64) {
+    let (mean, variance) = mean_variance(x);
+    let sd = variance.sqrt();
+    (mean, if sd > 1e-12 * mean.abs() { sd } else { 1.0 })
 }
 
 /// Mean and variance with divisor n; every term is divided by n, so that sums do not overflow.
@@ -105,26 +108,14 @@ pub fn lengthscales(
             median(distances)
         }
         Lengthscale::MedianPerFeature => {
-            return columns
-                .iter()
-                .map(|&j| {
-                    let c = subsample_rows(x.column(j).to_vec());
-                    let gap = median(
-                        c.iter()
-                            .enumerate()
-                            .flat_map(|(i, u)| c[..i].iter().map(move |v| (u - v).abs()))
-                            .collect(),
-                    );
-                    if gap > 0.0 {
-                        return Ok(gap);
-                    }
-                    // More than half of the pairs are ties: use the standard deviation instead, unless it is
-                    // a rounding error.
-                    let (mean, variance) = mean_variance(&c);
-                    let sd = variance.sqrt();
-                    Ok(if sd > 1e-12 * mean.abs() { sd } else { 1.0 })
-                })
-                .collect();
+            let scale_of = |&j: &usize| {
+                let c = subsample_rows(x.column(j).to_vec());
+                let gaps = |(i, &u): (usize, &f64)| c[..i].iter().map(move |v| (u - v).abs());
+                let gap = median(c.iter().enumerate().flat_map(gaps).collect());
+                // If more than half of the pairs are ties, the standard deviation is used instead.
+                if gap > 0.0 { gap } else { mean_and_scale(&c).1 }
+            };
+            return Ok(columns.iter().map(scale_of).collect());
         }
     };
     if !(common.is_finite() && common > 0.0) {

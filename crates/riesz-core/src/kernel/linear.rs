@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::registry::{Argument, ArgumentType, ArgumentValues, FactorSchema};
+use super::registry::{Argument, ArgumentField, ArgumentType, ArgumentValues, FactorSchema};
 use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBound, Structure};
 use crate::simd::Isa;
 
@@ -30,10 +30,7 @@ impl Linear {
         formula: "u·v",
         categorical: false,
         arguments: &[CENTER, SCALE],
-        make: |columns, values| {
-            let (center, scale) = (values.list(CENTER.name).to_vec(), values.list(SCALE.name).to_vec());
-            vec![Self { columns, center, scale }.into()]
-        },
+        make: from_arguments!(center, scale),
     }];
 
     inner_product!();
@@ -76,6 +73,17 @@ impl InnerProduct<'_> {
         inner
     }
 
+    /// Multiplies `out[i]` by the function of the sum that [`with_row`](Self::with_row) returns for row i.
+    pub fn multiply_all(
+        &self,
+        (u, v): (Columns<'_>, &[f64]),
+        term: impl Fn(f64) -> f64,
+        function: impl Fn(f64) -> f64,
+        out: &mut [f64],
+    ) {
+        out.iter_mut().zip(self.with_row(u, v, term)).for_each(|(o, inner)| *o *= function(inner));
+    }
+
     /// Multiplies `out[i]` by the function of `gamma` times the term of one column.
     pub fn multiply_column(
         &self,
@@ -106,7 +114,7 @@ impl InnerProduct<'_> {
 }
 
 impl KernelFactor for Linear {
-    columns_and_schema!();
+    columns_and_arguments!(center, scale);
 
     fn structure(&self) -> Structure {
         if self.columns.len() == 1 { Structure::Separable } else { Structure::Additive }
@@ -116,17 +124,12 @@ impl KernelFactor for Linear {
         self.columns.iter().zip(&mut self.center).for_each(|(&j, column_center)| *column_center = center(j));
     }
 
-    fn values(&self) -> ArgumentValues {
-        ArgumentValues(vec![(CENTER.name, self.center.clone()), (SCALE.name, self.scale.clone())])
-    }
-
     fn multiply_column(&self, _: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]) {
         self.inner_product().multiply_column(slot, 1.0, (u, v), |inner| inner, out);
     }
 
     fn multiply_all(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        let inner = self.inner_product().with_row(u, v, |term| term);
-        out.iter_mut().zip(inner).for_each(|(o, i)| *o *= i);
+        self.inner_product().multiply_all((u, v), |term| term, |inner| inner, out);
     }
 
     fn bounded(&self) -> bool {
@@ -138,8 +141,7 @@ impl KernelFactor for Linear {
     }
 
     fn multiply_size(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        let inner = self.inner_product().with_row(u, v, f64::abs);
-        out.iter_mut().zip(inner).for_each(|(o, i)| *o *= i);
+        self.inner_product().multiply_all((u, v), f64::abs, |inner| inner, out);
     }
 
     fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound {

@@ -11,9 +11,10 @@
 //! line in `stationary.rs`. Expressions, help, checks, Python's constructors, the robustness bound, random
 //! features and the conformance tests are derived from the schema.
 
-/// Implements the columns and the schema of a kind of factor that has a single schema.
-macro_rules! columns_and_schema {
-    () => {
+/// Implements the columns, the schema and the arguments' values of a kind of factor that has a single schema.
+/// Each argument is a field of the same name.
+macro_rules! columns_and_arguments {
+    ($($argument:ident),*) => {
         fn columns(&self) -> &[usize] {
             &self.columns
         }
@@ -21,6 +22,17 @@ macro_rules! columns_and_schema {
         fn declaration(&self) -> &'static FactorSchema {
             Self::DECLARED[0]
         }
+
+        fn values(&self) -> ArgumentValues {
+            ArgumentValues(vec![$((stringify!($argument), self.$argument.to_values())),*])
+        }
+    };
+}
+
+/// Builds a factor over the given columns. Its other fields are the values of the arguments of these names.
+macro_rules! from_arguments {
+    ($($argument:ident),*) => {
+        |columns, values| vec![Self { columns, $($argument: values.field(stringify!($argument))),* }.into()]
     };
 }
 
@@ -60,17 +72,16 @@ pub use packed_points::Points;
 pub use parse::KernelExpression;
 pub use periodic::Periodic;
 pub use polynomial::Polynomial;
-pub use polynomial_terms::Power;
 pub use registry::{Argument, ArgumentType, ArgumentValues, DefaultValue, FactorSchema, help_text};
 pub use rounding_bounds::{ColumnRanges, RoundingBound};
 pub use sigmoid::Sigmoid;
 pub use stationary::{Profile, Stationary};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, first_repeated, listed};
 use crate::linalg::Matrix;
 use crate::random::{Random, SeedableRng};
 use crate::simd::Isa;
-use crate::table::Table;
+use crate::table::{Column, Table};
 
 /// Number of rows of a gram matrix that are computed together.
 const ROW_GROUP: usize = 16;
@@ -155,19 +166,6 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// The parts of a factor that is a profile of one joint distance.
-#[doc(hidden)]
-pub struct Distance<'f> {
-    /// The table's columns.
-    pub columns: &'f [usize],
-    /// The length scale of each column.
-    pub lengthscale: &'f [f64],
-    /// Largest absolute derivative of the profile in the squared distance; the profile attains it at 0.
-    pub steepest: f64,
-    /// Number of roundings of the profile itself, absolute, as its values are at most 1.
-    pub roundings: f64,
-}
-
 /// The interface of a kind of factor. `v` is always a full row of the table; `out` has one number per row
 /// of `u`.
 pub trait KernelFactor {
@@ -188,21 +186,6 @@ pub trait KernelFactor {
     fn validate(&self) -> Result<()> {
         self.declaration().check(&self.values(), self.columns().len())
     }
-    /// The parts of the factor if it is a power of a sum over its columns.
-    #[doc(hidden)]
-    fn power(&self) -> Option<Power<'_>> {
-        None
-    }
-    /// The parts of the factor if it is a profile of the joint distance whose derivative in the squared
-    /// distance is largest in magnitude at 0.
-    #[doc(hidden)]
-    fn distance(&self) -> Option<Distance<'_>> {
-        None
-    }
-    /// Multiplies `out[i]` by the profile of [`distance`](Self::distance) at the squared distance
-    /// `squares[i]`.
-    #[doc(hidden)]
-    fn multiply_squares(&self, _isa: Isa, _squares: &[f64], _out: &mut [f64]) {}
     /// Multiplies `out[i]` by the one-column function of `columns()[slot]`, at `u[i]` and `v`. Only separable
     /// and additive factors need it.
     fn multiply_column(&self, isa: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]);
@@ -395,6 +378,11 @@ factors! {
 }
 
 impl Factor {
+    /// The formula, and the names of the columns that the factor reads among a table's `columns`.
+    pub(crate) fn describe(&self, columns: &[Column]) -> (String, String) {
+        (self.formula(), listed(self.columns().iter().map(|&j| &columns[j].name)))
+    }
+
     /// Draws `count` random frequencies ω of the one-column function of `columns()[slot]` from its spectral
     /// density. The mean of `cos(ω (u - v))` over the draws estimates the function. `None` if no density is
     /// known.
@@ -490,21 +478,16 @@ impl Kernel {
             for factor in &term.factors {
                 factor.validate()?;
                 let columns = factor.columns();
+                let refused = |allowed: String| {
+                    Error::parameter("columns of the kernel", format!("{columns:?}"), allowed)
+                };
                 if columns.is_empty() || columns.iter().any(|&j| j >= width) {
-                    return Err(Error::parameter(
-                        "columns of the kernel",
-                        format!("{columns:?}"),
-                        format!("a factor reads at least one of the table's {width} columns, counted from 0"),
-                    ));
+                    return Err(refused(format!(
+                        "a factor reads at least one of the table's {width} columns, counted from 0"
+                    )));
                 }
-                let mut sorted = columns.to_vec();
-                sorted.sort_unstable();
-                if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
-                    return Err(Error::parameter(
-                        "columns of the kernel",
-                        format!("{columns:?}"),
-                        "a factor reads a column once",
-                    ));
+                if first_repeated(columns).is_some() {
+                    return Err(refused("a factor reads a column once".into()));
                 }
             }
         }
@@ -571,41 +554,28 @@ impl Kernel {
 
     /// The Gram matrix `k(x_i, x_i')` of the n rows of `x`, n × n. Cost O(n² d).
     pub fn gram(&self, x: &Table) -> Matrix {
-        let n = x.rows();
-        let mut out = Matrix::zeros(n, n);
-        out.data_mut().par_chunks_mut(ROW_GROUP * n.max(1)).enumerate().for_each(|(c, rows)| {
-            let start = c * ROW_GROUP;
-            self.rows_from(x, start, rows.len() / n, x, start, &mut rows[start..], n);
-        });
+        let mut out = self.values_by_rows(x, x, true);
         out.mirror_upper();
         out
     }
 
     /// The matrix `k(x_i, y_j)`, rows of `x` × rows of `y`.
     pub fn cross_gram(&self, x: &Table, y: &Table) -> Matrix {
-        let (mut out, n) = (Matrix::zeros(x.rows(), y.rows()), y.rows().max(1));
-        out.data_mut().par_chunks_mut(ROW_GROUP * n).enumerate().for_each(|(c, rows)| {
-            self.rows_from(x, c * ROW_GROUP, rows.len() / n, y, 0, rows, n);
-        });
-        out
+        self.values_by_rows(x, y, false)
     }
 
-    /// Writes the kernel values of `count` rows of `x` from `start` on with the rows of `y` from `from` on.
-    /// The rows of the output are `stride` numbers apart.
-    #[allow(clippy::too_many_arguments, reason = "a part of a matrix, and where it goes")]
-    fn rows_from(
-        &self,
-        x: &Table,
-        start: usize,
-        count: usize,
-        y: &Table,
-        from: usize,
-        out: &mut [f64],
-        stride: usize,
-    ) {
-        let rows: Vec<Vec<f64>> = (start..start + count).map(|i| x.row(i)).collect();
-        let rows: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
-        self.tile(Isa::detect(), Columns::from_row(y, from), &rows, out, stride);
+    /// The matrix `k(x_i, y_j)`, rows of `x` × rows of `y`. If `upper` is true, most entries below the diagonal
+    /// are 0.
+    fn values_by_rows(&self, x: &Table, y: &Table, upper: bool) -> Matrix {
+        let (mut out, n) = (Matrix::zeros(x.rows(), y.rows()), y.rows().max(1));
+        out.data_mut().par_chunks_mut(ROW_GROUP * n).enumerate().for_each(|(c, out)| {
+            let start = c * ROW_GROUP;
+            let rows: Vec<Vec<f64>> = (start..start + out.len() / n).map(|i| x.row(i)).collect();
+            let rows: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
+            let from = if upper { start } else { 0 };
+            self.tile(Isa::detect(), Columns::from_row(y, from), &rows, &mut out[from..], n);
+        });
+        out
     }
 
     /// The values `k(x_i, x_i)` for all rows.

@@ -68,9 +68,7 @@ impl KernelExpression {
         let terms = parser.sum(0)?;
         parser.skip_space();
         if let Some(c) = parser.peek() {
-            return Err(
-                parser.fail(format!("'{c}' is not expected: after a factor comes '+', '*' or the end"))
-            );
+            return parser.fail(format!("'{c}' is not expected: after a factor comes '+', '*' or the end"));
         }
         Ok(Self { text: text.to_string(), specs: parser.specs, terms })
     }
@@ -81,20 +79,13 @@ impl KernelExpression {
     /// # Errors
     /// [`Error::Parameter`] for unknown columns and for parameters outside their range.
     pub fn resolve(&self, x: &Table, units: &ColumnScaling) -> Result<Kernel> {
-        let of_kind = |numeric: bool| -> Vec<usize> {
-            (0..x.width()).filter(|&j| (x.columns()[j].kind == ColumnKind::Numeric) == numeric).collect()
-        };
-        let (numeric, categorical) = (of_kind(true), of_kind(false));
-        let mut resolved: Vec<Vec<Factor>> = Vec::with_capacity(self.specs.len());
-        for spec in &self.specs {
-            resolved.push(self.resolve_one(spec, x, units, &numeric, &categorical)?);
-        }
+        let (numeric, categorical): (Vec<usize>, Vec<usize>) =
+            (0..x.width()).partition(|&j| x.columns()[j].kind == ColumnKind::Numeric);
+        let resolve = |spec| self.resolve_one(spec, x, units, &numeric, &categorical);
+        let resolved: Vec<Vec<Factor>> = self.specs.iter().map(resolve).collect::<Result<_>>()?;
         let mut terms = Vec::with_capacity(self.terms.len());
         for term in &self.terms {
-            let mut factors: Vec<Factor> = Vec::new();
-            for &s in &term.factors {
-                factors.extend(resolved[s].iter().cloned());
-            }
+            let mut factors: Vec<Factor> = term.factors.iter().flat_map(|&s| resolved[s].clone()).collect();
             let open = |&s: &usize| self.specs[s].columns.is_empty() && !self.specs[s].kind.categorical;
             if term.factors.iter().any(open) {
                 let mut read = vec![false; x.width()];
@@ -120,25 +111,19 @@ impl KernelExpression {
         numeric: &[usize],
         categorical: &[usize],
     ) -> Result<Vec<Factor>> {
+        let problem = |position, message: String| Err(problem(&self.text, position, message));
         let mut columns = Vec::with_capacity(spec.columns.len());
         for (name, position) in &spec.columns {
             let Some(j) = x.columns().iter().position(|c| c.name == *name) else {
                 let known = listed(x.columns().iter().map(|c| &c.name));
-                return Err(problem(
-                    &self.text,
-                    *position,
-                    format!("there is no column '{name}'; the columns are: {known}"),
-                ));
+                return problem(*position, format!("there is no column '{name}'; the columns are: {known}"));
             };
             if columns.contains(&j) {
-                return Err(problem(&self.text, *position, format!("column '{name}' is named twice")));
+                return problem(*position, format!("column '{name}' is named twice"));
             }
             if !spec.kind.categorical && x.columns()[j].kind != ColumnKind::Numeric {
-                return Err(problem(
-                    &self.text,
-                    *position,
-                    format!("column '{name}' holds text, which only categorical({name}) can read"),
-                ));
+                let why = format!("column '{name}' holds text, which only categorical({name}) can read");
+                return problem(*position, why);
             }
             columns.push(j);
         }
@@ -151,15 +136,11 @@ impl KernelExpression {
                 return Ok(Vec::new());
             }
             let kind = if spec.kind.categorical { "categorical" } else { "numeric" };
-            return Err(problem(
-                &self.text,
-                spec.position,
-                format!("the table has no {kind} columns to read"),
-            ));
+            return problem(spec.position, format!("the table has no {kind} columns to read"));
         }
-        spec.kind.resolve(columns, &spec.arguments, x, units).map_err(|error| match error {
-            Error::Parameter { allowed, .. } => problem(&self.text, spec.position, allowed),
-            other => problem(&self.text, spec.position, other),
+        spec.kind.resolve(columns, &spec.arguments, x, units).or_else(|error| match error {
+            Error::Parameter { allowed, .. } => problem(spec.position, allowed),
+            other => problem(spec.position, other.to_string()),
         })
     }
 }
@@ -191,8 +172,12 @@ impl Parser<'_> {
         taken
     }
 
-    fn fail(&self, message: impl std::fmt::Display) -> Error {
-        problem(self.text, self.position, message)
+    fn fail<T>(&self, message: impl std::fmt::Display) -> Result<T> {
+        self.fail_at(self.position, message)
+    }
+
+    fn fail_at<T>(&self, position: usize, message: impl std::fmt::Display) -> Result<T> {
+        Err(problem(self.text, position, message))
     }
 
     fn sum(&mut self, depth: usize) -> Result<Vec<ProductSyntax>> {
@@ -200,7 +185,7 @@ impl Parser<'_> {
         while self.take('+') {
             terms.extend(self.product(depth)?);
             if terms.len() > MAX_TERMS {
-                return Err(self.fail(format!("the sum has more than {MAX_TERMS} terms")));
+                return self.fail(format!("the sum has more than {MAX_TERMS} terms"));
             }
         }
         Ok(terms)
@@ -211,14 +196,14 @@ impl Parser<'_> {
         while self.take('*') {
             let right = self.atom(depth)?;
             if left.len() * right.len() > MAX_TERMS {
-                return Err(self.fail(format!("multiplied out, the sum has more than {MAX_TERMS} terms")));
+                return self.fail(format!("multiplied out, the sum has more than {MAX_TERMS} terms"));
             }
             let mut terms = Vec::with_capacity(left.len() * right.len());
             for a in &left {
                 for b in &right {
                     let factors: Vec<usize> = a.factors.iter().chain(&b.factors).copied().collect();
                     if factors.len() > MAX_FACTORS {
-                        return Err(self.fail(format!("the product has more than {MAX_FACTORS} factors")));
+                        return self.fail(format!("the product has more than {MAX_FACTORS} factors"));
                     }
                     terms.push(ProductSyntax { scale: a.scale * b.scale, factors });
                 }
@@ -231,11 +216,11 @@ impl Parser<'_> {
     fn atom(&mut self, depth: usize) -> Result<Vec<ProductSyntax>> {
         if self.take('(') {
             if depth == MAX_DEPTH {
-                return Err(self.fail(format!("parentheses are nested deeper than {MAX_DEPTH}")));
+                return self.fail(format!("parentheses are nested deeper than {MAX_DEPTH}"));
             }
             let inner = self.sum(depth + 1)?;
             if !self.take(')') {
-                return Err(self.fail("a closing ')' is missing"));
+                return self.fail("a closing ')' is missing");
             }
             return Ok(inner);
         }
@@ -244,7 +229,7 @@ impl Parser<'_> {
         let word = self.word();
         if word.is_empty() {
             let next_character = self.peek().map_or("the end".into(), |c| format!("'{c}'"));
-            return Err(self.fail(format!("a factor is expected, not {next_character}: {}", allowed())));
+            return self.fail(format!("a factor is expected, not {next_character}: {}", allowed()));
         }
         if word.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-')) {
             let scale = self.positive(&word, start)?;
@@ -254,7 +239,7 @@ impl Parser<'_> {
             return Ok(vec![ProductSyntax { scale: self.constant()?, factors: Vec::new() }]);
         }
         let Some(kind) = FactorSchema::named(&word) else {
-            return Err(problem(self.text, start, format!("there is no kernel '{word}': {}", allowed())));
+            return self.fail_at(start, format!("there is no kernel '{word}': {}", allowed()));
         };
         let mut spec = FactorSyntax { kind, position: start, columns: vec![], arguments: vec![] };
         if self.take('(') && !self.take(')') {
@@ -264,7 +249,7 @@ impl Parser<'_> {
                     break;
                 }
                 if !self.take(',') {
-                    return Err(self.fail("',' or ')' is missing after an argument"));
+                    return self.fail("',' or ')' is missing after an argument");
                 }
             }
         }
@@ -285,7 +270,7 @@ impl Parser<'_> {
             (start, word) = (self.position, self.word());
         }
         let value = self.positive(&word, start)?;
-        if self.take(')') { Ok(value) } else { Err(self.fail("')' is missing after the constant's value")) }
+        if self.take(')') { Ok(value) } else { self.fail("')' is missing after the constant's value") }
     }
 
     /// The longest run of characters that are neither space nor punctuation of the grammar. A sign after the
@@ -310,7 +295,7 @@ impl Parser<'_> {
     fn positive(&self, word: &str, position: usize) -> Result<f64> {
         match word.parse::<f64>() {
             Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
-            _ => Err(problem(self.text, position, format!("'{word}' is not a positive number"))),
+            _ => self.fail_at(position, format!("'{word}' is not a positive number")),
         }
     }
 
@@ -320,7 +305,7 @@ impl Parser<'_> {
         if let Some(quote) = self.peek().filter(|c| matches!(c, '\'' | '"')) {
             self.position += 1;
             let Some(length) = self.text[self.position..].find(quote) else {
-                return Err(problem(self.text, start, "the quote is not closed"));
+                return self.fail_at(start, "the quote is not closed");
             };
             let column = self.text[self.position..self.position + length].to_string();
             self.position += length + 1;
@@ -329,28 +314,21 @@ impl Parser<'_> {
         }
         let word = self.word();
         if word.is_empty() {
-            return Err(self.fail(format!("an argument of {name} is missing: {}", spec.kind.allowed())));
+            return self.fail(format!("an argument of {name} is missing: {}", spec.kind.allowed()));
         }
         if self.take('=') {
             self.skip_space();
             let value_position = self.position;
             let text = self.word();
-            let parsed = match spec.kind.read(&word, &text) {
-                None => {
-                    let allowed = spec.kind.allowed();
-                    return Err(problem(
-                        self.text,
-                        start,
-                        format!("{name} has no option '{word}': {allowed}"),
-                    ));
-                }
-                Some(Err(why)) => return Err(problem(self.text, value_position, why)),
-                Some(Ok(argument)) => argument,
+            let Some(option) = spec.kind.option(&word) else {
+                let allowed = spec.kind.allowed();
+                return self.fail_at(start, format!("{name} has no option '{word}': {allowed}"));
             };
-            if spec.arguments.iter().any(|(name_before, _)| *name_before == parsed.0) {
-                return Err(problem(self.text, start, format!("{word} is given twice")));
+            let value = option.parse(&text).or_else(|why| self.fail_at(value_position, why))?;
+            if spec.arguments.iter().any(|(name_before, _)| *name_before == option.name) {
+                return self.fail_at(start, format!("{word} is given twice"));
             }
-            spec.arguments.push(parsed);
+            spec.arguments.push((option.name, value));
         } else if let Some(flag) = spec.kind.flag(&word) {
             spec.arguments.push((flag, ParsedValue::Number(1.0)));
         } else {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::registry::{Argument, ArgumentType, ArgumentValues, DefaultValue, FactorSchema};
+use super::registry::{Argument, ArgumentField, ArgumentType, ArgumentValues, DefaultValue, FactorSchema};
 use super::{ColumnRanges, Factor, KernelFactor, Parameter, RoundingBound};
 use crate::simd::Isa;
 
@@ -45,11 +45,7 @@ impl Periodic {
 }
 
 impl KernelFactor for Periodic {
-    columns_and_schema!();
-
-    fn values(&self) -> ArgumentValues {
-        ArgumentValues(vec![(PERIOD.name, vec![self.period]), (LENGTHSCALE.name, vec![self.lengthscale])])
-    }
+    columns_and_arguments!(period, lengthscale);
 
     fn multiply_column(&self, _: Isa, _: usize, u: &[f64], v: f64, out: &mut [f64]) {
         for (o, &x) in out.iter_mut().zip(u) {

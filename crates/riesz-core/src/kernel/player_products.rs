@@ -1,28 +1,19 @@
 //! A kernel written as a sum of products with one factor for each player.
 
 use super::{ColumnRanges, Columns, Factor, Kernel, RoundingBound, Structure, Term};
-use crate::error::{Error, Result, listed};
+use crate::error::{Error, Result};
 use crate::simd::Isa;
 use crate::table::{Column, Players};
 
 /// Maximum number of products into which products of sums may be multiplied out; more would exhaust memory.
 const MAX_PRODUCTS: usize = 100_000;
 
-/// A part of a player's factor.
+/// A part of a player's factor: one column of a separable or additive factor, or, if `slot` is `None`, a
+/// factor all of whose columns belong to the player.
 #[derive(Debug, Clone, Copy)]
-enum Piece<'k> {
-    /// One column of a separable or additive factor.
-    Slot(&'k Factor, usize),
-    /// A factor all of whose columns belong to the player.
-    Whole(&'k Factor),
-}
-
-impl<'k> Piece<'k> {
-    fn factor(&self) -> &'k Factor {
-        match self {
-            Self::Slot(factor, _) | Self::Whole(factor) => factor,
-        }
-    }
+struct Piece<'k> {
+    factor: &'k Factor,
+    slot: Option<usize>,
 }
 
 /// One product of the sum.
@@ -38,15 +29,15 @@ pub struct PlayerProduct<'k> {
 impl PlayerProduct<'_> {
     /// The number of pieces that may exceed 1.
     pub fn unbounded(&self) -> usize {
-        self.pieces.iter().flatten().filter(|piece| !piece.factor().bounded()).count()
+        self.pieces.iter().flatten().filter(|piece| !piece.factor.bounded()).count()
     }
 
     /// Whether a factor can be a sum whose terms cancel, or, if `averaged`, a mean of numbers of both signs.
     /// Then rounding errors are relative to the factors' [`size`](Self::size).
     pub fn cancels(&self, averaged: bool) -> bool {
-        let piece_cancels = |piece: &Piece<'_>| match piece {
-            Piece::Slot(factor, _) if factor.columns().len() > 1 => factor.cancels_by_column(),
-            piece => piece.factor().cancels(),
+        let piece_cancels = |piece: &Piece<'_>| match piece.slot {
+            Some(_) if piece.factor.columns().len() > 1 => piece.factor.cancels_by_column(),
+            _ => piece.factor.cancels(),
         };
         self.pieces.iter().flatten().any(piece_cancels) || averaged && self.unbounded() > 0
     }
@@ -55,25 +46,20 @@ impl PlayerProduct<'_> {
     /// Then replacing an absent player's factor by 1 is an orthogonal projection of the product's functions.
     pub fn projects(&self) -> bool {
         let mut seen: Vec<usize> = Vec::new();
-        self.pieces.iter().flatten().all(|piece| {
-            let columns = match piece {
-                Piece::Slot(factor, slot) => &factor.columns()[*slot..=*slot],
-                Piece::Whole(factor) => factor.columns(),
-            };
+        self.pieces.iter().flatten().all(|Piece { factor, slot }| {
+            let columns = slot.map_or(factor.columns(), |slot| &factor.columns()[slot..=slot]);
             let new = columns.iter().all(|j| !seen.contains(j));
             seen.extend(columns);
-            new && piece.factor().projects()
+            new && factor.projects()
         })
     }
 
     /// Bounds of rounding errors: one for each factor, and one for their product.
     pub fn precision(&self, reach: &ColumnRanges) -> (Vec<RoundingBound>, RoundingBound) {
-        let bound_of = |piece: &Piece<'_>| {
-            let precision = match piece {
-                Piece::Slot(factor, slot) => factor.precision(&[*slot], reach),
-                Piece::Whole(factor) => factor.precision_of_all(reach),
-            };
-            (precision, piece.factor().bounded())
+        let bound_of = |Piece { factor, slot }: &Piece<'_>| {
+            let precision =
+                slot.map_or_else(|| factor.precision_of_all(reach), |slot| factor.precision(&[slot], reach));
+            (precision, factor.bounded())
         };
         let bounds = self.pieces.iter().map(|pieces| RoundingBound::product(pieces.iter().map(bound_of)));
         let factor_bounds: Vec<RoundingBound> = bounds.collect();
@@ -91,13 +77,13 @@ impl PlayerProduct<'_> {
     /// upper bound in which the terms of sums do not cancel.
     pub fn size(&self, isa: Isa, k: usize, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
         out.fill(1.0);
-        for piece in &self.pieces[k] {
-            match piece {
-                Piece::Slot(factor, slot) if factor.columns().len() > 1 => {
-                    let j = factor.columns()[*slot];
-                    factor.multiply_column_size(isa, *slot, u.column(j), v[j], out);
+        for &Piece { factor, slot } in &self.pieces[k] {
+            match slot {
+                Some(slot) if factor.columns().len() > 1 => {
+                    let j = factor.columns()[slot];
+                    factor.multiply_column_size(isa, slot, u.column(j), v[j], out);
                 }
-                piece => piece.factor().multiply_size(isa, u, v, out),
+                _ => factor.multiply_size(isa, u, v, out),
             }
         }
         out.iter_mut().for_each(|size| *size = size.abs());
@@ -109,7 +95,7 @@ impl PlayerProduct<'_> {
         let mut out = vec![1.0; u.len()];
         (0..self.players.len()).find_map(|k| {
             self.factor(isa, k, u, v, &mut out);
-            let formulas = self.pieces[k].iter().map(|piece| piece.factor().formula());
+            let formulas = self.pieces[k].iter().map(|piece| piece.factor.formula());
             let lost = out.iter().any(|f| !f.is_finite());
             lost.then(|| (k, formulas.collect::<Vec<_>>().join(" * ")))
         })
@@ -119,9 +105,9 @@ impl PlayerProduct<'_> {
     /// kernel 1.
     pub fn kernels(&self, players: usize) -> Vec<Kernel> {
         let mut kernels = vec![Kernel::constant(1.0); players];
-        let restricted_piece = |piece: &Piece<'_>| match piece {
-            Piece::Slot(factor, slot) => factor.restricted(&|j| j == factor.columns()[*slot]),
-            Piece::Whole(factor) => Some((*factor).clone()),
+        let restricted_piece = |&Piece { factor, slot }: &Piece<'_>| match slot {
+            Some(slot) => factor.restricted(&|j| j == factor.columns()[slot]),
+            None => Some(factor.clone()),
         };
         for (&player, pieces) in self.players.iter().zip(&self.pieces) {
             kernels[player].terms[0].factors.extend(pieces.iter().filter_map(restricted_piece));
@@ -133,13 +119,13 @@ impl PlayerProduct<'_> {
     #[inline]
     pub fn factor(&self, isa: Isa, k: usize, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
         out.fill(1.0);
-        for piece in &self.pieces[k] {
-            match piece {
-                Piece::Slot(factor, slot) => {
-                    let j = factor.columns()[*slot];
-                    factor.multiply_column(isa, *slot, u.column(j), v[j], out);
+        for &Piece { factor, slot } in &self.pieces[k] {
+            match slot {
+                Some(slot) => {
+                    let j = factor.columns()[slot];
+                    factor.multiply_column(isa, slot, u.column(j), v[j], out);
                 }
-                Piece::Whole(factor) => factor.multiply_all(isa, u, v, out),
+                None => factor.multiply_all(isa, u, v, out),
             }
         }
     }
@@ -170,15 +156,15 @@ impl Term {
         for factor in &self.factors {
             let column_players: Vec<usize> = factor.columns().iter().map(|&j| owner[j]).collect();
             let one_player = column_players.iter().all(|&p| p == column_players[0]);
+            let by_column = || {
+                column_players.iter().enumerate().map(|(slot, &p)| (p, Piece { factor, slot: Some(slot) }))
+            };
             match factor.structure() {
                 _ if one_player && column_players.len() > 1 => {
-                    partial.iter_mut().for_each(|list| list.push((column_players[0], Piece::Whole(factor))));
+                    let whole = (column_players[0], Piece { factor, slot: None });
+                    partial.iter_mut().for_each(|list| list.push(whole));
                 }
-                Structure::Separable => {
-                    for (slot, &p) in column_players.iter().enumerate() {
-                        partial.iter_mut().for_each(|list| list.push((p, Piece::Slot(factor, slot))));
-                    }
-                }
+                Structure::Separable => partial.iter_mut().for_each(|list| list.extend(by_column())),
                 Structure::Additive => {
                     if partial.len().saturating_mul(column_players.len()) > MAX_PRODUCTS {
                         return Err(Error::parameter(
@@ -190,23 +176,15 @@ impl Term {
                             ),
                         ));
                     }
-                    partial = partial
-                        .iter()
-                        .flat_map(|list| {
-                            column_players.iter().enumerate().map(move |(slot, &p)| {
-                                let mut list = list.clone();
-                                list.push((p, Piece::Slot(factor, slot)));
-                                list
-                            })
-                        })
-                        .collect();
+                    let extended = |list: &Vec<_>| {
+                        let list = list.clone();
+                        by_column().map(move |piece| [&list[..], &[piece]].concat())
+                    };
+                    partial = partial.iter().flat_map(extended).collect();
                 }
                 Structure::Joint => {
-                    let name = |&j: &usize| columns[j].name.as_str();
-                    return Err(Error::NotProduct {
-                        factor: factor.formula(),
-                        columns: listed(factor.columns().iter().map(name)),
-                    });
+                    let (factor, columns) = factor.describe(columns);
+                    return Err(Error::NotProduct { factor, columns });
                 }
             }
         }

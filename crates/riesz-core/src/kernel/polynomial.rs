@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::linear::{CENTER, InnerProduct, SCALE, inner_product};
-use super::registry::{Argument, ArgumentType, ArgumentValues, DefaultValue, FactorSchema};
-use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, Power, RoundingBound, Structure};
+use super::registry::{Argument, ArgumentField, ArgumentType, ArgumentValues, DefaultValue, FactorSchema};
+use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBound, Structure};
 use crate::simd::Isa;
 
 const DEGREE: Argument =
@@ -45,135 +45,104 @@ impl Polynomial {
         formula: "(gamma u·v + coef0)^degree",
         categorical: false,
         arguments: &[DEGREE, GAMMA, COEF0, CENTER.in_python(""), SCALE.in_python("")],
-        make: |columns, values| {
-            vec![
-                Self {
-                    columns,
-                    center: values.list(CENTER.name).to_vec(),
-                    scale: values.list(SCALE.name).to_vec(),
-                    gamma: values.number(GAMMA.name),
-                    coef0: values.number(COEF0.name),
-                    degree: values.number(DEGREE.name) as u32,
-                }
-                .into(),
-            ]
-        },
+        make: from_arguments!(degree, gamma, coef0, center, scale),
     }];
 
     inner_product!();
-}
 
-/// The parameters of a function of `gamma` times the inner product plus `coef0`, which is tuned if positive.
-pub(super) fn gamma_and_coef0(gamma: f64, coef0: f64) -> Vec<Parameter> {
-    let offset = (coef0 > 0.0).then(|| Parameter::logarithm(COEF0.name, coef0));
-    std::iter::once(Parameter::logarithm(GAMMA.name, gamma)).chain(offset).collect()
-}
+    fn value(&self, base: f64) -> f64 {
+        base.powi(self.degree as i32)
+    }
 
-/// Sets the parameters that [`gamma_and_coef0`] returns.
-pub(super) fn set_gamma_and_coef0(gamma: &mut f64, coef0: &mut f64, log_values: &[f64]) {
-    *gamma = log_values[0].exp();
-    if let Some(v) = log_values.get(1) {
-        *coef0 = v.exp();
+    fn size(&self, base: f64) -> f64 {
+        self.value(base)
+    }
+
+    /// If the base is 0, the kernel is 0 and its derivative is taken as 0.
+    fn log_derivative(&self, base: f64) -> f64 {
+        if base == 0.0 { 0.0 } else { f64::from(self.degree) / base }
     }
 }
 
-/// Writes the derivatives for the parameters that [`gamma_and_coef0`] returns. `log_derivative` is the
-/// derivative of the factor's logarithm by `gamma · inner + coef0`.
-pub(super) fn write_log_gradient(
-    inner: Vec<f64>,
-    (gamma, coef0): (f64, f64),
-    log_derivative: impl Fn(f64) -> f64,
-    out: &mut [Vec<f64>],
-) {
-    for (i, inner) in inner.into_iter().enumerate() {
-        let over = log_derivative(gamma * inner + coef0);
-        out[0][i] = over * gamma * inner;
-        if coef0 > 0.0 {
-            out[1][i] = over * coef0;
+/// Implements what functions of `z = gamma · inner product + coef0` have in common. `value(z)` is the function,
+/// `log_derivative(z)` the derivative of its logarithm, and `size(z)` its size if z is a sum of absolute values.
+macro_rules! function_of_inner_product {
+    () => {
+        fn structure(&self) -> Structure {
+            if self.columns.len() == 1 { Structure::Separable } else { Structure::Joint }
         }
-    }
+
+        fn multiply_column(&self, _: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]) {
+            let value = |inner: f64| self.value(inner + self.coef0);
+            self.inner_product().multiply_column(slot, self.gamma, (u, v), value, out);
+        }
+
+        fn multiply_all(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
+            let value = |inner: f64| self.value(self.gamma * inner + self.coef0);
+            self.inner_product().multiply_all((u, v), |term| term, value, out);
+        }
+
+        fn multiply_size(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
+            let size = |inner: f64| self.size(self.gamma * inner + self.coef0.abs());
+            self.inner_product().multiply_all((u, v), f64::abs, size, out);
+        }
+
+        /// Always false: even if the factor is bounded, its size, in which terms do not cancel, is not.
+        fn bounded(&self) -> bool {
+            false
+        }
+
+        fn cancels(&self) -> bool {
+            true
+        }
+
+        /// `gamma`, and `coef0` if it is positive.
+        fn parameters(&self) -> Vec<Parameter> {
+            let offset = (self.coef0 > 0.0).then(|| Parameter::logarithm(COEF0.name, self.coef0));
+            std::iter::once(Parameter::logarithm(GAMMA.name, self.gamma)).chain(offset).collect()
+        }
+
+        fn set_parameters(&mut self, log_values: &[f64]) {
+            self.gamma = log_values[0].exp();
+            if let Some(v) = log_values.get(1) {
+                self.coef0 = v.exp();
+            }
+        }
+
+        fn log_gradient(&self, u: Columns<'_>, v: &[f64], out: &mut [Vec<f64>]) {
+            for (i, inner) in self.inner_product().with_row(u, v, |term| term).into_iter().enumerate() {
+                let over = self.log_derivative(self.gamma * inner + self.coef0);
+                out[0][i] = over * self.gamma * inner;
+                if self.coef0 > 0.0 {
+                    out[1][i] = over * self.coef0;
+                }
+            }
+        }
+
+        fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
+            let (columns, center, scale) = self.inner_product().restricted(kept);
+            Some(Self { columns, center, scale, ..self.clone() }.into())
+        }
+    };
 }
+pub(super) use function_of_inner_product;
 
 impl KernelFactor for Polynomial {
-    columns_and_schema!();
-
-    fn structure(&self) -> Structure {
-        if self.columns.len() == 1 { Structure::Separable } else { Structure::Joint }
-    }
-
-    fn power(&self) -> Option<Power<'_>> {
-        let Self { columns, center, scale, gamma, coef0: constant, degree } = self;
-        Some(Power { columns, center, scale, gamma: *gamma, constant: *constant, degree: *degree })
-    }
-
-    fn values(&self) -> ArgumentValues {
-        ArgumentValues(vec![
-            (DEGREE.name, vec![f64::from(self.degree)]),
-            (GAMMA.name, vec![self.gamma]),
-            (COEF0.name, vec![self.coef0]),
-            (CENTER.name, self.center.clone()),
-            (SCALE.name, self.scale.clone()),
-        ])
-    }
-
-    fn multiply_column(&self, _: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]) {
-        let power = |inner: f64| (inner + self.coef0).powi(self.degree as i32);
-        self.inner_product().multiply_column(slot, self.gamma, (u, v), power, out);
-    }
-
-    fn multiply_all(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        for (o, inner) in out.iter_mut().zip(self.inner_product().with_row(u, v, |term| term)) {
-            *o *= (self.gamma * inner + self.coef0).powi(self.degree as i32);
-        }
-    }
+    columns_and_arguments!(degree, gamma, coef0, center, scale);
+    function_of_inner_product!();
 
     fn positive_definite(&self) -> bool {
         self.coef0 >= 0.0
-    }
-
-    fn bounded(&self) -> bool {
-        false
-    }
-
-    fn cancels(&self) -> bool {
-        true
-    }
-
-    fn multiply_size(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        for (o, inner) in out.iter_mut().zip(self.inner_product().with_row(u, v, f64::abs)) {
-            *o *= (self.gamma * inner + self.coef0.abs()).powi(self.degree as i32);
-        }
     }
 
     /// The bound of the base's rounding error, times the degree.
     fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound {
         let inner = self.inner_product().precision(slots, reach);
         let (degree, base) = (f64::from(self.degree), self.gamma * inner.top + self.coef0.abs());
-        let top = base.powi(self.degree as i32);
+        let top = self.value(base);
         // The tiny error of the base times the derivative of the power, plus the error of a subnormal power.
         let lost = degree * base.max(1.0).powi(self.degree as i32 - 1) * (self.gamma + 1.0) * inner.tiny;
         RoundingBound { units: degree * (inner.units + 4.0), top, tiny: lost + f64::MIN_POSITIVE, ..inner }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        gamma_and_coef0(self.gamma, self.coef0)
-    }
-
-    fn set_parameters(&mut self, log_values: &[f64]) {
-        set_gamma_and_coef0(&mut self.gamma, &mut self.coef0, log_values);
-    }
-
-    fn log_gradient(&self, u: Columns<'_>, v: &[f64], out: &mut [Vec<f64>]) {
-        let degree = f64::from(self.degree);
-        let inner = self.inner_product().with_row(u, v, |term| term);
-        // If the base is 0, the kernel is 0 and its derivative is taken as 0.
-        let derivative = |base: f64| if base == 0.0 { 0.0 } else { degree / base };
-        write_log_gradient(inner, (self.gamma, self.coef0), derivative, out);
-    }
-
-    fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
-        let (columns, center, scale) = self.inner_product().restricted(kept);
-        Some(Self { columns, center, scale, ..self.clone() }.into())
     }
 
     fn roundings(&self) -> f64 {

@@ -1,26 +1,15 @@
 //! Terms of a kernel that are powers of a sum over the columns of several players. They are not products over
 //! players, but the values of their games follow from the moments of the sum.
 
-use super::{ColumnRanges, Columns, Factor, Kernel, RoundingBound, Term};
-use crate::error::{Result, listed};
+use super::{ColumnRanges, Columns, Factor, Kernel, Polynomial, RoundingBound, Term};
+use crate::error::Result;
 use crate::kernel::player_products::PlayerProduct;
 use crate::table::{Column, Players};
 
 /// Highest degree that is accepted; the factorials of higher degrees are not exact in double precision.
 const HIGHEST: u32 = 20;
 
-/// `(constant + gamma Σ_c (u_c - center_c)(v_c - center_c) / scale_c²)^degree`.
-#[derive(Debug, Clone, Copy)]
-pub struct Power<'f> {
-    pub(super) columns: &'f [usize],
-    pub(super) center: &'f [f64],
-    pub(super) scale: &'f [f64],
-    pub(super) gamma: f64,
-    pub(super) constant: f64,
-    pub(super) degree: u32,
-}
-
-/// A term of the kernel that is a [`Power`] over columns of several players.
+/// A term of the kernel that is a [`Polynomial`] over columns of several players.
 #[derive(Debug, Clone)]
 pub struct PolynomialTerm<'k> {
     /// Scale that multiplies the power.
@@ -31,7 +20,7 @@ pub struct PolynomialTerm<'k> {
     pub ends: Vec<usize>,
     /// Indices of the columns in the power, player by player.
     slots: Vec<usize>,
-    power: Power<'k>,
+    power: &'k Polynomial,
     factor: &'k Factor,
 }
 
@@ -39,8 +28,10 @@ impl<'k> PolynomialTerm<'k> {
     /// The power of this term; `None` if the term is not a power over several players. `owner` gives the
     /// player of each column.
     fn from_term(term: &'k Term, owner: &[usize]) -> Option<Self> {
-        let [factor] = &term.factors[..] else { return None };
-        let power = factor.power().filter(|power| (1..=HIGHEST).contains(&power.degree))?;
+        let [factor @ Factor::Polynomial(power @ Polynomial { degree: 1..=HIGHEST, .. })] = &term.factors[..]
+        else {
+            return None;
+        };
         let player_of = |slot: &usize| owner[power.columns[*slot]];
         let mut slots: Vec<usize> = (0..power.columns.len()).collect();
         slots.sort_by_key(player_of);
@@ -59,7 +50,7 @@ impl<'k> PolynomialTerm<'k> {
 
     /// The constant that is added to the sum over columns.
     pub fn constant(&self) -> f64 {
-        self.power.constant
+        self.power.coef0
     }
 
     /// The number of columns in the sum.
@@ -76,7 +67,7 @@ impl<'k> PolynomialTerm<'k> {
     /// The coefficient of each centred value in the sum, for each row of `u`: column by column, player by
     /// player.
     pub fn slopes(&self, u: Columns<'_>) -> Vec<f64> {
-        let Power { columns, center, scale, gamma, .. } = self.power;
+        let Polynomial { columns, center, scale, gamma, .. } = self.power;
         let slopes_of = |&slot: &usize| {
             let (center, square) = (center[slot], scale[slot] * scale[slot]);
             u.column(columns[slot]).iter().map(move |u| gamma * ((u - center) / square))
@@ -91,8 +82,7 @@ impl<'k> PolynomialTerm<'k> {
 
     /// The formula of the factor, and the names of its columns.
     pub fn describe(&self, columns: &[Column]) -> (String, String) {
-        let name = |&j: &usize| columns[j].name.as_str();
-        (self.factor.formula(), listed(self.factor.columns().iter().map(name)))
+        self.factor.describe(columns)
     }
 }
 

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::{ColumnScaling, Factor, Lengthscale, lengthscale_heuristics, lengthscales, registry};
-use crate::error::{Error, Result, listed};
+use crate::error::{Error, Result, listed, sized};
 use crate::table::Table;
 
 /// The type and the range of an argument's values.
@@ -108,16 +108,27 @@ impl Argument {
     /// Checks the argument's values for a factor over `columns` columns. Errors call the argument `name`, as
     /// the user wrote it.
     fn check(&self, name: &str, values: &[f64], columns: usize) -> Result<()> {
-        let expected = if self.takes.by_column() { columns } else { 1 };
-        if values.len() != expected {
-            let why =
-                if self.takes.by_column() { "one per column of the factor" } else { "it is one number" };
-            return Err(Error::shape(name, "numbers", expected, values.len(), why));
-        }
+        let by_column = (columns, "one per column of the factor");
+        let (expected, why) = if self.takes.by_column() { by_column } else { (1, "it is one number") };
+        sized(name, "numbers", expected, values.len(), why)?;
         match values.iter().find(|v| !self.takes.holds(**v)) {
             Some(bad) => Err(Error::parameter(name, bad, format!("it is {}", self.takes.words()))),
             None => Ok(()),
         }
+    }
+
+    /// Parses the `text` that follows `name=` in an expression; an error says what is allowed.
+    pub(super) fn parse(&self, text: &str) -> std::result::Result<ParsedValue, String> {
+        let rules =
+            || lengthscale_heuristics::RULES.iter().filter(|_| self.takes == ArgumentType::Lengthscales);
+        if let Some((_, rule)) = rules().find(|(word, _)| *word == text) {
+            return Ok(ParsedValue::Rule(*rule));
+        }
+        text.parse().ok().filter(|value| self.takes.holds(*value)).map(ParsedValue::Number).ok_or_else(|| {
+            let mut allowed: Vec<String> = rules().map(|(word, _)| word.to_string()).collect();
+            allowed.push(self.takes.words());
+            format!("{} = '{text}' is not allowed: it is {}", self.name, allowed.join(", or "))
+        })
     }
 
     /// The argument as help shows it: its name and its default.
@@ -152,12 +163,59 @@ impl ArgumentValues {
 
     /// The value of an argument that has one number; NaN if there is none.
     pub fn number(&self, name: &str) -> f64 {
-        self.list(name).first().copied().unwrap_or(f64::NAN)
+        self.field(name)
     }
 
     /// Whether a flag is set.
     pub fn flag(&self, name: &str) -> bool {
-        self.number(name) == 1.0
+        self.field(name)
+    }
+
+    /// The values of an argument, as a factor stores them.
+    pub(super) fn field<F: ArgumentField>(&self, name: &str) -> F {
+        F::from_values(self.list(name))
+    }
+}
+
+/// A field of a factor that stores the values of an argument.
+pub(super) trait ArgumentField {
+    fn to_values(&self) -> Vec<f64>;
+    fn from_values(values: &[f64]) -> Self;
+}
+
+impl ArgumentField for Vec<f64> {
+    fn to_values(&self) -> Vec<f64> {
+        self.clone()
+    }
+    fn from_values(values: &[f64]) -> Self {
+        values.to_vec()
+    }
+}
+
+impl ArgumentField for f64 {
+    fn to_values(&self) -> Vec<f64> {
+        vec![*self]
+    }
+    fn from_values(values: &[f64]) -> Self {
+        values.first().copied().unwrap_or(f64::NAN)
+    }
+}
+
+impl ArgumentField for u32 {
+    fn to_values(&self) -> Vec<f64> {
+        vec![f64::from(*self)]
+    }
+    fn from_values(values: &[f64]) -> Self {
+        f64::from_values(values) as Self
+    }
+}
+
+impl ArgumentField for bool {
+    fn to_values(&self) -> Vec<f64> {
+        vec![f64::from(u8::from(*self))]
+    }
+    fn from_values(values: &[f64]) -> Self {
+        f64::from_values(values) == 1.0
     }
 }
 
@@ -254,27 +312,9 @@ impl FactorSchema {
         Ok((self.make)(columns, &ArgumentValues(values)))
     }
 
-    /// Parses the `text` that follows `name=` in an expression: `None` if there is no such argument, an inner
-    /// error with the reason if the value is not allowed.
-    pub(super) fn read(
-        &self,
-        name: &str,
-        text: &str,
-    ) -> Option<std::result::Result<(&'static str, ParsedValue), String>> {
-        let argument = self.writable().find(|a| a.name == name && a.takes != ArgumentType::Flag)?;
-        let rules =
-            || lengthscale_heuristics::RULES.iter().filter(|_| argument.takes == ArgumentType::Lengthscales);
-        if let Some((_, rule)) = rules().find(|(word, _)| *word == text) {
-            return Some(Ok((argument.name, ParsedValue::Rule(*rule))));
-        }
-        Some(match text.parse::<f64>() {
-            Ok(value) if argument.takes.holds(value) => Ok((argument.name, ParsedValue::Number(value))),
-            _ => {
-                let mut allowed: Vec<String> = rules().map(|(word, _)| word.to_string()).collect();
-                allowed.push(argument.takes.words());
-                Err(format!("{name} = '{text}' is not allowed: it is {}", allowed.join(", or ")))
-            }
-        })
+    /// The argument that an expression sets by `name=`, if the kind has it.
+    pub(super) fn option(&self, name: &str) -> Option<&'static Argument> {
+        self.writable().find(|a| a.name == name && a.takes != ArgumentType::Flag)
     }
 
     /// The name of the flag `name`, if the kind has this flag.
@@ -298,7 +338,11 @@ impl FactorSchema {
 
     /// The kind as an expression writes it, with every argument and its default.
     pub fn syntax(&self) -> String {
-        let arguments: Vec<String> = self.writable().map(Argument::syntax).collect();
+        self.call(self.writable().map(Argument::syntax).collect())
+    }
+
+    /// The kind's name, followed by the arguments in parentheses, if there are any.
+    fn call(&self, arguments: Vec<String>) -> String {
         let name = self.names[0];
         if arguments.is_empty() { name.into() } else { format!("{name}({})", arguments.join(", ")) }
     }
@@ -319,8 +363,7 @@ impl FactorSchema {
             parts.push(format!("{}={}{span}", argument.name, number(argument.takes, low)));
         }
         parts.extend((!flags.is_empty()).then(|| flags.to_string()));
-        let name = self.names[0];
-        if parts.is_empty() { name.into() } else { format!("{name}({})", parts.join(", ")) }
+        self.call(parts)
     }
 
     /// Checks the values of the arguments of a factor over `columns` columns.

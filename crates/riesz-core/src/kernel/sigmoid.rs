@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::linear::{CENTER, InnerProduct, SCALE, inner_product};
-use super::polynomial::{COEF0, GAMMA, gamma_and_coef0, set_gamma_and_coef0, write_log_gradient};
-use super::registry::{Argument, ArgumentValues, FactorSchema};
+use super::polynomial::{COEF0, GAMMA, function_of_inner_product};
+use super::registry::{Argument, ArgumentField, ArgumentValues, FactorSchema};
 use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBound, Structure};
 use crate::simd::Isa;
 
@@ -34,61 +34,33 @@ impl Sigmoid {
         formula: "tanh(gamma u·v + coef0)",
         categorical: false,
         arguments: &[GAMMA, OFFSET, CENTER.in_python(""), SCALE.in_python("")],
-        make: |columns, values| {
-            vec![
-                Self {
-                    columns,
-                    center: values.list(CENTER.name).to_vec(),
-                    scale: values.list(SCALE.name).to_vec(),
-                    gamma: values.number(GAMMA.name),
-                    coef0: values.number(OFFSET.name),
-                }
-                .into(),
-            ]
-        },
+        make: from_arguments!(gamma, coef0, center, scale),
     }];
 
     inner_product!();
+
+    fn value(&self, z: f64) -> f64 {
+        z.tanh()
+    }
+
+    /// Uses `|tanh z| ≤ |z|`: an error of z is at least as large as the error of `tanh z`.
+    fn size(&self, z: f64) -> f64 {
+        z
+    }
+
+    fn log_derivative(&self, z: f64) -> f64 {
+        let value = self.value(z);
+        // If the kernel value is 0, its derivative is taken as 0.
+        if value == 0.0 { 0.0 } else { (1.0 - value * value) / value }
+    }
 }
 
 impl KernelFactor for Sigmoid {
-    columns_and_schema!();
-
-    fn structure(&self) -> Structure {
-        if self.columns.len() == 1 { Structure::Separable } else { Structure::Joint }
-    }
-
-    fn values(&self) -> ArgumentValues {
-        ArgumentValues(vec![
-            (GAMMA.name, vec![self.gamma]),
-            (OFFSET.name, vec![self.coef0]),
-            (CENTER.name, self.center.clone()),
-            (SCALE.name, self.scale.clone()),
-        ])
-    }
+    columns_and_arguments!(gamma, coef0, center, scale);
+    function_of_inner_product!();
 
     fn positive_definite(&self) -> bool {
         false
-    }
-
-    fn multiply_column(&self, _: Isa, slot: usize, u: &[f64], v: f64, out: &mut [f64]) {
-        let tanh = |inner: f64| (inner + self.coef0).tanh();
-        self.inner_product().multiply_column(slot, self.gamma, (u, v), tanh, out);
-    }
-
-    fn multiply_all(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        for (o, inner) in out.iter_mut().zip(self.inner_product().with_row(u, v, |term| term)) {
-            *o *= (self.gamma * inner + self.coef0).tanh();
-        }
-    }
-
-    /// Always false: the factor is bounded, but its size, in which terms do not cancel, is not.
-    fn bounded(&self) -> bool {
-        false
-    }
-
-    fn cancels(&self) -> bool {
-        true
     }
 
     fn cancels_by_column(&self) -> bool {
@@ -103,40 +75,10 @@ impl KernelFactor for Sigmoid {
         }
     }
 
-    /// Uses `|tanh z| ≤ |z|`: an error of z is at least as large as the error of `tanh z`.
-    fn multiply_size(&self, _: Isa, u: Columns<'_>, v: &[f64], out: &mut [f64]) {
-        for (o, inner) in out.iter_mut().zip(self.inner_product().with_row(u, v, f64::abs)) {
-            *o *= self.gamma * inner + self.coef0.abs();
-        }
-    }
-
     fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound {
         let inner = self.inner_product().precision(slots, reach);
         let top = self.gamma * inner.top + self.coef0.abs();
         let tiny = (self.gamma + 1.0) * inner.tiny + f64::MIN_POSITIVE;
         RoundingBound { units: inner.units + 8.0, top, tiny, ..inner }
-    }
-
-    fn parameters(&self) -> Vec<Parameter> {
-        gamma_and_coef0(self.gamma, self.coef0)
-    }
-
-    fn set_parameters(&mut self, log_values: &[f64]) {
-        set_gamma_and_coef0(&mut self.gamma, &mut self.coef0, log_values);
-    }
-
-    fn log_gradient(&self, u: Columns<'_>, v: &[f64], out: &mut [Vec<f64>]) {
-        let derivative = |z: f64| {
-            let value = z.tanh();
-            // If the kernel value is 0, its derivative is taken as 0.
-            if value == 0.0 { 0.0 } else { (1.0 - value * value) / value }
-        };
-        let inner = self.inner_product().with_row(u, v, |term| term);
-        write_log_gradient(inner, (self.gamma, self.coef0), derivative, out);
-    }
-
-    fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor> {
-        let (columns, center, scale) = self.inner_product().restricted(kept);
-        Some(Self { columns, center, scale, ..self.clone() }.into())
     }
 }

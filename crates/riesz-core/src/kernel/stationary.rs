@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::kernel_tile;
-use super::registry::{Argument, ArgumentType, ArgumentValues, FactorSchema};
+use super::registry::{Argument, ArgumentField, ArgumentType, ArgumentValues, FactorSchema};
 use super::rounding_bounds::{TINY, union_probability};
 use super::stationary_functions::{
     CauchyShape, ExponentialShape, GaussianShape, Matern32Shape, Matern52Shape, RadialFunction,
     RationalQuadraticShape,
 };
-use super::{ColumnRanges, Columns, Distance, Factor, KernelFactor, Parameter, RoundingBound, Structure};
+use super::{ColumnRanges, Columns, Factor, KernelFactor, Parameter, RoundingBound, Structure};
 use crate::random::Random;
 use crate::simd::{Isa, LANES, Plain, Simd, dispatch, fma};
 
@@ -114,9 +114,8 @@ profiles! {
 
 /// Builds a factor with this profile.
 fn make(profile: Profile, columns: Vec<usize>, values: &ArgumentValues) -> Vec<Factor> {
-    let lengthscale = values.list(LENGTHSCALE.name).to_vec();
-    let (ard, isotropic) = (values.flag(ARD.name), values.flag(ISOTROPIC.name));
-    vec![Stationary { profile, columns, lengthscale, ard, isotropic }.into()]
+    let (ard, isotropic) = (values.field(ARD.name), values.field(ISOTROPIC.name));
+    vec![Stationary { profile, columns, lengthscale: values.field(LENGTHSCALE.name), ard, isotropic }.into()]
 }
 
 /// `Π_c g(|u_c - v_c| / ℓ_c)` over the columns c; if `isotropic`, `g(√Σ_c (u_c - v_c)² / ℓ_c²)`.
@@ -138,6 +137,14 @@ pub struct Stationary {
     pub ard: bool,
     /// Whether the distance is taken over all columns jointly.
     pub isotropic: bool,
+}
+
+/// Bounds of a profile of the joint distance.
+pub(super) struct DistanceBounds {
+    /// Largest absolute derivative of the profile in the squared distance; the profile attains it at 0.
+    pub(super) steepest: f64,
+    /// Number of roundings of the profile itself, absolute, as its values are at most 1.
+    pub(super) roundings: f64,
 }
 
 /// Number of rows whose squared distances are stored at a time.
@@ -171,6 +178,21 @@ impl Stationary {
     fn by_distance(&self) -> bool {
         self.joint() || self.profile.radial() && self.columns.len() > 1
     }
+
+    /// The bounds of the profile if the factor is a profile of the joint distance whose derivative in the
+    /// squared distance is largest in magnitude at 0.
+    pub(super) fn distance_bounds(&self) -> Option<DistanceBounds> {
+        let steepest = with_shape!(self.profile, shape => shape.quadratic_lower_coefficient())?;
+        let (units, per_log, _) = with_shape!(self.profile, shape => shape.precision());
+        // `-k ln k` is below a half.
+        let roundings = units + 0.5 * per_log;
+        self.by_distance().then_some(DistanceBounds { steepest, roundings })
+    }
+
+    /// Multiplies `out[i]` by the profile at the squared distance `squares[i]`.
+    pub(super) fn multiply_squares(&self, isa: Isa, squares: &[f64], out: &mut [f64]) {
+        with_shape!(self.profile, shape => of_square(isa, shape, squares, out));
+    }
 }
 
 impl KernelFactor for Stationary {
@@ -189,8 +211,7 @@ impl KernelFactor for Stationary {
     fn values(&self) -> ArgumentValues {
         let mut arguments = vec![(LENGTHSCALE.name, self.lengthscale.clone())];
         arguments.extend(self.profile.parameters().into_iter().map(|(name, value)| (name, vec![value])));
-        let flags = [(ARD.name, self.ard), (ISOTROPIC.name, self.isotropic)];
-        arguments.extend(flags.map(|(name, flag)| (name, vec![f64::from(u8::from(flag))])));
+        arguments.extend([(ARD.name, self.ard.to_values()), (ISOTROPIC.name, self.isotropic.to_values())]);
         ArgumentValues(arguments)
     }
 
@@ -212,19 +233,6 @@ impl KernelFactor for Stationary {
                 self.multiply_column(isa, slot, u.column(j), v[j], out);
             }
         }
-    }
-
-    fn distance(&self) -> Option<Distance<'_>> {
-        let steepest = with_shape!(self.profile, shape => shape.quadratic_lower_coefficient())?;
-        let (columns, lengthscale) = (&self.columns[..], &self.lengthscale[..]);
-        let (units, per_log, _) = with_shape!(self.profile, shape => shape.precision());
-        // `-k ln k` is below a half.
-        let roundings = units + 0.5 * per_log;
-        self.by_distance().then_some(Distance { columns, lengthscale, steepest, roundings })
-    }
-
-    fn multiply_squares(&self, isa: Isa, squares: &[f64], out: &mut [f64]) {
-        with_shape!(self.profile, shape => of_square(isa, shape, squares, out));
     }
 
     fn multiply_block(&self, isa: Isa, u: Columns<'_>, v: &[&[f64]], out: &mut kernel_tile::Block) {

@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::KernelExpansion;
-use crate::error::{Error, Result, listed};
+use crate::error::{Error, Result};
 use crate::kernel::{Columns, Kernel, Structure, Term};
 use crate::linalg::{Matrix, dot};
 use crate::simd::Isa;
-use crate::table::{ColumnKind, Table};
+use crate::table::Table;
 
 /// The distinct rows of support points in the columns that a kernel reads, with this kernel.
 #[derive(Debug, PartialEq)]
@@ -93,11 +93,11 @@ impl PartDecomposition {
             columns.dedup();
             let kernel = Kernel { terms: vec![term] };
             let kernel = kernel.map_columns(&|j| columns.binary_search(&j).unwrap_or(j));
-            let part_rows = columns_of(&model.support_points, &columns)?;
-            let kinds = |table: &Table| -> Vec<ColumnKind> {
-                table.columns().iter().map(|c| c.kind.clone()).collect()
+            let part_rows = model.support_points.select_columns(&columns);
+            let is_same_domain = |d: &DistinctRows| {
+                let kinds = part_rows.columns().iter().map(|c| &c.kind);
+                d.rows.columns().iter().map(|c| &c.kind).eq(kinds) && d.kernel == kernel
             };
-            let is_same_domain = |d: &DistinctRows| kinds(&d.rows) == kinds(&part_rows) && d.kernel == kernel;
             let domain = decomposition.domains.iter().position(is_same_domain).unwrap_or_else(|| {
                 decomposition.domains.push(DistinctRows { rows: part_rows.select_rows(&[]), kernel });
                 numbers.push(HashMap::new());
@@ -113,8 +113,8 @@ impl PartDecomposition {
                 number
             };
             let rows = (0..part_rows.rows()).map(number).collect();
-            decomposition.domains[domain].rows =
-                stacked(&decomposition.domains[domain].rows, &part_rows.select_rows(&fresh))?;
+            let known_rows = &mut decomposition.domains[domain].rows;
+            *known_rows = known_rows.extended(&part_rows.select_rows(&fresh));
             decomposition.views.push(KernelView { part, columns, domain, rows });
         }
         let terms = model.kernel.terms.iter().zip(sides);
@@ -135,18 +135,35 @@ impl PartDecomposition {
 
     /// The outputs, without intercepts, at a row of all columns.
     pub fn outputs_at(&self, isa: Isa, x: &[f64]) -> Vec<f64> {
-        let mut buffer = Vec::new();
-        let view_kernel = |view: &KernelView| {
-            let mut out = vec![0.0; self.domains[view.domain].rows.rows()];
-            self.read(isa, view, x, &mut buffer, &mut out);
+        self.outputs(isa, &[x], &vec![None; self.terms.len()]).into_data()
+    }
+
+    /// The outputs, without intercepts, at rows of all columns: rows × outputs. `dense` holds matrices of each
+    /// term's coefficients, or `None` if the term is summed tuple by tuple.
+    fn outputs<R: AsRef<[f64]>>(&self, isa: Isa, rows: &[R], dense: &[Option<Vec<Matrix>>]) -> Matrix {
+        let view_kernels = |view: &KernelView| {
+            let points = self.domains[view.domain].rows.rows();
+            let (mut out, mut buffer) = (Matrix::zeros(rows.len(), points), Vec::new());
+            for (i, x) in rows.iter().enumerate() {
+                self.read(isa, view, x.as_ref(), &mut buffer, out.row_mut(i));
+            }
             out
         };
-        let numbers: Vec<Vec<f64>> = self.views.iter().map(view_kernel).collect();
+        let numbers: Vec<Matrix> = self.views.iter().map(view_kernels).collect();
         let outputs = self.terms.first().map_or(0, |term| term.coef.len());
-        let mut out = vec![0.0; outputs];
-        for term in &self.terms {
-            for (out, coef) in out.iter_mut().zip(&term.coef) {
-                *out += term.sum(coef, |s, row| numbers[term.sides[s]][row]);
+        let mut out = Matrix::zeros(rows.len(), outputs);
+        for (term, dense) in self.terms.iter().zip(dense) {
+            let side_kernels: Vec<&Matrix> = term.sides.iter().map(|view| &numbers[*view]).collect();
+            for (o, coef) in term.coef.iter().enumerate() {
+                match dense {
+                    Some(matrices) => {
+                        let products = side_kernels[0].matmul(&matrices[o]);
+                        (0..rows.len())
+                            .for_each(|i| out[(i, o)] += dot(products.row(i), side_kernels[1].row(i)));
+                    }
+                    None => (0..rows.len())
+                        .for_each(|i| out[(i, o)] += term.sum(coef, |s, row| side_kernels[s][(i, row)])),
+                }
             }
         }
         out
@@ -182,32 +199,7 @@ impl<'p> BatchPredictor<'p> {
 
     /// The outputs, without intercepts, at rows of all columns: rows × outputs.
     pub fn predict(&self, rows: &[Vec<f64>]) -> Matrix {
-        let view_kernels = |view: &KernelView| {
-            let points = self.parts.domains[view.domain].rows.rows();
-            let (mut out, mut buffer) = (Matrix::zeros(rows.len(), points), Vec::new());
-            for (i, x) in rows.iter().enumerate() {
-                self.parts.read(self.isa, view, x, &mut buffer, out.row_mut(i));
-            }
-            out
-        };
-        let numbers: Vec<Matrix> = self.parts.views.iter().map(view_kernels).collect();
-        let outputs = self.parts.terms.first().map_or(0, |term| term.coef.len());
-        let mut out = Matrix::zeros(rows.len(), outputs);
-        for (term, dense) in self.parts.terms.iter().zip(&self.dense) {
-            let side_kernels: Vec<&Matrix> = term.sides.iter().map(|view| &numbers[*view]).collect();
-            for (o, coef) in term.coef.iter().enumerate() {
-                match dense {
-                    Some(matrices) => {
-                        let products = side_kernels[0].matmul(&matrices[o]);
-                        (0..rows.len())
-                            .for_each(|i| out[(i, o)] += dot(products.row(i), side_kernels[1].row(i)));
-                    }
-                    None => (0..rows.len())
-                        .for_each(|i| out[(i, o)] += term.sum(coef, |s, row| side_kernels[s][(i, row)])),
-                }
-            }
-        }
-        out
+        self.parts.outputs(self.isa, rows, &self.dense)
     }
 }
 
@@ -284,26 +276,10 @@ fn side(term: &Term, columns: &[usize], model: &KernelExpansion) -> Result<Term>
             continue;
         }
         if shared_columns < factor.columns().len() && factor.structure() != Structure::Separable {
-            let name = |&j: &usize| model.columns()[j].name.as_str();
-            let columns = listed(factor.columns().iter().map(name));
-            return Err(Error::NotProduct { factor: factor.formula(), columns });
+            let (factor, columns) = factor.describe(model.columns());
+            return Err(Error::NotProduct { factor, columns });
         }
         factors.extend(factor.restricted(&|j| columns.contains(&j)));
     }
     Ok(Term { scale: 1.0, factors })
-}
-
-/// The table with these columns.
-pub(crate) fn columns_of(table: &Table, columns: &[usize]) -> Result<Table> {
-    let names = columns.iter().map(|&j| table.columns()[j].clone()).collect();
-    let values = columns.iter().flat_map(|&j| table.column(j)).copied().collect();
-    Table::from_column_major(names, table.rows(), values)
-}
-
-/// The rows of `above` followed by the rows of `below`, with the columns of `above`.
-fn stacked(above: &Table, below: &Table) -> Result<Table> {
-    let columns = above.columns().to_vec();
-    let values = (0..columns.len()).flat_map(|j| above.column(j).iter().chain(below.column(j)));
-    let values = values.copied().collect();
-    Table::from_column_major(columns, above.rows() + below.rows(), values)
 }

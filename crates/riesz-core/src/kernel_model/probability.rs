@@ -4,7 +4,7 @@
 //! Sources: Platt, "Probabilistic outputs for support vector machines" (2000); Wu, Lin and Weng, "Probability
 //! estimates for multi-class classification by pairwise coupling" (JMLR 2004), second method.
 
-use crate::kernel_model::{KernelExpansion, Link, logistic, normalize_to_one};
+use crate::kernel_model::{KernelExpansion, Link, class_pairs, logistic, normalize_to_one};
 
 /// LIBSVM's minimal distance of pairwise probabilities from 0 and 1.
 const MIN_PROBABILITY: f64 = 1e-7;
@@ -38,9 +38,8 @@ impl PlattScaling {
     fn from_card(model: &KernelExpansion) -> Option<Self> {
         let classes = model.classes.len();
         let numbers = |name: &str| -> Option<Vec<f64>> {
-            let fact = model.model_card.iter().find(|fact| fact.name == name)?;
-            let values: Option<Vec<f64>> =
-                fact.value.split_ascii_whitespace().map(|word| word.parse().ok()).collect();
+            let words = model.fact(name)?.split_ascii_whitespace();
+            let values: Option<Vec<f64>> = words.map(|word| word.parse().ok()).collect();
             values.filter(|numbers| numbers.len() == model.outputs() && numbers.iter().all(|v| v.is_finite()))
         };
         let (slope, offset) = (numbers("probA")?, numbers("probB")?);
@@ -67,8 +66,7 @@ impl PlattScaling {
             return vec![1.0 - second, second];
         }
         let mut pairwise = vec![0.0; k * k];
-        let pairs = (0..k).flat_map(|i| (i + 1..k).map(move |j| (i, j)));
-        for (pair, (i, j)) in pairs.enumerate() {
+        for (pair, (i, j)) in class_pairs(k).enumerate() {
             pairwise[i * k + j] = self.of_pair(pair, decisions[pair]);
             pairwise[j * k + i] = 1.0 - pairwise[i * k + j];
         }

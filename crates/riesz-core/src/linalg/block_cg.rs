@@ -25,15 +25,15 @@ pub struct BlockConjugateGradients {
     /// The number of right-hand sides.
     count: usize,
     /// Current solutions, count × n.
-    solution: Vec<f64>,
+    pub solution: Vec<f64>,
     /// Current residuals, count × n.
-    residual: Vec<f64>,
+    pub residual: Vec<f64>,
     /// The residual length at which each right-hand side has converged.
-    targets: Vec<f64>,
+    pub targets: Vec<f64>,
     /// Orthonormal search directions, directions × n.
-    directions: Vec<f64>,
+    pub directions: Vec<f64>,
     /// The products of the directions with the matrix, directions × n.
-    images: Vec<f64>,
+    pub images: Vec<f64>,
 }
 
 impl BlockConjugateGradients {
@@ -52,40 +52,10 @@ impl BlockConjugateGradients {
         Ok(run)
     }
 
-    /// Search directions, directions × n.
-    pub fn directions(&self) -> &[f64] {
-        &self.directions
-    }
-
-    /// The search directions and the buffer for their products with the matrix, directions × n each.
-    pub fn directions_and_products(&mut self) -> (&[f64], &mut Vec<f64>) {
-        (&self.directions, &mut self.images)
-    }
-
-    /// The residuals, right-hand sides × n.
-    pub fn residual(&self) -> &[f64] {
-        &self.residual
-    }
-
-    /// The current solutions, right-hand sides × n.
-    pub fn solution(&self) -> &[f64] {
-        &self.solution
-    }
-
-    /// Returns the solutions and ends the iteration.
-    pub fn into_solution(self) -> Vec<f64> {
-        self.solution
-    }
-
     /// The lengths of the residuals divided by their targets.
     pub fn relative_residuals(&self) -> impl Iterator<Item = f64> {
         let lengths = lengths(&self.residual, self.count).into_iter();
         lengths.zip(&self.targets).map(|(l, t)| if l == 0.0 { 0.0 } else { l / t })
-    }
-
-    /// Sets the residual lengths at which right-hand sides have converged.
-    pub fn set_tolerance(&mut self, targets: Vec<f64>) {
-        self.targets = targets;
     }
 
     /// Restarts from recomputed residuals.
@@ -246,7 +216,7 @@ mod tests {
             let mut run = BlockConjugateGradients::new(right.clone(), targets, precondition).unwrap();
             let mut steps = 0;
             while !run.converged() {
-                let (directions, images) = run.directions_and_products();
+                let (directions, images) = (&run.directions, &mut run.images);
                 let s = directions.len() / n;
                 *images = vec![0.0; s * n];
                 add_product(images, directions, &matrix, s);
@@ -256,7 +226,7 @@ mod tests {
             }
             assert!(steps > 3);
             let mut back = right.iter().map(|v| -v).collect::<Vec<f64>>();
-            add_product(&mut back, run.solution(), &matrix, 6);
+            add_product(&mut back, &run.solution, &matrix, 6);
             let residuals = lengths(&back, 6);
             assert!(residuals.iter().zip(lengths(&right, 6)).all(|(o, r)| *o <= 2e-10 * r), "{residuals:?}");
         }
@@ -265,7 +235,7 @@ mod tests {
     #[test]
     fn a_matrix_that_is_not_definite_is_noticed() {
         let mut run = BlockConjugateGradients::new(vec![1.0, 1.0], vec![1e-9], |block, _| Ok(block)).unwrap();
-        let (directions, images) = run.directions_and_products();
+        let (directions, images) = (&run.directions, &mut run.images);
         *images = directions.iter().map(|v| -v).collect();
         assert!(!run.advance(|block, _| Ok(block), &AtomicBool::new(false)).unwrap());
     }

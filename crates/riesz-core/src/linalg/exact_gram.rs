@@ -6,10 +6,11 @@
 //! in any order of its sums. All further sums are sums of integers.
 
 use faer::linalg::matmul::matmul;
-use faer::linalg::matmul::triangular::{self, BlockStructure};
+use faer::linalg::matmul::triangular::BlockStructure::TriangularLower;
 use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
+use super::small_dense::triangular_matmul;
 use crate::simd::{LANES, Lanes, Simd, dispatch};
 
 /// The integer that represents 1.
@@ -134,17 +135,7 @@ fn add_lower(sums: &mut [i64], a: MatRef<'_, f64>, first: usize, count: usize, s
     let columns = a.subcols(first, count);
     scratch.resize(PART.max(count) * count, 0.0);
     let diagonal = MatMut::from_column_major_slice_mut(&mut scratch[..count * count], count, count);
-    triangular::matmul(
-        diagonal,
-        BlockStructure::TriangularLower,
-        Accum::Replace,
-        columns.transpose(),
-        BlockStructure::Rectangular,
-        columns,
-        BlockStructure::Rectangular,
-        1.0,
-        Par::Seq,
-    );
+    triangular_matmul(diagonal, TriangularLower, Accum::Replace, columns.transpose(), columns, Par::Seq);
     add_part(sums, (first, p), first, &scratch[..count * count], count);
     for from in (first + count..p).step_by(PART) {
         let rows = PART.min(p - from);

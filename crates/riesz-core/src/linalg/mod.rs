@@ -9,14 +9,21 @@ pub mod small_dense;
 mod sparse;
 
 pub use pivoted::low_rank_factor;
+use small_dense::{factor_in_place, triangular_matmul};
 pub use sparse::Sparse;
 
+use faer::diag::DiagMut;
+use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::matmul::matmul;
+use faer::linalg::matmul::triangular::BlockStructure::TriangularUpper;
 use faer::linalg::solvers::Solve;
-use faer::{MatMut, MatRef, Par};
+use faer::linalg::triangular_solve::{solve_lower_triangular_in_place, solve_upper_triangular_in_place};
+use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::simd::LANES;
 
 /// A row-major matrix of doubles.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -119,6 +126,11 @@ impl Matrix {
         self.data.iter_mut().zip(&other.data).for_each(|(v, added)| *v += factor * added);
     }
 
+    /// Multiplies all numbers by a factor.
+    pub(crate) fn scale(&mut self, factor: f64) {
+        self.data.iter_mut().for_each(|v| *v *= factor);
+    }
+
     /// Multiplies each row by its factor.
     pub fn scale_rows(&mut self, factors: impl IntoIterator<Item = f64>) {
         for (row, factor) in self.data.chunks_exact_mut(self.cols.max(1)).zip(factors) {
@@ -177,14 +189,7 @@ impl Matrix {
     pub fn matmul(&self, other: &Matrix) -> Matrix {
         assert_eq!(self.cols, other.rows, "inner sizes differ");
         let mut out = Matrix::zeros(self.rows, other.cols);
-        faer::linalg::matmul::matmul(
-            out.view_mut(),
-            faer::Accum::Replace,
-            self.view(),
-            other.view(),
-            1.0,
-            par(),
-        );
+        matmul(out.view_mut(), Accum::Replace, self.view(), other.view(), 1.0, par());
         out
     }
 
@@ -196,7 +201,7 @@ impl Matrix {
         assert_eq!(self.rows, other.rows, "inner sizes differ");
         let mut out = Matrix::zeros(self.cols, other.cols);
         let (left, right) = (self.view().transpose(), other.view());
-        faer::linalg::matmul::matmul(out.view_mut(), faer::Accum::Replace, left, right, 1.0, par());
+        matmul(out.view_mut(), Accum::Replace, left, right, 1.0, par());
         out
     }
 
@@ -206,24 +211,14 @@ impl Matrix {
     /// If the sizes differ.
     pub fn subtract_product(&mut self, a: &Matrix, b: &Matrix) {
         let (left, right) = (a.view().transpose(), b.view());
-        faer::linalg::matmul::matmul(self.view_mut(), faer::Accum::Add, left, right, -1.0, par());
+        matmul(self.view_mut(), Accum::Add, left, right, -1.0, par());
     }
 
     /// The product `selfᵀ self`, at half the cost of a general product.
     pub fn gram_of_columns(&self) -> Matrix {
-        use faer::linalg::matmul::triangular::{self, BlockStructure};
         let mut out = Matrix::zeros(self.cols, self.cols);
-        triangular::matmul(
-            out.view_mut(),
-            BlockStructure::TriangularUpper,
-            faer::Accum::Replace,
-            self.view().transpose(),
-            BlockStructure::Rectangular,
-            self.view(),
-            BlockStructure::Rectangular,
-            1.0,
-            par(),
-        );
+        let (left, right) = (self.view().transpose(), self.view());
+        triangular_matmul(out.view_mut(), TriangularUpper, Accum::Replace, left, right, par());
         out.mirror_upper();
         out
     }
@@ -231,20 +226,9 @@ impl Matrix {
     /// Adds `AᵀA` to the upper triangle of this square matrix; `columns` holds A column by column. The strict
     /// lower triangle does not change.
     pub fn add_gram_of_columns(&mut self, columns: &[f64]) {
-        use faer::linalg::matmul::triangular::{self, BlockStructure};
         let n = columns.len() / self.cols.max(1);
         let a = MatRef::from_column_major_slice(columns, n, self.cols);
-        triangular::matmul(
-            self.view_mut(),
-            BlockStructure::TriangularUpper,
-            faer::Accum::Add,
-            a.transpose(),
-            BlockStructure::Rectangular,
-            a,
-            BlockStructure::Rectangular,
-            1.0,
-            par(),
-        );
+        triangular_matmul(self.view_mut(), TriangularUpper, Accum::Add, a.transpose(), a, par());
     }
 
     /// The product with a vector.
@@ -291,7 +275,6 @@ fn par() -> Par {
 
 /// Maximum number of products that [`dot`] adds in one run.
 const RUN: usize = 128;
-const LANES: usize = 8;
 
 /// The inner product. Its error grows with the logarithm of the length: runs are summed in fixed lanes, and
 /// the runs' sums are added pairwise (Higham, *Accuracy and Stability of Numerical Algorithms*, §4.2).
@@ -357,14 +340,10 @@ impl Cholesky {
             let jitter = relative * mean;
             if attempt > 0 {
                 // The factorisation overwrote the lower triangle; the strict upper one is intact.
-                for i in 0..n {
-                    for j in 0..i {
-                        lower.data[i * n + j] = lower.data[j * n + i];
-                    }
-                    lower.data[i * n + i] = diagonal[i] + jitter;
-                }
+                lower.mirror_upper();
+                (0..n).for_each(|i| lower[(i, i)] = diagonal[i] + jitter);
             }
-            if cholesky_in_place(&mut lower) {
+            if factor_in_place(lower.view_mut(), par()) {
                 return Ok(Self { lower, jitter });
             }
         }
@@ -399,7 +378,7 @@ impl Cholesky {
     }
 
     fn solve_lower(&self, b: MatMut<'_, f64>) {
-        faer::linalg::triangular_solve::solve_lower_triangular_in_place(self.lower.view(), b, par());
+        solve_lower_triangular_in_place(self.lower.view(), b, par());
     }
 
     /// Solves `Lᵀ X = B` in place, with `A = L Lᵀ`.
@@ -414,7 +393,7 @@ impl Cholesky {
 
     fn solve_upper(&self, b: MatMut<'_, f64>) {
         let upper = self.lower.view().transpose();
-        faer::linalg::triangular_solve::solve_upper_triangular_in_place(upper, b, par());
+        solve_upper_triangular_in_place(upper, b, par());
     }
 
     /// Solves as [`solve_upper_in_place`](Self::solve_upper_in_place) does, with the leading n rows and
@@ -422,7 +401,7 @@ impl Cholesky {
     pub fn solve_first_upper_in_place(&self, b: &mut Matrix) {
         let n = b.rows();
         let upper = self.lower.view().submatrix(0, 0, n, n).transpose();
-        faer::linalg::triangular_solve::solve_upper_triangular_in_place(upper, b.view_mut(), par());
+        solve_upper_triangular_in_place(upper, b.view_mut(), par());
     }
 
     /// The product `Lᵀ B`.
@@ -455,7 +434,6 @@ impl Cholesky {
 
     /// The inverse of `A`. Cost 2n³/3; needs temporary memory for another n² numbers.
     pub fn inverse(&self) -> Matrix {
-        use faer::dyn_stack::{MemBuffer, MemStack};
         use faer::linalg::cholesky::llt::inverse;
         let n = self.size();
         let par = par();
@@ -471,9 +449,6 @@ impl Cholesky {
     /// The bound is the smaller of the largest row sum of absolute values and the Frobenius norm. Cost 2n³/3,
     /// with memory for a few columns.
     pub fn inverse_norm(&self) -> f64 {
-        use faer::linalg::triangular_solve::{
-            solve_lower_triangular_in_place, solve_upper_triangular_in_place,
-        };
         const COLUMNS: usize = 256;
         let n = self.size();
         let (mut sums, mut squares) = (vec![0.0; n], 0.0);
@@ -525,18 +500,11 @@ impl Cholesky {
     }
 }
 
-/// Factors the lower triangle in place; returns false if a pivot is not positive.
-fn cholesky_in_place(matrix: &mut Matrix) -> bool {
-    let n = matrix.rows;
-    small_dense::factor_in_place(matrix.view_mut(), par()) && (0..n).all(|i| matrix[(i, i)].is_finite())
-}
-
 /// Eigenvalues (ascending) and eigenvectors (columns) of a symmetric matrix.
 ///
 /// # Errors
 /// [`Error::Overflow`] if the iteration fails, which happens only for entries that are not finite.
 pub fn symmetric_eigen(matrix: &Matrix) -> Result<(Vec<f64>, Matrix)> {
-    use faer::dyn_stack::{MemBuffer, MemStack};
     use faer::linalg::evd;
     let n = matrix.rows;
     let (mut values, mut vectors) = (vec![0.0; n], Matrix::zeros(n, n));
@@ -544,7 +512,7 @@ pub fn symmetric_eigen(matrix: &Matrix) -> Result<(Vec<f64>, Matrix)> {
         evd::self_adjoint_evd_scratch::<f64>(n, evd::ComputeEigenvectors::Yes, par(), Default::default());
     evd::self_adjoint_evd(
         matrix.view(),
-        faer::diag::DiagMut::from_slice_mut(&mut values),
+        DiagMut::from_slice_mut(&mut values),
         Some(vectors.view_mut()),
         par(),
         MemStack::new(&mut MemBuffer::new(scratch)),
@@ -559,8 +527,6 @@ pub fn symmetric_eigen(matrix: &Matrix) -> Result<(Vec<f64>, Matrix)> {
 /// # Errors
 /// [`Error::Overflow`] if the iteration fails, which happens only for entries that are not finite.
 pub fn eigenvalues(matrix: &Matrix) -> Result<Vec<(f64, f64)>> {
-    use faer::diag::DiagMut;
-    use faer::dyn_stack::{MemBuffer, MemStack};
     use faer::linalg::evd::{ComputeEigenvectors::No, evd_real, evd_scratch};
     let n = matrix.rows;
     let (mut real, mut imaginary) = (vec![0.0; n], vec![0.0; n]);

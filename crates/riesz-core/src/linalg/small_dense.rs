@@ -15,15 +15,15 @@ use crate::error::Result;
 /// positive definite.
 pub fn cholesky_in_place(a: &mut [f64], n: usize) -> bool {
     factor_in_place(MatMut::from_column_major_slice_mut(a, n, n), Par::Seq)
-        && (0..n).all(|i| a[i * n + i].is_finite())
 }
 
-/// Replaces the lower triangle by its Cholesky factor; returns false if a pivot is not positive.
-pub(super) fn factor_in_place(a: MatMut<'_, f64>, par: Par) -> bool {
+/// Replaces the lower triangle by its Cholesky factor; returns false if a pivot is not positive or not finite.
+pub(super) fn factor_in_place(mut a: MatMut<'_, f64>, par: Par) -> bool {
     let scratch = factor::cholesky_in_place_scratch::<f64>(a.nrows(), par, Default::default());
     let mut memory = MemBuffer::new(scratch);
     let memory = MemStack::new(&mut memory);
-    factor::cholesky_in_place(a, Default::default(), par, memory, Default::default()).is_ok()
+    factor::cholesky_in_place(a.rb_mut(), Default::default(), par, memory, Default::default()).is_ok()
+        && (0..a.nrows()).all(|i| a[(i, i)].is_finite())
 }
 
 /// Factors as [`cholesky_in_place`] does, but for large matrices it can be cancelled within a second.
@@ -60,7 +60,7 @@ fn cholesky_by_columns(a: &mut [f64], n: usize, width: usize, stop: &AtomicBool)
         }
         triangular_solve::solve_lower_triangular_in_place(square.rb(), below.transpose_mut(), Par::Seq);
     }
-    Ok((0..n).all(|i| a[(i, i)].is_finite()))
+    Ok(true)
 }
 
 /// Solves `L Lᵀ X = B` in place; `b` is n × columns.
@@ -102,17 +102,22 @@ pub fn add_outer_product(out: &mut [f64], a: &[f64], b: &[f64], m: usize) {
 #[inline]
 pub fn add_lower_outer_product(out: &mut [f64], a: &[f64], b: &[f64], m: usize) {
     let c = a.len() / m;
-    triangular::matmul(
-        MatMut::from_column_major_slice_mut(out, m, m),
-        BlockStructure::TriangularLower,
-        Accum::Add,
-        MatRef::from_column_major_slice(a, m, c),
-        BlockStructure::Rectangular,
-        MatRef::from_column_major_slice(b, m, c).transpose(),
-        BlockStructure::Rectangular,
-        1.0,
-        Par::Seq,
-    );
+    let out = MatMut::from_column_major_slice_mut(out, m, m);
+    let (a, b) = (MatRef::from_column_major_slice(a, m, c), MatRef::from_column_major_slice(b, m, c));
+    triangular_matmul(out, BlockStructure::TriangularLower, Accum::Add, a, b.transpose(), Par::Seq);
+}
+
+/// Computes one triangle of `a b`, or adds it to `out`.
+pub(super) fn triangular_matmul(
+    out: MatMut<'_, f64>,
+    triangle: BlockStructure,
+    accum: Accum,
+    a: MatRef<'_, f64>,
+    b: MatRef<'_, f64>,
+    par: Par,
+) {
+    let full = BlockStructure::Rectangular;
+    triangular::matmul(out, triangle, accum, a, full, b, full, 1.0, par);
 }
 
 /// Computes `out += a b`, where `a` is m × k, `b` k × columns, and `out` m × columns.

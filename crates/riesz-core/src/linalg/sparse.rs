@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::Matrix;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sized};
 
 /// A sparse matrix in compressed column format: for each column the rows with entries, and the entries'
 /// weights. Rows may repeat; their weights are added.
@@ -26,9 +26,7 @@ impl Sparse {
     pub fn new(rows: usize, starts: Vec<usize>, places: Vec<usize>, weights: Vec<f64>) -> Result<Self> {
         let count = starts.last().copied().unwrap_or_default();
         for (name, actual) in [("the list of places", places.len()), ("the list of weights", weights.len())] {
-            if actual != count {
-                return Err(Error::shape(name, "numbers", count, actual, "the end of the last column"));
-            }
+            sized(name, "numbers", count, actual, "the end of the last column")?;
         }
         if starts.first() != Some(&0) || starts.windows(2).any(|pair| pair[0] > pair[1]) {
             return Err(Error::parameter("starts", "out of order", "they begin with 0 and never decrease"));

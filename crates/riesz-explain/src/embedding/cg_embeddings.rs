@@ -142,7 +142,7 @@ impl IterativeEmbeddings {
             }
             let sets: Vec<&[bool]> = open.iter().map(|run| run.set).collect();
             let (directions, images): (Vec<&[f64]>, Vec<&mut Vec<f64>>) =
-                open.iter_mut().map(|run| run.gradients.directions_and_products()).unzip();
+                open.iter_mut().map(|run| (&run.gradients.directions[..], &mut run.gradients.images)).unzip();
             self.multiply(&sets, &directions, images, stop)?;
             let defined: Vec<bool> =
                 open.par_iter_mut().map(|run| run.advance(stop)).collect::<Result<_>>()?;
@@ -196,7 +196,7 @@ impl IterativeEmbeddings {
         }
         let sets: Vec<&[bool]> = done.iter().map(|run| run.set).collect();
         let mut images = vec![Vec::new(); done.len()];
-        let solutions: Vec<&[f64]> = done.iter().map(|run| run.gradients.solution()).collect();
+        let solutions: Vec<&[f64]> = done.iter().map(|run| &run.gradients.solution[..]).collect();
         self.multiply(&sets, &solutions, images.iter_mut().collect(), stop)?;
         for ((run, image), mut residual) in done.iter_mut().zip(images).zip(self.right(right, &sets, stop)?) {
             residual.iter_mut().zip(&image).for_each(|(r, i)| *r -= i);
@@ -221,7 +221,7 @@ impl IterativeEmbeddings {
         let terms = 1.1 * n as f64 + units + 8.0;
         let trace = self.trace(run.set);
         let size = trace + ridge;
-        let solution_lengths = lengths(run.gradients.solution(), run.right.len());
+        let solution_lengths = lengths(&run.gradients.solution, run.right.len());
         let reach = match right {
             RightHandSides::Kernel(x) => self.learnt.kernel.reach(run.set, trace, x),
             RightHandSides::Numbers(_) => None,
@@ -308,9 +308,9 @@ impl CgState<'_> {
     }
 
     fn finish(self) -> CgSolution {
-        let lengths = lengths(self.gradients.solution(), self.right.len());
+        let lengths = lengths(&self.gradients.solution, self.right.len());
         let errors = self.errors.unwrap_or_default();
-        CgSolution { solution: self.gradients.into_solution(), lengths, errors }
+        CgSolution { solution: self.gradients.solution, lengths, errors }
     }
 }
 

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::FormatTag;
 use crate::error::{Error, Result};
 use crate::explanation::Explanation;
 use crate::prediction::ClassDecisions;
@@ -46,12 +47,6 @@ struct ExtraFields {
     decisions: Option<ClassDecisions>,
 }
 
-#[derive(Deserialize)]
-struct Tag {
-    format: String,
-    version: u64,
-}
-
 /// Writes `explanation`, with a classifier's decisions for its rows, as one JSON object.
 ///
 /// # Errors
@@ -81,8 +76,8 @@ pub fn read(bytes: &[u8]) -> Result<SavedExplanation> {
     let broken = |e: serde_json::Error| {
         Error::format(format!("this is not a riesz explanation, or it is damaged: {e}"))
     };
-    let tag: Tag = serde_json::from_slice(bytes).map_err(broken)?;
-    super::check_tag(&tag.format, tag.version, FORMAT, VERSION, "explanation")?;
+    let tag: FormatTag = serde_json::from_slice(bytes).map_err(broken)?;
+    tag.check(FORMAT, VERSION, "explanation")?;
     let explanation: Explanation = serde_json::from_slice(bytes).map_err(broken)?;
     let ExtraFields { decisions } = serde_json::from_slice(bytes).map_err(broken)?;
     explanation.validate()?;

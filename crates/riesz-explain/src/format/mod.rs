@@ -13,20 +13,29 @@ pub mod libsvm;
 pub mod model;
 pub mod value_table;
 
+use serde::Deserialize;
+
 use crate::error::{Error, Result};
 
-/// Checks the format name and version of a file.
-fn check_tag(actual: &str, version: u64, wanted: &str, newest: u64, description: &str) -> Result<()> {
-    if actual != wanted {
-        return Err(Error::format(format!("this is not a riesz {description}: its format is '{actual}'")));
+/// The format name and version of a file.
+#[derive(Deserialize)]
+struct FormatTag {
+    format: String,
+    version: u64,
+}
+
+impl FormatTag {
+    /// Checks that the file has this format, in a version that this library reads.
+    fn check(&self, wanted: &str, newest: u64, description: &str) -> Result<()> {
+        let Self { format, version } = self;
+        Err(Error::format(if format != wanted {
+            format!("this is not a riesz {description}: its format is '{format}'")
+        } else if *version > newest {
+            format!("this {description} was written by a newer riesz (format {version}); update riesz")
+        } else if *version == 0 {
+            format!("this {description} has no valid format version")
+        } else {
+            return Ok(());
+        }))
     }
-    if version > newest {
-        return Err(Error::format(format!(
-            "this {description} was written by a newer riesz (format {version}); update riesz"
-        )));
-    }
-    if version == 0 {
-        return Err(Error::format(format!("this {description} has no valid format version")));
-    }
-    Ok(())
 }

@@ -19,6 +19,7 @@ use safetensors::tensor::{Dtype, SafeTensors, View};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::FormatTag;
 use crate::error::{Error, Result, check_distinct};
 use crate::kernel::Kernel;
 use crate::kernel_model::{KernelExpansion, Link};
@@ -43,12 +44,6 @@ pub struct SavedModel {
     pub covariance: Option<PosteriorCovariance>,
     /// The players, if they differ from the columns.
     pub groups: Option<Players>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct FormatTag {
-    format: String,
-    version: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -124,12 +119,12 @@ impl NamedArray {
         array
     }
 
-    fn places(numbers: &[usize]) -> Self {
-        Self::words(numbers.iter().map(|n| *n as u64))
+    fn matrix(matrix: &Matrix) -> Self {
+        Self::new(vec![matrix.rows(), matrix.cols()], matrix.data().iter().copied())
     }
 
-    fn words(numbers: impl Iterator<Item = u64>) -> Self {
-        let bytes: Vec<u8> = numbers.flat_map(u64::to_le_bytes).collect();
+    fn words(numbers: impl IntoIterator<Item = u64>) -> Self {
+        let bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_le_bytes).collect();
         Self { shape: vec![bytes.len() / 8], kind: Dtype::U64, bytes }
     }
 }
@@ -191,13 +186,12 @@ pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
         sha256: Some(CHECKSUM_PLACEHOLDER.into()),
     };
     let text = serde_json::to_string(&record).map_err(|e| Error::format(e.to_string()))?;
-    let (n, d, m) = (model.support_points.rows(), model.support_points.width(), model.outputs());
-    let points =
-        (0..n).flat_map(|i| (0..d).map(move |j| (i, j))).map(|(i, j)| model.support_points.get(i, j));
+    let (n, d) = (model.support_points.rows(), model.support_points.width());
+    let points = (0..n).flat_map(|i| model.support_points.row(i));
     let mut arrays = vec![
         ("points".to_string(), NamedArray::new(vec![n, d], points)),
-        ("coef".into(), NamedArray::new(vec![n, m], model.coef.data().iter().copied())),
-        ("intercept".into(), NamedArray::new(vec![m], model.intercept.iter().copied())),
+        ("coef".into(), NamedArray::matrix(&model.coef)),
+        ("intercept".into(), NamedArray::list(model.intercept.iter().copied())),
     ];
     for (k, known) in saved.covariance.iter().flat_map(|covariance| covariance.reduction.iter().enumerate()) {
         arrays.extend(
@@ -233,33 +227,24 @@ fn reduction_arrays(known: &VarianceReduction) -> Vec<(&'static str, NamedArray)
             arrays.extend(operator.iter().flat_map(sparse_arrays));
             arrays
         }
-        VarianceReduction::ThroughOperator { operator, factor: half } => {
-            let mut arrays = vec![(
-                "low_rank",
-                NamedArray::new(vec![half.rows(), half.cols()], half.data().iter().copied()),
-            )];
+        VarianceReduction::ThroughOperator { operator, factor } => {
+            let mut arrays = vec![("low_rank", NamedArray::matrix(factor))];
             arrays.extend(sparse_arrays(operator));
             arrays
         }
-        VarianceReduction::RefitDifferences { coef, intercept, method: of } => {
+        VarianceReduction::RefitDifferences { coef, intercept, method } => {
             let mut arrays = vec![
-                ("refits", NamedArray::new(vec![coef.rows(), coef.cols()], coef.data().iter().copied())),
+                ("refits", NamedArray::matrix(coef)),
                 ("refits_intercept", NamedArray::list(intercept.iter().copied())),
             ];
-            match *of {
-                Refitted::Drawn { seed } => {
-                    arrays.push(("refits_seed", NamedArray::words(std::iter::once(seed))))
-                }
-                Refitted::LandmarkDoubling => {
-                    arrays.push(("refits_landmarks", NamedArray::words(std::iter::once(1))))
-                }
-                Refitted::Jackknife => {}
-            }
+            arrays.extend(match *method {
+                Refitted::Drawn { seed } => Some(("refits_seed", NamedArray::words([seed]))),
+                Refitted::LandmarkDoubling => Some(("refits_landmarks", NamedArray::words([1]))),
+                Refitted::Jackknife => None,
+            });
             arrays
         }
-        VarianceReduction::LowRank(f) => {
-            vec![("low_rank", NamedArray::new(vec![f.rows(), f.cols()], f.data().iter().copied()))]
-        }
+        VarianceReduction::LowRank(factor) => vec![("low_rank", NamedArray::matrix(factor))],
         VarianceReduction::Dense(q) => {
             vec![("dense", NamedArray::list((0..q.rows()).flat_map(|i| q.row(i)[..=i].iter().copied())))]
         }
@@ -268,58 +253,56 @@ fn reduction_arrays(known: &VarianceReduction) -> Vec<(&'static str, NamedArray)
 
 fn sparse_arrays(matrix: &Sparse) -> [(&'static str, NamedArray); 3] {
     let (starts, places, weights) = matrix.raw_parts();
+    let indices = |numbers: &[usize]| NamedArray::words(numbers.iter().map(|n| *n as u64));
     let weights = NamedArray::list(weights.iter().copied());
-    [("starts", NamedArray::places(starts)), ("places", NamedArray::places(places)), ("weights", weights)]
+    [("starts", indices(starts)), ("places", indices(places)), ("weights", weights)]
 }
 
 /// The k-th matrix Q of a posterior over n points.
 fn read_reduction(tensors: &SafeTensors<'_>, k: usize, jitter: f64, n: usize) -> Result<VarianceReduction> {
     let named = |part: &str| format!("posterior.{k}.{part}");
     let has_part = |part: &str| tensors.tensor(&named(part)).is_ok();
+    let numbers = |part: &str, size| Ok(read_f64_array(tensors, &named(part), &[size])?.1);
+    let words = |part: &str, size| -> Result<Vec<u64>> {
+        let (_, cells) = read_u64_cells(tensors, &named(part), Dtype::U64, &[size])?;
+        Ok(cells.iter().map(|b| u64::from_le_bytes(*b)).collect())
+    };
     let operator = if has_part("starts") {
         let places = |part: &str| -> Result<Vec<usize>> {
-            let (_, cells) = read_u64_cells(tensors, &named(part), Dtype::U64, &[None])?;
-            Ok(cells.iter().map(|b| u64::from_le_bytes(*b) as usize).collect())
+            Ok(words(part, None)?.into_iter().map(|word| word as usize).collect())
         };
-        let weights = read_f64_array(tensors, &named("weights"), &[None])?.1;
+        let weights = numbers("weights", None)?;
         Some(Sparse::new(n, places("starts")?, places("places")?, weights).map_err(damaged)?)
     } else {
         None
     };
+    let size = operator.as_ref().map_or(n, Sparse::cols);
     if has_part("low_rank") {
-        let expected = operator.as_ref().map_or(n, Sparse::cols);
-        let (rows, data) = read_f64_array(tensors, &named("low_rank"), &[Some(expected), None])?;
-        if let Some(operator) = operator {
-            let factor = Matrix::from_row_major(expected, data.len() / expected.max(1), data);
-            return Ok(VarianceReduction::ThroughOperator { operator, factor });
-        }
-        return Ok(VarianceReduction::LowRank(Matrix::from_row_major(rows, data.len() / rows.max(1), data)));
+        let factor = read_matrix(tensors, &named("low_rank"), size, None)?;
+        return Ok(match operator {
+            Some(operator) => VarianceReduction::ThroughOperator { operator, factor },
+            None => VarianceReduction::LowRank(factor),
+        });
     }
     if has_part("refits") {
-        let (draws, intercept) = read_f64_array(tensors, &named("refits_intercept"), &[None])?;
-        let (rows, data) = read_f64_array(tensors, &named("refits"), &[Some(n), Some(draws)])?;
-        let kind = if has_part("refits_seed") {
-            let (_, seed) = read_u64_cells(tensors, &named("refits_seed"), Dtype::U64, &[Some(1)])?;
-            Refitted::Drawn { seed: seed.first().map_or(0, |bytes| u64::from_le_bytes(*bytes)) }
+        let intercept = numbers("refits_intercept", None)?;
+        let coef = read_matrix(tensors, &named("refits"), n, Some(intercept.len()))?;
+        let method = if has_part("refits_seed") {
+            Refitted::Drawn { seed: words("refits_seed", Some(1))?.first().copied().unwrap_or(0) }
         } else if has_part("refits_landmarks") {
             Refitted::LandmarkDoubling
         } else {
             Refitted::Jackknife
         };
-        return Ok(VarianceReduction::RefitDifferences {
-            coef: Matrix::from_row_major(rows, draws, data),
-            intercept,
-            method: kind,
-        });
+        return Ok(VarianceReduction::RefitDifferences { coef, intercept, method });
     }
     if has_part("dense") {
-        let packed = read_f64_array(tensors, &named("dense"), &[triangle(n)])?.1;
+        let packed: Vec<f64> = numbers("dense", triangle(n))?;
         let entry = |i: usize, j: usize| packed[i.max(j) * (i.max(j) + 1) / 2 + i.min(j)];
         let data = (0..n).flat_map(|i| (0..n).map(move |j| (i, j))).map(|(i, j)| entry(i, j)).collect();
         return Ok(VarianceReduction::Dense(Matrix::from_row_major(n, n, data)));
     }
-    let size = operator.as_ref().map_or(n, Sparse::cols);
-    let packed = read_f64_array(tensors, &named("factor"), &[triangle(size)])?.1;
+    let packed: Vec<f64> = numbers("factor", triangle(size))?;
     let factor = Cholesky::from_packed(size, &packed, jitter)
         .ok_or_else(|| damaged(format!("its array '{}' is not a Cholesky factor", named("factor"))))?;
     Ok(VarianceReduction::CholeskyInverse { operator, factor })
@@ -343,7 +326,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<SavedModel> {
         .and_then(|map| map.get("riesz"))
         .ok_or_else(|| damaged("it is a safetensors file without a riesz record"))?;
     let tag: FormatTag = serde_json::from_str(text).map_err(damaged)?;
-    super::check_tag(&tag.format, tag.version, FORMAT, VERSION, "model")?;
+    tag.check(FORMAT, VERSION, "model")?;
     let record: ModelRecord = serde_json::from_str(text).map_err(damaged)?;
     let tensors = SafeTensors::deserialize(bytes).map_err(damaged)?;
     if let Some(written) = &record.sha256 {
@@ -359,12 +342,12 @@ pub fn from_bytes(bytes: &[u8]) -> Result<SavedModel> {
     let (m, d) = (record.outputs.len(), record.columns.len());
     let intercept = read_f64_array(&tensors, "intercept", &[Some(m)])?.1;
     let (n, rows) = read_f64_array(&tensors, "points", &[None, Some(d)])?;
-    let coef = read_f64_array(&tensors, "coef", &[Some(n), Some(m)])?.1;
+    let coef = read_matrix(&tensors, "coef", n, Some(m))?;
     let columns = (0..d).flat_map(|j| (0..n).map(move |i| (i, j))).map(|(i, j)| rows[i * d + j]).collect();
     let model = KernelExpansion {
         support_points: Table::from_column_major(record.columns, n, columns)?,
         kernel: record.kernel,
-        coef: Matrix::from_row_major(n, m, coef),
+        coef,
         intercept,
         output_names: record.outputs,
         link: record.link,
@@ -374,27 +357,19 @@ pub fn from_bytes(bytes: &[u8]) -> Result<SavedModel> {
     model.validate()?;
     check_distinct(&model.output_names)?;
     check_distinct(&model.classes)?;
-    let groups = match record.groups {
-        None => None,
-        Some(groups) => {
-            let named: Vec<(String, Vec<String>)> = groups.into_iter().map(|g| (g.name, g.columns)).collect();
-            Some(Players::named(model.columns(), &named)?)
-        }
+    let named = |groups: Vec<Group>| {
+        let named: Vec<(String, Vec<String>)> = groups.into_iter().map(|g| (g.name, g.columns)).collect();
+        Players::named(model.columns(), &named)
     };
-    let covariance = match record.posterior {
-        None => None,
-        Some(PosteriorRecord { prior, scale, jitter, mirror }) => {
-            let known = jitter.iter().enumerate().map(|(k, jitter)| read_reduction(&tensors, k, *jitter, n));
-            let covariance = PosteriorCovariance {
-                prior_scale: prior,
-                skew_swap: mirror,
-                reduction: known.collect::<Result<_>>()?,
-                scale,
-            };
-            Posterior::new(&model, &covariance)?;
-            Some(covariance)
-        }
+    let groups = record.groups.map(named).transpose()?;
+    let posterior = |PosteriorRecord { prior, scale, jitter, mirror }| -> Result<PosteriorCovariance> {
+        let known = jitter.iter().enumerate().map(|(k, jitter)| read_reduction(&tensors, k, *jitter, n));
+        let reduction = known.collect::<Result<_>>()?;
+        let covariance = PosteriorCovariance { prior_scale: prior, skew_swap: mirror, reduction, scale };
+        Posterior::new(&model, &covariance)?;
+        Ok(covariance)
     };
+    let covariance = record.posterior.map(posterior).transpose()?;
     Ok(SavedModel { model, covariance, groups })
 }
 
@@ -406,6 +381,12 @@ fn read_f64_array(
 ) -> Result<(usize, Vec<f64>)> {
     let (size, cells) = read_u64_cells(tensors, name, Dtype::F64, shape)?;
     Ok((size, cells.iter().map(|b| f64::from_le_bytes(*b)).collect()))
+}
+
+/// The matrix `name`, with this number of rows, and of columns unless it is `None`.
+fn read_matrix(tensors: &SafeTensors<'_>, name: &str, rows: usize, cols: Option<usize>) -> Result<Matrix> {
+    let (_, data) = read_f64_array(tensors, name, &[Some(rows), cols])?;
+    Ok(Matrix::from_row_major(rows, cols.unwrap_or(data.len() / rows.max(1)), data))
 }
 
 /// The first size and the 8-byte cells of the array `name`, which must have the given type and sizes.

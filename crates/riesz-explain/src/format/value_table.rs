@@ -33,7 +33,7 @@ const SD: &str = "sd:";
 const NUMBERS: usize = 200_000_000;
 
 /// Metadata of a table of values.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TableMetadata {
     /// The kind of values.
     #[serde(default)]
@@ -246,15 +246,12 @@ impl ValueTableReader {
             }
         }
         let note = note.unwrap_or_else(|| TableMetadata {
-            index: ValueIndex::default(),
             provenance: Provenance {
                 game: "not stated".into(),
                 absent: "the table does not say what an absent feature means".into(),
                 ..Provenance::default()
             },
-            bound: None,
-            sampling: None,
-            sure_by: None,
+            ..TableMetadata::default()
         });
         let explanation = Explanation {
             index: note.index,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::PASSED;
 use super::write::digits;
 use crate::error::{Error, Result};
-use crate::kernel::{Factor, Kernel};
+use crate::kernel::{Factor, Kernel, Linear, Polynomial, Sigmoid, Stationary};
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::table::Table;
 
@@ -170,32 +170,24 @@ impl Ranges {
     /// the file are removed from the kernel.
     fn unscale_kernel(&self, kernel: &mut Kernel) {
         let known = |j: &usize| self.features.contains_key(&(j + 1));
-        let slope = |j: usize| self.features[&(j + 1)].slope();
-        let center = |j: usize| self.features[&(j + 1)].center();
+        let scalings =
+            |columns: &[usize]| -> Vec<Scaling> { columns.iter().map(|j| self.features[&(j + 1)]).collect() };
+        let unscale = |columns: &mut Vec<usize>, center: &mut Vec<f64>, scale: &mut Vec<f64>| {
+            columns.retain(known);
+            *center = scalings(columns).iter().map(|scaling| scaling.center()).collect();
+            *scale = scalings(columns).iter().map(|scaling| 1.0 / scaling.slope()).collect();
+        };
         for factor in kernel.terms.iter_mut().flat_map(|term| &mut term.factors) {
             match factor {
-                Factor::Stationary(factor_columns) => {
-                    let length = factor_columns.lengthscale.first().copied().unwrap_or(1.0);
-                    factor_columns.columns.retain(known);
-                    factor_columns.lengthscale =
-                        factor_columns.columns.iter().map(|&j| length / slope(j)).collect();
-                    factor_columns.ard = true;
+                Factor::Stationary(Stationary { columns, lengthscale, ard, .. }) => {
+                    let length = lengthscale.first().copied().unwrap_or(1.0);
+                    columns.retain(known);
+                    *lengthscale = scalings(columns).iter().map(|scaling| length / scaling.slope()).collect();
+                    *ard = true;
                 }
-                Factor::Linear(linear) => {
-                    linear.columns.retain(known);
-                    linear.center = linear.columns.iter().map(|&j| center(j)).collect();
-                    linear.scale = linear.columns.iter().map(|&j| 1.0 / slope(j)).collect();
-                }
-                Factor::Polynomial(polynomial) => {
-                    polynomial.columns.retain(known);
-                    polynomial.center = polynomial.columns.iter().map(|&j| center(j)).collect();
-                    polynomial.scale = polynomial.columns.iter().map(|&j| 1.0 / slope(j)).collect();
-                }
-                Factor::Sigmoid(sigmoid) => {
-                    sigmoid.columns.retain(known);
-                    sigmoid.center = sigmoid.columns.iter().map(|&j| center(j)).collect();
-                    sigmoid.scale = sigmoid.columns.iter().map(|&j| 1.0 / slope(j)).collect();
-                }
+                Factor::Linear(Linear { columns, center, scale })
+                | Factor::Polynomial(Polynomial { columns, center, scale, .. })
+                | Factor::Sigmoid(Sigmoid { columns, center, scale, .. }) => unscale(columns, center, scale),
                 _ => {}
             }
         }

@@ -2,9 +2,9 @@
 
 use super::write::digits;
 use super::{KINDS, MachineType, PASSED, Ranges, length_of, places};
-use crate::error::{Error, Result, sized};
-use crate::kernel::{Kernel, Linear, Polynomial, Profile, Sigmoid, Stationary};
-use crate::kernel_model::{KernelExpansion, Link};
+use crate::error::{Error, Result, first_repeated, sized};
+use crate::kernel::{FactorSchema, Kernel, Term};
+use crate::kernel_model::{KernelExpansion, Link, class_pairs};
 use crate::linalg::Matrix;
 use crate::model_card::CardEntry;
 use crate::table::{Column, Table};
@@ -37,10 +37,8 @@ fn number(line: usize, text: &str) -> Result<f64> {
 }
 
 fn parse_count(line: usize, text: &str) -> Result<usize> {
-    match text.parse() {
-        Ok(value) => Ok(value),
-        Err(_) => problem(line, format!("'{}' is not a whole number ≥ 0", truncate_for_message(text))),
-    }
+    text.parse()
+        .or_else(|_| problem(line, format!("'{}' is not a whole number ≥ 0", truncate_for_message(text))))
 }
 
 /// The header: the lines before the support vectors.
@@ -138,85 +136,65 @@ impl<'a> Header<'a> {
     }
 }
 
+/// The names of LIBSVM's kernels that a model can have; the factors' schemas have the same names.
+const KERNELS: [&str; 4] = ["linear", "polynomial", "rbf", "sigmoid"];
+
 /// The kernel, before the number of features is known.
-enum KernelLine {
-    Rbf { gamma: f64 },
-    Linear,
-    Polynomial { gamma: f64, coef0: f64, degree: u32 },
-    Sigmoid { gamma: f64, coef0: f64 },
+struct KernelLines {
+    schema: &'static FactorSchema,
+    arguments: Vec<(&'static str, Vec<f64>)>,
 }
 
-impl KernelLine {
+impl KernelLines {
     fn read(header: &Header<'_>) -> Result<Self> {
         let (line, name) = header.single("kernel_type")?;
-        match name {
-            "linear" => Ok(Self::Linear),
-            "rbf" => {
-                let (line, gamma) = header.number("gamma")?;
-                let length = length_of(gamma);
-                if !(length.is_finite() && length > 0.0) {
-                    return problem(line, format!("gamma = {gamma} is not allowed: it is a positive number"));
-                }
-                Ok(Self::Rbf { gamma })
-            }
-            "polynomial" => {
-                let gamma = positive_gamma(header)?;
-                let (_, coef0) = header.number("coef0")?;
-                let (line, text) = header.single("degree")?;
-                match text.parse() {
-                    Ok(degree @ 1..=100) => Ok(Self::Polynomial { gamma, coef0, degree }),
-                    _ => problem(
-                        line,
-                        format!(
-                            "degree '{}' is not a whole number from 1 to 100",
-                            truncate_for_message(text)
-                        ),
-                    ),
-                }
-            }
-            "sigmoid" => {
-                Ok(Self::Sigmoid { gamma: positive_gamma(header)?, coef0: header.number("coef0")?.1 })
-            }
-            "precomputed" => problem(
+        if name == "precomputed" {
+            return problem(
                 line,
                 "a model with a precomputed kernel does not hold the data points: \
                  fit again with the rbf (-t 2), polynomial (-t 1) or linear (-t 0) kernel on the features",
-            ),
-            other => problem(
+            );
+        }
+        let Some(schema) = FactorSchema::named(name).filter(|_| KERNELS.contains(&name)) else {
+            return problem(
                 line,
                 format!(
-                    "the kernel '{}' is unknown; the kernels are: linear, polynomial, rbf, sigmoid",
-                    truncate_for_message(other)
+                    "the kernel '{}' is unknown; the kernels are: {}",
+                    truncate_for_message(name),
+                    KERNELS.join(", ")
                 ),
-            ),
+            );
+        };
+        if name == "linear" {
+            return Ok(Self { schema, arguments: Vec::new() });
         }
+        let (line, gamma) = header.number("gamma")?;
+        let length = length_of(gamma);
+        let allowed = if name == "rbf" { length.is_finite() && length > 0.0 } else { gamma > 0.0 };
+        if !allowed {
+            return problem(line, format!("gamma = {gamma} is not allowed: it is a positive number"));
+        }
+        if name == "rbf" {
+            let arguments = vec![("lengthscale", vec![length]), ("isotropic", vec![1.0])];
+            return Ok(Self { schema, arguments });
+        }
+        let mut arguments = vec![("gamma", vec![gamma]), ("coef0", vec![header.number("coef0")?.1])];
+        if name == "polynomial" {
+            let (line, text) = header.single("degree")?;
+            let Ok(degree @ 1..=100) = text.parse::<u32>() else {
+                let degree = truncate_for_message(text);
+                return problem(line, format!("degree '{degree}' is not a whole number from 1 to 100"));
+            };
+            arguments.push(("degree", vec![f64::from(degree)]));
+        }
+        Ok(Self { schema, arguments })
     }
 
-    fn kernel(self, width: usize) -> Kernel {
+    /// The kernel over the first `width` columns, without shift.
+    fn kernel(&self, width: usize) -> Result<Kernel> {
         let columns: Vec<usize> = (0..width).collect();
-        let (center, scale) = (vec![0.0; width], vec![1.0; width]);
-        match self {
-            Self::Rbf { gamma } => Stationary {
-                profile: Profile::Gaussian,
-                columns,
-                lengthscale: vec![length_of(gamma); width],
-                ard: false,
-                isotropic: true,
-            }
-            .into(),
-            Self::Linear => Linear { columns, center, scale }.into(),
-            Self::Polynomial { gamma, coef0, degree } => {
-                Polynomial { columns, center, scale, gamma, coef0, degree }.into()
-            }
-            Self::Sigmoid { gamma, coef0 } => Sigmoid { columns, center, scale, gamma, coef0 }.into(),
-        }
-    }
-}
-
-fn positive_gamma(header: &Header<'_>) -> Result<f64> {
-    match header.number("gamma")? {
-        (_, gamma) if gamma > 0.0 => Ok(gamma),
-        (line, gamma) => problem(line, format!("gamma = {gamma} is not allowed: it is a positive number")),
+        let factors = self.schema.factors(&columns, &self.arguments)?;
+        Ok(Kernel { terms: vec![Term { scale: 1.0, factors }] })
     }
 }
 
@@ -346,7 +324,7 @@ pub fn read(bytes: &[u8], width: Option<usize>) -> Result<KernelExpansion> {
     let mut lines = decode(bytes)?.lines().enumerate().map(|(index, line)| (index + 1, line));
     let header = Header::read(&mut lines)?;
     let (type_name, kind) = machine_type(&header)?;
-    let kernel = KernelLine::read(&header)?;
+    let kernel = KernelLines::read(&header)?;
     let classes = class_count(&header, kind)?;
     // The product does not overflow for any number of values that fits in a file; a saturated product never
     // matches.
@@ -358,14 +336,14 @@ pub fn read(bytes: &[u8], width: Option<usize>) -> Result<KernelExpansion> {
     let (labels, counts) = if kind == MachineType::Classifier {
         (labels(&header, classes)?, counts(&header, classes, total)?)
     } else {
-        (Vec::new(), vec![total])
+        // The layout is that of two classes, the first with all support vectors.
+        (Vec::new(), vec![total, 0])
     };
     let card = model_card(&header, type_name, kind, pairs)?;
-    let per_row = if kind == MachineType::Classifier { classes - 1 } else { 1 };
     let end = header.end;
-    let vectors = vectors(lines, per_row, total)?;
+    let vectors = vectors(lines, classes - 1, total)?;
     let points = table(&vectors, width, end)?;
-    if vectors.rows.checked_mul(pairs).is_none_or(|cells| cells > MAX_CELLS) {
+    if vectors.rows.saturating_mul(pairs) > MAX_CELLS {
         return problem(
             end,
             format!("{} support vectors of {classes} classes need too much memory", vectors.rows),
@@ -377,7 +355,7 @@ pub fn read(bytes: &[u8], width: Option<usize>) -> Result<KernelExpansion> {
         MachineType::OneClass => (Link::Vote, vec!["-1".into(), "1".into()], vec!["inside".into()]),
         MachineType::Classifier => {
             let name = |(i, j): (usize, usize)| format!("{} vs {}", labels[i], labels[j]);
-            let names = (0..classes).flat_map(|i| (i + 1..classes).map(move |j| (i, j))).map(name).collect();
+            let names = class_pairs(classes).map(name).collect();
             let mut order = labels.clone();
             if classes == 2 {
                 order.swap(0, 1);
@@ -386,7 +364,7 @@ pub fn read(bytes: &[u8], width: Option<usize>) -> Result<KernelExpansion> {
         }
     };
     let model = KernelExpansion {
-        kernel: kernel.kernel(points.width()),
+        kernel: kernel.kernel(points.width())?,
         support_points: points,
         coef,
         // The subtraction avoids -0 for a rho of 0, so that a round trip is exact.
@@ -458,22 +436,15 @@ fn model_card(
 
 fn labels(header: &Header<'_>, classes: usize) -> Result<Vec<String>> {
     let field = header.list("label", classes, "one per class")?;
-    let mut labels = Vec::with_capacity(classes);
-    for text in &field.values {
-        match text.parse::<i32>() {
-            Ok(label) => labels.push(label),
-            Err(_) => {
-                return problem(
-                    field.line,
-                    format!("the label '{}' is not a whole number", truncate_for_message(text)),
-                );
-            }
-        }
-    }
-    let mut sorted = labels.clone();
-    sorted.sort_unstable();
-    if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        return problem(field.line, format!("the label {} stands twice", pair[0]));
+    let label = |text: &&str| {
+        text.parse::<i32>().or_else(|_| {
+            let label = truncate_for_message(text);
+            problem(field.line, format!("the label '{label}' is not a whole number"))
+        })
+    };
+    let labels: Vec<i32> = field.values.iter().map(label).collect::<Result<_>>()?;
+    if let Some(label) = first_repeated(&labels) {
+        return problem(field.line, format!("the label {label} stands twice"));
     }
     Ok(labels.iter().map(i32::to_string).collect())
 }
@@ -502,7 +473,7 @@ fn table(vectors: &Vectors, width: Option<usize>, end: usize) -> Result<Table> {
     if width == 0 {
         return problem(end, "no support vector has a feature, so their number is unknown: give the width");
     }
-    if vectors.rows.checked_mul(width).is_none_or(|cells| cells > MAX_CELLS) {
+    if vectors.rows.saturating_mul(width) > MAX_CELLS {
         return problem(
             line.max(1),
             format!(
@@ -523,11 +494,7 @@ fn table(vectors: &Vectors, width: Option<usize>, end: usize) -> Result<Table> {
 /// Converts LIBSVM's coefficients (rows × (classes - 1)) to rows × pairs. For the pair (i, j), a support
 /// vector of class i has its coefficient at position j - 1, and one of class j at position i.
 fn by_pair(coef: &[f64], counts: &[usize], pairs: usize) -> Vec<f64> {
-    let rows: usize = counts.iter().sum();
-    if counts.len() < 2 {
-        return coef.to_vec();
-    }
-    let k = counts.len();
+    let (rows, k) = (counts.iter().sum::<usize>(), counts.len());
     let mut out = vec![0.0; rows * pairs];
     let mut row = 0;
     for (class, &count) in counts.iter().enumerate() {

@@ -21,26 +21,26 @@ pub fn write(model: &KernelExpansion) -> Result<String> {
         return refuse(format!("the column '{}' holds categories", c.name));
     }
     let (kernel, factor) = kernel_of(model)?;
-    let fact = |name: &str| model.model_card.iter().find(|f| f.name == name).map(|f| f.value.as_str());
     let kind = match model.link {
         Link::Identity if model.outputs() == 1 => MachineType::Regressor,
-        Link::Identity => return refuse("it has several outputs: write them one by one".into()),
-        Link::Log | Link::Logit => return refuse("its output is the logarithm of a rate".into()),
-        Link::Vote if fact("svm_type") == Some("one_class") && model.classes == ["-1", "1"] => {
+        Link::Identity => return refuse("it has several outputs: write them one by one"),
+        Link::Log | Link::Logit => return refuse("its output is the logarithm of a rate"),
+        Link::Vote if model.fact("svm_type") == Some("one_class") && model.classes == ["-1", "1"] => {
             MachineType::OneClass
         }
         Link::Vote => MachineType::Classifier,
-        _ => return refuse("it is a probability model, but LIBSVM uses decision values".into()),
+        _ => return refuse("it is a probability model, but LIBSVM uses decision values"),
     };
-    let named = KINDS.iter().find(|(name, k)| fact("svm_type") == Some(*name) && *k == kind);
+    let named = KINDS.iter().find(|(name, k)| model.fact("svm_type") == Some(*name) && *k == kind);
     let named = named.or_else(|| KINDS.iter().find(|(_, k)| *k == kind));
     let type_name = named.map_or("c_svc", |(name, _)| *name);
 
+    // Machines that are no classifiers have the layout of two classes, the first with all support vectors.
+    let k = if kind == MachineType::Classifier { model.classes.len() } else { 2 };
     let mut out = format!("svm_type {type_name}\n{kernel}nr_class {}\n", model.classes.len().max(2));
     out += &format!("total_sv {}\n", model.support_points.rows());
     let rho: Vec<String> = model.intercept.iter().map(|b| digits(0.0 - b)).collect();
     out += &format!("rho {}\n", rho.join(" "));
-    let k = model.classes.len();
     let owners =
         if kind == MachineType::Classifier { owners(model)? } else { vec![0; model.support_points.rows()] };
     if kind == MachineType::Classifier {
@@ -48,7 +48,7 @@ pub fn write(model: &KernelExpansion) -> Result<String> {
     }
     for key in PASSED {
         let numbers: Option<Vec<f64>> =
-            fact(key).and_then(|v| v.split_ascii_whitespace().map(|w| w.parse().ok()).collect());
+            model.fact(key).and_then(|v| v.split_ascii_whitespace().map(|w| w.parse().ok()).collect());
         if let Some(numbers) = numbers.filter(|n| !n.is_empty() && n.iter().all(|v| v.is_finite())) {
             let words: Vec<String> = numbers.into_iter().map(digits).collect();
             out += &format!("{key} {}\n", words.join(" "));
@@ -63,12 +63,8 @@ pub fn write(model: &KernelExpansion) -> Result<String> {
     order.sort_by_key(|&r| owners[r]);
     for r in order {
         let row = model.coef.row(r);
-        let mut coef = vec![0.0; if kind == MachineType::Classifier { k - 1 } else { 1 }];
-        if kind == MachineType::Classifier {
-            places(owners[r], k).for_each(|(place, pair)| coef[place] = row[pair] * factor);
-        } else {
-            coef[0] = row[0] * factor;
-        }
+        let mut coef = vec![0.0; k - 1];
+        places(owners[r], k).for_each(|(place, pair)| coef[place] = row[pair] * factor);
         if coef.iter().any(|c| !c.is_finite()) {
             return refuse(format!("its coefficients times the kernel's scale, {factor}, overflow"));
         }
@@ -88,25 +84,21 @@ pub fn write(model: &KernelExpansion) -> Result<String> {
 
 /// The labels of the classes in LIBSVM's order.
 fn labels(classes: &[String]) -> Result<Vec<&str>> {
-    let mut labels = Vec::with_capacity(classes.len());
-    for class in classes {
-        // "+1" and "01" would be read back as "1".
-        match class.parse::<i32>() {
-            Ok(label) if label.to_string() == *class => labels.push(class.as_str()),
-            _ => {
-                return refuse(format!(
-                    "the class '{class}' is not a whole number: rename the classes to whole numbers"
-                ));
-            }
-        }
+    // "+1" and "01" would be read back as "1".
+    let is_label = |class: &&String| class.parse().is_ok_and(|label: i32| label.to_string() == **class);
+    if let Some(class) = classes.iter().find(|class| !is_label(class)) {
+        return refuse(format!(
+            "the class '{class}' is not a whole number: rename the classes to whole numbers"
+        ));
     }
+    let mut labels: Vec<&str> = classes.iter().map(String::as_str).collect();
     if let [first, second] = &mut labels[..] {
         std::mem::swap(first, second);
     }
     Ok(labels)
 }
 
-fn refuse<T>(why: String) -> Result<T> {
+fn refuse<T>(why: impl std::fmt::Display) -> Result<T> {
     Err(Error::format(format!("the model cannot be written as a LIBSVM file: {why}")))
 }
 
@@ -129,49 +121,37 @@ fn kernel_of(model: &KernelExpansion) -> Result<(String, f64)> {
     };
     let mut columns: Vec<usize> = term.factors.iter().flat_map(|f| f.columns().to_vec()).collect();
     columns.sort_unstable();
-    let other = || refuse(format!("LIBSVM has no kernel {}", model.kernel.formula()));
     if !columns.iter().copied().eq(0..width) {
-        return refuse("its kernel does not read every column once".into());
+        return refuse("its kernel does not read every column once");
     }
-    // The common scale of columns that are not shifted.
-    let common = |center: &[f64], scale: &[f64]| -> Option<f64> {
-        (center.iter().all(|c| *c == 0.0) && scale.iter().all(|s| *s == scale[0])).then(|| scale[0])
-    };
     match &term.factors[..] {
-        [Factor::Linear(linear)] => match common(&linear.center, &linear.scale) {
-            Some(scale) => Ok(("kernel_type linear\n".into(), term.scale / (scale * scale))),
-            None => refuse("its linear kernel shifts the columns or scales them unequally".into()),
-        },
-        [Factor::Polynomial(p)] => match common(&p.center, &p.scale) {
-            Some(scale) => {
-                let (degree, gamma, coef0) = (p.degree, digits(p.gamma / (scale * scale)), digits(p.coef0));
-                Ok((
-                    format!("kernel_type polynomial\ndegree {degree}\ngamma {gamma}\ncoef0 {coef0}\n"),
-                    term.scale,
-                ))
+        [factor @ (Factor::Linear(_) | Factor::Polynomial(_) | Factor::Sigmoid(_))] => {
+            let (name, values) = (factor.declaration().names[0], factor.values());
+            let (center, scale) = (values.list("center"), values.list("scale"));
+            if center.iter().any(|c| *c != 0.0) || scale.iter().any(|s| *s != scale[0]) {
+                return refuse(format!("its {name} kernel shifts the columns or scales them unequally"));
             }
-            None => refuse("its polynomial kernel shifts the columns or scales them unequally".into()),
-        },
-        [Factor::Sigmoid(s)] => match common(&s.center, &s.scale) {
-            Some(scale) => {
-                let (gamma, coef0) = (digits(s.gamma / (scale * scale)), digits(s.coef0));
-                Ok((format!("kernel_type sigmoid\ngamma {gamma}\ncoef0 {coef0}\n"), term.scale))
+            let (square, mut lines) = (scale[0] * scale[0], format!("kernel_type {name}\n"));
+            for argument in ["degree", "gamma", "coef0"] {
+                if let [number] = *values.list(argument) {
+                    let number = if argument == "gamma" { number / square } else { number };
+                    lines += &format!("{argument} {}\n", digits(number));
+                }
             }
-            None => refuse("its sigmoid kernel shifts the columns or scales them unequally".into()),
-        },
+            Ok((lines, if name == "linear" { term.scale / square } else { term.scale }))
+        }
         factors => {
             let mut lengths = Vec::new();
             for factor in factors {
                 match factor {
                     Factor::Stationary(s) if s.profile == Profile::Gaussian => lengths.extend(&s.lengthscale),
-                    _ => return other(),
+                    _ => return refuse(format!("LIBSVM has no kernel {}", model.kernel.formula())),
                 }
             }
             if lengths.iter().any(|l| *l != lengths[0]) {
                 return refuse(
                     "its length scales differ, and LIBSVM has one gamma for all columns: fit one \
-                     length scale to columns that are not standardised"
-                        .into(),
+                     length scale to columns that are not standardised",
                 );
             }
             let gamma = gamma_of(lengths[0]);
@@ -210,11 +190,11 @@ fn owners(model: &KernelExpansion) -> Result<Vec<usize>> {
         candidates.iter().copied().find(|class| agrees(*class)).or(candidates.first().copied())
     };
     (0..model.support_points.rows())
-        .map(|r| match class_of(r) {
-            Some(class) => Ok(class),
-            None => {
+        .map(|r| {
+            let refused = || {
                 refuse(format!("support point {} has coefficients in pairs without a common class", r + 1))
-            }
+            };
+            class_of(r).map_or_else(refused, Ok)
         })
         .collect()
 }

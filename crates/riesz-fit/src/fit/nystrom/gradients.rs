@@ -70,8 +70,8 @@ impl CgState {
     pub fn point(&self, size: usize) -> Matrix {
         let t = self.away.len();
         let Some(run) = &self.run else { return Matrix::zeros(size, t) };
-        let mut point = Matrix::from_row_major(size, t, run.solution().to_vec());
-        let directions = run.directions();
+        let mut point = Matrix::from_row_major(size, t, run.solution.clone());
+        let directions = &run.directions;
         let s = directions.len() / size;
         if self.stage == CgStage::Step {
             for (i, row) in directions.chunks_exact(s).enumerate() {
@@ -84,14 +84,14 @@ impl CgState {
     /// Takes a step, given the residual `left` at the [`point`](Self::point).
     pub fn step(&mut self, left: &Matrix) -> Result<()> {
         let Some(run) = &mut self.run else { return Ok(()) };
-        let s = run.directions().len() / left.rows();
+        let s = run.directions.len() / left.rows();
         let images = (0..left.rows() * s)
             .map(|entry| {
                 let (i, k) = (entry / s, entry % s);
-                (run.residual()[i * self.away.len() + k] - left[(i, k)]) / self.away[k]
+                (run.residual[i * self.away.len() + k] - left[(i, k)]) / self.away[k]
             })
             .collect();
-        *run.directions_and_products().1 = images;
+        run.images = images;
         self.steps += 1;
         let definite = run.advance(identity_preconditioner, &AtomicBool::new(false))?;
         self.next_stage();
@@ -106,7 +106,7 @@ impl CgState {
     pub fn restart(&mut self, left: Matrix, targets: Vec<f64>) -> Result<()> {
         match &mut self.run {
             Some(run) => {
-                run.set_tolerance(targets);
+                run.targets = targets;
                 run.restart(left.into_data(), identity_preconditioner)?;
             }
             None => {
