@@ -9,6 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::comparison_graph::add_to_both;
 use super::duels::Duels;
 use super::pair_kernel::{self, Pair, wide_columns};
 use super::paired_logistic::{PairedLogistic, PairedLogisticMode};
@@ -122,7 +123,8 @@ impl BradleyTerry {
             notes.push(format!("{problem}: only the ridge keeps abilities finite, or comparable"));
         }
         // The likelihood does not determine the abilities of items without duels.
-        let duel_weight = duel_weights(duels);
+        let mut duel_weight = vec![0.0; names.len()];
+        add_to_both(&mut duel_weight, duels.pairs(), duels.weight());
         let known: Vec<usize> = (0..names.len()).filter(|&i| !unpenalised || duel_weight[i] > 0.0).collect();
         let mut places = vec![None; names.len()];
         known.iter().enumerate().for_each(|(index, &i)| places[i] = Some(index));
@@ -395,16 +397,6 @@ fn expansion(
     card.extend(solution.value.map(|value| CardEntry::measured("log marginal likelihood", value)));
     card.extend(notes.iter().map(|note| CardEntry::new("note", note)));
     pair_kernel::model(kernel, points, coef, Link::Logistic, card)
-}
-
-/// Returns, for each item, the total weight of its duels.
-fn duel_weights(duels: &Duels) -> Vec<f64> {
-    let mut item_weights = vec![0.0; duels.items()];
-    for (&(l, r), weight) in duels.pairs().iter().zip(duels.weight()) {
-        item_weights[l] += weight;
-        item_weights[r] += weight;
-    }
-    item_weights
 }
 
 /// Returns the reason why the likelihood of abilities has no maximum: a graph of several components, items

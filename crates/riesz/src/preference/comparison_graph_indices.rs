@@ -140,12 +140,7 @@ fn hausdorff(a: &[(f64, f64)], b: &[(f64, f64)]) -> f64 {
 /// an item's opponents that were compared with each other. It is 0 for an item with fewer than two opponents.
 /// Cost O(Σ degree²).
 pub fn average_clustering(duels: &Duels) -> f64 {
-    let n = duels.items();
-    let mut opponents = vec![Vec::new(); n];
-    for &(l, r) in duels.pairs() {
-        opponents[l].push(r);
-        opponents[r].push(l);
-    }
+    let mut opponents = duels.neighbours();
     opponents.iter_mut().for_each(|opponents_of_item| opponents_of_item.sort_unstable());
     let clustering_of = |opponents_of_item: &Vec<usize>| {
         let k = opponents_of_item.len();
@@ -160,5 +155,5 @@ pub fn average_clustering(duels: &Duels) -> f64 {
         };
         2.0 * (0..k).map(among).sum::<usize>() as f64 / (k * (k - 1)) as f64
     };
-    opponents.iter().map(clustering_of).sum::<f64>() / n as f64
+    opponents.iter().map(clustering_of).sum::<f64>() / duels.items() as f64
 }

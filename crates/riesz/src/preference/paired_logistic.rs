@@ -4,6 +4,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use super::comparison_graph::{add_differences, add_to_both, laplacian};
 use super::duels::Duels;
 use super::pair_kernel::Pair;
 use crate::control::check_cancelled;
@@ -82,10 +83,7 @@ impl PairedLogistic {
     /// Returns the adjoint of [`log_odds`](Self::log_odds) applied to one number per pair.
     fn apply_transpose(&self, by_pair: impl Iterator<Item = f64>) -> Vec<f64> {
         let mut sums = vec![0.0; self.items];
-        for (&(l, r), v) in self.pairs.iter().zip(by_pair) {
-            sums[l] += v;
-            sums[r] -= v;
-        }
+        add_differences(&mut sums, &self.pairs, by_pair);
         match &self.features {
             None => sums,
             Some(x) => {
@@ -101,16 +99,7 @@ impl PairedLogistic {
     /// Returns the Hessian of the negative log likelihood without the ridge: the Laplacian of the comparison
     /// graph G, or `XᵀGX` with features X.
     fn hessian(&self, curve: &[f64]) -> Matrix {
-        let Some(x) = &self.features else {
-            let mut out = Matrix::zeros(self.items, self.items);
-            for (&(l, r), w) in self.pairs.iter().zip(curve) {
-                out[(l, l)] += w;
-                out[(r, r)] += w;
-                out[(l, r)] -= w;
-                out[(r, l)] -= w;
-            }
-            return out;
-        };
+        let Some(x) = &self.features else { return laplacian(self.items, &self.pairs, curve) };
         let mut times = Matrix::zeros(self.items, x.cols());
         for (&(l, r), w) in self.pairs.iter().zip(curve) {
             for j in 0..x.cols() {
@@ -179,10 +168,7 @@ impl PairedLogistic {
     fn sums_of_size(&self) -> f64 {
         let Some(x) = &self.features else {
             let mut sums = vec![0.0; self.items];
-            for (&(l, r), w) in self.pairs.iter().zip(&self.weight) {
-                sums[l] += w;
-                sums[r] += w;
-            }
+            add_to_both(&mut sums, &self.pairs, &self.weight);
             return sums.iter().fold(1.0_f64, |a, &s| a.max(s));
         };
         let size = |(&(l, r), w): (&Pair, &f64)| {
@@ -229,18 +215,12 @@ impl PairedLogistic {
         }
         let times = |v: &[f64]| {
             let mut out: Vec<f64> = v.iter().map(|v| ridge * v).collect();
-            for (&(l, r), w) in self.pairs.iter().zip(curve) {
-                let d = w * (v[l] - v[r]);
-                out[l] += d;
-                out[r] -= d;
-            }
+            let weighted = self.pairs.iter().zip(curve).map(|(&(l, r), w)| w * (v[l] - v[r]));
+            add_differences(&mut out, &self.pairs, weighted);
             out
         };
         let mut diagonal = vec![ridge; self.items];
-        for (&(l, r), w) in self.pairs.iter().zip(curve) {
-            diagonal[l] += w;
-            diagonal[r] += w;
-        }
+        add_to_both(&mut diagonal, &self.pairs, curve);
         if ridge > 0.0 {
             return solve_by_diagonal(times, &diagonal, b.to_vec(), stop);
         }

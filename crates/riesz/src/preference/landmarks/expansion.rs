@@ -14,6 +14,7 @@ use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::{Matrix, Sparse};
 use crate::model_card::CardEntry;
 use crate::preference::bilinear_skew::ComparedPairs;
+use crate::preference::comparison_graph::add_differences;
 use crate::preference::pair_kernel::{self, Pair, PairKernel, wide_rows_in};
 use crate::table::{ColumnKind, Table};
 
@@ -60,11 +61,8 @@ impl PreferenceFeatureMaps {
             return Ok(Err("there are too many pairs of landmarks times landmarks of contexts: take fewer \
                            landmarks"));
         }
-        let kernels = self.extra_utilities.iter().filter_map(|utility| match utility {
-            ExtraUtility::Levels { .. } => None,
-            ExtraUtility::Through(map) => Some(&map.kernel),
-        });
-        let neutral = match NeutralRow::for_prior(prior, items, &kernels.collect::<Vec<_>>())? {
+        let kernels: Vec<&Kernel> = self.dense_maps().map(|map| &map.kernel).collect();
+        let neutral = match NeutralRow::for_prior(prior, items, &kernels)? {
             Ok(row) => row,
             Err(why) => return Ok(Err(why)),
         };
@@ -108,9 +106,8 @@ impl PreferenceFeatureMaps {
         for (&(l, r), a) in compared.iter().zip(slopes) {
             columns[r].push((l, *a));
             columns[l].push((r, -a));
-            sums[l] += a;
-            sums[r] -= a;
         }
+        add_differences(&mut sums, compared, slopes.iter().copied());
         let mut out = SupportPairs {
             half_rows: neutral.for_items(&self.items.landmarks)?,
             pairs: Vec::new(),

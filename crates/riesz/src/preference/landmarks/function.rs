@@ -220,12 +220,8 @@ impl LandmarkFunction {
 
     /// Returns the parameters other than the prior and the margin.
     pub fn state(&self) -> LandmarkParameters {
-        let PreferenceFeatureMaps { items, extra_utilities, contexts } = &self.known;
-        let dense_maps = extra_utilities.iter().filter_map(|utility| match utility {
-            ExtraUtility::Levels { .. } => None,
-            ExtraUtility::Through(map) => Some(map),
-        });
-        let bases = std::iter::once(items).chain(dense_maps).chain(contexts);
+        let known = &self.known;
+        let bases = std::iter::once(&known.items).chain(known.dense_maps()).chain(&known.contexts);
         let upper = |v: &Matrix| (0..v.rows()).flat_map(|i| v.row(i)[i + 1..].to_vec()).collect::<Vec<f64>>();
         let row = |w: &SkewWeights| -> Vec<f64> {
             let other_weights = w.utilities.data().iter().chain(w.item_effects.data()).copied();

@@ -14,6 +14,7 @@ mod nystrom;
 pub use function::{LandmarkFunction, LandmarkParameters};
 
 use super::bilinear_skew::{ComparedPairs, SkewModel};
+use super::comparison_graph::add_to_both;
 use super::duels::Duels;
 use super::gp_preference::{Inference, PreferenceFit, PreferenceProcess};
 use super::observed_duels::ObservedDuels;
@@ -155,7 +156,10 @@ impl LandmarkProcess {
             contexts: context_data.map_or_else(|| vec![0; duels.pairs().len()], |c| c.rows.clone()),
         };
         let contexts = context_data.map_or(1, |c| c.table.rows());
-        let [counts, context_counts] = weights_of_rows(&compared, duels.weight(), [items.rows(), contexts]);
+        // The sums of the weights of each item's duels, and of each context's duels.
+        let (mut counts, mut context_counts) = (vec![0.0; items.rows()], vec![0.0; contexts]);
+        add_to_both(&mut counts, &compared.pairs, duels.weight());
+        compared.contexts.iter().zip(duels.weight()).for_each(|(&c, w)| context_counts[c] += w);
         let max_landmarks = [self.landmarks, self.context_landmarks];
         let tables = (items, context_data.map(|c| &c.table));
         let choice = PreferenceFeatureMaps::choose(
@@ -240,15 +244,4 @@ fn prior_entries(prior: &PairKernel, known: &PreferenceFeatureMaps, unknown_cont
         card.push(CardEntry::measured("share of contexts that these do not know", unknown_contexts));
     }
     card
-}
-
-/// Returns the sum of the weights of each item's duels, and of each context's duels.
-fn weights_of_rows(compared: &ComparedPairs, weight: &[f64], [items, contexts]: [usize; 2]) -> [Vec<f64>; 2] {
-    let (mut counts, mut context_counts) = (vec![0.0; items], vec![0.0; contexts]);
-    for ((&(l, r), &context), w) in compared.pairs.iter().zip(&compared.contexts).zip(weight) {
-        counts[l] += w;
-        counts[r] += w;
-        context_counts[context] += w;
-    }
-    [counts, context_counts]
 }
