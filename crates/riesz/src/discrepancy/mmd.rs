@@ -86,7 +86,7 @@ impl SampleLabels {
     /// Creates the labels of n rows of one sample and m rows of the other, in the order of
     /// [`row_arrangement`].
     pub(super) fn new(estimator: MmdEstimator, n: usize, m: usize) -> Self {
-        let (labels, coefficients): (Vec<f64>, _) = match estimator {
+        let (mut labels, coefficients): (Vec<f64>, _) = match estimator {
             MmdEstimator::Unbiased | MmdEstimator::Biased => {
                 // The smaller sample has label 1. It has few pairs, and only their weights are computed from
                 // larger numbers.
@@ -103,7 +103,6 @@ impl SampleLabels {
                 (labels, [0.0, 0.0, 1.0 / (blocks * q * (q - 1)) as f64])
             }
         };
-        let mut labels = labels;
         labels.resize(labels.len().next_multiple_of(LANES), 0.0);
         Self { labels, coefficients, estimator }
     }
@@ -155,10 +154,6 @@ impl PairWeights for SampleLabels {
 impl NullDraws for RelabellingNull<'_> {
     fn count(&self) -> usize {
         self.labels.len() / self.sample_labels.labels.len()
-    }
-
-    fn columns(&self, _channels: usize) -> Option<usize> {
-        None
     }
 
     fn prepare(&self, columns: &Range<usize>) -> Vec<f64> {
