@@ -310,7 +310,7 @@ impl ClassDecisions {
 
 /// Returns the probabilities of the classes in each row, from means and variances (both rows × outputs) of
 /// latent functions.
-fn averaged_probabilities(link: Link, mean: &Matrix, variance: &Matrix) -> Vec<Vec<f64>> {
+pub(crate) fn averaged_probabilities(link: Link, mean: &Matrix, variance: &Matrix) -> Vec<Vec<f64>> {
     let latent = mean.data().par_iter().zip(variance.data());
     if let Link::LatentRaoKupper { margin } = link {
         let outcome_probabilities = |(mean, variance): (&f64, &f64)| {

@@ -10,8 +10,8 @@ pub(super) fn add_to_both(out: &mut [f64], pairs: &[(usize, usize)], by_pair: &[
     }
 }
 
-/// Adds the number of each pair to the entry of its first item, and subtracts it from that of its second item:
-/// the adjoint of taking differences of items.
+/// Adds the number of each pair to the entry of its first item, and subtracts it from that of its second
+/// item: the adjoint of taking differences of items.
 pub(super) fn add_differences(
     out: &mut [f64],
     pairs: &[(usize, usize)],

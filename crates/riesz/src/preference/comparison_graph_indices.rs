@@ -49,24 +49,24 @@ impl SpecR {
             return Err(Error::parameter("draws", draws, "a standard deviation needs 2 or more draws"));
         }
         let value = spec_r(&win_shares(duels, duels.outcome()))?;
-        let reference = |coins: bool| {
+        let reference = |stream: u64, outcomes: fn(&Duels, &mut Random) -> Vec<f64>| {
             let draw = |t: usize| {
                 check_cancelled(stop)?;
-                let mut random = Random::seed_from_u64(hash([seed, u64::from(coins), t as u64]));
-                let outcome = if coins {
-                    coin_flip_outcomes(duels, &mut random)
-                } else {
-                    random_ranking_outcomes(duels, &mut random)
-                };
-                spec_r(&win_shares(duels, &outcome))
+                let mut random = Random::seed_from_u64(hash([seed, stream, t as u64]));
+                spec_r(&win_shares(duels, &outcomes(duels, &mut random)))
             };
             let draws_of_index = (0..draws).into_par_iter().map(draw).collect::<Result<Vec<f64>>>()?;
             let mean = draws_of_index.iter().sum::<f64>() / draws as f64;
             let squares: f64 = draws_of_index.iter().map(|v| (v - mean).powi(2)).sum();
             Ok(Reference { mean, sd: (squares / (draws - 1) as f64).sqrt() })
         };
-        let average_clustering = average_clustering(duels);
-        Ok(Self { value, ranking: reference(false)?, coins: reference(true)?, average_clustering, draws })
+        Ok(Self {
+            value,
+            ranking: reference(0, random_ranking_outcomes)?,
+            coins: reference(1, coin_flip_outcomes)?,
+            average_clustering: average_clustering(duels),
+            draws,
+        })
     }
 }
 

@@ -155,8 +155,8 @@ impl<'m> PairwiseLogOdds<'m> {
     }
 }
 
-/// Returns a matrix R with `K = R Rᵀ`, for a K that is positive semi-definite up to rounding. Eigenvalues of at
-/// most `relative` times the largest one are left out.
+/// Returns a matrix R with `K = R Rᵀ`, for a K that is positive semi-definite up to rounding. Eigenvalues of
+/// at most `relative` times the largest one are left out.
 ///
 /// # Errors
 /// As [`symmetric_eigen`].

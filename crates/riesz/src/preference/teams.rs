@@ -4,7 +4,7 @@
 //! model is again one of pairs of items.
 
 use super::pair_kernel::{Pair, wide_rows_in};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sized};
 use crate::linalg::{Matrix, Sparse};
 use crate::table::Table;
 
@@ -39,9 +39,7 @@ impl ItemBags {
     ) -> Result<Self> {
         let expected = bag.len();
         for (list, length) in [("item", item.len())].into_iter().chain(weight.map(|w| ("weight", w.len()))) {
-            if length != expected {
-                return Err(Error::shape(list, "numbers", expected, length, "one per membership"));
-            }
+            sized(list, "numbers", expected, length, "one per membership")?;
         }
         let mut members_by_bag: Vec<Vec<(usize, f64)>> = vec![Vec::new(); bags];
         for (i, (&b, &a)) in bag.iter().zip(item).enumerate() {

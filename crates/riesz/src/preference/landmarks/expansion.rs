@@ -66,19 +66,15 @@ impl PreferenceFeatureMaps {
             Ok(row) => row,
             Err(why) => return Ok(Err(why)),
         };
-        let mut points: Option<SupportPairs> = None;
-        for c in 0..contexts {
+        let support = |c: usize| {
             let terms = alpha.iter().zip(&compared.contexts);
             let slopes: Vec<f64> = terms.map(|(a, &context)| a * for_items.contexts[(context, c)]).collect();
-            let support = self.points(prior, &neutral, items, for_items, &compared.pairs, &slopes)?;
-            match &mut points {
-                None => points = Some(support),
-                Some(support_pairs) => support_pairs.coef.extend(support.coef),
-            }
-        }
-        let Some(SupportPairs { half_rows: halves, pairs, coef }) = points else {
-            return Ok(Err("there are no points"));
+            self.points(prior, &neutral, items, for_items, &compared.pairs, &slopes)
         };
+        let SupportPairs { half_rows: halves, pairs, mut coef } = support(0)?;
+        for c in 1..contexts {
+            coef.extend(support(c)?.coef);
+        }
         let repeated_pairs = pairs.repeat(contexts);
         let rows: Vec<usize> = (0..repeated_pairs.len()).map(|i| i / pairs.len().max(1)).collect();
         let points = wide_rows_in(
