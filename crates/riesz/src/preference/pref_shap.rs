@@ -177,17 +177,21 @@ impl DuelRequest<'_> {
 
     /// Whether all of these columns are always present.
     fn is_fixed(&self, columns: &[usize]) -> bool {
-        columns.iter().all(|j| match self.sides.contexts.contains(j) {
+        let fixed = |j: &usize| match self.sides.contexts.contains(j) {
             true => self.question.contexts.is_none(),
             false => self.question.game.is_none(),
-        })
+        };
+        !self.is_functional() && columns.iter().all(fixed)
+    }
+
+    fn is_functional(&self) -> bool {
+        matches!(self.question.game, Some(DuelGame::Functional))
     }
 
     /// Returns the explanation without players that are always present.
     fn without_fixed(&self, explanation: Explanation) -> Explanation {
-        let functional = matches!(self.question.game, Some(DuelGame::Functional));
-        let player = |k: usize| explanation.members(k).any(|p| self.is_fixed(&p.columns));
-        let kept: Vec<usize> = (0..explanation.sets()).filter(|&k| functional || !player(k)).collect();
+        let can_be_absent = |&k: &usize| !explanation.members(k).any(|p| self.is_fixed(&p.columns));
+        let kept: Vec<usize> = (0..explanation.sets()).filter(can_be_absent).collect();
         if kept.len() == explanation.sets() {
             return explanation;
         }
@@ -206,8 +210,8 @@ impl DuelRequest<'_> {
         let columns = self.model.columns();
         let items = self.sides.items(columns);
         let of_items = |name: &String| items.iter().any(|c| c.name == *name);
-        let functional = matches!(self.question.game, Some(DuelGame::Functional));
-        let fixed = !functional && (self.question.contexts.is_none() || self.question.game.is_none());
+        let fixed =
+            !self.is_functional() && (self.question.contexts.is_none() || self.question.game.is_none());
         let mixed = |names: &Vec<String>| names.iter().any(of_items) && !names.iter().all(of_items);
         if let Some((name, _)) = self.question.groups.iter().find(|(_, names)| fixed && mixed(names)) {
             let allowed = "it has columns of items and of contexts, and one of these is always present: \
