@@ -44,8 +44,8 @@ impl Method {
 
     /// Returns the method with this name.
     pub fn named(name: &str) -> Option<Self> {
-        let methods = [Self::Shapley, Self::Backward, Self::Lasso];
-        methods.into_iter().zip(Self::NAMES).find(|(_, n)| *n == name).map(|(method, _)| method)
+        let place = Self::NAMES.iter().position(|n| *n == name)?;
+        Some([Self::Shapley, Self::Backward, Self::Lasso][place])
     }
 }
 
@@ -137,9 +137,8 @@ fn backward(x: &Table, target: &CentredKernel<'_>, stop: &AtomicBool) -> Result<
     let mut scores = vec![0.0; x.width()];
     let mut step = 0.0;
     while left.len() > 1 {
-        let columns: Vec<_> = left.iter().map(|&j| x.columns()[j].clone()).collect();
-        let remaining = x.align_to(&columns)?;
-        let (kernel, groups) = (default_kernel(&remaining)?, Players::singletons(&columns));
+        let remaining = x.select_columns(&left);
+        let (kernel, groups) = (default_kernel(&remaining)?, Players::singletons(remaining.columns()));
         let pairs = SamplePairs::new(
             &remaining,
             &kernel,
@@ -173,8 +172,7 @@ fn lasso(x: &Table, y: &Table, target: &Kernel, wanted: usize, stop: &AtomicBool
     let (n, d) = (x.rows(), x.width());
     let (targets, isa) = (Points::new(y), Isa::detect());
     // One table and one kernel per column.
-    let singles: Vec<Table> =
-        x.columns().iter().map(|column| x.align_to(std::slice::from_ref(column))).collect::<Result<_>>()?;
+    let singles: Vec<Table> = (0..d).map(|j| x.select_columns(&[j])).collect();
     let kernels = singles.iter().map(default_kernel).collect::<Result<Vec<_>>>()?;
     let columns: Vec<Points> = singles.iter().map(Points::new).collect();
     let stride = targets.stride();

@@ -29,11 +29,8 @@ impl FactorKind {
 
     /// Returns the kind with this name.
     pub fn named(name: &str) -> Option<Self> {
-        [Self::Orthogonal, Self::Product]
-            .into_iter()
-            .zip(Self::NAMES)
-            .find(|(_, n)| *n == name)
-            .map(|(f, _)| f)
+        let place = Self::NAMES.iter().position(|n| *n == name)?;
+        Some([Self::Orthogonal, Self::Product][place])
     }
 
     /// Returns the default kernel between rows. With product factors it is [`default_kernel`]. With

@@ -151,14 +151,20 @@ impl PairWeights for SampleLabels {
     }
 }
 
+impl RelabellingNull<'_> {
+    /// Returns the labels of all rows in each draw.
+    fn draws(&self) -> std::slice::ChunksExact<'_, i8> {
+        self.labels.chunks_exact(self.sample_labels.labels.len())
+    }
+}
+
 impl NullDraws for RelabellingNull<'_> {
     fn count(&self) -> usize {
-        self.labels.len() / self.sample_labels.labels.len()
+        self.draws().len()
     }
 
     fn prepare(&self, columns: &Range<usize>) -> Vec<f64> {
-        let draws = self.labels.chunks_exact(self.sample_labels.labels.len());
-        draws.flat_map(|labels| labels[columns.clone()].iter().map(|&l| f64::from(l))).collect()
+        self.draws().flat_map(|labels| labels[columns.clone()].iter().map(|&l| f64::from(l))).collect()
     }
 
     fn add(&self, tile: &PairTile<'_>, prepared: &[f64], memory: &mut Vec<f64>, out: &mut [f64]) {
@@ -171,8 +177,7 @@ impl NullDraws for RelabellingNull<'_> {
             small_dense::add_transposed_product(memory, values, prepared, length);
             let sums: Vec<f64> = values.chunks_exact(length).map(|row| row.iter().sum()).collect();
             let base = c0 * sums.iter().sum::<f64>();
-            let labels = self.labels.chunks_exact(self.sample_labels.labels.len());
-            for (draw, (labels, products)) in labels.zip(memory.chunks_exact(rows)).enumerate() {
+            for (draw, (labels, products)) in self.draws().zip(memory.chunks_exact(rows)).enumerate() {
                 let mut total = base;
                 for ((label, product), sum) in labels[tile.rows.clone()].iter().zip(products).zip(&sums) {
                     let label = f64::from(*label);
