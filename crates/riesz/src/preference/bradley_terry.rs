@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use super::comparison_graph::add_to_both;
 use super::duels::Duels;
 use super::pair_kernel::{self, Pair, wide_columns};
-use super::paired_logistic::{PairedLogistic, PairedLogisticMode};
+use super::paired_logistic::{PairedLogistic, PairedLogisticMode, no_maximum};
 use crate::control::RunControl;
 use crate::error::{Error, Result, listed, sized};
 use crate::gp::search::{self, SearchOptions};
@@ -111,12 +111,7 @@ impl BradleyTerry {
         let unpenalised = self.ridge == AbilityRidge::Fixed(0.0);
         if let Some(problem) = disconnected_reason(duels, names) {
             if unpenalised {
-                return Err(Error::target(
-                    "duels",
-                    format!(
-                        "have no Bradley-Terry abilities without a ridge: {problem}; set a ridge above 0"
-                    ),
-                ));
+                return Err(no_maximum("Bradley-Terry abilities", &problem));
             }
             notes.push(format!("{problem}: only the ridge keeps abilities finite, or comparable"));
         }

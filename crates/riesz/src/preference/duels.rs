@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::comparison_graph::{adjacency, reachable};
 use crate::error::{Error, Result, sized};
+use crate::kernel_model::parts::key;
 use crate::random::sorted_sample;
 use crate::table::Table;
 
@@ -92,8 +93,7 @@ impl Duels {
         let mut known: BTreeMap<Vec<u64>, usize> = BTreeMap::new();
         let (mut first, mut rows) = (Vec::new(), Vec::new());
         for i in 0..contexts.rows() {
-            let cells = contexts.row(i).iter().map(|v| (v + 0.0).to_bits()).collect();
-            let place = *known.entry(cells).or_insert(first.len());
+            let place = *known.entry(key(&contexts.row(i))).or_insert(first.len());
             if place == first.len() {
                 first.push(i);
             }

@@ -206,7 +206,6 @@ impl PairKernel {
             out[(l, b)] += four.lr;
             out[(r, a)] += four.rl;
         };
-        let difference_quad = |weight: f64| ItemQuad { ll: weight, rr: weight, lr: -weight, rl: -weight };
         for (i, &p) in pairs.iter().enumerate() {
             for (j, (slope, &q)) in slopes.row(i).iter().zip(pairs).enumerate() {
                 let mut slope = *slope;
@@ -233,7 +232,7 @@ impl PairKernel {
                 };
                 add(&mut out.grams.items, p, q, weights);
                 if let Some(out) = &mut out.grams.extra_utility_kernel {
-                    add(out, p, q, difference_quad(slope));
+                    add(out, p, q, ItemQuad { ll: slope, rr: slope, lr: -slope, rl: -slope });
                 }
             }
         }

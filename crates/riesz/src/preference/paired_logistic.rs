@@ -178,9 +178,8 @@ impl PairedLogistic {
     fn check_rank(&self) -> Result<()> {
         let (sizes, _) = symmetric_eigen(&self.hessian_at_even_odds())?;
         if sizes.first() <= sizes.last().map(|largest| largest * COLLINEARITY_TOLERANCE).as_ref() {
-            return no_maximum_error(
-                "among the compared items some columns are constant or weighted sums of others",
-            );
+            let problem = "among the compared items some columns are constant or weighted sums of others";
+            return Err(no_maximum("linear Bradley-Terry model", problem));
         }
         Ok(())
     }
@@ -194,7 +193,8 @@ impl PairedLogistic {
         let mut scaled = half_scaled.transpose();
         start.solve_lower_in_place(&mut scaled);
         if symmetric_eigen(&scaled)?.0.first().is_some_and(|size| *size < SEPARATION_TOLERANCE) {
-            return no_maximum_error("a weighted sum of the columns predicts all winners without exception");
+            let problem = "a weighted sum of the columns predicts all winners without exception";
+            return Err(no_maximum("linear Bradley-Terry model", problem));
         }
         Ok(())
     }
@@ -312,10 +312,10 @@ impl PairedLogistic {
     }
 }
 
-fn no_maximum_error<T>(problem: &str) -> Result<T> {
-    let problem =
-        format!("have no linear Bradley-Terry model without a ridge: {problem}; set a ridge above 0");
-    Err(Error::target("duels", problem))
+/// Returns the error for duels that determine none of these quantities without a ridge.
+pub(super) fn no_maximum(quantities: &str, problem: &str) -> Error {
+    let problem = format!("have no {quantities} without a ridge: {problem}; set a ridge above 0");
+    Error::target("duels", problem)
 }
 
 /// Solves a positive definite system, or a consistent semidefinite one, by conjugate gradients with the

@@ -15,6 +15,7 @@ use super::gp_preference::PreferenceFit;
 use super::pair_kernel::{PairKernel, wide_rows};
 use crate::error::{Error, Result};
 use crate::kernel_model::KernelExpansion;
+use crate::kernel_model::parts::key;
 use crate::linalg::{Cholesky, Matrix, Sparse, dot, symmetric_eigen};
 use crate::posterior::{PosteriorCovariance, VarianceReduction};
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
@@ -66,21 +67,17 @@ impl<'m> PairwiseLogOdds<'m> {
         }
         let same_pairs: Vec<(usize, usize)> = (0..items.rows()).map(|i| (i, i)).collect();
         let wide = wide_rows(items, &same_pairs)?.align_to(model.columns())?;
-        let side_of = |wide: &Table, from: usize| {
-            let values = (from..from + width).flat_map(|j| wide.column(j).iter().copied()).collect();
-            Table::from_column_major(model.columns()[..width].to_vec(), wide.rows(), values)
-        };
-        let requested = side_of(&wide, 0)?;
-        let bits = |row: Vec<f64>| row.into_iter().map(|v| (v + 0.0).to_bits()).collect::<Vec<u64>>();
+        let side_of = |wide: &Table, from| wide.select_columns(&(from..from + width).collect::<Vec<_>>());
+        let requested = side_of(&wide, 0);
         let mut places: HashMap<Vec<u64>, usize> = HashMap::new();
         for i in 0..requested.rows() {
-            places.entry(bits(requested.row(i))).or_insert(i);
+            places.entry(key(&requested.row(i))).or_insert(i);
         }
         let (mut further_rows, mut sides) = (Vec::new(), Vec::new());
         for from in [0, width] {
-            let side = side_of(&model.support_points, from)?;
+            let side = side_of(&model.support_points, from);
             let mut place = |i: usize| {
-                *places.entry(bits(side.row(i))).or_insert_with(|| {
+                *places.entry(key(&side.row(i))).or_insert_with(|| {
                     further_rows.push(side.row(i));
                     requested.rows() + further_rows.len() - 1
                 })

@@ -92,18 +92,12 @@ impl ItemBags {
 
     /// Returns `M K Mᵀ` (bags × bags) for a matrix K (items × items).
     pub(super) fn to_bags(&self, items: &Matrix) -> Matrix {
-        let half_product = self.members.transpose_times(items);
-        let mut out = self.members.transpose_times(&half_product.transpose());
-        out.mirror_upper();
-        out
+        on_both_sides(items, |matrix| self.members.transpose_times(matrix))
     }
 
     /// Returns the derivatives in a matrix between items, from those in the matrix between bags.
     pub(super) fn to_items(&self, bags: &Matrix) -> Matrix {
-        let half_product = self.members.matmul(bags);
-        let mut out = self.members.matmul(&half_product.transpose());
-        out.mirror_upper();
-        out
+        on_both_sides(bags, |matrix| self.members.matmul(matrix))
     }
 
     /// Returns the wide rows of all pairs of members of each pair of bags, and their weights in its log odds
@@ -138,4 +132,11 @@ impl ItemBags {
         let wide = wide_rows_in(items, &rows, contexts.as_ref())?;
         Ok((wide, Sparse::from_columns(rows.len(), weights)?))
     }
+}
+
+/// Returns the symmetric product `A K Aᵀ`, where K is symmetric and `times` multiplies A by a matrix.
+fn on_both_sides(k: &Matrix, times: impl Fn(&Matrix) -> Matrix) -> Matrix {
+    let mut out = times(&times(k).transpose());
+    out.mirror_upper();
+    out
 }

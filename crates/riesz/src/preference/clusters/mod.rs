@@ -116,7 +116,8 @@ struct ClusterInputs {
     x: Matrix,
     /// The matrix of log odds or comparisons that the method uses, also for the starts of the mixture.
     flow: Option<Matrix>,
-    kernel: Kernel,
+    /// The process with its tuned hyper-parameters.
+    process: PreferenceProcess,
     share: f64,
 }
 
@@ -142,7 +143,7 @@ impl Clusterer {
     /// As [`PreferenceProcess::fit`]; [`Error::Parameter`].
     pub fn fit(&self, items: &Table, duels: &Duels) -> Result<Clusters> {
         self.check(items)?;
-        let (prepared, process) = self.prepare(items, duels, &self.process)?;
+        let prepared = self.prepare(items, duels, &self.process)?;
         let counts = match self.count {
             ClusterCount::Fixed(count) => count..=count,
             ClusterCount::UpTo(max_clusters) => 1..=max_clusters,
@@ -163,7 +164,7 @@ impl Clusterer {
         };
         let count = memberships.cols();
         let covariates = KMeans::fit(&prepared.x, count, KMEANS_STARTS, self.seed).labels;
-        let stability = self.stability(items, duels, &process, &labels, count)?;
+        let stability = self.stability(items, duels, &prepared.process, &labels, count)?;
         Ok(Clusters { labels, memberships, count, bounds, sweeps, covariates, stability })
     }
 
@@ -192,38 +193,27 @@ impl Clusterer {
         }
     }
 
-    /// Returns the inputs of clustering, and the process with its tuned hyper-parameters.
-    fn prepare(
-        &self,
-        items: &Table,
-        duels: &Duels,
-        process: &PreferenceProcess,
-    ) -> Result<(ClusterInputs, PreferenceProcess)> {
+    /// Returns the inputs of clustering.
+    fn prepare(&self, items: &Table, duels: &Duels, process: &PreferenceProcess) -> Result<ClusterInputs> {
         let x = standardised(items);
         let mut process = process.clone();
         (process.stop, process.progress) = (self.stop.clone(), Arc::default());
         let prior = &process.prior;
         let share =
             if prior.utility_variance > 0.0 { prior.utility_variance } else { prior.generalised_variance };
-        let mut kernel = prior.items.clone();
-        let (utility, generalised) = match self.method {
-            ClusteringMethod::Comparisons => {
-                return Ok((ClusterInputs { x, flow: Some(comparisons(duels)), kernel, share }, process));
-            }
-            ClusteringMethod::Covariates => {
-                return Ok((ClusterInputs { x, flow: None, kernel, share }, process));
-            }
-            ClusteringMethod::Abstaining { .. } => (share, 0.0),
-            ClusteringMethod::Mixture { .. } | ClusteringMethod::Generalised | ClusteringMethod::Spectral => {
-                (0.0, share)
+        let flow = match self.method {
+            ClusteringMethod::Comparisons => Some(comparisons(duels)),
+            ClusteringMethod::Covariates => None,
+            method => {
+                let is_utility = matches!(method, ClusteringMethod::Abstaining { .. });
+                (process.prior.utility_variance, process.prior.generalised_variance) =
+                    if is_utility { (share, 0.0) } else { (0.0, share) };
+                let fit = process.fit(items, duels)?;
+                process.prior = fit.prior.clone();
+                Some(fit.flow(items)?.mean())
             }
         };
-        (process.prior.utility_variance, process.prior.generalised_variance) = (utility, generalised);
-        let fit = process.fit(items, duels)?;
-        let flow = Some(fit.flow(items)?.mean());
-        kernel = fit.prior.items.clone();
-        process.prior = fit.prior;
-        Ok((ClusterInputs { x, flow, kernel, share }, process))
+        Ok(ClusterInputs { x, flow, process, share })
     }
 
     fn clusters(
@@ -269,13 +259,13 @@ impl Clusterer {
         duels: &Duels,
         (count, covariates, starts): (usize, bool, usize),
     ) -> Result<ClusteringResult> {
-        let n = items.rows();
+        let (n, kernel) = (items.rows(), &prepared.process.prior.items);
         let none = Matrix::zeros(n, 0);
         let x = if covariates { &prepared.x } else { &none };
         let mut from = vec![soften(self.kmeans(&prepared.x, count))];
         if count > 1 {
             let mut near = sizes(flow);
-            let k = prepared.kernel.gram(items);
+            let k = kernel.gram(items);
             near.data_mut().iter_mut().zip(k.data()).for_each(|(g, k)| *g *= k.abs());
             for affinity in [near, sizes(flow)] {
                 from.push(soften(self.kmeans(&spectral_embedding(&affinity, count)?, count)));
@@ -284,7 +274,7 @@ impl Clusterer {
             from.extend((0..starts as u64).map(random));
         }
         let gram = |place: [f64; 2]| {
-            let mut k = scaled(&prepared.kernel, place[1]).gram(items);
+            let mut k = scaled(kernel, place[1]).gram(items);
             k.data_mut().iter_mut().for_each(|v| *v *= prepared.share * place[0].exp());
             psd_root(&k, 1e-12)
         };
@@ -347,7 +337,7 @@ impl Clusterer {
         let mut sum = 0.0;
         for t in 0..self.subsamples {
             let part = duels.sample(kept, hash([self.seed, 1 << 40, t as u64]));
-            let (prepared, _) = self.prepare(items, &part, &fixed)?;
+            let prepared = self.prepare(items, &part, &fixed)?;
             sum += adjusted_rand(labels, &self.clusters(&prepared, items, &part, count)?.labels);
             self.control().step();
         }
