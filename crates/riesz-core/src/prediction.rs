@@ -66,7 +66,7 @@ impl Prediction {
         let averages = match covariance.filter(|_| model.link.is_latent()) {
             Some(covariance) => {
                 let variance = Posterior::new(model, covariance)?.with_cancel(stop).variance(x)?;
-                Some(averaged_probabilities(model, &outputs, &variance))
+                Some(averaged_probabilities(model.link, &outputs, &variance))
             }
             None => None,
         };
@@ -77,7 +77,8 @@ impl Prediction {
         };
         let linked = || {
             let link = ProbabilityLink::of_model(model)?;
-            Some(by_class(model, rows().map(|row| link.probabilities(row)).collect()))
+            let probabilities: Vec<_> = rows().map(|row| link.probabilities(row)).collect();
+            Some(Matrix::from_row_major(outputs.rows(), model.classes.len(), probabilities.concat()))
         };
         let probabilities = averages.or_else(linked);
         Ok(Self { outputs, classes, probabilities })
@@ -167,7 +168,7 @@ impl AggregatePrediction {
             (0..outputs.rows()).for_each(|j| variance[(j, o)] = covariance[(j, j)].max(0.0));
         }
         let latent = model.link.is_latent();
-        let probabilities = latent.then(|| averaged_probabilities(model, &outputs, &variance));
+        let probabilities = latent.then(|| averaged_probabilities(model.link, &outputs, &variance));
         Ok(Self { outputs, variance, probabilities })
     }
 }
@@ -291,16 +292,11 @@ impl ClassDecisions {
     }
 }
 
-/// Returns probabilities as a matrix, rows × classes.
-fn by_class(model: &KernelExpansion, rows: Vec<Vec<f64>>) -> Matrix {
-    Matrix::from_row_major(rows.len(), model.classes.len(), rows.concat())
-}
-
 /// Returns the probabilities of the classes in each row, from means and variances (both rows × outputs) of
 /// latent functions.
-fn averaged_probabilities(model: &KernelExpansion, mean: &Matrix, variance: &Matrix) -> Matrix {
+pub fn averaged_probabilities(link: Link, mean: &Matrix, variance: &Matrix) -> Matrix {
     let latent = mean.data().par_iter().zip(variance.data());
-    if let Link::LatentRaoKupper { margin } = model.link {
+    let (classes, rows) = if let Link::LatentRaoKupper { margin } = link {
         let outcome_probabilities = |(mean, variance): (&f64, &f64)| {
             let (won, lost) = (
                 logistic_normal_mean(mean - margin, *variance),
@@ -309,15 +305,16 @@ fn averaged_probabilities(model: &KernelExpansion, mean: &Matrix, variance: &Mat
             // The three probabilities add up to 1.
             vec![lost, won, (1.0 - won - lost).max(0.0)]
         };
-        return by_class(model, latent.map(outcome_probabilities).collect());
-    }
-    let latent_probabilities: Vec<f64> =
-        latent.map(|(mean, variance)| logistic_normal_mean(*mean, *variance)).collect();
-    let rows = match mean.cols() {
-        1 => latent_probabilities.iter().map(|p| vec![1.0 - p, *p]).collect(),
-        m => latent_probabilities.chunks(m).map(normalize_to_one).collect(),
+        (3, latent.map(outcome_probabilities).collect::<Vec<_>>())
+    } else {
+        let latent_probabilities: Vec<f64> =
+            latent.map(|(mean, variance)| logistic_normal_mean(*mean, *variance)).collect();
+        match mean.cols() {
+            1 => (2, latent_probabilities.iter().map(|p| vec![1.0 - p, *p]).collect()),
+            m => (m, latent_probabilities.chunks(m).map(normalize_to_one).collect()),
+        }
     };
-    by_class(model, rows)
+    Matrix::from_row_major(mean.rows(), classes, rows.concat())
 }
 
 /// Returns `E σ(f)` for normal f, by the trapezoidal rule. For functions that are analytic in a strip around

@@ -12,6 +12,13 @@ use rand_xoshiro::SplitMix64;
 /// The generator; create it with `Random::seed_from_u64`.
 pub type Random = rand_xoshiro::Xoshiro256PlusPlus;
 
+/// Draws `count` of the numbers below n without replacement, in ascending order.
+pub fn sorted_sample(n: usize, count: usize, seed: u64) -> Vec<usize> {
+    let mut drawn = index::sample(&mut Random::seed_from_u64(seed), n, count).into_vec();
+    drawn.sort_unstable();
+    drawn
+}
+
 /// A hash of `numbers` and their order: each number is mixed in by SplitMix64's seeding (Steele, Lea and
 /// Flood 2014).
 pub fn hash(numbers: impl IntoIterator<Item = u64>) -> u64 {

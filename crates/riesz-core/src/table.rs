@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::columns::is_boolean;
 use crate::error::{Error, Result, check_distinct, listed};
-use crate::random::{Random, SeedableRng, index};
+use crate::random::sorted_sample;
 
 /// The meaning of a column's numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -155,6 +155,15 @@ impl Table {
         Self::from_column_major(Column::numbered(d), rows.len(), values)
     }
 
+    /// Builds a table from rows of numbers in these columns.
+    ///
+    /// # Errors
+    /// As [`from_column_major`](Self::from_column_major).
+    pub fn from_named_rows(columns: Vec<Column>, rows: &[Vec<f64>]) -> Result<Self> {
+        let values = (0..columns.len()).flat_map(|j| rows.iter().map(move |row| row[j])).collect();
+        Self::from_column_major(columns, rows.len(), values)
+    }
+
     /// Number of rows.
     #[inline]
     pub fn rows(&self) -> usize {
@@ -247,10 +256,7 @@ impl Table {
     /// The indices of `count` rows, drawn at random without replacement, in ascending order; all rows if
     /// there are no more than `count`.
     pub fn sample_rows(&self, count: usize, seed: u64) -> Vec<usize> {
-        let mut chosen =
-            index::sample(&mut Random::seed_from_u64(seed), self.rows, count.min(self.rows)).into_vec();
-        chosen.sort_unstable();
-        chosen
+        sorted_sample(self.rows, count.min(self.rows), seed)
     }
 
     /// The rows of this table followed by the rows of `below`, which has the same columns.

@@ -525,6 +525,11 @@ impl Kernel {
         1.01 * self.terms.iter().map(bound_of).sum::<f64>()
     }
 
+    /// The columns that the factors read, which may occur more than once.
+    pub fn columns_read(&self) -> impl Iterator<Item = usize> {
+        self.terms.iter().flat_map(|term| &term.factors).flat_map(|factor| factor.columns()).copied()
+    }
+
     /// This kernel with `places` added to the index of every column.
     pub fn shift_columns(&self, places: usize) -> Self {
         self.map_columns(&|j| j + places)

@@ -236,6 +236,15 @@ impl Matrix {
         (0..self.rows).map(|i| dot(self.row(i), v)).collect()
     }
 
+    /// The product of the transpose with a vector: the sum of the rows, each times its factor.
+    pub fn transpose_matvec(&self, factors: &[f64]) -> Vec<f64> {
+        let mut out = vec![0.0; self.cols];
+        for (i, factor) in factors.iter().enumerate() {
+            out.iter_mut().zip(self.row(i)).for_each(|(o, v)| *o += factor * v);
+        }
+        out
+    }
+
     /// The transpose.
     pub fn transpose(&self) -> Matrix {
         if self.rows == 1 || self.cols == 1 {

@@ -81,11 +81,13 @@ impl ValueRange {
         (self.highest - self.lowest).max(0.0)
     }
 
-    pub(crate) fn lowest(&self) -> f64 {
+    /// The smallest number.
+    pub fn lowest(&self) -> f64 {
         self.lowest
     }
 
-    pub(crate) fn highest(&self) -> f64 {
+    /// The largest number.
+    pub fn highest(&self) -> f64 {
         self.highest
     }
 

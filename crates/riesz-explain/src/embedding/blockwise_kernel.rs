@@ -1,6 +1,7 @@
 //! Kernels restricted to any subset of blocks of columns.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
@@ -57,11 +58,8 @@ impl BlockKernel {
 
     /// The blocks that the kernel reads, ascending.
     pub(super) fn read(&self) -> Vec<usize> {
-        let factors = self.kernel.terms.iter().flat_map(|term| &term.factors);
-        let mut read: Vec<usize> = factors.flat_map(|f| f.columns()).filter_map(|&j| self.block(j)).collect();
-        read.sort_unstable();
-        read.dedup();
-        read
+        let read: BTreeSet<usize> = self.kernel.columns_read().filter_map(|j| self.block(j)).collect();
+        read.into_iter().collect()
     }
 
     /// The kernels restricted to each of these sets of blocks.

@@ -54,7 +54,7 @@ struct CgState<'c> {
     set: &'c [bool],
     right: Vec<f64>,
     gradients: BlockConjugateGradients,
-    preconditioner: Option<NystromPreconditioner>,
+    preconditioner: NystromPreconditioner,
     restarts: usize,
     /// Bounds on the errors, set once they are small enough.
     errors: Option<Vec<f64>>,
@@ -72,7 +72,7 @@ impl IterativeEmbeddings {
         if settings.iterations == 0 {
             return Err(Error::parameter("iterations", 0, "at least 1"));
         }
-        let roots = learnt.weights.iter().map(|w| w.sqrt()).collect();
+        let roots = learnt.roots();
         let landmarks = learnt.landmarks(settings.landmarks, seed);
         Ok(Self { learnt, settings, landmarks, roots })
     }
@@ -165,18 +165,17 @@ impl IterativeEmbeddings {
         let n = self.roots.len();
         let preconditioners = self.preconditioners(sets, stop)?;
         let systems: Vec<_> = sets.iter().zip(rights).zip(preconditioners).collect();
-        let run =
-            |((set, block), preconditioner): ((&&'c [bool], Vec<f64>), Option<NystromPreconditioner>)| {
-                let count = block.len() / n;
-                let right = lengths(&block, count);
-                // Half of the allowed residual, which leaves room for rounding when the residual is
-                // recomputed at the end.
-                let targets =
-                    right.iter().map(|l| 0.5 * self.settings.tolerance * self.learnt.ridge * l).collect();
-                let first = |b, count| precondition(&preconditioner, b, count, stop);
-                let gradients = BlockConjugateGradients::new(block, targets, first)?;
-                Ok(CgState { set, right, gradients, preconditioner, restarts: 0, errors: None })
-            };
+        let run = |((set, block), preconditioner): ((&&'c [bool], Vec<f64>), NystromPreconditioner)| {
+            let count = block.len() / n;
+            let right = lengths(&block, count);
+            // Half of the allowed residual, which leaves room for rounding when the residual is
+            // recomputed at the end.
+            let targets =
+                right.iter().map(|l| 0.5 * self.settings.tolerance * self.learnt.ridge * l).collect();
+            let first = |b, count| preconditioner.apply(b, count, stop);
+            let gradients = BlockConjugateGradients::new(block, targets, first)?;
+            Ok(CgState { set, right, gradients, preconditioner, restarts: 0, errors: None })
+        };
         systems.into_par_iter().map(run).collect()
     }
 
@@ -207,7 +206,7 @@ impl IterativeEmbeddings {
             } else {
                 run.restarts += 1;
                 let preconditioner = &run.preconditioner;
-                run.gradients.restart(residual, |b, count| precondition(preconditioner, b, count, stop))?;
+                run.gradients.restart(residual, |b, count| preconditioner.apply(b, count, stop))?;
             }
         }
         Ok(())
@@ -265,9 +264,7 @@ impl IterativeEmbeddings {
         tiles.for_each_tile(stop, blocks(&mut to, |c| widths[c]), |sums, tile| {
             let width = widths[tile.product];
             let roots = &self.roots[tile.u.clone()];
-            for column in tile.numbers.chunks_exact_mut(tile.u.len()) {
-                column.iter_mut().zip(roots).for_each(|(k, root)| *k *= root);
-            }
+            scale_entries(tile.numbers, roots);
             let from = &from[tile.product][tile.u.start * width..tile.u.end * width];
             small_dense::add_product(sums[tile.product], from, tile.numbers, width);
         })?;
@@ -280,15 +277,11 @@ impl IterativeEmbeddings {
         Ok(())
     }
 
-    /// The Nyström preconditioner of each set's system; `None` without landmarks.
-    fn preconditioners(
-        &self,
-        sets: &[&[bool]],
-        stop: &AtomicBool,
-    ) -> Result<Vec<Option<NystromPreconditioner>>> {
+    /// The Nyström preconditioner of each set's system.
+    fn preconditioners(&self, sets: &[&[bool]], stop: &AtomicBool) -> Result<Vec<NystromPreconditioner>> {
         let u = &self.landmarks;
         if u.rows() == 0 {
-            return Ok(sets.iter().map(|_| None).collect());
+            return Ok(sets.iter().map(|_| NystromPreconditioner::default()).collect());
         }
         let products = &self.learnt.kernel.restricted_to(sets);
         let cross = Tiles { products, u, v: &self.learnt.rows };
@@ -304,7 +297,7 @@ impl IterativeEmbeddings {
 impl CgState<'_> {
     fn advance(&mut self, stop: &AtomicBool) -> Result<bool> {
         let preconditioner = &self.preconditioner;
-        self.gradients.advance(|b, count| precondition(preconditioner, b, count, stop), stop)
+        self.gradients.advance(|b, count| preconditioner.apply(b, count, stop), stop)
     }
 
     fn finish(self) -> CgSolution {
@@ -315,7 +308,8 @@ impl CgState<'_> {
 }
 
 /// Nyström preconditioner: `η (Φᵀ Φ + η I)⁻¹` with `Φ = L⁻¹ K(landmarks, rows) D^½` and
-/// `K(landmarks, landmarks) = L Lᵀ`.
+/// `K(landmarks, landmarks) = L Lᵀ`. The identity without landmarks, which is the default.
+#[derive(Default)]
 struct NystromPreconditioner {
     /// The features Φ, landmarks × rows.
     features: Vec<f64>,
@@ -324,15 +318,15 @@ struct NystromPreconditioner {
 }
 
 impl NystromPreconditioner {
-    /// Builds the preconditioner. `None` if the kernel matrix of the landmarks is not positive definite even
-    /// with jitter; the iteration then needs more steps.
+    /// Builds the preconditioner. It is the identity if the kernel matrix of the landmarks is not positive
+    /// definite even with jitter; the iteration then needs more steps.
     fn new(
         among: Vec<f64>,
         mut features: Vec<f64>,
         roots: &[f64],
         ridge: f64,
         stop: &AtomicBool,
-    ) -> Result<Option<Self>> {
+    ) -> Result<Self> {
         let m = features.len() / roots.len();
         let mean = (0..m).map(|i| among[i * m + i]).sum::<f64>() / m as f64;
         let whitening = [1e-10, 1e-8, 1e-6].iter().find_map(|jitter| {
@@ -340,7 +334,7 @@ impl NystromPreconditioner {
             (0..m).for_each(|i| whitening[i * m + i] += jitter * mean);
             small_dense::cholesky_in_place(&mut whitening, m).then_some(whitening)
         });
-        let Some(whitening) = whitening else { return Ok(None) };
+        let Some(whitening) = whitening else { return Ok(Self::default()) };
         control::for_each_chunk(roots.len(), m * m, stop, |part| {
             small_dense::solve_lower_in_place(&whitening, m, &mut features[part.start * m..part.end * m]);
         })?;
@@ -352,12 +346,16 @@ impl NystromPreconditioner {
             small_dense::add_outer_product(&mut lower, features, features, m);
         })?;
         (0..m).for_each(|i| lower[i * m + i] += ridge);
-        Ok(small_dense::cholesky_in_place(&mut lower, m).then_some(Self { features, lower }))
+        let defined = small_dense::cholesky_in_place(&mut lower, m);
+        Ok(if defined { Self { features, lower } } else { Self::default() })
     }
 
     /// Computes `b - Φᵀ (Φ Φᵀ + η I)⁻¹ Φ b` for `count` vectors b.
     fn apply(&self, mut block: Vec<f64>, count: usize, stop: &AtomicBool) -> Result<Vec<f64>> {
         let m = (self.lower.len() as f64).sqrt() as usize;
+        if m == 0 || count == 0 {
+            return Ok(block);
+        }
         let n = block.len() / count;
         let mut inner = vec![0.0; m * count];
         control::for_each_chunk(n, m * count, stop, |part| {
@@ -384,15 +382,10 @@ impl NystromPreconditioner {
     }
 }
 
-fn precondition(
-    preconditioner: &Option<NystromPreconditioner>,
-    block: Vec<f64>,
-    count: usize,
-    stop: &AtomicBool,
-) -> Result<Vec<f64>> {
-    match preconditioner {
-        Some(nystrom) if count > 0 => nystrom.apply(block, count, stop),
-        _ => Ok(block),
+/// Multiplies the entries of each vector of a block by their factors.
+pub(super) fn scale_entries(block: &mut [f64], factors: &[f64]) {
+    for vector in block.chunks_exact_mut(factors.len().max(1)) {
+        vector.iter_mut().zip(factors).for_each(|(v, factor)| *v *= factor);
     }
 }
 

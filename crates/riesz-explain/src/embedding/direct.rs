@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
 use super::blockwise_kernel::{multiply, split};
+use super::cg_embeddings::{scale_entries, scale_rows};
 use super::random_fourier::RandomFourierFeatures;
 use super::{Approximation, EmbeddingData};
 use crate::control;
@@ -132,7 +133,7 @@ impl DirectEmbeddings {
     /// # Errors
     /// [`Error::NotPositiveDefinite`] for a ridge that is too small; [`Error::Interrupted`].
     pub(crate) fn prepare(&self, set: &[bool], system: &mut System, stop: &AtomicBool) -> Result<()> {
-        let EmbeddingData { rows, weights, kernel, ridge, .. } = &self.learnt;
+        let EmbeddingData { rows, kernel, ridge, .. } = &self.learnt;
         let (n, size) = (rows.rows(), self.size());
         control::check_cancelled(stop)?;
         system.lower.resize(size * size, 0.0);
@@ -140,7 +141,7 @@ impl DirectEmbeddings {
             FeatureBasis::Rows(kept) => {
                 let (products, mut memory) = (kernel.restricted_to(&[set]), Default::default());
                 let grams = kept.as_deref().map(|grams| split(grams, set, true));
-                let roots: Vec<f64> = weights.iter().map(|w| w.sqrt()).collect();
+                let roots = self.learnt.roots();
                 for j in 0..n {
                     let column = &mut system.lower[j * n + j..(j + 1) * n];
                     match &grams {
@@ -202,9 +203,7 @@ impl DirectEmbeddings {
             fill(rows.clone(), block);
             weighted.clear();
             weighted.extend_from_slice(block);
-            for (row, weight) in weighted.chunks_exact_mut(size).zip(&self.learnt.weights[rows]) {
-                row.iter_mut().for_each(|v| *v *= weight);
-            }
+            scale_rows(&mut weighted, &self.learnt.weights[rows]);
             small_dense::add_lower_outer_product(&mut system.lower, &weighted, block, size);
         }
         (0..size).for_each(|i| system.lower[i * size + i] += self.learnt.ridge);
@@ -229,15 +228,12 @@ impl DirectEmbeddings {
         out: &mut [f64],
         stop: &AtomicBool,
     ) -> Result<Vec<f64>> {
-        let (size, EmbeddingData { rows, weights, kernel, .. }) = (self.size(), &self.learnt);
+        let (size, EmbeddingData { rows, kernel, .. }) = (self.size(), &self.learnt);
         let kept = conditions.kept.as_deref();
         match &self.basis {
             FeatureBasis::Rows(_) => {
                 kernel.between(kept, set, rows, &conditions.rows, out);
-                let roots: Vec<f64> = weights.iter().map(|w| w.sqrt()).collect();
-                for column in out.chunks_exact_mut(size) {
-                    column.iter_mut().zip(&roots).for_each(|(v, root)| *v *= root);
-                }
+                scale_entries(out, &self.learnt.roots());
             }
             FeatureBasis::Landmarks(landmarks) => {
                 kernel.between(kept, set, landmarks, &conditions.rows, out);
@@ -294,10 +290,8 @@ impl DirectEmbeddings {
             }
             return;
         };
-        let weighted: Vec<f64> = by_row
-            .chunks_exact(rows.len())
-            .flat_map(|column| column.iter().zip(weights).map(|(v, w)| v * w))
-            .collect();
+        let mut weighted = by_row.to_vec();
+        scale_entries(&mut weighted, weights);
         small_dense::add_product(out, features, &weighted, self.size());
     }
 
@@ -306,9 +300,7 @@ impl DirectEmbeddings {
     pub(crate) fn project_rows(&self, system: &System, rows: Range<usize>, by_row: &[f64], out: &mut [f64]) {
         let Some(features) = self.features(system, &rows) else { return };
         let mut weighted = features.to_vec();
-        for (row, weight) in weighted.chunks_exact_mut(self.size()).zip(&self.learnt.weights[rows]) {
-            row.iter_mut().for_each(|v| *v *= weight);
-        }
+        scale_rows(&mut weighted, &self.learnt.weights[rows]);
         small_dense::add_outer_product(out, &weighted, by_row, self.size());
     }
 
@@ -324,9 +316,7 @@ impl DirectEmbeddings {
         };
         let mut out = vec![0.0; solved.len() / self.size() * rows.len()];
         small_dense::add_transposed_product(&mut out, features, solved, self.size());
-        for column in out.chunks_exact_mut(rows.len()) {
-            column.iter_mut().zip(weights).for_each(|(v, w)| *v *= w);
-        }
+        scale_entries(&mut out, weights);
         out
     }
 

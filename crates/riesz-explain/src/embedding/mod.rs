@@ -40,7 +40,7 @@ mod tiles;
 
 use std::sync::atomic::AtomicBool;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sized};
 use crate::kernel::Kernel;
 use crate::linalg::{Matrix, dot};
 use crate::random::{Random, SeedableRng, index};
@@ -71,6 +71,11 @@ impl EmbeddingData {
         let n = self.rows.rows();
         let chosen = index::sample(&mut Random::seed_from_u64(seed), n, count.min(n));
         self.rows.select_rows(&chosen.into_vec())
+    }
+
+    /// The square roots of the reference rows' weights.
+    fn roots(&self) -> Vec<f64> {
+        self.weights.iter().map(|w| w.sqrt()).collect()
     }
 
     /// The weighted mean of `numbers`, one per reference row.
@@ -355,15 +360,9 @@ impl ConditionalMean {
         let ridge = match (conditioning.ridge, target) {
             (Ridge::Fixed(ridge), _) => ridge,
             (Ridge::CrossValidated, Some(target)) => {
-                if target.rows() != n {
-                    return Err(Error::shape(
-                        "the target of the conditional mean embedding",
-                        "rows",
-                        n,
-                        target.rows(),
-                        "one per row of the conditions",
-                    ));
-                }
+                let (subject, why) =
+                    ("the target of the conditional mean embedding", "one per row of the conditions");
+                sized(subject, "rows", n, target.rows(), why)?;
                 let target_kernel = settings::median_gaussian(target)?;
                 let pair = [(conditions, &kernel), (target, &target_kernel)];
                 ridge_selection::for_target(pair, &weights, conditioning.seed, stop)?
@@ -379,10 +378,7 @@ impl ConditionalMean {
         let kernel = BlockKernel::new(&kernel, conditions.columns(), &[(0..conditions.width()).collect()]);
         let learnt = EmbeddingData { rows: conditions.clone(), weights, kernel, blocks: 1, ridge };
         let means = ConditionalMeanEmbeddings::new(learnt, conditioning, stop)?;
-        let mut system = System::default();
-        if let EmbeddingSolver::Factored(means) = &means.solver {
-            means.prepare(&[true], &mut system, stop)?;
-        }
+        let system = means.system(&[true], stop)?;
         Ok(Self { means, system })
     }
 
@@ -412,15 +408,8 @@ pub(crate) fn normalised(weights: Option<&[f64]>, rows: usize, name: &str) -> Re
         return Err(Error::too_few(format!("the {name}"), 1, "row is"));
     }
     let Some(weights) = weights else { return Ok(vec![1.0 / rows as f64; rows]) };
-    if weights.len() != rows {
-        return Err(Error::shape(
-            format!("the list of {name} weights"),
-            "numbers",
-            rows,
-            weights.len(),
-            format!("one per {name} row"),
-        ));
-    }
+    let (list, why) = (format!("the list of {name} weights"), format!("one per {name} row"));
+    sized(&list, "numbers", rows, weights.len(), &why)?;
     if let Some(bad) = weights.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
         let allowed = "weights are numbers that are not negative";
         return Err(Error::parameter(format!("{name} weight"), bad, allowed));

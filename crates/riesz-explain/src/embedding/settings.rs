@@ -1,5 +1,7 @@
 //! Settings of conditional mean embeddings.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -103,18 +105,12 @@ impl ConditioningKernel {
             }
             (Self::OwnFamily, None) => {
                 let allowed = "there is no model whose kernel could be used: give the kernel";
-                return Err(Error::parameter(
-                    "kernel of the conditional mean embedding",
-                    "own family",
-                    allowed,
-                ));
+                let name = "kernel of the conditional mean embedding";
+                return Err(Error::parameter(name, "own family", allowed));
             }
-            (Self::Auto, model_kernel) => {
-                match model_kernel.and_then(|kernel| bounded_product(kernel, rows.width())) {
-                    Some(product) => product,
-                    None => median_gaussian(rows)?,
-                }
-            }
+            (Self::Auto, model_kernel) => model_kernel
+                .and_then(|kernel| bounded_product(kernel, rows.width()))
+                .map_or_else(|| median_gaussian(rows), Ok)?,
         };
         kernel.validate(rows.width())?;
         Ok(kernel)
@@ -125,9 +121,7 @@ impl ConditioningKernel {
 /// columns.
 fn bounded_product(kernel: &Kernel, width: usize) -> Option<Kernel> {
     let [term] = kernel.terms.as_slice() else { return None };
-    let mut read: Vec<usize> = term.factors.iter().flat_map(|f| f.columns()).copied().collect();
-    read.sort_unstable();
-    read.dedup();
+    let read: BTreeSet<usize> = kernel.columns_read().collect();
     let bounded = term.factors.iter().all(|factor| factor.structure() == Structure::Separable);
     let unscaled = || Kernel { terms: vec![Term { scale: 1.0, factors: term.factors.clone() }] };
     (bounded && read.len() == width).then(unscaled)

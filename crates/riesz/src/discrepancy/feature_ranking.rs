@@ -2,19 +2,20 @@
 //! established methods for comparison.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
 use super::hsic::CentredKernel;
-use super::kernels::without_constant_terms;
-use super::pair_sums::SamplePairs;
+use super::kernels::{kernel_or_default, without_constant_terms};
+use super::null::descending;
+use super::pair_sums::{SamplePairs, add_to};
 use super::points::Points;
 use super::{
     AttributionRequest, FactorKind, IndependenceTest, TestSettings, default_kernel, is_nonconstant, same_rows,
 };
 use crate::attribution::rule::InclusionMeasure;
-use crate::control::{Progress, RunControl};
+use crate::control::{Progress, RunControl, check_cancelled};
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::linalg::{dot, small_dense};
@@ -43,8 +44,8 @@ impl Method {
 
     /// Returns the method with this name.
     pub fn named(name: &str) -> Option<Self> {
-        let methods = [Self::Shapley, Self::Backward, Self::Lasso];
-        methods.into_iter().zip(Self::NAMES).find(|(_, n)| *n == name).map(|(method, _)| method)
+        let place = Self::NAMES.iter().position(|n| *n == name)?;
+        Some([Self::Shapley, Self::Backward, Self::Lasso][place])
     }
 }
 
@@ -104,13 +105,7 @@ pub fn rank_until(
             "the backward and lasso methods choose their kernels; leave it out or rank by Shapley values";
         return Err(Error::parameter("kernel", kernel.formula(), allowed));
     }
-    let target = match target_kernel {
-        Some(kernel) => {
-            kernel.validate(y.width())?;
-            kernel.clone()
-        }
-        None => default_kernel(y)?,
-    };
+    let target = kernel_or_default(target_kernel, y)?;
     match method {
         Method::Shapley => {
             let test = IndependenceTest {
@@ -125,10 +120,8 @@ pub fn rank_until(
                 },
                 ..IndependenceTest::default()
             };
-            let scores = match test.run(x, y)?.attributions {
-                Some(attributions) => attributions.explanation.values,
-                None => Vec::new(),
-            };
+            let attributions = test.run(x, y)?.attributions;
+            let scores = attributions.map_or_else(Vec::new, |attributions| attributions.explanation.values);
             Ok(Ranking { order: descending(&scores), scores })
         }
         Method::Backward => {
@@ -138,21 +131,14 @@ pub fn rank_until(
     }
 }
 
-fn descending(scores: &[f64]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..scores.len()).collect();
-    order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
-    order
-}
-
 fn backward(x: &Table, target: &CentredKernel<'_>, stop: &AtomicBool) -> Result<Ranking> {
     let mut left: Vec<usize> = (0..x.width()).collect();
     let mut gone = Vec::with_capacity(x.width());
     let mut scores = vec![0.0; x.width()];
     let mut step = 0.0;
     while left.len() > 1 {
-        let columns: Vec<_> = left.iter().map(|&j| x.columns()[j].clone()).collect();
-        let remaining = x.align_to(&columns)?;
-        let (kernel, groups) = (default_kernel(&remaining)?, Players::singletons(&columns));
+        let remaining = x.select_columns(&left);
+        let (kernel, groups) = (default_kernel(&remaining)?, Players::singletons(remaining.columns()));
         let pairs = SamplePairs::new(
             &remaining,
             &kernel,
@@ -184,28 +170,18 @@ const PARTS: usize = 16;
 
 fn lasso(x: &Table, y: &Table, target: &Kernel, wanted: usize, stop: &AtomicBool) -> Result<Ranking> {
     let (n, d) = (x.rows(), x.width());
-    let (points, targets, isa) = (Points::new(x), Points::new(y), Isa::detect());
+    let (targets, isa) = (Points::new(y), Isa::detect());
     // One table and one kernel per column.
-    let singles: Vec<Table> =
-        x.columns().iter().map(|column| x.align_to(std::slice::from_ref(column))).collect::<Result<_>>()?;
+    let singles: Vec<Table> = (0..d).map(|j| x.select_columns(&[j])).collect();
     let kernels = singles.iter().map(default_kernel).collect::<Result<Vec<_>>>()?;
     let columns: Vec<Points> = singles.iter().map(Points::new).collect();
-    let stride = points.stride();
-    let columns_range = 0..stride;
+    let stride = targets.stride();
     // Computes row i of the gram matrix of each column, then of the target.
     let fill = |i: usize, out: &mut [f64]| {
         let buffer = &mut Vec::new();
         for (k, out) in out.chunks_exact_mut(stride).enumerate() {
-            match columns.get(k) {
-                Some(points_of_column) => kernels[k].row(
-                    isa,
-                    points_of_column.columns(&columns_range),
-                    &points_of_column.row(i),
-                    buffer,
-                    out,
-                ),
-                None => target.row(isa, targets.columns(&columns_range), &targets.row(i), buffer, out),
-            }
+            let (kernel, points) = (kernels.get(k).unwrap_or(target), columns.get(k).unwrap_or(&targets));
+            kernel.row(isa, points.all(), &points.row(i), buffer, out);
             out[n..].fill(0.0);
         }
     };
@@ -226,9 +202,7 @@ fn lasso(x: &Table, y: &Table, target: &Kernel, wanted: usize, stop: &AtomicBool
         .map(|part| {
             let (mut rows, mut sum) = (vec![0.0; (d + 1) * stride], vec![0.0; (d + 1) * (d + 1)]);
             for i in (part..n).step_by(PARTS) {
-                if stop.load(Ordering::Relaxed) {
-                    return Err(Error::Interrupted);
-                }
+                check_cancelled(stop)?;
                 fill(i, &mut rows);
                 for (k, row) in rows.chunks_exact_mut(stride).enumerate() {
                     for (j, v) in row[..n].iter_mut().enumerate() {
@@ -241,9 +215,7 @@ fn lasso(x: &Table, y: &Table, target: &Kernel, wanted: usize, stop: &AtomicBool
         })
         .collect::<Result<_>>()?;
     let mut products = vec![0.0; (d + 1) * (d + 1)];
-    for part in &parts {
-        products.iter_mut().zip(part).for_each(|(p, v)| *p += v);
-    }
+    parts.iter().for_each(|part| add_to(&mut products, part));
     let length: Vec<f64> = (0..=d).map(|k| products[k * (d + 1) + k].sqrt()).collect();
     let cosine = |k: usize, l: usize| {
         let lengths = length[k] * length[l];
@@ -278,15 +250,14 @@ fn regularisation_path(matrix: &[Vec<f64>], target: &[f64], wanted: usize) -> Ra
                 break;
             }
         }
-        let mut new: Vec<usize> = (0..d).filter(|j| coef[*j] > 0.0 && !order.contains(j)).collect();
-        new.sort_by(|&a, &b| coef[b].total_cmp(&coef[a]));
+        let is_new = |j: &usize| coef[*j] > 0.0 && !order.contains(j);
+        let new: Vec<usize> = descending(&coef).into_iter().filter(is_new).collect();
         order.extend(new);
         if order.len() >= wanted {
             break;
         }
     }
-    let mut unranked: Vec<usize> = (0..d).filter(|j| !order.contains(j)).collect();
-    unranked.sort_by(|&a, &b| target[b].total_cmp(&target[a]));
+    let unranked: Vec<usize> = descending(target).into_iter().filter(|j| !order.contains(j)).collect();
     order.extend(unranked);
     Ranking { order, scores: coef }
 }

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 
 use super::pair_sums::{NullDraws, PairMask, PairTile, PairWeights};
 use super::points::Points;
-use crate::kernel::{ColumnRanges, Kernel};
+use crate::kernel::{Columns, Kernel};
 use crate::linalg::small_dense;
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom, StandardNormal};
 use crate::simd::{Isa, LANES};
@@ -58,7 +58,7 @@ impl<'k> CentredKernel<'k> {
             .map_init(
                 || (Vec::new(), vec![0.0; columns.len()]),
                 |(buffer, row), i| {
-                    kernel.row(isa, points.columns(&columns), &points.row(i), buffer, row);
+                    kernel.row(isa, points.all(), &points.row(i), buffer, row);
                     let diagonal = if unbiased { row[i] } else { 0.0 };
                     let parts = row[..n].chunks(SUMMED).map(|part| part.iter().sum::<f64>());
                     (parts.sum::<f64>() - diagonal, row[..n].iter().fold(0.0_f64, |m, v| m.max(v.abs())))
@@ -73,8 +73,7 @@ impl<'k> CentredKernel<'k> {
         };
         let mut means: Vec<f64> = sums.iter().map(|s| s / divisor).collect();
         means.resize(points.stride(), 0.0);
-        let rows = ColumnRanges::per_column(points.columns(&columns), y.width());
-        let rounding = kernel.rounding_bound(&ColumnRanges { u: rows.clone(), v: rows }, y.width());
+        let rounding = kernel.rounding_bound(&points.ranges(), y.width());
         let units = 16 + 4 * (SUMMED + n.div_ceil(SUMMED));
         let largest = largest.iter().copied().fold(0.0, f64::max);
         let error = scale * (4.0 * rounding + f64::EPSILON * units as f64 * largest);
@@ -101,8 +100,21 @@ impl<'k> CentredKernel<'k> {
     }
 
     fn compute(&self, i: usize, columns: &Range<usize>, out: &mut [f64]) {
-        self.kernel.row(self.isa, self.points.columns(columns), &self.points.row(i), &mut Vec::new(), out);
-        for (out, mean) in out.iter_mut().zip(&self.means[columns.clone()]) {
+        let means = &self.means[columns.clone()];
+        self.row_of_points(i, self.points.columns(columns), means, &mut Vec::new(), out);
+    }
+
+    /// Computes the weights of row i and some rows of Y, whose means are `means`.
+    fn row_of_points(
+        &self,
+        i: usize,
+        points: Columns<'_>,
+        means: &[f64],
+        buffer: &mut Vec<f64>,
+        out: &mut [f64],
+    ) {
+        self.kernel.row(self.isa, points, &self.points.row(i), buffer, out);
+        for (out, mean) in out.iter_mut().zip(means) {
             *out = self.scale * ((*out - self.means[i]) + (self.mean - mean));
         }
     }
@@ -235,11 +247,8 @@ impl NullDraws for PermutationNull<'_, '_> {
                     }
                     let (rows, means) = prepared[draw * numbers_per_draw..(draw + 1) * numbers_per_draw]
                         .split_at(numbers_per_draw - length);
-                    let rows = crate::kernel::Columns::new(rows, length, 0, length);
-                    centred.kernel.row(centred.isa, rows, &centred.points.row(i), &mut buffer, out);
-                    for (out, mean) in out.iter_mut().zip(means) {
-                        *out = centred.scale * ((*out - centred.means[i]) + (centred.mean - mean));
-                    }
+                    let rows = Columns::new(rows, length, 0, length);
+                    centred.row_of_points(i, rows, means, &mut buffer, out);
                 }
             }
             let sums = &mut out[draws.start * channels..draws.end * channels];
@@ -311,10 +320,6 @@ impl<'c, 'k> WildBootstrapNull<'c, 'k> {
 impl NullDraws for WildBootstrapNull<'_, '_> {
     fn count(&self) -> usize {
         self.mean.len()
-    }
-
-    fn columns(&self, _channels: usize) -> Option<usize> {
-        None
     }
 
     fn prepare(&self, columns: &Range<usize>) -> Vec<f64> {

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::kernel::{
     Categorical, ColumnScaling, Factor, Kernel, Lengthscale, Profile, Stationary, Term, lengthscales,
 };
-use crate::table::{Column, ColumnKind, Players, Table};
+use crate::table::{ColumnKind, Players, Table};
 
 /// The kernel factors, one per player, from which a test's statistic is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,11 +29,8 @@ impl FactorKind {
 
     /// Returns the kind with this name.
     pub fn named(name: &str) -> Option<Self> {
-        [Self::Orthogonal, Self::Product]
-            .into_iter()
-            .zip(Self::NAMES)
-            .find(|(_, n)| *n == name)
-            .map(|(f, _)| f)
+        let place = Self::NAMES.iter().position(|n| *n == name)?;
+        Some([Self::Orthogonal, Self::Product][place])
     }
 
     /// Returns the default kernel between rows. With product factors it is [`default_kernel`]. With
@@ -57,13 +54,7 @@ impl FactorKind {
             let group_size = players.players()[owners[j]].columns.iter().filter(|j| numeric(j)).count();
             *l *= LENGTHSCALE_MULTIPLE * (group_size as f64).sqrt();
         }
-        let mut factors: Vec<Factor> = Vec::new();
-        if !columns.is_empty() {
-            let profile = Profile::Gaussian;
-            factors.push(Stationary { profile, columns, lengthscale, ard: true, isotropic: false }.into());
-        }
-        factors.extend(categories.into_iter().map(|j| Factor::from(Categorical::on_column(j))));
-        Ok(Kernel { terms: vec![Term { scale: 1.0, factors }] })
+        Ok(product_kernel(columns, lengthscale, true, categories))
     }
 }
 
@@ -80,22 +71,35 @@ const LENGTHSCALE_MULTIPLE: f64 = 1.5;
 /// # Errors
 /// [`Error::Parameter`](crate::Error::Parameter) for columns whose spread overflows.
 pub fn default_kernel(sample: &Table) -> Result<Kernel> {
-    let of_kind = |numeric: bool| -> Vec<usize> {
-        let kind = |c: &Column| (c.kind == ColumnKind::Numeric) == numeric;
-        (0..sample.width()).filter(|&j| kind(&sample.columns()[j])).collect()
-    };
-    let (numeric, categorical) = (of_kind(true), of_kind(false));
-    let mut factors = Vec::new();
-    if !numeric.is_empty() {
-        let units = ColumnScaling::standardised(sample);
-        // The median is 0 if more than half of the pairs are equal.
-        let lengthscale = lengthscales(sample, &numeric, &units, Lengthscale::Median)
-            .or_else(|_| lengthscales(sample, &numeric, &units, Lengthscale::Scale))?;
-        let (profile, columns) = (Profile::Gaussian, numeric);
-        factors.push(Stationary { profile, columns, lengthscale, ard: false, isotropic: false }.into());
+    let is_numeric = |j: &usize| sample.columns()[*j].kind == ColumnKind::Numeric;
+    let (numeric, categorical): (Vec<usize>, Vec<usize>) = (0..sample.width()).partition(is_numeric);
+    if numeric.is_empty() {
+        return Ok(product_kernel(numeric, Vec::new(), false, categorical));
     }
-    factors.extend(categorical.into_iter().map(|j| Factor::from(Categorical::on_column(j))));
-    Ok(Kernel { terms: vec![Term { scale: 1.0, factors }] })
+    let units = ColumnScaling::standardised(sample);
+    // The median is 0 if more than half of the pairs are equal.
+    let lengthscale = lengthscales(sample, &numeric, &units, Lengthscale::Median)
+        .or_else(|_| lengthscales(sample, &numeric, &units, Lengthscale::Scale))?;
+    Ok(product_kernel(numeric, lengthscale, false, categorical))
+}
+
+/// Returns the product of a Gaussian over the numeric columns, if there are any, and of a factor for each
+/// categorical column.
+fn product_kernel(columns: Vec<usize>, lengthscale: Vec<f64>, ard: bool, categories: Vec<usize>) -> Kernel {
+    let mut factors: Vec<Factor> = Vec::new();
+    if !columns.is_empty() {
+        let profile = Profile::Gaussian;
+        factors.push(Stationary { profile, columns, lengthscale, ard, isotropic: false }.into());
+    }
+    factors.extend(categories.into_iter().map(|j| Factor::from(Categorical::on_column(j))));
+    Kernel { terms: vec![Term { scale: 1.0, factors }] }
+}
+
+/// Returns a copy of the kernel after checks, or the [`default_kernel`] of the sample if there is none.
+pub(super) fn kernel_or_default(kernel: Option<&Kernel>, sample: &Table) -> Result<Kernel> {
+    let Some(kernel) = kernel else { return default_kernel(sample) };
+    kernel.validate(sample.width())?;
+    Ok(kernel.clone())
 }
 
 /// Returns `kernel` with all length scales multiplied by each of `multiples`: the grid of an aggregated test.

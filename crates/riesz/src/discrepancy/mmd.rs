@@ -86,7 +86,7 @@ impl SampleLabels {
     /// Creates the labels of n rows of one sample and m rows of the other, in the order of
     /// [`row_arrangement`].
     pub(super) fn new(estimator: MmdEstimator, n: usize, m: usize) -> Self {
-        let (labels, coefficients): (Vec<f64>, _) = match estimator {
+        let (mut labels, coefficients): (Vec<f64>, _) = match estimator {
             MmdEstimator::Unbiased | MmdEstimator::Biased => {
                 // The smaller sample has label 1. It has few pairs, and only their weights are computed from
                 // larger numbers.
@@ -103,7 +103,6 @@ impl SampleLabels {
                 (labels, [0.0, 0.0, 1.0 / (blocks * q * (q - 1)) as f64])
             }
         };
-        let mut labels = labels;
         labels.resize(labels.len().next_multiple_of(LANES), 0.0);
         Self { labels, coefficients, estimator }
     }
@@ -152,18 +151,20 @@ impl PairWeights for SampleLabels {
     }
 }
 
+impl RelabellingNull<'_> {
+    /// Returns the labels of all rows in each draw.
+    fn draws(&self) -> std::slice::ChunksExact<'_, i8> {
+        self.labels.chunks_exact(self.sample_labels.labels.len())
+    }
+}
+
 impl NullDraws for RelabellingNull<'_> {
     fn count(&self) -> usize {
-        self.labels.len() / self.sample_labels.labels.len()
-    }
-
-    fn columns(&self, _channels: usize) -> Option<usize> {
-        None
+        self.draws().len()
     }
 
     fn prepare(&self, columns: &Range<usize>) -> Vec<f64> {
-        let draws = self.labels.chunks_exact(self.sample_labels.labels.len());
-        draws.flat_map(|labels| labels[columns.clone()].iter().map(|&l| f64::from(l))).collect()
+        self.draws().flat_map(|labels| labels[columns.clone()].iter().map(|&l| f64::from(l))).collect()
     }
 
     fn add(&self, tile: &PairTile<'_>, prepared: &[f64], memory: &mut Vec<f64>, out: &mut [f64]) {
@@ -176,8 +177,7 @@ impl NullDraws for RelabellingNull<'_> {
             small_dense::add_transposed_product(memory, values, prepared, length);
             let sums: Vec<f64> = values.chunks_exact(length).map(|row| row.iter().sum()).collect();
             let base = c0 * sums.iter().sum::<f64>();
-            let labels = self.labels.chunks_exact(self.sample_labels.labels.len());
-            for (draw, (labels, products)) in labels.zip(memory.chunks_exact(rows)).enumerate() {
+            for (draw, (labels, products)) in self.draws().zip(memory.chunks_exact(rows)).enumerate() {
                 let mut total = base;
                 for ((label, product), sum) in labels[tile.rows.clone()].iter().zip(products).zip(&sums) {
                     let label = f64::from(*label);

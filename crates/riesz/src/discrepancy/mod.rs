@@ -48,14 +48,14 @@ pub use witness::{Witness, witness};
 use crate::attribution::rule::InclusionMeasure;
 use crate::attribution::sets::index_of;
 use crate::control::{Progress, RunControl};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sized};
 use crate::explanation::{Exactness, Explanation, Provenance};
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
 use crate::model_card::CardEntry;
 use crate::table::{ColumnKind, Players, Table};
 use hsic::{CentredKernel, WildBootstrapNull};
-use kernels::without_constant_terms;
+use kernels::{kernel_or_default, without_constant_terms};
 use mmd::{SampleLabels, reference, row_arrangement};
 use orthogonal::FeatureChannels;
 use pair_sums::{ChannelSums, NullDraws, PARTS, PairMask, PairWeights, SamplePairs};
@@ -220,10 +220,7 @@ pub struct HigherOrderInteraction {
 impl FeatureAttributions {
     /// Returns the indices of the players, from the largest to the smallest value.
     pub fn order(&self) -> Vec<usize> {
-        let values = &self.explanation.values;
-        let mut order: Vec<usize> = (0..values.len()).collect();
-        order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
-        order
+        null::descending(&self.explanation.values)
     }
 }
 
@@ -277,11 +274,7 @@ impl TwoSampleTest {
             MmdEstimator::Block(q) => q,
             MmdEstimator::Unbiased | MmdEstimator::Biased => 2,
         };
-        for (sample_name, rows) in [("the first sample", n), ("the second sample", m)] {
-            if rows < needed {
-                return Err(Error::too_few(sample_name, needed, "rows are"));
-            }
-        }
+        check_sizes([n, m], needed)?;
         let kernels = self.settings.kernels(&self.kernels, &pooled)?;
         let sample = pooled.select_rows(&row_arrangement(self.estimator, n, m));
         let labels = SampleLabels::new(self.estimator, n, m);
@@ -330,13 +323,7 @@ impl IndependenceTest {
         }
         is_nonconstant(y, self.unbiased)?;
         let kernels = self.settings.kernels(&self.kernels, x)?;
-        let target = match &self.target_kernel {
-            Some(kernel) => {
-                kernel.validate(y.width())?;
-                kernel.clone()
-            }
-            None => default_kernel(y)?,
-        };
+        let target = kernel_or_default(self.target_kernel.as_ref(), y)?;
         let TestSettings { permutations, seed, .. } = self.settings;
         let summed = without_constant_terms(&target, y);
         let centred = CentredKernel::new(y, &summed, self.unbiased, permutations > 0);
@@ -474,17 +461,17 @@ impl TestSettings {
             adjusted[chosen]
         };
         let channels = pairs_by_kernel[chosen].extra_channels();
-        question.facts.push(CardEntry::new("kernel", by_kernel[chosen].kernel.formula()));
-        question.facts.push(CardEntry::new(
-            "factors",
-            match (self.factors, channels) {
-                (FactorKind::Orthogonal, Some(_)) => "orthogonal, of features and of pairs of features",
-                (FactorKind::Orthogonal, None) => "of the kernel, which has no product form",
-                (FactorKind::Product, _) => "of the kernel",
-            },
-        ));
-        question.facts.push(CardEntry::new("permutations", self.permutations));
-        question.facts.push(CardEntry::new("seed", self.seed));
+        let factors = match (self.factors, channels) {
+            (FactorKind::Orthogonal, Some(_)) => "orthogonal, of features and of pairs of features",
+            (FactorKind::Orthogonal, None) => "of the kernel, which has no product form",
+            (FactorKind::Product, _) => "of the kernel",
+        };
+        question.facts.extend([
+            CardEntry::new("kernel", by_kernel[chosen].kernel.formula()),
+            CardEntry::new("factors", factors),
+            CardEntry::new("permutations", self.permutations),
+            CardEntry::new("seed", self.seed),
+        ]);
         let attributions = attributed.then(|| {
             let has_significance = tested && self.attribute == AttributionRequest::Significance;
             let explanation = question.explanation(self.factors, &groups, chosen_sums);
@@ -629,11 +616,17 @@ pub fn pooled(x: &Table, z: &Table) -> Result<Table> {
 }
 
 fn same_rows(x: &Table, y: &Table) -> Result<()> {
-    if x.rows() == y.rows() {
-        return Ok(());
+    sized("the target", "rows", x.rows(), y.rows(), "one per row of the features")
+}
+
+/// Checks that the two samples have enough rows.
+fn check_sizes([first, second]: [usize; 2], needed: usize) -> Result<()> {
+    for (sample_name, rows) in [("the first sample", first), ("the second sample", second)] {
+        if rows < needed {
+            return Err(Error::too_few(sample_name, needed, "rows are"));
+        }
     }
-    let (expected, actual) = (x.rows(), y.rows());
-    Err(Error::shape("the target", "rows", expected, actual, "one per row of the features"))
+    Ok(())
 }
 
 fn is_nonconstant(y: &Table, unbiased: bool) -> Result<()> {

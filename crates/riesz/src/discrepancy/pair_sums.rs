@@ -25,7 +25,7 @@ use crate::control::RunControl;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::kernel::player_products::PlayerProduct;
-use crate::kernel::rounding_bounds::{ColumnRanges, RoundingBound};
+use crate::kernel::rounding_bounds::RoundingBound;
 use crate::simd::{Isa, LANES, Lanes};
 use crate::table::{Players, Table};
 
@@ -133,7 +133,9 @@ pub(super) trait NullDraws: Sync {
     /// The number of draws.
     fn count(&self) -> usize;
     /// The number of columns that tiles with `channels` channels should have; `None` if any number is fine.
-    fn columns(&self, channels: usize) -> Option<usize>;
+    fn columns(&self, _channels: usize) -> Option<usize> {
+        None
+    }
     /// Computes the numbers that all tiles with these columns share.
     fn prepare(&self, columns: &Range<usize>) -> Vec<f64>;
     /// Adds `Σ_ij W_ij v_ij` over the tile for each draw and channel: `out[draw * channels + channel]`.
@@ -240,9 +242,8 @@ impl<'k> SamplePairs<'k> {
         let products = groups.map(|groups| kernel.products(sample.columns(), groups)).transpose()?;
         let (products, players) = (products.unwrap_or_default(), groups.map_or(0, |g| g.players().len()));
         let (points, isa) = (Points::new(sample), Isa::detect());
-        let rows = ColumnRanges::per_column(points.columns(&(0..points.stride())), sample.width());
-        let reach = ColumnRanges { u: rows.clone(), v: rows };
-        let precisions = products.iter().map(|product| product.precision(&reach)).collect();
+        let ranges = points.ranges();
+        let precisions = products.iter().map(|product| product.precision(&ranges)).collect();
         Ok(Self { points, kernel, products, precisions, players, orthogonal: None, measure, mask, isa })
     }
 
@@ -297,15 +298,14 @@ impl<'k> SamplePairs<'k> {
         };
         let game = PairGame { pairs: self, width, weights: None };
         let mut total = empty();
-        for TileSummation { sums: part, .. } in
-            accumulate(&game, (self.isa, &self.measure), control, summing)?
-        {
-            total.observed.iter_mut().zip(&part.observed).for_each(|(t, v)| *t += v);
-            total.null.iter_mut().zip(&part.null).for_each(|(t, v)| *t += v);
+        let parts = accumulate(&game, (self.isa, &self.measure), control, summing)?;
+        for part in parts.into_iter().map(|part| part.sums) {
+            add_to(&mut total.observed, &part.observed);
+            add_to(&mut total.null, &part.null);
+            add_to(&mut total.sizes, &part.sizes);
+            add_to(&mut total.unweighted, &part.unweighted);
             total.bound += part.bound;
             total.empty += part.empty;
-            total.sizes.iter_mut().zip(&part.sizes).for_each(|(t, v)| *t += v);
-            total.unweighted.iter_mut().zip(&part.unweighted).for_each(|(t, v)| *t += v);
         }
         total.bound += total.empty.abs();
         total.bound += weights.error() * total.unweighted[..=self.players].iter().fold(0.0, |m, v| v.max(m));
@@ -334,7 +334,7 @@ impl<'k> SamplePairs<'k> {
             let summing = 2.0 * f64::EPSILON * (n * n / (LANES * PARTS) + PARTS + 64) as f64;
             let new = || PairChannels::new(self.players, orthogonal.error, summing);
             for part in accumulate(&game, (self.isa, &self.measure), control, new)? {
-                total.iter_mut().zip(&part.indices).for_each(|(t, v)| *t += v);
+                add_to(&mut total, &part.indices);
                 error += part.error;
             }
             finite(&total)?;
@@ -346,7 +346,7 @@ impl<'k> SamplePairs<'k> {
             accumulate(&game, (self.isa, &self.measure), control, || Interactions::new(&averages, &sets, 1))?
         {
             if self.players > 1 && !part.indices.is_empty() {
-                total.iter_mut().zip(&part.indices[sets.of_size(2)]).for_each(|(t, v)| *t += v);
+                add_to(&mut total, &part.indices[sets.of_size(2)]);
                 error += part.errors.row_bounds(0).per_value(2);
             }
         }
@@ -565,6 +565,11 @@ impl TermAccumulator for TileSummation<'_> {
             draws.add(&tile, &self.prepared, &mut self.memory, &mut sums.null);
         }
     }
+}
+
+/// Adds numbers to sums, entry by entry.
+pub(super) fn add_to(sums: &mut [f64], numbers: &[f64]) {
+    sums.iter_mut().zip(numbers).for_each(|(sum, v)| *sum += v);
 }
 
 fn finite(sums: &[f64]) -> Result<()> {

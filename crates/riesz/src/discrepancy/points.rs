@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::kernel::Columns;
+use crate::kernel::{ColumnRanges, Columns};
 use crate::simd::LANES;
 use crate::table::Table;
 
@@ -41,6 +41,17 @@ impl Points {
 
     pub(super) fn columns(&self, range: &Range<usize>) -> Columns<'_> {
         Columns::new(&self.data, self.stride, range.start, range.len())
+    }
+
+    /// Returns the rows with the padding, column by column.
+    pub(super) fn all(&self) -> Columns<'_> {
+        self.columns(&(0..self.stride))
+    }
+
+    /// Returns the ranges of the columns on both sides of a pair of rows.
+    pub(super) fn ranges(&self) -> ColumnRanges {
+        let rows = ColumnRanges::per_column(self.all(), self.width);
+        ColumnRanges { u: rows.clone(), v: rows }
     }
 
     /// Appends the rows with the given indices to `out`, column-major.

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::hsic::{CentredKernel, WildBootstrapNull};
 use super::mmd::{MmdEstimator, SampleLabels, row_arrangement};
-use super::pair_sums::{NullDraws, PairMask, SamplePairs};
+use super::pair_sums::{ChannelSums, NullDraws, PairMask, PairWeights, SamplePairs};
 use crate::attribution::rule::InclusionMeasure;
 use crate::control::{Progress, RunControl};
 use crate::kernel::Kernel;
@@ -26,7 +26,7 @@ fn compare(
     table: &Table,
     mask: PairMask,
     draws: &dyn NullDraws,
-    weights: &super::pair_sums::ChannelSums,
+    weights: &ChannelSums,
     w: impl Fn(usize, usize, usize) -> f64,
 ) {
     let n = table.rows();
@@ -53,13 +53,23 @@ fn sums(
     table: &Table,
     kernel: &Kernel,
     mask: PairMask,
-    weights: &dyn super::pair_sums::PairWeights,
+    weights: &dyn PairWeights,
     draws: &dyn NullDraws,
-) -> super::pair_sums::ChannelSums {
+) -> ChannelSums {
     let groups = Players::singletons(table.columns());
     let pairs = SamplePairs::new(table, kernel, Some(&groups), InclusionMeasure::default(), mask).unwrap();
     let control = RunControl { stop: &AtomicBool::new(false), progress: &Progress::default() };
     pairs.sum(weights, Some(draws), D + 1, control).unwrap()
+}
+
+/// Returns the weights of all pairs, row by row with padding.
+fn rows_of_weights(weights: &dyn PairWeights, n: usize) -> Vec<Vec<f64>> {
+    let row = |i| {
+        let mut row = vec![0.0; n.next_multiple_of(8)];
+        weights.row(i, &(0..row.len()), &mut row);
+        row
+    };
+    (0..n).map(row).collect()
 }
 
 #[test]
@@ -108,13 +118,7 @@ fn permuted_rows() {
             sorted.sort_unstable();
             assert_eq!(sorted, (0..n).collect::<Vec<_>>());
         }
-        let weights: Vec<Vec<f64>> = (0..n)
-            .map(|i| {
-                let mut row = vec![0.0; n.next_multiple_of(8)];
-                super::pair_sums::PairWeights::row(&centred, i, &(0..row.len()), &mut row);
-                row
-            })
-            .collect();
+        let weights = rows_of_weights(&centred, n);
         compare(&x, centred.mask(), &draws, &computed, |b, i, j| weights[orders[b][i]][orders[b][j]]);
     }
 }
@@ -128,16 +132,12 @@ fn the_wild_bootstrap() {
     let draws = WildBootstrapNull::new(&centred, 4, 3.0, 5);
     let computed = sums(&x, &kernel, centred.mask(), &centred, &draws);
     let process = draws.process();
+    let weights = rows_of_weights(&centred, n);
     let weighted: Vec<Vec<Vec<f64>>> = process
         .iter()
         .map(|e| {
-            let mut rows: Vec<Vec<f64>> = (0..n)
-                .map(|i| {
-                    let mut row = vec![0.0; n.next_multiple_of(8)];
-                    super::pair_sums::PairWeights::row(&centred, i, &(0..row.len()), &mut row);
-                    (0..n).map(|j| row[j] * e[i] * e[j]).collect()
-                })
-                .collect();
+            let mut rows: Vec<Vec<f64>> =
+                (0..n).map(|i| (0..n).map(|j| weights[i][j] * e[i] * e[j]).collect()).collect();
             let means: Vec<f64> = rows.iter().map(|r| r.iter().sum::<f64>() / n as f64).collect();
             let mean = means.iter().sum::<f64>() / n as f64;
             for i in 0..n {

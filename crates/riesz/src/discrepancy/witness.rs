@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{default_kernel, pooled};
+use super::kernels::kernel_or_default;
+use super::{check_sizes, pooled};
 use crate::attribution::std_error::{ValueRange, Variance};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::Columns;
 use crate::kernel::Kernel;
 use crate::simd::Isa;
@@ -33,24 +34,17 @@ pub struct Witness {
 
 /// Returns the witness function of MMD along one column: the mean of `k_j(x, t)` over the first sample minus
 /// that over the second (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012, §2.3). All other factors of the
-/// kernel (by default [`default_kernel`]) are 1. Cost O(n + m) for each grid point.
+/// kernel (by default [`default_kernel`](super::default_kernel)) are 1. Cost O(n + m) for each grid point.
 ///
 /// # Errors
-/// [`Error::UnknownColumn`], [`Error::TooFew`] for a sample of one row, and as
+/// [`Error::UnknownColumn`](crate::Error::UnknownColumn), [`Error::TooFew`](crate::Error::TooFew) for a sample
+/// of one row, and as
 /// [`TwoSampleTest::run`](super::TwoSampleTest::run) for tables and kernels.
 pub fn witness(x: &Table, z: &Table, kernel: Option<&Kernel>, column: &str) -> Result<Witness> {
-    for (sample_name, rows) in [("the first sample", x.rows()), ("the second sample", z.rows())] {
-        if rows < 2 {
-            return Err(Error::too_few(sample_name, 2, "rows are"));
-        }
-    }
+    check_sizes([x.rows(), z.rows()], 2)?;
     let pooled = pooled(x, z)?;
     let j = pooled.index_of(column)?;
-    let kernel = match kernel {
-        Some(kernel) => kernel.clone(),
-        None => default_kernel(&pooled)?,
-    };
-    kernel.validate(pooled.width())?;
+    let kernel = kernel_or_default(kernel, &pooled)?;
     let groups = Players::singletons(pooled.columns());
     let products = kernel.products(pooled.columns(), &groups)?;
     let (n, isa) = (x.rows(), Isa::detect());
@@ -59,9 +53,8 @@ pub fn witness(x: &Table, z: &Table, kernel: Option<&Kernel>, column: &str) -> R
             ((0..levels.len()).map(|k| k as f64).collect(), Some(levels.clone()))
         }
         ColumnKind::Numeric => {
-            let values = pooled.column(j);
-            let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-            let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let range = ValueRange::over(pooled.column(j).iter().copied());
+            let (low, high) = (range.lowest(), range.highest());
             let step = |k: usize| low + (high - low) * (k as f64 / (POINTS - 1) as f64);
             ((0..POINTS).map(step).collect(), None)
         }

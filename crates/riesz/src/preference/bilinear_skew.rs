@@ -66,15 +66,6 @@ pub(super) struct SkewWeights {
 }
 
 impl SkewWeights {
-    pub fn zeros(q: usize, utilities: usize, levels: usize, contexts: usize) -> Self {
-        let zero_effects = |rows: usize| Matrix::zeros(rows, contexts);
-        Self {
-            pairs: vec![Matrix::zeros(q, q); contexts],
-            utilities: zero_effects(utilities),
-            item_effects: zero_effects(levels),
-        }
-    }
-
     /// Returns all entries, each with its factor in inner products.
     fn parts(&self) -> impl Iterator<Item = (f64, &[f64])> {
         let pairs = self.pairs.iter().map(|v| (0.5, v.data()));
@@ -123,8 +114,12 @@ dispatch! {
 impl SkewFeatures {
     /// Returns weights of 0.
     pub fn zeros(&self) -> SkewWeights {
-        let (q, p) = (self.items.cols(), self.utilities.cols());
-        SkewWeights::zeros(q, p, self.item_effects.rows(), self.contexts.cols())
+        let (q, contexts) = (self.items.cols(), self.contexts.cols());
+        SkewWeights {
+            pairs: vec![Matrix::zeros(q, q); contexts],
+            utilities: Matrix::zeros(self.utilities.cols(), contexts),
+            item_effects: Matrix::zeros(self.item_effects.rows(), contexts),
+        }
     }
 
     /// Returns g of each pair. The result is exactly skew-symmetric in floating-point arithmetic too.
@@ -132,8 +127,7 @@ impl SkewFeatures {
         let isa = Isa::detect();
         let mut scores = self.item_effects.transpose_times(&weights.item_effects);
         if self.utilities.cols() > 0 {
-            let dense_scores = self.utilities.matmul(&weights.utilities);
-            scores.data_mut().iter_mut().zip(dense_scores.data()).for_each(|(s, m)| *s += m);
+            scores.add_times(1.0, &self.utilities.matmul(&weights.utilities));
         }
         let ordered = |(l, r): Pair| if l <= r { (l, r, 1.0) } else { (r, l, -1.0) };
         let pairs_in_contexts = || compared.pairs.par_iter().zip(&compared.contexts);

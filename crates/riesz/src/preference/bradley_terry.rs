@@ -9,11 +9,12 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::comparison_graph::add_to_both;
 use super::duels::Duels;
 use super::pair_kernel::{self, Pair, wide_columns};
-use super::paired_logistic::{PairedLogistic, PairedLogisticMode};
+use super::paired_logistic::{PairedLogistic, PairedLogisticMode, no_maximum};
 use crate::control::RunControl;
-use crate::error::{Error, Result, listed};
+use crate::error::{Error, Result, listed, sized};
 use crate::gp::search::{self, SearchOptions};
 use crate::kernel::{Categorical, Kernel, Linear, Parameter};
 use crate::kernel_model::{KernelExpansion, Link};
@@ -105,24 +106,18 @@ impl BradleyTerry {
     /// lost, and if wins do not connect all items (Ford 1957); [`Error::Parameter`]; [`Error::Shape`];
     /// [`Error::NotConverged`]; [`Error::Interrupted`].
     pub fn fit(&self, names: &[String], duels: &Duels) -> Result<BradleyTerryFit> {
-        if names.len() != duels.items() {
-            return Err(covariance_shape("the list of names", "names", duels.items(), names.len()));
-        }
+        sized("the list of names", "names", duels.items(), names.len(), "one per item of the duels")?;
         let mut notes = Vec::new();
         let unpenalised = self.ridge == AbilityRidge::Fixed(0.0);
         if let Some(problem) = disconnected_reason(duels, names) {
             if unpenalised {
-                return Err(Error::target(
-                    "duels",
-                    format!(
-                        "have no Bradley-Terry abilities without a ridge: {problem}; set a ridge above 0"
-                    ),
-                ));
+                return Err(no_maximum("Bradley-Terry abilities", &problem));
             }
             notes.push(format!("{problem}: only the ridge keeps abilities finite, or comparable"));
         }
         // The likelihood does not determine the abilities of items without duels.
-        let duel_weight = duel_weights(duels);
+        let mut duel_weight = vec![0.0; names.len()];
+        add_to_both(&mut duel_weight, duels.pairs(), duels.weight());
         let known: Vec<usize> = (0..names.len()).filter(|&i| !unpenalised || duel_weight[i] > 0.0).collect();
         let mut places = vec![None; names.len()];
         known.iter().enumerate().for_each(|(index, &i)| places[i] = Some(index));
@@ -146,13 +141,14 @@ impl BradleyTerry {
         let signed = after_first().flat_map(|i| [theta[i], -theta[i]]).collect();
         let model =
             expansion("Bradley-Terry", factor(0) + factor(1), points, signed, duels, &solution, &notes)?;
-        let mut errors = None;
-        let covariance = if known.len() <= COVARIANCE {
-            let mut item_covariance = differences.covariance(&solution.mode)?;
-            errors = Some(roots(&item_covariance));
+        let units = vec![1.0; known.len()];
+        let mut fit = BradleyTerryFit { notes, places, ..solution.into_fit(model, coef, differences, units) };
+        if known.len() <= COVARIANCE {
+            let mut item_covariance = fit.differences.covariance(&fit.mode)?;
+            fit.errors = Some(roots(&item_covariance));
             let grand_mean = item_covariance.data().iter().sum::<f64>() / (known.len() * known.len()) as f64;
             item_covariance.data_mut().iter_mut().for_each(|c| *c -= grand_mean);
-            let mut q = Matrix::zeros(model.support_points.rows(), model.support_points.rows());
+            let mut q = Matrix::zeros(2 * (known.len() - 1), 2 * (known.len() - 1));
             for (i, j) in after_first().flat_map(|i| after_first().map(move |j| (i, j))) {
                 // The covariances of the other items determine those of the first one, because rows of the
                 // centred covariance sum to 0.
@@ -161,28 +157,9 @@ impl BradleyTerry {
                     q[(2 * (i - 1) + a, 2 * (j - 1) + b)] = if a == b { -c } else { c };
                 }
             }
-            Some(covariance_from_matrix(q))
-        } else {
-            None
-        };
-        let units = vec![1.0; known.len()];
-        let BradleyTerrySolution { mode, ridge, value, steps } = solution;
-        let log_likelihood = mode.log_likelihood;
-        Ok(BradleyTerryFit {
-            model,
-            covariance,
-            coef,
-            ridge,
-            log_likelihood,
-            log_marginal_likelihood: value,
-            steps,
-            notes,
-            differences,
-            mode,
-            errors,
-            units,
-            places,
-        })
+            fit.covariance = Some(covariance_from_matrix(q));
+        }
+        Ok(fit)
     }
 
     /// Fits abilities that are linear in the items' numeric columns. Cost of a Newton step: pairs times
@@ -193,9 +170,7 @@ impl BradleyTerry {
     /// columns, and if one weighted sum of columns predicts all winners; [`Error::Parameter`];
     /// [`Error::Shape`]; [`Error::Interrupted`].
     pub fn fit_linear(&self, items: &Table, duels: &Duels) -> Result<BradleyTerryFit> {
-        if items.rows() != duels.items() {
-            return Err(covariance_shape("the table of items", "rows", duels.items(), items.rows()));
-        }
+        sized("the table of items", "rows", duels.items(), items.rows(), "one per item of the duels")?;
         if let Some(column) = items.columns().iter().find(|c| c.kind != ColumnKind::Numeric) {
             let (kind, expected) = ("categories", "numbers (write an indicator column for each level)");
             return Err(Error::WrongKind { column: column.name.clone(), actual: kind, expected });
@@ -232,27 +207,13 @@ impl BradleyTerry {
         };
         let name = "linear Bradley-Terry";
         let model = expansion(name, side(0) + side(d), points, theta.clone(), duels, &solution, &[])?;
-        let mut q = differences.covariance(&solution.mode)?;
-        let errors = Some(roots(&q));
-        q.data_mut().iter_mut().for_each(|v| *v = -*v);
         let coef = theta.iter().zip(&units).map(|(t, u)| t / u).collect();
-        let BradleyTerrySolution { mode, ridge, value, steps } = solution;
-        let log_likelihood = mode.log_likelihood;
-        Ok(BradleyTerryFit {
-            model,
-            covariance: Some(covariance_from_matrix(q)),
-            coef,
-            ridge,
-            log_likelihood,
-            log_marginal_likelihood: value,
-            steps,
-            notes: Vec::new(),
-            differences,
-            mode,
-            errors,
-            units,
-            places: Vec::new(),
-        })
+        let mut fit = solution.into_fit(model, coef, differences, units);
+        let mut q = fit.differences.covariance(&fit.mode)?;
+        fit.errors = Some(roots(&q));
+        q.data_mut().iter_mut().for_each(|v| *v = -*v);
+        fit.covariance = Some(covariance_from_matrix(q));
+        Ok(fit)
     }
 
     fn solve(&self, differences: &PairedLogistic) -> Result<BradleyTerrySolution> {
@@ -313,8 +274,7 @@ impl BradleyTerryFit {
             ));
         }
         if let Some(item) = self.places.iter().position(Option::is_none) {
-            let allowed = "it was in no duel, so its ability is known only with a ridge above 0";
-            return Err(Error::parameter("item", item, allowed));
+            return Err(unknown_ability(item));
         }
         Ok((self.coef.clone(), self.differences.covariance(&self.mode)?))
     }
@@ -329,11 +289,7 @@ impl BradleyTerryFit {
     pub fn differences(&self, pairs: &[Pair], stop: &AtomicBool) -> Result<Vec<(f64, f64)>> {
         let place = |item: usize| match self.places.get(item) {
             Some(Some(index)) => Ok(*index),
-            Some(None) => Err(Error::parameter(
-                "item",
-                item,
-                "it was in no duel, so its ability is known only with a ridge above 0",
-            )),
+            Some(None) => Err(unknown_ability(item)),
             None if self.places.is_empty() && item < self.differences.items() => Ok(item),
             None => Err(Error::parameter("item", item, "there is no such item")),
         };
@@ -349,6 +305,11 @@ impl BradleyTerryFit {
     }
 }
 
+fn unknown_ability(item: usize) -> Error {
+    let allowed = "it was in no duel, so its ability is known only with a ridge above 0";
+    Error::parameter("item", item, allowed)
+}
+
 /// The square roots of the diagonal.
 fn roots(covariance: &Matrix) -> Vec<f64> {
     (0..covariance.rows()).map(|i| covariance[(i, i)].max(0.0).sqrt()).collect()
@@ -362,18 +323,37 @@ struct BradleyTerrySolution {
     steps: usize,
 }
 
-fn covariance_shape(subject: &str, unit: &'static str, expected: usize, count: usize) -> Error {
-    Error::shape(subject, unit, expected, count, "one per item of the duels")
+impl BradleyTerrySolution {
+    /// Returns the fit without covariances, notes and places.
+    fn into_fit(
+        self,
+        model: KernelExpansion,
+        coef: Vec<f64>,
+        differences: PairedLogistic,
+        units: Vec<f64>,
+    ) -> BradleyTerryFit {
+        BradleyTerryFit {
+            model,
+            covariance: None,
+            coef,
+            ridge: self.ridge,
+            log_likelihood: self.mode.log_likelihood,
+            log_marginal_likelihood: self.value,
+            steps: self.steps,
+            notes: Vec::new(),
+            differences,
+            mode: self.mode,
+            errors: None,
+            units,
+            places: Vec::new(),
+        }
+    }
 }
 
 /// Returns a posterior covariance with a dense matrix of coefficients and without a prior part.
 fn covariance_from_matrix(q: Matrix) -> PosteriorCovariance {
-    PosteriorCovariance {
-        prior_scale: 0.0,
-        skew_swap: None,
-        reduction: vec![VarianceReduction::Dense(q)],
-        scale: vec![1.0],
-    }
+    let covariance = PosteriorCovariance::new(vec![VarianceReduction::Dense(q)], vec![1.0]);
+    PosteriorCovariance { prior_scale: 0.0, ..covariance }
 }
 
 #[allow(clippy::too_many_arguments, reason = "what an expansion is made of")]
@@ -397,16 +377,6 @@ fn expansion(
     pair_kernel::model(kernel, points, coef, Link::Logistic, card)
 }
 
-/// Returns, for each item, the total weight of its duels.
-fn duel_weights(duels: &Duels) -> Vec<f64> {
-    let mut item_weights = vec![0.0; duels.items()];
-    for (&(l, r), weight) in duels.pairs().iter().zip(duels.weight()) {
-        item_weights[l] += weight;
-        item_weights[r] += weight;
-    }
-    item_weights
-}
-
 /// Returns the reason why the likelihood of abilities has no maximum: a graph of several components, items
 /// that never won or lost, or groups without wins over the others. `None` if it has a maximum.
 fn disconnected_reason(duels: &Duels, names: &[String]) -> Option<String> {
@@ -428,13 +398,13 @@ fn disconnected_reason(duels: &Duels, names: &[String]) -> Option<String> {
             lost[loser] += share;
         }
     }
+    let shown = |group: &[usize]| {
+        let ellipsis = if group.len() > 5 { ", …" } else { "" };
+        group.iter().take(5).map(|&i| &names[i][..]).collect::<Vec<_>>().join(", ") + ellipsis
+    };
     let describe_group = |verb: &str, counts: &[f64], other: &[f64]| {
-        let group_names: Vec<&str> =
-            (0..names.len()).filter(|&i| counts[i] == 0.0 && other[i] > 0.0).map(|i| &names[i][..]).collect();
-        let ellipsis = if group_names.len() > 5 { ", …" } else { "" };
-        let shown = group_names.iter().take(5).copied().collect::<Vec<_>>().join(", ");
-        (!group_names.is_empty())
-            .then(|| format!("{} never {verb} ({shown}{ellipsis})", count(group_names.len())))
+        let group: Vec<usize> = (0..names.len()).filter(|&i| counts[i] == 0.0 && other[i] > 0.0).collect();
+        (!group.is_empty()).then(|| format!("{} never {verb} ({})", count(group.len()), shown(&group)))
     };
     let one_sided: Vec<String> = [describe_group("won", &won, &lost), describe_group("lost", &lost, &won)]
         .into_iter()
@@ -444,9 +414,7 @@ fn disconnected_reason(duels: &Duels, names: &[String]) -> Option<String> {
         return Some(one_sided.join(" and "));
     }
     let group = duels.winless_items()?;
-    let shown = group.iter().take(5).map(|&i| &names[i][..]).collect::<Vec<_>>().join(", ");
-    let ellipsis = if group.len() > 5 { ", …" } else { "" };
-    Some(format!("{} ({shown}{ellipsis}) never beat any of the others", count(group.len())))
+    Some(format!("{} ({}) never beat any of the others", count(group.len()), shown(&group)))
 }
 
 fn count(items: usize) -> String {

@@ -49,24 +49,24 @@ impl SpecR {
             return Err(Error::parameter("draws", draws, "a standard deviation needs 2 or more draws"));
         }
         let value = spec_r(&win_shares(duels, duels.outcome()))?;
-        let reference = |coins: bool| {
+        let reference = |stream: u64, outcomes: fn(&Duels, &mut Random) -> Vec<f64>| {
             let draw = |t: usize| {
                 check_cancelled(stop)?;
-                let mut random = Random::seed_from_u64(hash([seed, u64::from(coins), t as u64]));
-                let outcome = if coins {
-                    coin_flip_outcomes(duels, &mut random)
-                } else {
-                    random_ranking_outcomes(duels, &mut random)
-                };
-                spec_r(&win_shares(duels, &outcome))
+                let mut random = Random::seed_from_u64(hash([seed, stream, t as u64]));
+                spec_r(&win_shares(duels, &outcomes(duels, &mut random)))
             };
             let draws_of_index = (0..draws).into_par_iter().map(draw).collect::<Result<Vec<f64>>>()?;
             let mean = draws_of_index.iter().sum::<f64>() / draws as f64;
             let squares: f64 = draws_of_index.iter().map(|v| (v - mean).powi(2)).sum();
             Ok(Reference { mean, sd: (squares / (draws - 1) as f64).sqrt() })
         };
-        let average_clustering = average_clustering(duels);
-        Ok(Self { value, ranking: reference(false)?, coins: reference(true)?, average_clustering, draws })
+        Ok(Self {
+            value,
+            ranking: reference(0, random_ranking_outcomes)?,
+            coins: reference(1, coin_flip_outcomes)?,
+            average_clustering: average_clustering(duels),
+            draws,
+        })
     }
 }
 
@@ -140,12 +140,7 @@ fn hausdorff(a: &[(f64, f64)], b: &[(f64, f64)]) -> f64 {
 /// an item's opponents that were compared with each other. It is 0 for an item with fewer than two opponents.
 /// Cost O(Σ degree²).
 pub fn average_clustering(duels: &Duels) -> f64 {
-    let n = duels.items();
-    let mut opponents = vec![Vec::new(); n];
-    for &(l, r) in duels.pairs() {
-        opponents[l].push(r);
-        opponents[r].push(l);
-    }
+    let mut opponents = duels.neighbours();
     opponents.iter_mut().for_each(|opponents_of_item| opponents_of_item.sort_unstable());
     let clustering_of = |opponents_of_item: &Vec<usize>| {
         let k = opponents_of_item.len();
@@ -160,5 +155,5 @@ pub fn average_clustering(duels: &Duels) -> f64 {
         };
         2.0 * (0..k).map(among).sum::<usize>() as f64 / (k * (k - 1)) as f64
     };
-    opponents.iter().map(clustering_of).sum::<f64>() / n as f64
+    opponents.iter().map(clustering_of).sum::<f64>() / duels.items() as f64
 }

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sized};
 use crate::kernel::{Categorical, Kernel, Linear};
 use crate::table::{Column, ColumnKind, Table, UNKNOWN_LEVEL};
 
@@ -64,9 +64,7 @@ pub fn prepare_entries(
         .chain(home.map(|h| ("home", left.len(), h.len(), "one per duel")))
         .chain(names.map(|n| ("the list of names", items.rows(), n.len(), "one per item")));
     for (list, expected, length, why) in lengths {
-        if length != expected {
-            return Err(Error::shape(list, "entries", expected, length, why));
-        }
+        sized(list, "entries", expected, length, why)?;
     }
     for (i, (l, r)) in left.iter().zip(right).enumerate() {
         let allowed = match l.max(r) {
@@ -86,15 +84,16 @@ pub fn prepare_entries(
         return Err(Error::parameter("name of an item", twice, allowed));
     }
     let side = |i: usize, side: HomeSide| home.is_some_and(|home| home[i] == side);
-    let sides =
-        (0..left.len()).map(|i| [(left[i], side(i, HomeSide::Left)), (right[i], side(i, HomeSide::Right))]);
-    let sides: Vec<[(usize, bool); 2]> = sides.collect();
     if home.is_none() && names.is_none() {
         let (left, right) = (left.to_vec(), right.to_vec());
         return Ok(DuelEntries { table: items.clone(), left, right, extra_utility_kernel: None });
     }
-    let mut rows: BTreeMap<(usize, bool), usize> = sides.iter().flatten().map(|key| (*key, 0)).collect();
-    rows.values_mut().enumerate().for_each(|(place, row)| *row = place);
+    let roles = |of_side: &[usize], which: HomeSide| -> Vec<(usize, bool)> {
+        of_side.iter().enumerate().map(|(i, item)| (*item, side(i, which))).collect()
+    };
+    let (left, right) = (roles(left, HomeSide::Left), roles(right, HomeSide::Right));
+    let distinct: BTreeSet<(usize, bool)> = left.iter().chain(&right).copied().collect();
+    let rows: BTreeMap<(usize, bool), usize> = distinct.into_iter().zip(0..).collect();
     let numbers: Vec<usize> = rows.keys().map(|(item, _)| *item).collect();
     let item_rows = items.select_rows(&numbers);
     let mut columns = items.columns().to_vec();
@@ -115,11 +114,11 @@ pub fn prepare_entries(
         columns.push(Column { name: ID.into(), kind: ColumnKind::Categorical { levels } });
         values.extend(numbers.iter().map(|&item| item as f64));
     }
-    let place = |(item, home): (usize, bool)| rows[&(item, home)];
+    let places = |roles: &[(usize, bool)]| roles.iter().map(|role| rows[role]).collect();
     Ok(DuelEntries {
         table: Table::from_column_major(columns, numbers.len(), values)?,
-        left: sides.iter().map(|side| place(side[0])).collect(),
-        right: sides.iter().map(|side| place(side[1])).collect(),
+        left: places(&left),
+        right: places(&right),
         extra_utility_kernel: extra_kernels.into_iter().reduce(|a, b| a + b),
     })
 }

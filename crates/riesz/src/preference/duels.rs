@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::{Error, Result};
-use crate::random::{Random, SeedableRng, index};
+use super::comparison_graph::{adjacency, reachable};
+use crate::error::{Error, Result, sized};
+use crate::kernel_model::parts::key;
+use crate::random::sorted_sample;
 use crate::table::Table;
 
 /// The largest total weight of all duels; larger weights would overflow covariances.
@@ -85,29 +87,20 @@ impl Duels {
         weight: Option<&[f64]>,
         contexts: &Table,
     ) -> Result<Self> {
-        if contexts.rows() != left.len() {
-            let (expected, rows_of_contexts, why) = (left.len(), contexts.rows(), "one per duel");
-            return Err(Error::shape("the table of contexts", "rows", expected, rows_of_contexts, why));
-        }
+        sized("the table of contexts", "rows", left.len(), contexts.rows(), "one per duel")?;
         // The index of each row among the distinct rows, which are in the order of their first duels; -0
         // equals 0.
         let mut known: BTreeMap<Vec<u64>, usize> = BTreeMap::new();
         let (mut first, mut rows) = (Vec::new(), Vec::new());
         for i in 0..contexts.rows() {
-            let cells = contexts.row(i).iter().map(|v| (v + 0.0).to_bits()).collect();
-            let place = *known.entry(cells).or_insert(first.len());
+            let place = *known.entry(key(&contexts.row(i))).or_insert(first.len());
             if place == first.len() {
                 first.push(i);
             }
             rows.push(place);
         }
-        Self::pairs_in_contexts(
-            items,
-            (left, right),
-            outcome,
-            weight,
-            Some((contexts.select_rows(&first), rows)),
-        )
+        let contexts = Some((contexts.select_rows(&first), rows));
+        Self::pairs_in_contexts(items, (left, right), outcome, weight, contexts)
     }
 
     fn pairs_in_contexts(
@@ -120,9 +113,7 @@ impl Duels {
         let count = left.len();
         let lengths = [("right", right.len()), ("outcome", outcome.len())];
         for (list, length) in lengths.into_iter().chain(weight.map(|w| ("weight", w.len()))) {
-            if length != count {
-                return Err(Error::shape(list, "numbers", count, length, "one per duel"));
-            }
+            sized(list, "numbers", count, length, "one per duel")?;
         }
         if count == 0 {
             return Err(Error::too_few("the table of duels", 1, "duel is"));
@@ -253,37 +244,29 @@ impl Duels {
     /// without a penalty are infinite (Ford 1957).
     pub fn is_strongly_connected(&self) -> bool {
         let [component] = &self.components()[..] else { return false };
-        // Reachability from one item, along wins or against them.
-        let along = |won: bool| {
-            let mut wins = vec![Vec::new(); self.items];
-            for (&(l, r), &share) in self.pairs.iter().zip(&self.outcome) {
-                for (winner, loser, has_won) in [(l, r, share > 0.0), (r, l, share < 1.0)] {
-                    if has_won {
-                        let (from, to) = if won { (winner, loser) } else { (loser, winner) };
-                        wins[from].push(to);
-                    }
-                }
-            }
-            reachable(component[0], &wins).len() == component.len()
+        let reaches_all = |edges: Vec<(usize, usize)>| {
+            reachable(component[0], &adjacency(self.items, edges)).len() == component.len()
         };
-        along(true) && along(false)
+        reaches_all(self.wins().collect())
+            && reaches_all(self.wins().map(|(winner, loser)| (loser, winner)).collect())
     }
 
     /// Returns items of one component that never beat the other items of it, if there are such items.
     pub(super) fn winless_items(&self) -> Option<Vec<usize>> {
         let component = self.components().into_iter().next()?;
-        let mut beaten = vec![Vec::new(); self.items];
-        for (&(l, r), &share) in self.pairs.iter().zip(&self.outcome) {
-            if share > 0.0 {
-                beaten[l].push(r);
-            }
-            if share < 1.0 {
-                beaten[r].push(l);
-            }
-        }
+        let beaten = adjacency(self.items, self.wins());
         // The items that one item reaches along wins beat only each other. If an item reaches all items, a
         // proper group starts from an item that does not reach it.
         component.iter().map(|&item| reachable(item, &beaten)).find(|group| group.len() < component.len())
+    }
+
+    /// Returns the winner and the loser of each pair, in both orders if each item won a share.
+    fn wins(&self) -> impl Iterator<Item = (usize, usize)> {
+        let directions = |(&(l, r), &share): (&(usize, usize), &f64)| {
+            let first = (share > 0.0).then_some((l, r));
+            first.into_iter().chain((share < 1.0).then_some((r, l)))
+        };
+        self.pairs.iter().zip(&self.outcome).flat_map(directions)
     }
 
     /// Returns the duels of `pairs` random compared pairs, or all duels if there are no more pairs.
@@ -291,8 +274,7 @@ impl Duels {
         if pairs >= self.pairs.len() {
             return self.clone();
         }
-        let mut chosen = index::sample(&mut Random::seed_from_u64(seed), self.pairs.len(), pairs).into_vec();
-        chosen.sort_unstable();
+        let chosen = sorted_sample(self.pairs.len(), pairs, seed);
         let select = |values: &[f64]| chosen.iter().map(|&i| values[i]).collect::<Vec<f64>>();
         Self {
             items: self.items,
@@ -332,26 +314,8 @@ impl Duels {
         (kept.clone(), Self { items: kept.len(), pairs, contexts, ..self.clone() })
     }
 
-    fn neighbours(&self) -> Vec<Vec<usize>> {
-        let mut neighbours = vec![Vec::new(); self.items];
-        for &(l, r) in &self.pairs {
-            neighbours[l].push(r);
-            neighbours[r].push(l);
-        }
-        neighbours
+    /// Returns the opponents of each item, once per pair.
+    pub(super) fn neighbours(&self) -> Vec<Vec<usize>> {
+        adjacency(self.items, self.pairs.iter().flat_map(|&(l, r)| [(l, r), (r, l)]))
     }
-}
-
-/// Returns the items that can be reached from `start`, ascending.
-fn reachable(start: usize, neighbours: &[Vec<usize>]) -> Vec<usize> {
-    let (mut seen, mut open) = (vec![false; neighbours.len()], vec![start]);
-    seen[start] = true;
-    while let Some(item) = open.pop() {
-        for &next in &neighbours[item] {
-            if !std::mem::replace(&mut seen[next], true) {
-                open.push(next);
-            }
-        }
-    }
-    (0..seen.len()).filter(|&item| seen[item]).collect()
 }

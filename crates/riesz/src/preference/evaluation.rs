@@ -1,10 +1,10 @@
 //! Evaluation of predicted probabilities of duels: splits that keep all duels of a pair together, and scores
 //! that do not depend on the order of the items.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use crate::error::{Error, Result};
-use crate::random::{Random, SeedableRng, index};
+use crate::error::{Error, Result, sized};
+use crate::random::sorted_sample;
 
 /// The unit by which duels are held out for testing.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -37,31 +37,16 @@ pub fn split(
     share: f64,
     seed: u64,
 ) -> Result<Vec<Option<bool>>> {
-    let one_each = |name: &str, length: usize| {
-        let why = "one per duel";
-        match length == left.len() {
-            true => Ok(()),
-            false => Err(Error::shape(name, "entries", left.len(), length, why)),
-        }
-    };
-    let mut random = Random::seed_from_u64(seed);
-    let mut kept = |count: usize| -> BTreeSet<usize> {
-        let wanted = (share * count as f64).round() as usize;
-        index::sample(&mut random, count, wanted.min(count)).into_iter().collect()
-    };
+    let one_each = |name: &str, length: usize| sized(name, "entries", left.len(), length, "one per duel");
     let pair = |i: usize| (left[i].min(right[i]), left[i].max(right[i]));
     let for_test: Vec<Option<bool>> = match unit {
         Split::Pairs => {
-            let pairs: BTreeSet<_> = (0..left.len()).map(pair).collect();
-            let place: BTreeMap<_, usize> = pairs.into_iter().zip(0..).collect();
-            let test = kept(place.len());
-            (0..left.len()).map(|i| Some(test.contains(&place[&pair(i)]))).collect()
+            let test = drawn((0..left.len()).map(pair), share, seed);
+            (0..left.len()).map(|i| Some(test.contains(&pair(i)))).collect()
         }
         Split::Items => {
-            let items: BTreeSet<usize> = left.iter().chain(right).copied().collect();
-            let place: BTreeMap<usize, usize> = items.into_iter().zip(0..).collect();
-            let test = kept(place.len());
-            let unseen = |item: usize| test.contains(&place[&item]);
+            let test = drawn(left.iter().chain(right), share, seed);
+            let unseen = |item: usize| test.contains(&item);
             let test_of = |i: usize| (unseen(left[i]) == unseen(right[i])).then(|| unseen(left[i]));
             (0..left.len()).map(test_of).collect()
         }
@@ -77,10 +62,8 @@ pub fn split(
         }
         Split::Contexts(contexts) => {
             one_each("the list of contexts", contexts.len())?;
-            let distinct: BTreeSet<usize> = contexts.iter().copied().collect();
-            let place: BTreeMap<usize, usize> = distinct.into_iter().zip(0..).collect();
-            let test = kept(place.len());
-            contexts.iter().map(|context| Some(test.contains(&place[context]))).collect()
+            let test = drawn(contexts, share, seed);
+            contexts.iter().map(|context| Some(test.contains(context))).collect()
         }
     };
     if share.is_nan() || !for_test.contains(&Some(true)) || !for_test.contains(&Some(false)) {
@@ -89,6 +72,19 @@ pub fn split(
         return Err(Error::parameter("share of the test", share, allowed));
     }
     Ok(for_test)
+}
+
+/// Draws a share of the distinct units.
+fn drawn<T: Ord>(units: impl IntoIterator<Item = T>, share: f64, seed: u64) -> BTreeSet<T> {
+    let distinct: BTreeSet<T> = units.into_iter().collect();
+    let wanted = (share * distinct.len() as f64).round() as usize;
+    let chosen = sorted_sample(distinct.len(), wanted.min(distinct.len()), seed);
+    distinct
+        .into_iter()
+        .enumerate()
+        .filter(|(i, _)| chosen.binary_search(i).is_ok())
+        .map(|(_, u)| u)
+        .collect()
 }
 
 /// Scores of predicted probabilities.
@@ -110,16 +106,13 @@ impl ProbabilityScores {
     /// ½ for ties.
     pub fn from_probabilities(probability: &[f64], outcome: &[f64]) -> Self {
         // Every duel counts from both sides, so that scores do not depend on the order of the items.
-        let from_both_sides = |p: &[f64], y: &[f64]| -> Vec<(f64, f64)> {
-            p.iter().zip(y).flat_map(|(p, y)| [(*p, *y), (1.0 - p, 1.0 - y)]).collect()
-        };
-        let untied: Vec<(f64, f64)> =
-            from_both_sides(probability, outcome).into_iter().filter(|(_, y)| *y != 0.5).collect();
+        let duels = probability.iter().zip(outcome);
+        let scored: Vec<(f64, f64)> = duels.flat_map(|(p, y)| [(*p, *y), (1.0 - p, 1.0 - y)]).collect();
+        let untied: Vec<(f64, f64)> = scored.iter().copied().filter(|(_, y)| *y != 0.5).collect();
         let right = |(p, y): &(f64, f64)| match p.total_cmp(&0.5) {
             std::cmp::Ordering::Equal => 0.5,
             side => f64::from(u8::from(side.is_gt() == (*y > 0.5))),
         };
-        let scored = from_both_sides(probability, outcome);
         // 0 ln 0 is defined as 0.
         let of_side = |p: f64, y: f64| if y > 0.0 { -y * p.ln() } else { 0.0 };
         let loss = |(p, y): &(f64, f64)| of_side(*p, *y) + of_side(1.0 - p, 1.0 - y);

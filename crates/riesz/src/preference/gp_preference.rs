@@ -11,14 +11,14 @@ use super::observed_duels::ObservedDuels;
 use super::pair_kernel::{self, ItemGrams, Pair, PairKernel, wide_rows};
 use super::teams::ItemBags;
 use crate::control::{Progress, RunControl, check_cancelled};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sized};
 use crate::gp::hyperparameters::{HyperParameter, add_log_priors};
 use crate::gp::jaakkola_bound::maximise_bound;
 use crate::gp::laplace::{LaplaceMode, mode_from};
 use crate::gp::likelihood::logistic::LogisticLikelihood;
 use crate::gp::search::{self, SearchOptions, SearchResult, best_search};
 use crate::kernel::{Kernel, Parameter};
-use crate::kernel_model::{KernelExpansion, Link};
+use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Matrix, Sparse};
 use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
@@ -180,18 +180,13 @@ impl PreferenceProcess {
     pub(super) fn check(&self, data: &ObservedDuels<'_>) -> Result<()> {
         let ObservedDuels { items, bags, duels } = data;
         self.prior.check(items.width(), duels)?;
-        let rows = |check_rows: &str, expected: usize, length: usize, why: &str| {
-            let (subject, why) = (check_rows, why);
-            if expected == length {
-                return Ok(());
-            }
-            Err(Error::shape(subject, "rows", expected, length, why))
-        };
+        let table =
+            |expected: usize, why: &str| sized("the table of items", "rows", expected, items.rows(), why);
         match bags {
-            None => rows("the table of items", duels.items(), items.rows(), "one per item of the duels")?,
+            None => table(duels.items(), "one per item of the duels")?,
             Some(bags) => {
-                rows("the table of items", bags.items(), items.rows(), "one per item of the bags")?;
-                rows("the list of bags", duels.items(), bags.count(), "one per bag of the duels")?;
+                table(bags.items(), "one per item of the bags")?;
+                sized("the list of bags", "rows", duels.items(), bags.count(), "one per bag of the duels")?;
             }
         }
         let Some(margin) = self.margin else { return Ok(()) };
@@ -224,7 +219,6 @@ impl PreferenceProcess {
     fn fit_data(&self, data: &ObservedDuels<'_>, from: Option<&[f64]>) -> Result<PreferenceFit> {
         self.check(data)?;
         self.check_memory(data.duels.pairs().len())?;
-        let control = RunControl { stop: &self.stop, progress: &self.progress };
         let optimum = if self.tune { Some(self.tune(data, from)?) } else { None };
         let setting = self.setting();
         let PreferenceHyperParameters { prior, margin } =
@@ -235,23 +229,17 @@ impl PreferenceProcess {
         // With features the mode is cheap, and Newton's method with the dense matrix then takes one or two
         // steps.
         let near = match self.features(&prior, &grams, data) {
-            Some(features) => Some(mode_from(&features, &likelihood, None, control.stop)?.alpha),
+            Some(features) => Some(mode_from(&features, &likelihood, None, &self.stop)?.alpha),
             None => None,
         };
         let gram = prior.gram(&grams, data.duels);
-        let mode = self.mode(&gram, &likelihood, near.as_deref(), control)?;
+        let mode = self.mode(&gram, &likelihood, near.as_deref(), &self.stop)?;
         let method = match self.inference {
             Inference::Laplace => "preferential Gaussian process (Laplace approximation)",
             Inference::JaakkolaBound => "preferential Gaussian process (variational bound)",
         };
-        let mut card = vec![
-            CardEntry::new("model", method),
-            CardEntry::new("duels", data.duels.count()),
-            CardEntry::measured("share of a utility", prior.utility_variance),
-            CardEntry::measured("share of the generalised part", prior.generalised_variance),
-        ];
-        let terms = prior.extra_utility_kernel.iter().flat_map(|k| &k.terms);
-        card.extend(terms.map(|term| CardEntry::measured("share of a further utility", term.scale)));
+        let mut card = vec![CardEntry::new("model", method), CardEntry::new("duels", data.duels.count())];
+        card.extend(prior.card_entries());
         card.extend(prior.contexts.iter().map(|c| CardEntry::measured("shared by all contexts", c.shared)));
         card.extend(margin.map(|m| CardEntry::measured("margin of ties", m)));
         card.push(CardEntry::measured("log marginal likelihood", mode.value));
@@ -261,7 +249,7 @@ impl PreferenceProcess {
         for (i, alpha) in mode.alpha.iter().enumerate() {
             sums[i].iter().for_each(|(point, share)| coef[*point] += alpha * share);
         }
-        let link = margin.map_or(Link::LatentLogistic, |margin| Link::LatentRaoKupper { margin });
+        let link = pair_kernel::latent_link(margin);
         let model = pair_kernel::model(prior.wide_row_kernel(data.items.width()), points, coef, link, card)?;
         let roots = mode.root_weight.iter().zip(&sums);
         let weighted =
@@ -272,7 +260,7 @@ impl PreferenceProcess {
         let place = |j: usize| if j < width { (j + width / 2) % width } else { j };
         let mirror = Some((0..model.support_points.width()).map(place).collect());
         let covariance =
-            PosteriorCovariance { prior_scale: 1.0, skew_swap: mirror, reduction: known, scale: vec![1.0] };
+            PosteriorCovariance { skew_swap: mirror, ..PosteriorCovariance::new(known, vec![1.0]) };
         let log_marginal_likelihood = mode.value;
         Ok(PreferenceFit {
             model,
@@ -298,8 +286,8 @@ impl PreferenceProcess {
             let bounds: Vec<(f64, f64)> = coordinates.iter().map(HyperParameter::bounds).collect();
             let mut near = None;
             let objective = |theta: &[f64]| {
-                let evaluation =
-                    self.value_and_gradient(&start.with_parameters(theta), data, &mut near, control)?;
+                let setting = start.with_parameters(theta);
+                let evaluation = self.value_and_gradient(&setting, data, &mut near, &self.stop)?;
                 Ok(add_log_priors(&coordinates, theta, evaluation))
             };
             let search = SearchOptions {
@@ -338,11 +326,11 @@ impl PreferenceProcess {
         gram: &Matrix,
         likelihood: &LogisticLikelihood,
         warm_start: Option<&[f64]>,
-        control: RunControl<'_>,
+        stop: &AtomicBool,
     ) -> Result<LaplaceMode> {
         match self.inference {
-            Inference::Laplace => mode_from(gram, likelihood, warm_start, control.stop),
-            Inference::JaakkolaBound => maximise_bound(gram, likelihood, control.stop),
+            Inference::Laplace => mode_from(gram, likelihood, warm_start, stop),
+            Inference::JaakkolaBound => maximise_bound(gram, likelihood, stop),
         }
     }
 
@@ -354,25 +342,24 @@ impl PreferenceProcess {
         setting: &PreferenceHyperParameters,
         data: &ObservedDuels<'_>,
         warm_start: &mut Option<Vec<f64>>,
-        control: RunControl<'_>,
+        stop: &AtomicBool,
     ) -> Result<(f64, Vec<f64>)> {
-        check_cancelled(control.stop)?;
+        check_cancelled(stop)?;
         let PreferenceHyperParameters { prior, margin } = setting;
         let grams = data.item_grams(prior);
         let likelihood = data.likelihood(*margin);
         let contexts = data.duels.contexts().map(|c| &c.table);
         if let Some(features) = self.features(prior, &grams, data) {
-            let mode = mode_from(&features, &likelihood, warm_start.as_deref(), control.stop)?;
+            let mode = mode_from(&features, &likelihood, warm_start.as_deref(), stop)?;
             let (gradients, margin) = features.slopes(&mode, &likelihood);
-            let value = mode.value;
             *warm_start = Some(mode.alpha);
-            return Ok((value, setting.gradient(data.items, contexts, &gradients, margin)));
+            return Ok((mode.value, setting.gradient(data.items, contexts, &gradients, margin)));
         }
         let gram = prior.gram(&grams, data.duels);
         if gram.data().iter().any(|v| !v.is_finite()) {
             return Err(Error::overflow("the prior covariance of duels", "check the kernel's parameters"));
         }
-        let mode = self.mode(&gram, &likelihood, warm_start.as_deref(), control)?;
+        let mode = self.mode(&gram, &likelihood, warm_start.as_deref(), stop)?;
         *warm_start = Some(mode.alpha.clone());
         let value = mode.value;
         let slopes = mode.gradient(&gram, &likelihood);
@@ -425,7 +412,8 @@ impl PreferenceProcess {
     fn log_marginal_likelihood_of(&self, data: &ObservedDuels<'_>, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
         self.check(data)?;
         search::check("theta", "numbers", theta.len(), &self.parameters())?;
-        self.value_and_gradient(&self.setting().with_parameters(theta), data, &mut None, RunControl::none())
+        let setting = self.setting().with_parameters(theta);
+        self.value_and_gradient(&setting, data, &mut None, RunControl::none().stop)
     }
 }
 
@@ -443,7 +431,7 @@ impl PreferenceFit {
     pub fn probability(&self, items: &Table, pairs: &[Pair]) -> Result<Vec<f64>> {
         let rows = wide_rows(items, pairs)?;
         let prediction = crate::Prediction::new(&self.model, Some(&self.covariance), &rows)?;
-        let probabilities = prediction.probabilities.map(|p| (0..pairs.len()).map(|r| p[(r, 1)]).collect());
+        let probabilities = prediction.probabilities.map(|by_class| by_class.column(1));
         probabilities.ok_or_else(|| Error::format("the model has no probabilities"))
     }
 }

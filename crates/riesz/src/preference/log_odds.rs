@@ -45,9 +45,7 @@ impl DuelLogOdds {
         let sides = LeftRightColumns::from_columns(model.columns())?;
         let rows = rows.align_to(model.columns())?;
         let prediction = Prediction::new(model, covariance, &rows)?;
-        let posterior =
-            covariance.map(|posterior_covariance| Posterior::new(model, posterior_covariance)).transpose()?;
-        let sd = posterior.map(|known| known.sd(&rows)).transpose()?;
+        let sd = covariance.map(|covariance| Posterior::new(model, covariance)?.sd(&rows)).transpose()?;
         // The log odds of two equal items are 0 for certain; rounding errors are removed.
         let same_items =
             |i: usize| sides.left.iter().zip(&sides.right).all(|(l, r)| rows.get(i, *l) == rows.get(i, *r));

@@ -45,7 +45,7 @@ impl<'a> PairFeatures<'a> {
         let mut utilities = grams.items.clone();
         utilities.data_mut().iter_mut().for_each(|v| *v *= prior.utility_variance);
         if let Some(extra_utility) = &grams.extra_utility_kernel {
-            utilities.data_mut().iter_mut().zip(extra_utility.data()).for_each(|(v, a)| *v += a);
+            utilities.add_times(1.0, extra_utility);
         }
         if utilities.data().iter().chain(grams.items.data()).any(|v| !v.is_finite()) {
             return None;
@@ -76,15 +76,6 @@ impl<'a> PairFeatures<'a> {
         Some(Self { prior, grams, pairs, columns, features })
     }
 
-    /// Returns `Φᵀ v`.
-    fn transpose_times(&self, v: &[f64]) -> Vec<f64> {
-        let mut out = vec![0.0; self.features.cols()];
-        for (i, v) in v.iter().enumerate() {
-            out.iter_mut().zip(self.features.row(i)).for_each(|(o, f)| *o += v * f);
-        }
-        out
-    }
-
     /// Returns the derivatives of the log marginal likelihood in all parts of the prior and in the margin of
     /// ties. They equal those of [`PairKernel::gradient`] with the matrix
     /// `M = ½ [αα' + u α' + α u' - W + H H']` (n × n), where α and u are the vectors of
@@ -103,72 +94,50 @@ impl<'a> PairFeatures<'a> {
         h.scale_rows(weight.iter().copied());
         // M = ½ (HH' + first first' - second second' - W): αα' + uα' + αu' = (α + u)(α + u)' - uu'.
         let first: Vec<f64> = mode.alpha.iter().zip(&u).map(|(a, u)| a + u).collect();
-        let by_utility = self.between_items(&h, &first, &u, &weight);
-        let k = &self.grams.items;
+        let (k, n_items) = (&self.grams.items, self.grams.items.rows());
+        let vectors = [&first[..], &u, &weight];
+        let ones = |columns: usize| Matrix::from_row_major(n_items, columns, vec![1.0; n_items * columns]);
+        let by_utility = self.between_items((&ones(n_items), &ones(1)), &h, vectors);
         let inner = |a: &Matrix, b: &Matrix| a.data().iter().zip(b.data()).map(|(a, b)| a * b).sum::<f64>();
-        let utility = inner(&by_utility, k);
+        let utility_variance = inner(&by_utility, k);
         let mut items = by_utility.clone();
         items.data_mut().iter_mut().for_each(|v| *v *= self.prior.utility_variance);
-        let mut generalised = 0.0;
+        let mut generalised_variance = 0.0;
         if self.columns.cols() > 0 {
-            let by_cycles = self.between_sides(&h, &first, &u, &weight);
+            let by_cycles = self.between_items((k, &self.columns), &h, vectors);
             // The value is a quadratic form in k, so its derivative times k is twice the value.
-            generalised = 0.5 * inner(&by_cycles, k);
-            let c = self.prior.generalised_variance;
-            items.data_mut().iter_mut().zip(by_cycles.data()).for_each(|(v, s)| *v += c * s);
+            generalised_variance = 0.5 * inner(&by_cycles, k);
+            items.add_times(self.prior.generalised_variance, &by_cycles);
         }
         let grams = ItemGrams {
             items,
             extra_utility_kernel: self.grams.extra_utility_kernel.as_ref().map(|_| by_utility),
             contexts: None,
         };
-        (
-            PairKernelGradient {
-                grams,
-                utility_variance: utility,
-                generalised_variance: generalised,
-                shared: 0.0,
-            },
-            margin,
-        )
-    }
-
-    /// Returns `Dᵀ M D` (items × items), where the matrix D (pairs × items) takes differences over items.
-    fn between_items(&self, h: &Matrix, first: &[f64], second: &[f64], weight: &[f64]) -> Matrix {
-        let (items, p) = (self.grams.items.rows(), h.cols());
-        let mut sums = Matrix::zeros(items, p + 2);
-        for (i, &(l, r)) in self.pairs.iter().enumerate() {
-            let numbers = h.row(i).iter().copied().chain([first[i], second[i]]);
-            for (column, v) in numbers.enumerate() {
-                sums[(l, column)] += v;
-                sums[(r, column)] -= v;
-            }
-        }
-        let mut out = signed_square(&sums, p + 1);
-        for (&(l, r), w) in self.pairs.iter().zip(weight) {
-            for (entry, sign) in [((l, l), -0.5), ((r, r), -0.5), ((l, r), 0.5), ((r, l), 0.5)] {
-                out[entry] += sign * w;
-            }
-        }
-        out
+        (PairKernelGradient { grams, utility_variance, generalised_variance, shared: 0.0 }, margin)
     }
 
     /// Returns `½ Σ_t ± A_t k A_tᵀ` minus the terms of W, where A_t is the skew matrix between items that a
-    /// column of H, or one of the two vectors, defines.
-    fn between_sides(&self, h: &Matrix, first: &[f64], second: &[f64], weight: &[f64]) -> Matrix {
-        let (items, p, width) = (self.grams.items.rows(), h.cols(), self.columns.cols());
-        let mut sums = Matrix::zeros(items, (p + 2) * width);
+    /// column of H, or one of the two vectors, defines, and `k = S Sᵀ` with S = `sides`. If k is all ones, this
+    /// is `Dᵀ M D` (items × items), where the matrix D (pairs × items) takes differences over items.
+    fn between_items(
+        &self,
+        (k, sides): (&Matrix, &Matrix),
+        h: &Matrix,
+        [first, second, weight]: [&[f64]; 3],
+    ) -> Matrix {
+        let (p, width) = (h.cols(), sides.cols());
+        let mut sums = Matrix::zeros(k.rows(), (p + 2) * width);
         for (i, &(l, r)) in self.pairs.iter().enumerate() {
             let numbers: Vec<f64> = h.row(i).iter().copied().chain([first[i], second[i]]).collect();
             for (item, other, sign) in [(l, r, 1.0), (r, l, -1.0)] {
-                let side = self.columns.row(other);
+                let side = sides.row(other);
                 for (out, v) in sums.row_mut(item).chunks_exact_mut(width).zip(&numbers) {
                     out.iter_mut().zip(side).for_each(|(o, k)| *o += sign * v * k);
                 }
             }
         }
         let mut out = signed_square(&sums, (p + 1) * width);
-        let k = &self.grams.items;
         for (&(l, r), w) in self.pairs.iter().zip(weight) {
             out[(l, l)] -= 0.5 * w * k[(r, r)];
             out[(r, r)] -= 0.5 * w * k[(l, l)];
@@ -194,7 +163,7 @@ impl PriorCovariance for PairFeatures<'_> {
     type Factor = Cholesky;
 
     fn times(&self, v: &[f64]) -> Vec<f64> {
-        self.features.matvec(&self.transpose_times(v))
+        self.features.matvec(&self.features.transpose_matvec(v))
     }
 
     fn factor_b(&self, root_weight: &[f64]) -> Result<Cholesky> {
@@ -211,7 +180,7 @@ impl PriorCovariance for PairFeatures<'_> {
 
     fn apply_reduction(&self, factor: &Cholesky, root_weight: &[f64], v: &[f64]) -> Vec<f64> {
         let weighted: Vec<f64> = v.iter().zip(root_weight).map(|(v, r)| v * r * r).collect();
-        let known = self.features.matvec(&factor.solve_vector(&self.transpose_times(&weighted)));
+        let known = self.features.matvec(&factor.solve_vector(&self.features.transpose_matvec(&weighted)));
         weighted.iter().zip(&known).zip(root_weight).map(|((v, k), r)| v - r * r * k).collect()
     }
 }

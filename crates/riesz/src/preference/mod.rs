@@ -8,6 +8,7 @@
 mod bilinear_skew;
 mod bradley_terry;
 pub mod clusters;
+mod comparison_graph;
 mod comparison_graph_indices;
 mod difference_columns;
 mod duel_sides;

@@ -41,7 +41,7 @@ impl ObservedDuels<'_> {
         let contexts = prior.contexts.as_ref().zip(self.duels.contexts());
         let gram_of = |k: &Kernel| {
             let gram = k.gram(self.items);
-            self.bags.map_or_else(|| gram.clone(), |bags| bags.to_bags(&gram))
+            if let Some(bags) = self.bags { bags.to_bags(&gram) } else { gram }
         };
         ItemGrams {
             items: gram_of(&prior.items),

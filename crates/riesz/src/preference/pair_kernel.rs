@@ -23,7 +23,7 @@
 use rayon::prelude::*;
 
 use super::duels::{Contexts, Duels};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sized};
 use crate::kernel::{Kernel, Term};
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::Matrix;
@@ -126,15 +126,11 @@ impl PairKernel {
         match (&self.contexts, duels.contexts()) {
             (Some(context_kernel), Some(contexts)) => {
                 context_kernel.kernel.validate(contexts.table.width())?;
-                let fits = (0.0..=1.0).contains(&context_kernel.shared);
-                let bad = || {
-                    Error::parameter(
-                        "shared",
-                        context_kernel.shared,
-                        "the share of the prior that all contexts have in common is from 0 to 1",
-                    )
-                };
-                if fits { Ok(()) } else { Err(bad()) }
+                if (0.0..=1.0).contains(&context_kernel.shared) {
+                    return Ok(());
+                }
+                let allowed = "the share of the prior that all contexts have in common is from 0 to 1";
+                Err(Error::parameter("shared", context_kernel.shared, allowed))
             }
             (None, None) => Ok(()),
             (Some(_), None) => {
@@ -147,6 +143,17 @@ impl PairKernel {
                 Err(Error::parameter("kernel of contexts", "none", allowed))
             }
         }
+    }
+
+    /// Returns the entries of a model card about the variances of the parts.
+    pub(super) fn card_entries(&self) -> Vec<CardEntry> {
+        let mut card = vec![
+            CardEntry::measured("share of a utility", self.utility_variance),
+            CardEntry::measured("share of the generalised part", self.generalised_variance),
+        ];
+        let terms = self.extra_utility_kernel.iter().flat_map(|k| &k.terms);
+        card.extend(terms.map(|term| CardEntry::measured("share of a further utility", term.scale)));
+        card
     }
 
     /// Returns the covariance of two pairs, without the factor of their contexts.
@@ -199,7 +206,6 @@ impl PairKernel {
             out[(l, b)] += four.lr;
             out[(r, a)] += four.rl;
         };
-        let difference_quad = |weight: f64| ItemQuad { ll: weight, rr: weight, lr: -weight, rl: -weight };
         for (i, &p) in pairs.iter().enumerate() {
             for (j, (slope, &q)) in slopes.row(i).iter().zip(pairs).enumerate() {
                 let mut slope = *slope;
@@ -226,7 +232,7 @@ impl PairKernel {
                 };
                 add(&mut out.grams.items, p, q, weights);
                 if let Some(out) = &mut out.grams.extra_utility_kernel {
-                    add(out, p, q, difference_quad(slope));
+                    add(out, p, q, ItemQuad { ll: slope, rr: slope, lr: -slope, rl: -slope });
                 }
             }
         }
@@ -236,15 +242,12 @@ impl PairKernel {
     /// Returns the product kernel over wide rows, for items with `width` columns.
     pub fn wide_row_kernel(&self, width: usize) -> Kernel {
         let right = self.items.shift_columns(width);
-        let scaled = |scale: f64, kernel: Kernel| -> Vec<Term> {
-            if scale > 0.0 { (scale * kernel).terms } else { Vec::new() }
-        };
-        let mut terms = scaled(self.utility_variance, self.items.clone());
-        terms.extend(scaled(self.utility_variance, right.clone()));
+        let mut terms = scaled_terms(self.utility_variance, self.items.clone());
+        terms.extend(scaled_terms(self.utility_variance, right.clone()));
         if let Some(extra_utility) = &self.extra_utility_kernel {
             terms.extend(extra_utility.terms.iter().cloned().chain(extra_utility.shift_columns(width).terms));
         }
-        terms.extend(scaled(self.generalised_variance, self.items.clone() * right));
+        terms.extend(scaled_terms(self.generalised_variance, self.items.clone() * right));
         match &self.contexts {
             Some(contexts) => Kernel { terms } * contexts.with_shared_part().shift_columns(2 * width),
             None => Kernel { terms },
@@ -255,11 +258,14 @@ impl PairKernel {
 impl ContextKernel {
     /// Returns the kernel of contexts, including the shared part.
     pub(super) fn with_shared_part(&self) -> Kernel {
-        let scaled =
-            |scale: f64, kernel: Kernel| if scale > 0.0 { (scale * kernel).terms } else { Vec::new() };
-        let shared = scaled(self.shared, Kernel::constant(1.0));
-        Kernel { terms: [shared, scaled(1.0 - self.shared, self.kernel.clone())].concat() }
+        let shared = scaled_terms(self.shared, Kernel::constant(1.0));
+        Kernel { terms: [shared, scaled_terms(1.0 - self.shared, self.kernel.clone())].concat() }
     }
+}
+
+/// Returns the terms of a kernel times a number; none if the number is 0.
+fn scaled_terms(scale: f64, kernel: Kernel) -> Vec<Term> {
+    if scale > 0.0 { (scale * kernel).terms } else { Vec::new() }
 }
 
 /// Returns the columns of wide rows: those of the left item, then those of the right item.
@@ -285,9 +291,7 @@ pub fn wide_rows(items: &Table, pairs: &[Pair]) -> Result<Table> {
 /// As [`wide_rows`]; [`Error::Shape`] unless there is one context per pair; [`Error::Parameter`] for a column
 /// of contexts with the name of a column of the items.
 pub fn wide_rows_in(items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> Result<Table> {
-    if let Some(n_rows) = contexts.map(Table::rows).filter(|rows| *rows != pairs.len()) {
-        return Err(Error::shape("the table of contexts", "rows", pairs.len(), n_rows, "one per pair"));
-    }
+    check_contexts(contexts, pairs)?;
     let taken = |c: &&Column| {
         let side = c.name.starts_with("left_") || c.name.starts_with("right_");
         side || items.columns().iter().any(|column| column.name == c.name)
@@ -297,18 +301,25 @@ pub fn wide_rows_in(items: &Table, pairs: &[Pair], contexts: Option<&Table>) -> 
                        of the two items do: rename it";
         return Err(Error::parameter("column of contexts", &column.name, allowed));
     }
-    let values_of_side = |side: fn(&Pair) -> usize| {
-        let numbers = pairs.iter().map(side).collect::<Vec<_>>();
-        (0..items.width()).flat_map(move |j| {
-            let column = items.column(j);
-            numbers.iter().map(|&i| column[i]).collect::<Vec<_>>()
-        })
-    };
-    let behind = contexts.into_iter().flat_map(|c| c.column_major().iter().copied());
-    let values = values_of_side(|p| p.0).chain(values_of_side(|p| p.1)).chain(behind).collect();
+    let side = |side: fn(&Pair) -> usize| items.select_rows(&pairs.iter().map(side).collect::<Vec<_>>());
+    let sides = [side(|p| p.0), side(|p| p.1)];
+    let parts = sides.iter().chain(contexts);
+    let values = parts.flat_map(|part| part.column_major().iter().copied()).collect();
     let mut columns = wide_columns(items.columns());
     columns.extend(contexts.into_iter().flat_map(|c| c.columns().iter().cloned()));
     Table::from_column_major(columns, pairs.len(), values)
+}
+
+/// Checks that there is one context per pair if there are contexts.
+pub(super) fn check_contexts(contexts: Option<&Table>, pairs: &[Pair]) -> Result<()> {
+    contexts.map_or(Ok(()), |contexts| {
+        sized("the table of contexts", "rows", pairs.len(), contexts.rows(), "one per pair")
+    })
+}
+
+/// Returns the link of log odds with this margin of ties. Its probabilities are averaged over the posterior.
+pub(super) fn latent_link(margin: Option<f64>) -> Link {
+    margin.map_or(Link::LatentLogistic, |margin| Link::LatentRaoKupper { margin })
 }
 
 /// Creates a model of the log odds that the left item of wide rows wins; with a margin of ties it has a third

@@ -4,6 +4,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use super::comparison_graph::{add_differences, add_to_both, laplacian};
 use super::duels::Duels;
 use super::pair_kernel::Pair;
 use crate::control::check_cancelled;
@@ -82,35 +83,14 @@ impl PairedLogistic {
     /// Returns the adjoint of [`log_odds`](Self::log_odds) applied to one number per pair.
     fn apply_transpose(&self, by_pair: impl Iterator<Item = f64>) -> Vec<f64> {
         let mut sums = vec![0.0; self.items];
-        for (&(l, r), v) in self.pairs.iter().zip(by_pair) {
-            sums[l] += v;
-            sums[r] -= v;
-        }
-        match &self.features {
-            None => sums,
-            Some(x) => {
-                let mut out = vec![0.0; x.cols()];
-                for (i, s) in sums.iter().enumerate() {
-                    out.iter_mut().zip(x.row(i)).for_each(|(o, v)| *o += s * v);
-                }
-                out
-            }
-        }
+        add_differences(&mut sums, &self.pairs, by_pair);
+        self.features.as_ref().map_or_else(|| sums.clone(), |x| x.transpose_matvec(&sums))
     }
 
     /// Returns the Hessian of the negative log likelihood without the ridge: the Laplacian of the comparison
     /// graph G, or `XᵀGX` with features X.
     fn hessian(&self, curve: &[f64]) -> Matrix {
-        let Some(x) = &self.features else {
-            let mut out = Matrix::zeros(self.items, self.items);
-            for (&(l, r), w) in self.pairs.iter().zip(curve) {
-                out[(l, l)] += w;
-                out[(r, r)] += w;
-                out[(l, r)] -= w;
-                out[(r, l)] -= w;
-            }
-            return out;
-        };
+        let Some(x) = &self.features else { return laplacian(self.items, &self.pairs, curve) };
         let mut times = Matrix::zeros(self.items, x.cols());
         for (&(l, r), w) in self.pairs.iter().zip(curve) {
             for j in 0..x.cols() {
@@ -179,10 +159,7 @@ impl PairedLogistic {
     fn sums_of_size(&self) -> f64 {
         let Some(x) = &self.features else {
             let mut sums = vec![0.0; self.items];
-            for (&(l, r), w) in self.pairs.iter().zip(&self.weight) {
-                sums[l] += w;
-                sums[r] += w;
-            }
+            add_to_both(&mut sums, &self.pairs, &self.weight);
             return sums.iter().fold(1.0_f64, |a, &s| a.max(s));
         };
         let size = |(&(l, r), w): (&Pair, &f64)| {
@@ -191,15 +168,18 @@ impl PairedLogistic {
         self.pairs.iter().zip(&self.weight).map(size).sum::<f64>().max(1.0)
     }
 
+    /// Returns the [`hessian`](Self::hessian) for even odds in all duels.
+    fn hessian_at_even_odds(&self) -> Matrix {
+        self.hessian(&self.weight.iter().map(|w| 0.25 * w).collect::<Vec<f64>>())
+    }
+
     /// Checks, for features without a ridge, that no weighted sum of features is equal for all compared
     /// items.
     fn check_rank(&self) -> Result<()> {
-        let quarter: Vec<f64> = self.weight.iter().map(|w| 0.25 * w).collect();
-        let (sizes, _) = symmetric_eigen(&self.hessian(&quarter))?;
+        let (sizes, _) = symmetric_eigen(&self.hessian_at_even_odds())?;
         if sizes.first() <= sizes.last().map(|largest| largest * COLLINEARITY_TOLERANCE).as_ref() {
-            return no_maximum_error(
-                "among the compared items some columns are constant or weighted sums of others",
-            );
+            let problem = "among the compared items some columns are constant or weighted sums of others";
+            return Err(no_maximum("linear Bradley-Terry model", problem));
         }
         Ok(())
     }
@@ -207,14 +187,14 @@ impl PairedLogistic {
     /// Checks, for features without a ridge, that the likelihood does not increase without bound along a
     /// direction in which its curvature vanishes.
     fn check_maximum(&self, mode: &PairedLogisticMode) -> Result<()> {
-        let quarter: Vec<f64> = self.weight.iter().map(|w| 0.25 * w).collect();
-        let start = Cholesky::new(self.hessian(&quarter), "matrix of differences")?;
+        let start = Cholesky::new(self.hessian_at_even_odds(), "matrix of differences")?;
         let mut half_scaled = self.hessian(&mode.curve);
         start.solve_lower_in_place(&mut half_scaled);
         let mut scaled = half_scaled.transpose();
         start.solve_lower_in_place(&mut scaled);
         if symmetric_eigen(&scaled)?.0.first().is_some_and(|size| *size < SEPARATION_TOLERANCE) {
-            return no_maximum_error("a weighted sum of the columns predicts all winners without exception");
+            let problem = "a weighted sum of the columns predicts all winners without exception";
+            return Err(no_maximum("linear Bradley-Terry model", problem));
         }
         Ok(())
     }
@@ -223,24 +203,16 @@ impl PairedLogistic {
     /// sums to 0.
     fn solve(&self, curve: &[f64], ridge: f64, b: &[f64], stop: &AtomicBool) -> Result<Vec<f64>> {
         if self.features.is_some() {
-            let mut hessian = self.hessian(curve);
-            hessian.add_diagonal(|_| ridge);
-            return Ok(Cholesky::new(hessian, "Hessian of a Bradley-Terry model")?.solve_vector(b));
+            return Ok(self.penalised_factor(curve, ridge)?.solve_vector(b));
         }
         let times = |v: &[f64]| {
             let mut out: Vec<f64> = v.iter().map(|v| ridge * v).collect();
-            for (&(l, r), w) in self.pairs.iter().zip(curve) {
-                let d = w * (v[l] - v[r]);
-                out[l] += d;
-                out[r] -= d;
-            }
+            let weighted = self.pairs.iter().zip(curve).map(|(&(l, r), w)| w * (v[l] - v[r]));
+            add_differences(&mut out, &self.pairs, weighted);
             out
         };
         let mut diagonal = vec![ridge; self.items];
-        for (&(l, r), w) in self.pairs.iter().zip(curve) {
-            diagonal[l] += w;
-            diagonal[r] += w;
-        }
+        add_to_both(&mut diagonal, &self.pairs, curve);
         if ridge > 0.0 {
             return solve_by_diagonal(times, &diagonal, b.to_vec(), stop);
         }
@@ -252,16 +224,16 @@ impl PairedLogistic {
         Ok(centred(&solve_by_diagonal(times, &diagonal, centred(b), stop)?))
     }
 
-    /// Returns the Hessian with the ridge. For items without a ridge a constant is added to all entries,
-    /// which does not affect vectors that sum to 0.
-    fn penalised(&self, curve: &[f64], ridge: f64) -> Matrix {
+    /// Returns the factor of the Hessian with the ridge. For items without a ridge a constant is added to all
+    /// entries, which does not affect vectors that sum to 0.
+    fn penalised_factor(&self, curve: &[f64], ridge: f64) -> Result<Cholesky> {
         let mut hessian = self.hessian(curve);
         hessian.add_diagonal(|_| ridge);
         if ridge == 0.0 && self.features.is_none() {
             let mean = curve.iter().sum::<f64>() / (self.items * self.items) as f64;
             hessian.data_mut().iter_mut().for_each(|h| *h += mean);
         }
-        hessian
+        Cholesky::new(hessian, "Hessian of a Bradley-Terry model")
     }
 
     /// Returns the covariance of the parameters; for items without a ridge, of parameters that sum to 0.
@@ -269,8 +241,7 @@ impl PairedLogistic {
     /// # Errors
     /// [`Error::NotPositiveDefinite`].
     pub fn covariance(&self, mode: &PairedLogisticMode) -> Result<Matrix> {
-        let hessian = self.penalised(&mode.curve, mode.ridge);
-        let mut covariance = Cholesky::new(hessian, "Hessian of a Bradley-Terry model")?.inverse();
+        let mut covariance = self.penalised_factor(&mode.curve, mode.ridge)?.inverse();
         if mode.ridge == 0.0 && self.features.is_none() {
             let n = self.items as f64;
             // The contribution of the added constant, 1/(n² mean).
@@ -324,7 +295,7 @@ impl PairedLogistic {
     pub fn evidence(&self, ridge: f64, stop: &AtomicBool) -> Result<(f64, f64)> {
         let mode = self.mode(ridge, stop)?;
         let p = self.parameters();
-        let factor = Cholesky::new(self.penalised(&mode.curve, ridge), "Hessian of a Bradley-Terry model")?;
+        let factor = self.penalised_factor(&mode.curve, ridge)?;
         let square = dot(&mode.theta, &mode.theta);
         let value =
             mode.log_likelihood - 0.5 * ridge * square + 0.5 * p as f64 * ridge.ln() - 0.5 * factor.log_det();
@@ -341,10 +312,10 @@ impl PairedLogistic {
     }
 }
 
-fn no_maximum_error<T>(problem: &str) -> Result<T> {
-    let problem =
-        format!("have no linear Bradley-Terry model without a ridge: {problem}; set a ridge above 0");
-    Err(Error::target("duels", problem))
+/// Returns the error for duels that determine none of these quantities without a ridge.
+pub(super) fn no_maximum(quantities: &str, problem: &str) -> Error {
+    let problem = format!("have no {quantities} without a ridge: {problem}; set a ridge above 0");
+    Error::target("duels", problem)
 }
 
 /// Solves a positive definite system, or a consistent semidefinite one, by conjugate gradients with the

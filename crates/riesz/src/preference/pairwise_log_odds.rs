@@ -15,6 +15,7 @@ use super::gp_preference::PreferenceFit;
 use super::pair_kernel::{PairKernel, wide_rows};
 use crate::error::{Error, Result};
 use crate::kernel_model::KernelExpansion;
+use crate::kernel_model::parts::key;
 use crate::linalg::{Cholesky, Matrix, Sparse, dot, symmetric_eigen};
 use crate::posterior::{PosteriorCovariance, VarianceReduction};
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
@@ -66,29 +67,24 @@ impl<'m> PairwiseLogOdds<'m> {
         }
         let same_pairs: Vec<(usize, usize)> = (0..items.rows()).map(|i| (i, i)).collect();
         let wide = wide_rows(items, &same_pairs)?.align_to(model.columns())?;
-        let side_of = |wide: &Table, from: usize| {
-            let values = (from..from + width).flat_map(|j| wide.column(j).iter().copied()).collect();
-            Table::from_column_major(model.columns()[..width].to_vec(), wide.rows(), values)
-        };
-        let requested = side_of(&wide, 0)?;
-        let bits = |row: Vec<f64>| row.into_iter().map(|v| (v + 0.0).to_bits()).collect::<Vec<u64>>();
+        let side_of = |wide: &Table, from| wide.select_columns(&(from..from + width).collect::<Vec<_>>());
+        let requested = side_of(&wide, 0);
         let mut places: HashMap<Vec<u64>, usize> = HashMap::new();
         for i in 0..requested.rows() {
-            places.entry(bits(requested.row(i))).or_insert(i);
+            places.entry(key(&requested.row(i))).or_insert(i);
         }
         let (mut further_rows, mut sides) = (Vec::new(), Vec::new());
         for from in [0, width] {
-            let side = side_of(&model.support_points, from)?;
+            let side = side_of(&model.support_points, from);
             let mut place = |i: usize| {
-                *places.entry(bits(side.row(i))).or_insert_with(|| {
+                *places.entry(key(&side.row(i))).or_insert_with(|| {
                     further_rows.push(side.row(i));
                     requested.rows() + further_rows.len() - 1
                 })
             };
             sides.push((0..side.rows()).map(&mut place).collect::<Vec<usize>>());
         }
-        let values = (0..width).flat_map(|j| further_rows.iter().map(move |row| row[j])).collect();
-        let below = Table::from_column_major(requested.columns().to_vec(), further_rows.len(), values)?;
+        let below = Table::from_named_rows(requested.columns().to_vec(), &further_rows)?;
         let known = match covariance.reduction.first() {
             Some(VarianceReduction::CholeskyInverse { operator: Some(operator), factor })
                 if covariance.skew_swap.is_some() =>
@@ -99,10 +95,8 @@ impl<'m> PairwiseLogOdds<'m> {
         };
         let points = sides[0].iter().copied().zip(sides[1].iter().copied()).collect();
         let items_and_points = requested.stack(&below)?;
-        let (k, extra_utility) = (
-            prior.items.gram(&items_and_points),
-            prior.extra_utility_kernel.as_ref().map(|kernel| kernel.gram(&items_and_points)),
-        );
+        let k = prior.items.gram(&items_and_points);
+        let extra_utility = prior.extra_utility_kernel.as_ref().map(|kernel| kernel.gram(&items_and_points));
         Ok(Self { model, prior, n_requested: requested.rows(), k, extra_utility, points, known })
     }
 
@@ -152,22 +146,24 @@ impl<'m> PairwiseLogOdds<'m> {
             let allowed = "draws need a model of duels that was fitted by Laplace's approximation";
             Error::parameter("posterior", "another", allowed)
         })?;
-        let extra_root = self.extra_utility.as_ref().map(root_of).transpose()?;
-        Ok(PosteriorDraws { flow: self, known, root: root_of(&self.k)?, extra_root })
+        let root = |k: &Matrix| psd_root(k, f64::EPSILON);
+        let extra_root = self.extra_utility.as_ref().map(root).transpose()?;
+        Ok(PosteriorDraws { flow: self, known, root: root(&self.k)?, extra_root })
     }
 }
 
-/// Returns a matrix R with `K = R Rᵀ`, for a positive semi-definite K.
-pub(super) fn root_of(k: &Matrix) -> Result<Matrix> {
+/// Returns a matrix R with `K = R Rᵀ`, for a K that is positive semi-definite up to rounding. Eigenvalues of
+/// at most `relative` times the largest one are left out.
+///
+/// # Errors
+/// As [`symmetric_eigen`].
+pub(super) fn psd_root(k: &Matrix, relative: f64) -> Result<Matrix> {
     let (values, vectors) = symmetric_eigen(k)?;
-    let m = values.len();
-    let floor = values.last().copied().unwrap_or(0.0) * f64::EPSILON;
-    let kept: Vec<usize> = (0..m).filter(|&c| values[c] > floor).collect();
-    let mut root = Matrix::zeros(m, kept.len());
-    for i in 0..m {
-        for (out, &c) in root.row_mut(i).iter_mut().zip(&kept) {
-            *out = vectors[(i, c)] * values[c].sqrt();
-        }
+    let floor = values.last().copied().unwrap_or(0.0) * relative;
+    let kept: Vec<usize> = (0..values.len()).filter(|&c| values[c] > floor).collect();
+    let mut root = Matrix::zeros(k.rows(), kept.len());
+    for i in 0..k.rows() {
+        root.row_mut(i).iter_mut().zip(&kept).for_each(|(o, &c)| *o = vectors[(i, c)] * values[c].sqrt());
     }
     Ok(root)
 }
@@ -233,12 +229,8 @@ impl PosteriorDraws<'_> {
         let coef: Vec<f64> =
             operator.matmul(&solved).data().iter().zip(flow.model.coef.data()).map(|(s, c)| c - s).collect();
         let moved = flow.expansion_matrix(&coef);
-        if m > flow.n_requested {
-            let n = flow.n_requested;
-            let corner = (0..n).flat_map(|i| prior.row(i)[..n].to_vec()).collect();
-            prior = Matrix::from_row_major(n, n, corner);
-        }
-        prior.data_mut().iter_mut().zip(moved.data()).for_each(|(p, v)| *p += v);
+        prior = prior.truncate_square(flow.n_requested);
+        prior.add_times(1.0, &moved);
         prior
     }
 }

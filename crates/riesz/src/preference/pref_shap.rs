@@ -13,6 +13,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::games::{DuelGame, DuelQuestion, relabel};
 use super::left_right_columns::{LeftRightColumns, check_skew};
+use super::pair_kernel::wide_rows;
 use super::permutation_values::{ReplacementPool, ReplacementSource, estimate};
 use crate::attribution::coalition_covariance::MOST_PLAYERS;
 use crate::attribution::std_error::{ValueRange, Variance};
@@ -27,7 +28,7 @@ use crate::kernel_model::KernelExpansion;
 use crate::model_card::CardEntry;
 use crate::posterior::PosteriorCovariance;
 use crate::question::Question;
-use crate::random::{Random, SeedableRng, index};
+use crate::random::sorted_sample;
 use crate::table::{Column, Players, Table};
 
 /// The largest number of players for tables of all coalitions.
@@ -64,30 +65,24 @@ pub fn explain(
     let sides = LeftRightColumns::from_columns(model.columns())?;
     let data = rows.align_to(model.columns())?;
     check_skew(model, &sides, &data)?;
-    // All duels are explained in one order of their items.
-    let orders: Vec<std::cmp::Ordering> = (0..data.rows())
-        .map(|i| {
-            let side =
-                |columns: &[usize]| -> Vec<f64> { columns.iter().map(|&j| data.get(i, j) + 0.0).collect() };
-            side(&sides.left).partial_cmp(&side(&sides.right)).unwrap_or(std::cmp::Ordering::Equal)
-        })
-        .collect();
+    // All duels are explained in one order of their items. The sign is -1 for duels in the other order, and 0
+    // for duels between equal items.
+    let sign = |i: usize| {
+        let side =
+            |columns: &[usize]| -> Vec<f64> { columns.iter().map(|&j| data.get(i, j) + 0.0).collect() };
+        side(&sides.right).partial_cmp(&side(&sides.left)).map_or(0.0, |order| f64::from(order as i8))
+    };
+    let signs: Vec<f64> = (0..data.rows()).map(sign).collect();
     let ordered: Vec<Vec<f64>> = (0..data.rows())
-        .map(|i| if orders[i].is_gt() { sides.swapped(&data.row(i)) } else { data.row(i) })
+        .map(|i| if signs[i] < 0.0 { sides.swapped(&data.row(i)) } else { data.row(i) })
         .collect();
-    let values = (0..data.width()).flat_map(|j| ordered.iter().map(move |row| row[j])).collect();
-    let ordered = Table::from_column_major(data.columns().to_vec(), data.rows(), values)?;
+    let ordered = Table::from_named_rows(data.columns().to_vec(), &ordered)?;
     let request = DuelRequest { model, covariance, sides: &sides, question, stop, progress };
     let mut explanation = request.without_fixed(request.explain(&ordered)?);
     // Without a game of items, only the contexts are players and predictions need not change their sign.
     let skew = question.game.is_some();
     let (m, sets) = (model.outputs(), explanation.values.len() / (data.rows() * model.outputs()).max(1));
-    for (i, order) in orders.iter().enumerate() {
-        let sign = match order {
-            std::cmp::Ordering::Less => 1.0,
-            std::cmp::Ordering::Equal => 0.0,
-            std::cmp::Ordering::Greater => -1.0,
-        };
+    for (i, sign) in signs.into_iter().enumerate() {
         let range = i * m * sets..(i + 1) * m * sets;
         explanation.values[range.clone()].iter_mut().for_each(|v| *v *= sign);
         if let (Exactness::Estimated { std_error, .. }, true) = (&mut explanation.exactness, sign == 0.0) {
@@ -148,15 +143,11 @@ impl DuelRequest<'_> {
             DuelGame::Observational(items, conditioning) => {
                 self.explain_wide_rows(apart(items, Some(conditioning.clone()))?, rows)
             }
-            DuelGame::Independent(items) if self.players()? <= self.most_players() => {
+            DuelGame::Independent(items) if self.playing()?.len() <= self.most_players() => {
                 self.explain_wide_rows(apart(items, None)?, rows)
             }
             DuelGame::Independent(items) => self.explain_in_batches(items, rows, &contexts),
-            DuelGame::Paired(items) => {
-                let pairs = (0..items.rows.rows()).map(|i| (i, i)).collect::<Vec<_>>();
-                let background = self.pairs(&items.rows, &pairs, items.weights.clone())?;
-                self.against_pairs(background, rows, contexts)
-            }
+            DuelGame::Paired(items) => self.against_pairs(self.same_items(items)?, rows, contexts),
             DuelGame::Baseline(item) => {
                 let item = crate::game::baseline_row(item)?;
                 self.against_pairs(self.pairs(&item, &[(0, 0)], None)?, rows, contexts)
@@ -164,17 +155,19 @@ impl DuelRequest<'_> {
             DuelGame::Matches(duels) => {
                 let duels = duels.align_to(self.model.columns())?;
                 let both_orders = |i: usize| [duels.row(i), self.sides.swapped(&duels.row(i))];
-                let both_orders_rows: Vec<Vec<f64>> = (0..duels.rows()).flat_map(both_orders).collect();
-                self.against_pairs(self.pair_table(&both_orders_rows, None)?, rows, contexts)
+                let both_orders: Vec<Vec<f64>> = (0..duels.rows()).flat_map(both_orders).collect();
+                let pairs = Table::from_named_rows(self.model.columns().to_vec(), &both_orders)?;
+                let background = pairs.align_to(&self.columns_of_items())?.into();
+                self.against_pairs(background, rows, contexts)
             }
         }
     }
 
-    /// Returns the number of players of items and, if they can be absent, contexts.
-    fn players(&self) -> Result<usize> {
+    /// Returns the indices of the players that can be absent.
+    fn playing(&self) -> Result<Vec<usize>> {
         let groups = self.groups()?;
-        let fixed = |j: &usize| self.question.contexts.is_none() && self.sides.contexts.contains(j);
-        Ok(groups.players().iter().filter(|p| !p.columns.iter().all(fixed)).count())
+        let can_be_absent = |&p: &usize| !self.is_fixed(&groups.players()[p].columns);
+        Ok((0..groups.players().len()).filter(can_be_absent).collect())
     }
 
     /// Returns the largest number of players for which the independent game uses tables of all coalitions.
@@ -184,17 +177,21 @@ impl DuelRequest<'_> {
 
     /// Whether all of these columns are always present.
     fn is_fixed(&self, columns: &[usize]) -> bool {
-        columns.iter().all(|j| match self.sides.contexts.contains(j) {
+        let fixed = |j: &usize| match self.sides.contexts.contains(j) {
             true => self.question.contexts.is_none(),
             false => self.question.game.is_none(),
-        })
+        };
+        !self.is_functional() && columns.iter().all(fixed)
+    }
+
+    fn is_functional(&self) -> bool {
+        matches!(self.question.game, Some(DuelGame::Functional))
     }
 
     /// Returns the explanation without players that are always present.
     fn without_fixed(&self, explanation: Explanation) -> Explanation {
-        let functional = matches!(self.question.game, Some(DuelGame::Functional));
-        let player = |k: usize| explanation.members(k).any(|p| self.is_fixed(&p.columns));
-        let kept: Vec<usize> = (0..explanation.sets()).filter(|&k| functional || !player(k)).collect();
+        let can_be_absent = |&k: &usize| !explanation.members(k).any(|p| self.is_fixed(&p.columns));
+        let kept: Vec<usize> = (0..explanation.sets()).filter(can_be_absent).collect();
         if kept.len() == explanation.sets() {
             return explanation;
         }
@@ -213,16 +210,15 @@ impl DuelRequest<'_> {
         let columns = self.model.columns();
         let items = self.sides.items(columns);
         let of_items = |name: &String| items.iter().any(|c| c.name == *name);
-        let functional = matches!(self.question.game, Some(DuelGame::Functional));
-        let fixed = !functional && (self.question.contexts.is_none() || self.question.game.is_none());
+        let fixed =
+            !self.is_functional() && (self.question.contexts.is_none() || self.question.game.is_none());
         let mixed = |names: &Vec<String>| names.iter().any(of_items) && !names.iter().all(of_items);
         if let Some((name, _)) = self.question.groups.iter().find(|(_, names)| fixed && mixed(names)) {
             let allowed = "it has columns of items and of contexts, and one of these is always present: \
                            make separate groups";
             return Err(Error::parameter("group", name, allowed));
         }
-        let known = |name: &String| items.iter().any(|c| c.name == *name);
-        let side_columns = |name: &String| match known(name) {
+        let side_columns = |name: &String| match of_items(name) {
             true => vec![format!("left_{name}"), format!("right_{name}")],
             false => vec![name.clone()],
         };
@@ -258,7 +254,7 @@ impl DuelRequest<'_> {
     ) -> Result<Explanation> {
         // Tables of all coalitions need less work than one background row after another, unless there are few
         // rows.
-        let players = self.players()?;
+        let players = self.playing()?.len();
         let small = players <= PLAYERS && self.model.support_points.rows() << players <= NUMBERS;
         let use_tables = pairs.rows.rows() >= SMALL_BACKGROUND && small && !self.question.covariance;
         if !contexts.is_empty() || use_tables {
@@ -277,16 +273,13 @@ impl DuelRequest<'_> {
         }
         let mut parts = Vec::new();
         for same_context in rows_by_context.values() {
-            let values = (0..rows.width()).flat_map(|j| {
-                let name = &rows.columns()[j].name;
-                let column = pairs.rows.index_of(name).ok();
-                let row_value = rows.get(same_context[0], j);
-                (0..pairs.rows.rows()).map(move |b| (column, b, row_value)).collect::<Vec<_>>()
-            });
-            let values = values
-                .map(|(column, b, row_value)| column.map_or(row_value, |column| pairs.rows.get(b, column)))
-                .collect();
-            let table = Table::from_column_major(rows.columns().to_vec(), pairs.rows.rows(), values)?;
+            let count = pairs.rows.rows();
+            let values = |j: usize| match pairs.rows.index_of(&rows.columns()[j].name) {
+                Ok(column) => pairs.rows.column(column).to_vec(),
+                Err(_) => vec![rows.get(same_context[0], j); count],
+            };
+            let values = (0..rows.width()).flat_map(values).collect();
+            let table = Table::from_column_major(rows.columns().to_vec(), count, values)?;
             let background = Background { rows: table, weights: pairs.weights.clone() };
             parts.push((
                 same_context,
@@ -379,14 +372,11 @@ impl DuelRequest<'_> {
             }
             _ => return Err(refused()),
         };
-        let contexts = contexts.first().map(|background| {
-            let columns: Vec<Column> = sides.contexts.iter().map(|&j| columns[j].clone()).collect();
-            ReferenceRows::new(background, &columns)
-        });
+        let contexts = contexts
+            .first()
+            .map(|background| ReferenceRows::new(background, &self.select_columns(&sides.contexts)));
         let replacements = ReplacementSource { pool, contexts: contexts.transpose()?, sides };
-        let groups = self.groups()?;
-        let playing: Vec<usize> =
-            (0..groups.players().len()).filter(|&p| !self.is_fixed(&groups.players()[p].columns)).collect();
+        let (groups, playing) = (self.groups()?, self.playing()?);
         let (parts, control) = (sides.parts(model)?, RunControl { stop: self.stop, progress: self.progress });
         let estimates =
             estimate(&parts, &groups, &playing, rows, &replacements, (orders, self.question.seed), control)?;
@@ -420,36 +410,36 @@ impl DuelRequest<'_> {
         weights: Option<Vec<f64>>,
     ) -> Result<Background> {
         let items = items.align_to(&self.sides.items(self.model.columns()))?;
-        let mut rows = vec![vec![0.0; self.model.support_points.width()]; pairs.len()];
-        for (row, &(l, r)) in rows.iter_mut().zip(pairs) {
-            for (k, (&left, &right)) in self.sides.left.iter().zip(&self.sides.right).enumerate() {
-                (row[left], row[right]) = (items.get(l, k), items.get(r, k));
-            }
-        }
-        self.pair_table(&rows, weights)
+        let rows = wide_rows(&items, pairs)?.align_to(&self.columns_of_items())?;
+        Ok(Background { rows, weights })
     }
 
-    /// Returns a background of the model's columns without contexts.
-    fn pair_table(&self, rows: &[Vec<f64>], weights: Option<Vec<f64>>) -> Result<Background> {
-        let kept: Vec<usize> =
-            (0..self.model.support_points.width()).filter(|j| !self.sides.contexts.contains(j)).collect();
-        let columns = kept.iter().map(|&j| self.model.columns()[j].clone()).collect();
-        let values = kept.iter().flat_map(|&j| rows.iter().map(move |row| row[j])).collect();
-        Ok(Background { rows: Table::from_column_major(columns, rows.len(), values)?, weights })
+    /// Returns pairs of each item with itself as background rows.
+    fn same_items(&self, items: &Background) -> Result<Background> {
+        let pairs: Vec<(usize, usize)> = (0..items.rows.rows()).map(|i| (i, i)).collect();
+        self.pairs(&items.rows, &pairs, items.weights.clone())
     }
 
     /// Returns a background of items in the columns of one side.
     fn side(&self, items: &Background, side: &[usize]) -> Result<Background> {
-        let aligned = items.rows.align_to(&self.sides.items(self.model.columns()))?;
-        let columns = side.iter().map(|&j| self.model.columns()[j].clone()).collect();
-        let rows = Table::from_column_major(columns, aligned.rows(), aligned.column_major().to_vec())?;
-        Ok(Background { rows, weights: items.weights.clone() })
+        let both_sides = self.same_items(items)?;
+        Ok(Background { rows: both_sides.rows.align_to(&self.select_columns(side))?, ..both_sides })
+    }
+
+    /// Returns some of the model's columns.
+    fn select_columns(&self, places: &[usize]) -> Vec<Column> {
+        places.iter().map(|&j| self.model.columns()[j].clone()).collect()
+    }
+
+    /// Returns the model's columns without those of contexts.
+    fn columns_of_items(&self) -> Vec<Column> {
+        let of_items = |j: &usize| !self.sides.contexts.contains(j);
+        self.select_columns(&(0..self.model.columns().len()).filter(of_items).collect::<Vec<_>>())
     }
 
     /// Returns a background of contexts in the model's columns.
     fn context_part(&self, contexts: &Background) -> Result<Background> {
-        let columns: Vec<Column> =
-            self.sides.contexts.iter().map(|&j| self.model.columns()[j].clone()).collect();
+        let columns = self.select_columns(&self.sides.contexts);
         if columns.is_empty() {
             let allowed = "the model of duels was fitted without contexts";
             return Err(Error::parameter("contexts", contexts.rows.rows(), allowed));
@@ -487,9 +477,7 @@ impl BatchSample {
     fn new(b: usize, shifts: usize, seed: u64) -> Self {
         let self_mirrored: Vec<usize> = [0].into_iter().chain(b.is_multiple_of(2).then_some(b / 2)).collect();
         let n_batches = (b - self_mirrored.len()) / 2;
-        let mut random = Random::seed_from_u64(seed);
-        let mut drawn = index::sample(&mut random, n_batches, shifts.min(n_batches)).into_vec();
-        drawn.sort_unstable();
+        let drawn = sorted_sample(n_batches, shifts.min(n_batches), seed);
         let fixed_share = self_mirrored.len() as f64 / b as f64;
         Self { self_mirrored, drawn, n_batches, fixed_share, sampled_share: 1.0 - fixed_share }
     }
@@ -538,8 +526,10 @@ impl BatchSample {
 
 /// Joins explanations of disjoint subsets of `rows`.
 fn concat(parts: Vec<(&Vec<usize>, Explanation)>, rows: &Table) -> Result<Explanation> {
-    let mut order: Vec<usize> =
-        parts.iter().flat_map(|(row_indices, _)| row_indices.iter().copied()).collect();
+    // The place of each row in the joined explanation.
+    let mut places = vec![0; rows.rows()];
+    let joined_rows = parts.iter().flat_map(|(row_indices, _)| *row_indices);
+    joined_rows.enumerate().for_each(|(index, &row)| places[row] = index);
     let mut joined: Option<Explanation> = None;
     for (_, part) in parts {
         match &mut joined {
@@ -548,11 +538,7 @@ fn concat(parts: Vec<(&Vec<usize>, Explanation)>, rows: &Table) -> Result<Explan
         }
     }
     let joined = joined.ok_or_else(|| Error::too_few("the table of duels", 1, "row is"))?;
-    // The rows are put back into their order.
-    let mut place = vec![0; order.len()];
-    order.iter().enumerate().for_each(|(index, &row)| place[row] = index);
-    order = place;
-    let mut sorted = joined.select_rows(&order);
+    let mut sorted = joined.select_rows(&places);
     (sorted.data, sorted.row_numbers) = (rows.clone(), (0..rows.rows()).collect());
     Ok(sorted)
 }

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::duels::Duels;
 use super::gp_preference::PreferenceProcess;
-use super::pairwise_log_odds::{PairwiseLogOdds, root_of};
+use super::pairwise_log_odds::{PairwiseLogOdds, psd_root};
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result, sized};
 use crate::linalg::Matrix;
@@ -143,7 +143,7 @@ impl RankingRequest {
     pub fn of_abilities(&self, mean: &[f64], covariance: &Matrix) -> Result<Rankability> {
         self.check(mean.len())?;
         sized("the covariance of abilities", "rows", mean.len(), covariance.rows(), "one per item")?;
-        let root = root_of(covariance)?;
+        let root = psd_root(covariance, f64::EPSILON)?;
         let differences = |abilities: &[f64]| {
             let n = abilities.len();
             let differences_by_row = abilities.iter().flat_map(|l| abilities.iter().map(move |r| l - r));
@@ -302,7 +302,7 @@ fn ranks(utility: &[f64]) -> Vec<u32> {
     utility.iter().map(|u| better(u) as u32 + 1).collect()
 }
 
-pub(super) fn sorted(mut values: Vec<f64>) -> Vec<f64> {
+fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values.sort_by(f64::total_cmp);
     values
 }

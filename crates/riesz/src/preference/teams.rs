@@ -4,7 +4,7 @@
 //! model is again one of pairs of items.
 
 use super::pair_kernel::{Pair, wide_rows_in};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sized};
 use crate::linalg::{Matrix, Sparse};
 use crate::table::Table;
 
@@ -39,9 +39,7 @@ impl ItemBags {
     ) -> Result<Self> {
         let expected = bag.len();
         for (list, length) in [("item", item.len())].into_iter().chain(weight.map(|w| ("weight", w.len()))) {
-            if length != expected {
-                return Err(Error::shape(list, "numbers", expected, length, "one per membership"));
-            }
+            sized(list, "numbers", expected, length, "one per membership")?;
         }
         let mut members_by_bag: Vec<Vec<(usize, f64)>> = vec![Vec::new(); bags];
         for (i, (&b, &a)) in bag.iter().zip(item).enumerate() {
@@ -94,18 +92,12 @@ impl ItemBags {
 
     /// Returns `M K Mᵀ` (bags × bags) for a matrix K (items × items).
     pub(super) fn to_bags(&self, items: &Matrix) -> Matrix {
-        let half_product = self.members.transpose_times(items);
-        let mut out = self.members.transpose_times(&half_product.transpose());
-        out.mirror_upper();
-        out
+        on_both_sides(items, |matrix| self.members.transpose_times(matrix))
     }
 
     /// Returns the derivatives in a matrix between items, from those in the matrix between bags.
     pub(super) fn to_items(&self, bags: &Matrix) -> Matrix {
-        let half_product = self.members.matmul(bags);
-        let mut out = self.members.matmul(&half_product.transpose());
-        out.mirror_upper();
-        out
+        on_both_sides(bags, |matrix| self.members.matmul(matrix))
     }
 
     /// Returns the wide rows of all pairs of members of each pair of bags, and their weights in its log odds
@@ -140,4 +132,11 @@ impl ItemBags {
         let wide = wide_rows_in(items, &rows, contexts.as_ref())?;
         Ok((wide, Sparse::from_columns(rows.len(), weights)?))
     }
+}
+
+/// Returns the symmetric product `A K Aᵀ`, where K is symmetric and `times` multiplies A by a matrix.
+fn on_both_sides(k: &Matrix, times: impl Fn(&Matrix) -> Matrix) -> Matrix {
+    let mut out = times(&times(k).transpose());
+    out.mirror_upper();
+    out
 }

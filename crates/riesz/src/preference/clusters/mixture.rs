@@ -23,8 +23,9 @@
 use super::averages::moments;
 use crate::control::RunControl;
 use crate::error::Result;
-use crate::linalg::{Cholesky, Matrix, dot, symmetric_eigen};
-use crate::preference::Duels;
+use crate::linalg::{Cholesky, Matrix, dot};
+use crate::preference::comparison_graph::{add_differences, laplacian};
+use crate::preference::duels::Duels;
 
 /// The largest number of sweeps.
 const MAX_SWEEPS: usize = 500;
@@ -40,21 +41,6 @@ pub(super) struct MixtureData<'g> {
     pub x: &'g Matrix,
     /// The root R of `u k` between items, `u k = R Rᵀ`.
     pub psd_root: &'g Matrix,
-}
-
-/// Returns a root of a matrix that is positive semi-definite up to rounding.
-///
-/// # Errors
-/// As [`symmetric_eigen`].
-pub(super) fn psd_root(k: &Matrix) -> Result<Matrix> {
-    let (values, vectors) = symmetric_eigen(k)?;
-    let floor = values.last().copied().unwrap_or(0.0) * 1e-12;
-    let kept: Vec<usize> = (0..values.len()).filter(|&c| values[c] > floor).collect();
-    let mut out = Matrix::zeros(k.rows(), kept.len());
-    for i in 0..k.rows() {
-        out.row_mut(i).iter_mut().zip(&kept).for_each(|(o, &c)| *o = vectors[(i, c)] * values[c].sqrt());
-    }
-    Ok(out)
 }
 
 /// The normal distribution of a cluster's utility. Each duel contributes a normal likelihood with this
@@ -74,16 +60,9 @@ impl UtilityPosterior {
     /// Computes the posterior of a utility from the quadratic terms of the duels. Cost O(items³).
     fn new(data: &MixtureData<'_>, curve: Vec<f64>, slope: Vec<f64>) -> Result<Self> {
         let (n, r) = (data.psd_root.rows(), data.psd_root.cols());
-        let mut between = Matrix::zeros(n, n);
+        let between = laplacian(n, data.duels.pairs(), &curve);
         let mut force = vec![0.0; n];
-        for ((&(i, j), &w), &b) in data.duels.pairs().iter().zip(&curve).zip(&slope) {
-            between[(i, i)] += w;
-            between[(j, j)] += w;
-            between[(i, j)] -= w;
-            between[(j, i)] -= w;
-            force[i] += b;
-            force[j] -= b;
-        }
+        add_differences(&mut force, data.duels.pairs(), slope.iter().copied());
         let transposed = data.psd_root.transpose();
         let mut precision = transposed.matmul(&between.matmul(data.psd_root));
         precision.add_diagonal(|_| 1.0);
@@ -96,8 +75,7 @@ impl UtilityPosterior {
         let variance_of = |i: usize, j: usize| {
             half_inverse.row(i).iter().zip(half_inverse.row(j)).map(|(a, b)| (a - b) * (a - b)).sum()
         };
-        let mut inverse = Matrix::zeros(r, r);
-        inverse.add_diagonal(|_| 1.0);
+        let mut inverse = Matrix::identity(r);
         factor.solve_lower_in_place(&mut inverse);
         let trace: f64 = inverse.data().iter().map(|v| v * v).sum();
         let kl = 0.5 * (trace + dot(&mean, &mean) - r as f64 + factor.log_det());
@@ -112,11 +90,6 @@ impl UtilityPosterior {
             })
             .unzip();
         Ok(Self { likelihood, next, curve, slope, kl })
-    }
-
-    fn prior_only(data: &MixtureData<'_>) -> Result<Self> {
-        let none = vec![0.0; data.duels.pairs().len()];
-        Self::new(data, none.clone(), none)
     }
 
     /// Returns this utility's part of the bound, given the expected weights `counts` of the duels.
@@ -178,24 +151,7 @@ impl Mixture {
     /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite),
     /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub fn from(data: &MixtureData<'_>, q: Matrix, control: RunControl<'_>) -> Result<Self> {
-        let mut duels_of_item = vec![Vec::new(); q.rows()];
-        for (d, &(i, j)) in data.duels.pairs().iter().enumerate() {
-            duels_of_item[i].push((d, j));
-            duels_of_item[j].push((d, i));
-        }
-        let utilities =
-            (0..q.cols()).map(|_| UtilityPosterior::prior_only(data)).collect::<Result<Vec<_>>>()?;
-        let means = Matrix::zeros(q.cols(), data.x.cols());
-        let mut state = MixtureState {
-            data,
-            utilities,
-            share: vec![0.0; q.cols()],
-            means,
-            variance: 1.0,
-            duels_of_item,
-            q,
-        };
-        state.m_step();
+        let mut state = MixtureState::new(data, q)?;
         let mut bounds: Vec<f64> = Vec::new();
         for _ in 0..MAX_SWEEPS {
             control.check_cancelled()?;
@@ -216,7 +172,29 @@ impl Mixture {
     }
 }
 
-impl MixtureState<'_> {
+impl<'g> MixtureState<'g> {
+    /// Creates the state with these memberships, from utilities without duels.
+    fn new(data: &'g MixtureData<'g>, q: Matrix) -> Result<Self> {
+        let mut duels_of_item = vec![Vec::new(); q.rows()];
+        for (d, &(i, j)) in data.duels.pairs().iter().enumerate() {
+            duels_of_item[i].push((d, j));
+            duels_of_item[j].push((d, i));
+        }
+        let none = vec![0.0; data.duels.pairs().len()];
+        let prior = UtilityPosterior::new(data, none.clone(), none)?;
+        let mut state = Self {
+            data,
+            utilities: vec![prior; q.cols()],
+            share: vec![0.0; q.cols()],
+            means: Matrix::zeros(q.cols(), data.x.cols()),
+            variance: 1.0,
+            duels_of_item,
+            q,
+        };
+        state.m_step();
+        Ok(state)
+    }
+
     /// Returns the expected weight of each duel in a cluster: the probability that both items belong to it.
     fn expected_weights(&self, c: usize) -> Vec<f64> {
         self.data.duels.pairs().iter().map(|&(i, j)| self.q[(i, c)] * self.q[(j, c)]).collect()
@@ -299,6 +277,7 @@ impl MixtureState<'_> {
 mod tests {
     use super::*;
     use crate::kernel::Kernel;
+    use crate::preference::pairwise_log_odds::psd_root;
     use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
     use crate::table::Table;
 
@@ -325,7 +304,7 @@ mod tests {
         let duels = Duels::new(n, &left, &right, &won, Some(&weight)).unwrap();
         let x = Matrix::from_row_major(n, 2, rows.iter().flatten().copied().collect());
         let k = (scale * Kernel::gaussian(&[1.0, 1.0])).gram(&Table::from_rows(&rows).unwrap());
-        let root = psd_root(&k).unwrap();
+        let root = psd_root(&k, 1e-12).unwrap();
         Case { duels, x, k, psd_root: root }
     }
 
@@ -338,23 +317,7 @@ mod tests {
             let sum: f64 = q.row(i).iter().sum();
             q.row_mut(i).iter_mut().for_each(|v| *v /= sum);
         }
-        let mut duels_of_item = vec![Vec::new(); n];
-        for (d, &(i, j)) in data.duels.pairs().iter().enumerate() {
-            duels_of_item[i].push((d, j));
-            duels_of_item[j].push((d, i));
-        }
-        let utilities = (0..clusters).map(|_| UtilityPosterior::prior_only(data).unwrap()).collect();
-        let means = Matrix::zeros(clusters, data.x.cols());
-        let mut state = MixtureState {
-            data,
-            q,
-            utilities,
-            share: vec![0.0; clusters],
-            means,
-            variance: 1.0,
-            duels_of_item,
-        };
-        state.m_step();
+        let mut state = MixtureState::new(data, q).unwrap();
         (0..sweeps).for_each(|_| state.sweep().unwrap());
         state
     }

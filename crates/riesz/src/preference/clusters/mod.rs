@@ -21,14 +21,14 @@ pub use crate::kmeans::{KMeans, adjusted_rand, renumbered};
 use self::mixture::{Mixture, MixtureData};
 use super::duels::Duels;
 use super::gp_preference::PreferenceProcess;
-use super::pair_kernel::Pair;
+use super::pairwise_log_odds::psd_root;
 use crate::control::{Progress, RunControl, check_cancelled};
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::kernel_model::logistic;
 use crate::kmeans;
 use crate::linalg::Matrix;
-use crate::random::{Exp1, Random, RngExt, SeedableRng, hash, index};
+use crate::random::{Exp1, Random, RngExt, SeedableRng, hash};
 use crate::table::{ColumnKind, Table};
 
 /// The number of random starts of k-means.
@@ -116,7 +116,8 @@ struct ClusterInputs {
     x: Matrix,
     /// The matrix of log odds or comparisons that the method uses, also for the starts of the mixture.
     flow: Option<Matrix>,
-    kernel: Kernel,
+    /// The process with its tuned hyper-parameters.
+    process: PreferenceProcess,
     share: f64,
 }
 
@@ -142,7 +143,7 @@ impl Clusterer {
     /// As [`PreferenceProcess::fit`]; [`Error::Parameter`].
     pub fn fit(&self, items: &Table, duels: &Duels) -> Result<Clusters> {
         self.check(items)?;
-        let (prepared, process) = self.prepare(items, duels, &self.process)?;
+        let prepared = self.prepare(items, duels, &self.process)?;
         let counts = match self.count {
             ClusterCount::Fixed(count) => count..=count,
             ClusterCount::UpTo(max_clusters) => 1..=max_clusters,
@@ -163,7 +164,7 @@ impl Clusterer {
         };
         let count = memberships.cols();
         let covariates = KMeans::fit(&prepared.x, count, KMEANS_STARTS, self.seed).labels;
-        let stability = self.stability(items, duels, &process, &labels, count)?;
+        let stability = self.stability(items, duels, &prepared.process, &labels, count)?;
         Ok(Clusters { labels, memberships, count, bounds, sweeps, covariates, stability })
     }
 
@@ -192,43 +193,27 @@ impl Clusterer {
         }
     }
 
-    /// Returns the inputs of clustering, and the process with its tuned hyper-parameters.
-    fn prepare(
-        &self,
-        items: &Table,
-        duels: &Duels,
-        process: &PreferenceProcess,
-    ) -> Result<(ClusterInputs, PreferenceProcess)> {
+    /// Returns the inputs of clustering.
+    fn prepare(&self, items: &Table, duels: &Duels, process: &PreferenceProcess) -> Result<ClusterInputs> {
         let x = standardised(items);
         let mut process = process.clone();
         (process.stop, process.progress) = (self.stop.clone(), Arc::default());
         let prior = &process.prior;
         let share =
             if prior.utility_variance > 0.0 { prior.utility_variance } else { prior.generalised_variance };
-        let mut kernel = prior.items.clone();
         let flow = match self.method {
-            ClusteringMethod::Mixture { .. } | ClusteringMethod::Generalised | ClusteringMethod::Spectral => {
-                (process.prior.utility_variance, process.prior.generalised_variance) = (0.0, share);
-                Some(true)
-            }
-            ClusteringMethod::Abstaining { .. } => {
-                (process.prior.utility_variance, process.prior.generalised_variance) = (share, 0.0);
-                Some(true)
-            }
-            ClusteringMethod::Comparisons => Some(false),
+            ClusteringMethod::Comparisons => Some(comparisons(duels)),
             ClusteringMethod::Covariates => None,
-        };
-        let flow = match flow {
-            Some(true) => {
+            method => {
+                let is_utility = matches!(method, ClusteringMethod::Abstaining { .. });
+                (process.prior.utility_variance, process.prior.generalised_variance) =
+                    if is_utility { (share, 0.0) } else { (0.0, share) };
                 let fit = process.fit(items, duels)?;
-                kernel = fit.prior.items.clone();
                 process.prior = fit.prior.clone();
                 Some(fit.flow(items)?.mean())
             }
-            Some(false) => Some(comparisons(duels)),
-            None => None,
         };
-        Ok((ClusterInputs { x, flow, kernel, share }, process))
+        Ok(ClusterInputs { x, flow, process, share })
     }
 
     fn clusters(
@@ -239,66 +224,65 @@ impl Clusterer {
         count: usize,
     ) -> Result<ClusteringResult> {
         check_cancelled(&self.stop)?;
-        let kmeans = |x: &Matrix| KMeans::fit(x, count, KMEANS_STARTS, self.seed).labels;
-        let Some(flow) = &inputs.flow else {
-            return Ok(ClusteringResult::argmax_labels(kmeans(&inputs.x), count));
-        };
-        Ok(match self.method {
-            ClusteringMethod::Covariates => ClusteringResult::argmax_labels(kmeans(&inputs.x), count),
-            ClusteringMethod::Generalised | ClusteringMethod::Comparisons => {
-                ClusteringResult::argmax_labels(kmeans(&singular_vectors(flow, count)?.1), count)
+        let Some(flow) = &inputs.flow else { return Ok(self.kmeans(&inputs.x, count)) };
+        let features = match self.method {
+            ClusteringMethod::Mixture { covariates, starts } => {
+                return self.mixture(inputs, flow, items, duels, (count, covariates, starts));
             }
+            ClusteringMethod::Covariates => inputs.x.clone(),
+            ClusteringMethod::Generalised | ClusteringMethod::Comparisons => singular_vectors(flow, count)?.1,
             ClusteringMethod::Abstaining { threshold } => {
                 let mut confident = flow.clone();
                 for g in confident.data_mut() {
                     *g = if (logistic(*g) - 0.5).abs() < threshold || *g == 0.0 { 0.0 } else { g.signum() };
                 }
-                ClusteringResult::argmax_labels(kmeans(&singular_vectors(&confident, count)?.1), count)
+                singular_vectors(&confident, count)?.1
             }
-            ClusteringMethod::Spectral => {
-                ClusteringResult::argmax_labels(kmeans(&spectral_embedding(&sizes(flow), count)?), count)
-            }
-            ClusteringMethod::Mixture { covariates, starts } => {
-                self.mixture(inputs, items, duels, (count, covariates, starts))?
-            }
-        })
+            ClusteringMethod::Spectral => spectral_embedding(&sizes(flow), count)?,
+        };
+        Ok(self.kmeans(&features, count))
+    }
+
+    /// Returns the clusters of the rows of a matrix by k-means.
+    fn kmeans(&self, x: &Matrix, count: usize) -> ClusteringResult {
+        let labels = KMeans::fit(x, count, KMEANS_STARTS, self.seed).labels;
+        let mut memberships = Matrix::zeros(labels.len(), count);
+        labels.iter().enumerate().for_each(|(i, &c)| memberships[(i, c)] = 1.0);
+        ClusteringResult { labels, memberships, sweeps: Vec::new() }
     }
 
     fn mixture(
         &self,
         prepared: &ClusterInputs,
+        flow: &Matrix,
         items: &Table,
         duels: &Duels,
         (count, covariates, starts): (usize, bool, usize),
     ) -> Result<ClusteringResult> {
-        let n = items.rows();
+        let (n, kernel) = (items.rows(), &prepared.process.prior.items);
         let none = Matrix::zeros(n, 0);
         let x = if covariates { &prepared.x } else { &none };
-        let kmeans = |x: &Matrix| KMeans::fit(x, count, KMEANS_STARTS, self.seed).labels;
-        let mut from = vec![soften(&kmeans(&prepared.x), count)];
-        if let Some(flow) = prepared.flow.as_ref().filter(|_| count > 1) {
-            let mut near = sizes(flow);
-            let k = prepared.kernel.gram(items);
-            near.data_mut().iter_mut().zip(k.data()).for_each(|(g, k)| *g *= k.abs());
-            from.push(soften(&kmeans(&spectral_embedding(&near, count)?), count));
-            from.push(soften(&kmeans(&spectral_embedding(&sizes(flow), count)?), count));
-        }
+        let mut from = vec![soften(self.kmeans(&prepared.x, count))];
         if count > 1 {
+            let mut near = sizes(flow);
+            let k = kernel.gram(items);
+            near.data_mut().iter_mut().zip(k.data()).for_each(|(g, k)| *g *= k.abs());
+            for affinity in [near, sizes(flow)] {
+                from.push(soften(self.kmeans(&spectral_embedding(&affinity, count)?, count)));
+            }
             let random = |start: u64| dirichlet(n, count, hash([self.seed, count as u64, start]));
             from.extend((0..starts as u64).map(random));
         }
         let gram = |place: [f64; 2]| {
-            let mut k = scaled(&prepared.kernel, place[1]).gram(items);
+            let mut k = scaled(kernel, place[1]).gram(items);
             k.data_mut().iter_mut().for_each(|v| *v *= prepared.share * place[0].exp());
-            mixture::psd_root(&k)
+            psd_root(&k, 1e-12)
         };
         let mut place = [0.0; 2];
-        let runs = {
-            let root = gram(place)?;
-            let data = MixtureData { duels, x, psd_root: &root };
-            let run = |q: Matrix| Mixture::from(&data, q, self.control());
-            from.into_par_iter().map(run).collect::<Result<Vec<Mixture>>>()?
-        };
+        let root = gram(place)?;
+        let data = MixtureData { duels, x, psd_root: &root };
+        let run = |q: Matrix| Mixture::from(&data, q, self.control());
+        let runs = from.into_par_iter().map(run).collect::<Result<Vec<Mixture>>>()?;
         let higher = |best: Mixture, other: Mixture| if other.bound() > best.bound() { other } else { best };
         let Some(mut best) = runs.into_iter().reduce(higher) else {
             return Err(Error::parameter("starts", 0, "there must be 1 or more"));
@@ -349,15 +333,11 @@ impl Clusterer {
             return Ok(None);
         }
         let fixed = PreferenceProcess { tune: false, ..process.clone() };
-        let n_pairs = duels.pairs().len();
-        let kept = ((SUBSAMPLE * n_pairs as f64).round() as usize).max(1);
+        let kept = ((SUBSAMPLE * duels.pairs().len() as f64).round() as usize).max(1);
         let mut sum = 0.0;
         for t in 0..self.subsamples {
-            let mut random = Random::seed_from_u64(hash([self.seed, 1 << 40, t as u64]));
-            let mut chosen = index::sample(&mut random, n_pairs, kept).into_vec();
-            chosen.sort_unstable();
-            let part = subset(duels, &chosen)?;
-            let (prepared, _) = self.prepare(items, &part, &fixed)?;
+            let part = duels.sample(kept, hash([self.seed, 1 << 40, t as u64]));
+            let prepared = self.prepare(items, &part, &fixed)?;
             sum += adjusted_rand(labels, &self.clusters(&prepared, items, &part, count)?.labels);
             self.control().step();
         }
@@ -369,22 +349,6 @@ struct ClusteringResult {
     labels: Vec<usize>,
     memberships: Matrix,
     sweeps: Vec<f64>,
-}
-
-impl ClusteringResult {
-    fn argmax_labels(labels: Vec<usize>, count: usize) -> Self {
-        let mut memberships = Matrix::zeros(labels.len(), count);
-        labels.iter().enumerate().for_each(|(i, &c)| memberships[(i, c)] = 1.0);
-        Self { labels, memberships, sweeps: Vec::new() }
-    }
-}
-
-/// Returns the duels of some of the pairs.
-fn subset(duels: &Duels, chosen: &[usize]) -> Result<Duels> {
-    let pick = |side: fn(&Pair) -> usize| chosen.iter().map(|&d| side(&duels.pairs()[d])).collect::<Vec<_>>();
-    let select = |values: &[f64]| chosen.iter().map(|&d| values[d]).collect::<Vec<f64>>();
-    let weight = select(duels.weight());
-    Duels::new(duels.items(), &pick(|p| p.0), &pick(|p| p.1), &select(duels.outcome()), Some(&weight))
 }
 
 /// Returns the matrix whose entry (l, r) is the weight of the duels that l won against r, minus that of those
@@ -405,14 +369,11 @@ fn sizes(flow: &Matrix) -> Matrix {
     out
 }
 
-/// Returns memberships near the given labels that can still change.
-fn soften(labels: &[usize], count: usize) -> Matrix {
-    let mut q = Matrix::zeros(labels.len(), count);
-    for (i, &label) in labels.iter().enumerate() {
-        for (c, v) in q.row_mut(i).iter_mut().enumerate() {
-            *v = if c == label { 0.9 } else { 0.0 } + 0.1 / count as f64;
-        }
-    }
+/// Returns memberships near the given clusters that can still change.
+fn soften(clusters: ClusteringResult) -> Matrix {
+    let mut q = clusters.memberships;
+    let other = 0.1 / q.cols() as f64;
+    q.data_mut().iter_mut().for_each(|v| *v = 0.9 * *v + other);
     q
 }
 

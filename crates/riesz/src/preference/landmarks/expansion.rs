@@ -14,6 +14,7 @@ use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::{Matrix, Sparse};
 use crate::model_card::CardEntry;
 use crate::preference::bilinear_skew::ComparedPairs;
+use crate::preference::comparison_graph::add_differences;
 use crate::preference::pair_kernel::{self, Pair, PairKernel, wide_rows_in};
 use crate::table::{ColumnKind, Table};
 
@@ -26,6 +27,14 @@ struct SupportPairs {
     half_rows: Table,
     pairs: Vec<Pair>,
     coef: Vec<f64>,
+}
+
+impl SupportPairs {
+    /// Adds a pair with its coefficient, and the pair in the other order.
+    fn push(&mut self, (l, r): Pair, coef: f64) {
+        self.pairs.extend([(l, r), (r, l)]);
+        self.coef.extend([coef, -coef]);
+    }
 }
 
 impl PreferenceFeatureMaps {
@@ -60,27 +69,20 @@ impl PreferenceFeatureMaps {
             return Ok(Err("there are too many pairs of landmarks times landmarks of contexts: take fewer \
                            landmarks"));
         }
-        let kernels = self.extra_utilities.iter().filter_map(|utility| match utility {
-            ExtraUtility::Levels { .. } => None,
-            ExtraUtility::Through(map) => Some(&map.kernel),
-        });
-        let neutral = match NeutralRow::for_prior(prior, items, &kernels.collect::<Vec<_>>())? {
+        let kernels: Vec<&Kernel> = self.dense_maps().map(|map| &map.kernel).collect();
+        let neutral = match NeutralRow::for_prior(prior, items, &kernels)? {
             Ok(row) => row,
             Err(why) => return Ok(Err(why)),
         };
-        let mut points: Option<SupportPairs> = None;
-        for c in 0..contexts {
+        let support = |c: usize| {
             let terms = alpha.iter().zip(&compared.contexts);
             let slopes: Vec<f64> = terms.map(|(a, &context)| a * for_items.contexts[(context, c)]).collect();
-            let support = self.points(prior, &neutral, items, for_items, &compared.pairs, &slopes)?;
-            match &mut points {
-                None => points = Some(support),
-                Some(support_pairs) => support_pairs.coef.extend(support.coef),
-            }
-        }
-        let Some(SupportPairs { half_rows: halves, pairs, coef }) = points else {
-            return Ok(Err("there are no points"));
+            self.points(prior, &neutral, items, for_items, &compared.pairs, &slopes)
         };
+        let SupportPairs { half_rows: halves, pairs, mut coef } = support(0)?;
+        for c in 1..contexts {
+            coef.extend(support(c)?.coef);
+        }
         let repeated_pairs = pairs.repeat(contexts);
         let rows: Vec<usize> = (0..repeated_pairs.len()).map(|i| i / pairs.len().max(1)).collect();
         let points = wide_rows_in(
@@ -108,9 +110,8 @@ impl PreferenceFeatureMaps {
         for (&(l, r), a) in compared.iter().zip(slopes) {
             columns[r].push((l, *a));
             columns[l].push((r, -a));
-            sums[l] += a;
-            sums[r] -= a;
         }
+        add_differences(&mut sums, compared, slopes.iter().copied());
         let mut out = SupportPairs {
             half_rows: neutral.for_items(&self.items.landmarks)?,
             pairs: Vec::new(),
@@ -122,8 +123,7 @@ impl PreferenceFeatureMaps {
             let weights = p.transpose().matmul(&times);
             for (i, j) in (0..q).flat_map(|i| (i + 1..q).map(move |j| (i, j))) {
                 let entry = 0.5 * (weights[(j, i)] - weights[(i, j)]);
-                out.pairs.extend([(i, j), (j, i)]);
-                out.coef.extend([entry, -entry]);
+                out.push((i, j), entry);
             }
         }
         out.half_rows = out.half_rows.stack(&neutral.nowhere)?;
@@ -134,15 +134,13 @@ impl PreferenceFeatureMaps {
             let mut point_weights = p.transpose().matvec(&sums);
             out.pairs.iter().zip(&out.coef).for_each(|(&(i, _), c)| point_weights[i] -= c);
             for (i, weight) in point_weights.into_iter().enumerate() {
-                out.pairs.extend([(i, q), (q, i)]);
-                out.coef.extend([weight, -weight]);
+                out.push((i, q), weight);
             }
         }
         for (utility, between) in self.extra_utilities.iter().zip(&for_items.extra_utilities) {
             let (rows, weights) = match (utility, between) {
                 (ExtraUtility::Through(known), Some(between)) => {
-                    let places = known.kernel.terms.iter().flat_map(|t| &t.factors);
-                    let places: Vec<usize> = places.flat_map(|f| f.columns().to_vec()).collect();
+                    let places: Vec<usize> = known.kernel.columns_read().collect();
                     let value = |i: usize, j: usize| known.landmarks.get(i, j);
                     (
                         neutral.with_columns(&places, known.landmarks.rows(), value)?,
@@ -163,8 +161,7 @@ impl PreferenceFeatureMaps {
             let first = out.half_rows.rows();
             out.half_rows = out.half_rows.stack(&rows)?;
             for (i, weight) in weights.into_iter().enumerate() {
-                out.pairs.extend([(first + i, q), (q, first + i)]);
-                out.coef.extend([weight, -weight]);
+                out.push((first + i, q), weight);
             }
         }
         Ok(out)
@@ -187,12 +184,9 @@ impl NeutralRow {
         items: &Table,
         dense_kernels: &[&Kernel],
     ) -> Result<std::result::Result<Self, &'static str>> {
-        let read = |kernel: &Kernel| -> Vec<usize> {
-            kernel.terms.iter().flat_map(|t| &t.factors).flat_map(|f| f.columns().to_vec()).collect()
-        };
-        let columns: Vec<usize> = prior.extra_utility_kernel.iter().flat_map(read).collect();
+        let columns: Vec<usize> = prior.extra_utility_kernel.iter().flat_map(Kernel::columns_read).collect();
         let by_items = prior.utility_variance + prior.generalised_variance > 0.0;
-        if by_items && read(&prior.items).iter().any(|j| columns.contains(j)) {
+        if by_items && prior.items.columns_read().any(|j| columns.contains(&j)) {
             return Ok(Err("further utilities read columns of the kernel of items"));
         }
         let far = |j: usize| match &items.columns()[j].kind {
@@ -215,12 +209,8 @@ impl NeutralRow {
 
     /// Returns the items with the neutral row's columns of further utilities.
     fn for_items(&self, items: &Table) -> Result<Table> {
-        let column = |j: usize| match self.columns.contains(&j) {
-            true => vec![self.nowhere.get(0, j); items.rows()],
-            false => items.column(j).to_vec(),
-        };
-        let values = (0..items.width()).flat_map(column).collect();
-        Table::from_column_major(items.columns().to_vec(), items.rows(), values)
+        let kept: Vec<usize> = (0..items.width()).filter(|j| !self.columns.contains(j)).collect();
+        self.with_columns(&kept, items.rows(), |i, j| items.get(i, j))
     }
 
     /// Returns rows that equal the neutral row except in the columns `places`.
@@ -230,11 +220,11 @@ impl NeutralRow {
         rows: usize,
         value: impl Fn(usize, usize) -> f64,
     ) -> Result<Table> {
-        let columns = self.nowhere.columns();
-        let cell =
-            |j: usize, i: usize| if places.contains(&j) { value(i, j) } else { self.nowhere.get(0, j) };
-        let values = (0..columns.len()).flat_map(|j| (0..rows).map(move |i| (i, j)));
-        let values = values.map(|(i, j)| cell(j, i)).collect();
-        Table::from_column_major(columns.to_vec(), rows, values)
+        let row = |i: usize| {
+            let mut row = self.nowhere.row(0);
+            places.iter().for_each(|&j| row[j] = value(i, j));
+            row
+        };
+        Table::from_named_rows(self.nowhere.columns().to_vec(), &(0..rows).map(row).collect::<Vec<_>>())
     }
 }

@@ -10,9 +10,9 @@ use crate::error::{Error, Result, sized};
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
 use crate::linalg::conjugate_gradients::InnerProductSpace;
-use crate::prediction::logistic_normal_mean;
+use crate::prediction::averaged_probabilities;
 use crate::preference::bilinear_skew::{ComparedPairs, SkewFeatures, SkewModel, SkewWeights};
-use crate::preference::pair_kernel::{Pair, PairKernel, wide_rows_in};
+use crate::preference::pair_kernel::{Pair, PairKernel, check_contexts, latent_link, wide_rows_in};
 use crate::table::Table;
 
 /// The tolerance of conjugate gradients for a pair: its square bounds the error of the posterior variance,
@@ -90,10 +90,7 @@ impl LandmarkFunction {
             };
             return Err(Error::parameter("contexts", value, allowed));
         }
-        if let Some(n_rows) = contexts.map(Table::rows).filter(|rows| *rows != pairs.len()) {
-            let (subject, why, expected) = ("the table of contexts", "one per pair", pairs.len());
-            return Err(Error::shape(subject, "rows", expected, n_rows, why));
-        }
+        check_contexts(contexts, pairs)?;
         let features = self.known.features(&self.prior, items, contexts)?;
         let rows = (0..pairs.len()).map(|i| if contexts.is_some() { i } else { 0 }).collect();
         Ok((features, ComparedPairs { pairs: pairs.to_vec(), contexts: rows }))
@@ -203,29 +200,15 @@ impl LandmarkFunction {
         } else {
             self.moments(items, pairs, contexts)?
         };
-        let probabilities_of = |(mean, sd): (&f64, &f64)| {
-            let won = |margin: f64| logistic_normal_mean(mean - margin, sd * sd);
-            match self.margin {
-                None => vec![1.0 - won(0.0), won(0.0)],
-                Some(margin) => {
-                    let (won, lost) = (won(margin), logistic_normal_mean(-mean - margin, sd * sd));
-                    vec![lost, won, (1.0 - won - lost).max(0.0)]
-                }
-            }
-        };
-        let probabilities: Vec<Vec<f64>> = mean.par_iter().zip(&sd).map(probabilities_of).collect();
-        let classes = if self.margin.is_some() { 3 } else { 2 };
-        Ok(Matrix::from_row_major(pairs.len(), classes, probabilities.concat()))
+        let variance = sd.iter().map(|sd| sd * sd).collect();
+        let [mean, variance] = [mean, variance].map(Matrix::column_vector);
+        Ok(averaged_probabilities(latent_link(self.margin), &mean, &variance))
     }
 
     /// Returns the parameters other than the prior and the margin.
     pub fn state(&self) -> LandmarkParameters {
-        let PreferenceFeatureMaps { items, extra_utilities, contexts } = &self.known;
-        let dense_maps = extra_utilities.iter().filter_map(|utility| match utility {
-            ExtraUtility::Levels { .. } => None,
-            ExtraUtility::Through(map) => Some(map),
-        });
-        let bases = std::iter::once(items).chain(dense_maps).chain(contexts);
+        let known = &self.known;
+        let bases = std::iter::once(&known.items).chain(known.dense_maps()).chain(&known.contexts);
         let upper = |v: &Matrix| (0..v.rows()).flat_map(|i| v.row(i)[i + 1..].to_vec()).collect::<Vec<f64>>();
         let row = |w: &SkewWeights| -> Vec<f64> {
             let other_weights = w.utilities.data().iter().chain(w.item_effects.data()).copied();
@@ -285,10 +268,7 @@ impl LandmarkFunction {
             (pairs.iter().map(|p| p.0.max(p.1)).max(), items.rows()),
             (rows.iter().copied().max(), features.contexts.rows()),
         ];
-        if places
-            .iter()
-            .any(|(largest_index, count)| largest_index.is_some_and(|largest_index| largest_index >= *count))
-        {
+        if places.iter().any(|(largest_index, count)| largest_index.is_some_and(|index| index >= *count)) {
             return Err(Error::format("compared pairs refer to items that do not exist"));
         }
         let mut weight_sets = (0..weights.rows()).map(|row_index| {

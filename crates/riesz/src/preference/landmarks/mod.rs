@@ -14,10 +14,10 @@ mod nystrom;
 pub use function::{LandmarkFunction, LandmarkParameters};
 
 use super::bilinear_skew::{ComparedPairs, SkewModel};
+use super::comparison_graph::add_to_both;
 use super::duels::Duels;
 use super::gp_preference::{Inference, PreferenceFit, PreferenceProcess};
 use super::observed_duels::ObservedDuels;
-use super::pair_kernel::PairKernel;
 use crate::error::{Error, Result};
 use crate::kernel_model::{KernelExpansion, VANISHING_REFERENCE_FACT};
 use crate::model_card::CardEntry;
@@ -155,7 +155,10 @@ impl LandmarkProcess {
             contexts: context_data.map_or_else(|| vec![0; duels.pairs().len()], |c| c.rows.clone()),
         };
         let contexts = context_data.map_or(1, |c| c.table.rows());
-        let [counts, context_counts] = weights_of_rows(&compared, duels.weight(), [items.rows(), contexts]);
+        // The sums of the weights of each item's duels, and of each context's duels.
+        let (mut counts, mut context_counts) = (vec![0.0; items.rows()], vec![0.0; contexts]);
+        add_to_both(&mut counts, &compared.pairs, duels.weight());
+        compared.contexts.iter().zip(duels.weight()).for_each(|(&c, w)| context_counts[c] += w);
         let max_landmarks = [self.landmarks, self.context_landmarks];
         let tables = (items, context_data.map(|c| &c.table));
         let choice = PreferenceFeatureMaps::choose(
@@ -192,7 +195,12 @@ impl LandmarkProcess {
             CardEntry::new("landmarks", known.items.landmarks.rows()),
             CardEntry::measured("share of variance that landmarks do not know", unknown),
         ];
-        card.extend(prior_entries(&prior, &known, unknown_contexts));
+        card.extend(prior.card_entries());
+        if let (Some(context_kernel), Some(contexts)) = (&prior.contexts, &known.contexts) {
+            card.push(CardEntry::measured("shared by all contexts", context_kernel.shared));
+            card.push(CardEntry::new("landmarks of contexts", contexts.landmarks.rows()));
+            card.push(CardEntry::measured("share of contexts that these do not know", unknown_contexts));
+        }
         card.extend(margin.map(|m| CardEntry::measured("margin of ties", m)));
         card.push(CardEntry::measured("log likelihood", mode.log_likelihood));
         card.push(CardEntry::new("products with the Hessian", mode.products));
@@ -224,31 +232,4 @@ impl LandmarkProcess {
             .then(|| sample(subset_pairs));
         self.process.fit_after(fewer.as_ref(), items, &sample(self.tuning_pairs.max(1)))
     }
-}
-
-/// Returns the entries of the model card about the shares of the prior and the contexts.
-fn prior_entries(prior: &PairKernel, known: &PreferenceFeatureMaps, unknown_contexts: f64) -> Vec<CardEntry> {
-    let mut card = vec![
-        CardEntry::measured("share of a utility", prior.utility_variance),
-        CardEntry::measured("share of the generalised part", prior.generalised_variance),
-    ];
-    let terms = prior.extra_utility_kernel.iter().flat_map(|k| &k.terms);
-    card.extend(terms.map(|term| CardEntry::measured("share of a further utility", term.scale)));
-    if let (Some(context_kernel), Some(contexts)) = (&prior.contexts, &known.contexts) {
-        card.push(CardEntry::measured("shared by all contexts", context_kernel.shared));
-        card.push(CardEntry::new("landmarks of contexts", contexts.landmarks.rows()));
-        card.push(CardEntry::measured("share of contexts that these do not know", unknown_contexts));
-    }
-    card
-}
-
-/// Returns the sum of the weights of each item's duels, and of each context's duels.
-fn weights_of_rows(compared: &ComparedPairs, weight: &[f64], [items, contexts]: [usize; 2]) -> [Vec<f64>; 2] {
-    let (mut counts, mut context_counts) = (vec![0.0; items], vec![0.0; contexts]);
-    for ((&(l, r), &context), w) in compared.pairs.iter().zip(&compared.contexts).zip(weight) {
-        counts[l] += w;
-        counts[r] += w;
-        context_counts[context] += w;
-    }
-    [counts, context_counts]
 }

@@ -60,21 +60,14 @@ impl Nystrom {
         let (chosen, mut features, unknown) =
             randomly_pivoted_cholesky(kernel, rows, max_landmarks, seed, stop)?;
         let q = chosen.len();
-        let packed: Vec<f64> = chosen
-            .iter()
-            .enumerate()
-            .flat_map(|(i, &row_index)| features.row(row_index)[..=i].to_vec())
-            .collect();
+        let rows_of_lower = chosen.iter().enumerate().map(|(i, &row)| &features.row(row)[..=i]);
+        let packed: Vec<f64> = rows_of_lower.flatten().copied().collect();
         let lower = Cholesky::from_packed(q, &packed, 0.0).ok_or_else(overflow)?;
         let mut interpolated = features.transpose();
         lower.solve_upper_in_place(&mut interpolated);
 
         let mut weighted = features.clone();
-        weighted
-            .data_mut()
-            .par_chunks_mut(q)
-            .zip(counts)
-            .for_each(|(row, m)| row.iter_mut().for_each(|v| *v *= m));
+        weighted.scale_rows(counts.iter().copied());
         let (_, rotation) = symmetric_eigen(&features.transpose().matmul(&weighted))?;
         features = features.matmul(&rotation);
         let mut basis = rotation;
