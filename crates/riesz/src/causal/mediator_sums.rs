@@ -57,7 +57,7 @@ impl ChainedOutcome {
 impl StudyLink {
     fn as_mediator_sums(&self, treatments: &Table) -> Result<MediatorSum> {
         self.check_unshared("the decomposition by mediators")?;
-        let (weights, _) = self.weights(&self.queries(treatments)?);
+        let (weights, ..) = self.weights(&self.queries(treatments)?);
         Ok(MediatorSum { weights, outcome: self.outcome.mean()?, mediators: self.mediators.clone() })
     }
 }

@@ -45,12 +45,10 @@ impl StudyLink {
             let (means, parts, _) = self.estimate(functionals);
             return effect_draws(means, &parts, draws, random);
         }
-        let (weights, open) = self.weights(functionals);
+        let (weights, open, prior) = self.weights(functionals);
         let q = weights.rows();
         let (constants, mut out, squares) = self.sample_outcome(&weights, draws, random)?;
-        let scale = mean_diagonal(
-            &self.query_embedding.query_covariance(&functionals.columns, &functionals.prior_scale),
-        );
+        let scale = mean_diagonal(&prior);
         let mut link_part =
             normal_draws(open, scale, draws, "residual covariance of the mediators' distribution", random)?;
         for (j, square) in squares.iter().enumerate() {

@@ -89,8 +89,7 @@ impl PublishedPosterior {
         };
         let places = link.mediators.stack(&process.points)?;
         let integrals = KernelIntegrals::new(self.measure, &process.parameters.kernel, places)?;
-        let (weights, open) = link.weights(functionals);
-        let prior = link.query_embedding.query_covariance(&functionals.columns, &functionals.prior_scale);
+        let (weights, open, prior) = link.weights(functionals);
         let (means, outcome, scales) = match self.form {
             IntegralForm::Landmarks => self.landmarks(&weights, &link.mediators, process, &integrals)?,
             IntegralForm::Integrals => self.integrals(&weights, &link.mediators, process, &integrals)?,

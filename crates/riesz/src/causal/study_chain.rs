@@ -339,14 +339,15 @@ impl StudyLink {
         Ok((model, PosteriorCovariance { prior_scale, skew_swap: None, reduction, scale: vec![1.0] }))
     }
 
-    /// Returns E, queries × rows, and R.
-    pub fn weights(&self, functionals: &Functionals) -> (Matrix, Matrix) {
+    /// Returns E, queries × rows, and R and F, queries × queries.
+    pub fn weights(&self, functionals: &Functionals) -> (Matrix, Matrix, Matrix) {
         let (weights, explained) = self
             .solver
             .weights_and_explained(self.query_embedding.row_cross_covariance(&functionals.columns));
-        let mut open = self.query_embedding.query_covariance(&functionals.columns, &functionals.prior_scale);
+        let prior = self.query_embedding.query_covariance(&functionals.columns, &functionals.prior_scale);
+        let mut open = prior.clone();
         open.add_times(-1.0, &explained);
-        (weights, open)
+        (weights, open, prior)
     }
 
     /// Returns the functionals of the outcome into which this study turns the given functionals.
@@ -362,7 +363,7 @@ impl StudyLink {
     }
 
     pub fn covariance(&self, functionals: &Functionals) -> CovarianceParts {
-        let (weights, open) = self.weights(functionals);
+        let (weights, open, _) = self.weights(functionals);
         let parts = self.outcome.covariance(&self.push_forward(&weights, functionals));
         self.add_study_parts(parts, &open, functionals)
     }
@@ -404,12 +405,11 @@ impl StudyLink {
 
     /// Returns the means of single queries, their joint covariance by cause, and their support.
     pub fn estimate(&self, functionals: &Functionals) -> (Vec<f64>, CovarianceParts, Vec<DataSupport>) {
-        let (weights, open) = self.weights(functionals);
+        let (weights, open, prior) = self.weights(functionals);
         let handed = self.push_forward(&weights, functionals);
         let mean = self.outcome.process().constant;
         let means = functionals.columns.transpose().matvec(&self.coef());
         let means = means.iter().zip(&functionals.constants).map(|(v, c)| v + c * mean).collect();
-        let prior = self.query_embedding.query_covariance(&functionals.columns, &functionals.prior_scale);
         let left = self.outcome.covariance(&handed);
         let before = self.outcome.prior_variances(&handed);
         let support_of = |q: usize| {
