@@ -1,6 +1,6 @@
 //! Sets of columns that identify an effect in one study: back-door and front-door sets.
 
-use super::graph::{Graph, Nodes};
+use super::graph::{Graph, Nodes, pruned, without_node};
 
 /// Maximum number of candidates of which all sets are listed.
 pub(crate) const LISTED: usize = 12;
@@ -34,18 +34,13 @@ impl EffectGraph<'_> {
         self.graph.without_edges(&Nodes::new(), self.treatments)
     }
 
-    /// The variables that can be conditioned on.
-    pub fn allowed(&self) -> Nodes {
-        let excluded = &self.graph.effects(self.treatments) | self.outcomes;
-        self.measured - &excluded
-    }
-
     /// Returns the largest set that needs to be tested: measured causes of the treatments, the outcomes and
     /// the passive variables. If any set of allowed variables that contains the passive ones separates, this
     /// one does (van der Zander, Liśkiewicz and Textor 2019).
     pub fn largest(&self) -> Nodes {
         let all_given = &(self.treatments | self.outcomes) | self.passive;
-        &(&self.graph.causes(&all_given) & &self.allowed()) | self.passive
+        let allowed = self.measured - &(&self.graph.effects(self.treatments) | self.outcomes);
+        &(&self.graph.causes(&all_given) & &allowed) | self.passive
     }
 
     /// Whether adjusting for a set of allowed variables gives the effect (Pearl's back-door criterion).
@@ -86,17 +81,11 @@ impl EffectGraph<'_> {
     /// and a separating set of causes stays separating when causes are added. Removing one variable after
     /// another therefore ends at a minimal set.
     fn nearest_separator(&self, behind: &Graph, largest: &Nodes) -> Nodes {
-        let without_node = |set: &Nodes, v: usize| set.iter().copied().filter(|&w| w != v).collect::<Nodes>();
         let touches = |v: usize| !behind.separated(self.outcomes, &[v].into(), &without_node(largest, v));
-        let mut set: Nodes =
+        let near: Nodes =
             largest.iter().copied().filter(|&v| self.passive.contains(&v) || touches(v)).collect();
-        for v in set.clone().into_iter().filter(|v| !self.passive.contains(v)) {
-            let less = without_node(&set, v);
-            if self.adjusts(behind, &less) {
-                set = less;
-            }
-        }
-        set
+        let candidates = &near - self.passive;
+        pruned(near, candidates, |_, less| self.adjusts(behind, less))
     }
 
     /// Tests Pearl's front-door criterion within each value of the passive variables. The effect must pass
@@ -143,19 +132,14 @@ impl EffectGraph<'_> {
 
     /// Returns front-door sets of which none contains another, smallest first; `None` if there is none.
     pub fn front_door(&self) -> Option<AdjustmentSets> {
-        let mut left = self.widest_front_door()?;
-        let candidates: Vec<usize> = left.iter().copied().collect();
+        let widest = self.widest_front_door()?;
+        let candidates: Vec<usize> = widest.iter().copied().collect();
         if candidates.len() <= LISTED {
             let sets = minimal(&candidates, |set| self.front_door_holds(set));
             return Some(AdjustmentSets { sets, is_complete: true });
         }
-        for v in candidates {
-            let less: Nodes = left.iter().copied().filter(|&w| w != v).collect();
-            if self.front_door_holds(&less) {
-                left = less;
-            }
-        }
-        Some(AdjustmentSets { sets: vec![left], is_complete: false })
+        let minimal = pruned(widest, candidates, |_, less| self.front_door_holds(less));
+        Some(AdjustmentSets { sets: vec![minimal], is_complete: false })
     }
 }
 

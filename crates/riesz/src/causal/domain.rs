@@ -1,6 +1,6 @@
 //! The domain of treatments that may be tried next.
 
-use super::sequential_update::min_max;
+use super::entrywise::min_max;
 use crate::error::{Error, Result, listed};
 use crate::random::{Random, RngExt, SeedableRng};
 use crate::table::{Column, ColumnKind, Table};

@@ -1,7 +1,9 @@
 //! The effect of treatments on the outcome, with its uncertainty by cause.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::entrywise::from_columns;
 use super::iterated::Iterated;
 use super::positivity::Positivity;
 use super::study_chain::StudyLink;
@@ -84,7 +86,7 @@ impl Effect {
     /// Returns the mean over the models of β₀, the mean outcome, to which effects return far from the data.
     pub(super) fn constant(&self) -> f64 {
         let constant_of = |model: &Model| match model {
-            Model::Link(link) => link.outcome.constant(),
+            Model::Link(link) => link.outcome.process().constant,
             Model::Iterated(iterated) => iterated.process().constant,
         };
         self.models().map(|(weight, model)| weight * constant_of(model)).sum()
@@ -104,7 +106,7 @@ impl Effect {
     /// each study that is represented by landmarks. If the share of the later studies at their mediators is
     /// larger, it is that share. The larger the share, the more information is lost compared with all rows.
     pub fn unexplained(&self) -> Vec<(usize, f64)> {
-        let mut shares: Vec<(usize, f64)> = Vec::new();
+        let mut shares = BTreeMap::new();
         for (weight, model) in self.models() {
             let study_shares = match model {
                 Model::Link(link) => link.unexplained(),
@@ -113,13 +115,10 @@ impl Effect {
                 }
             };
             for (study, share) in study_shares {
-                match shares.iter_mut().find(|(other, _)| *other == study) {
-                    Some((_, sum)) => *sum += weight * share,
-                    None => shares.push((study, weight * share)),
-                }
+                *shares.entry(study).or_insert(0.0) += weight * share;
             }
         }
-        shares
+        shares.into_iter().collect()
     }
 
     /// Returns the effect of each row of treatments. Cost O(n² rows + n rows²) for each study and draw.
@@ -150,7 +149,10 @@ impl Effect {
             for (cause, part) in parts {
                 add_part(&mut causes, cause, weight, &part);
             }
-            support.iter_mut().zip(stands).for_each(|(total, part)| total.add(weight, part));
+            support
+                .iter_mut()
+                .zip(stands)
+                .for_each(|(total, part)| *total = total.combined(part, |sum, v| sum + weight * v));
         }
         let open = self.population.as_ref().and_then(|people| people.unexplained_share).unwrap_or(0.0);
         support.iter_mut().for_each(|query_support| {
@@ -218,9 +220,7 @@ impl Effect {
             columns.extend((0..count).map(|j| drawn.column(j)));
         }
         columns.shuffle(&mut random);
-        let values =
-            (0..treatments.rows()).flat_map(|i| columns.iter().map(move |column| column[i])).collect();
-        Ok(Matrix::from_row_major(treatments.rows(), draws, values))
+        Ok(from_columns(treatments.rows(), &columns))
     }
 
     /// Returns the weighted posteriors of the mixture as models to explain: means are expansions over the

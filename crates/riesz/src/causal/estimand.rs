@@ -2,7 +2,6 @@
 //! most two treatments, so that its covariance follows exactly from the joint posterior.
 
 use super::effect::{Effect, EffectEstimate};
-use super::uncertainty_parts::DataSupport;
 use crate::error::{Error, Result, listed, sized};
 use crate::kernel::mean_variance;
 use crate::linalg::Matrix;
@@ -74,14 +73,12 @@ impl Estimand {
     pub fn weights_at(&self, treatments: &Table, studied: &Table) -> Result<EstimandWeights> {
         let queried = treatments.align_to(studied.columns())?;
         let q = queried.rows();
-        match self {
-            Self::Level => {
-                Ok(EstimandWeights { treatments: queried, terms: (0..q).map(|i| vec![(i, 1.0)]).collect() })
-            }
+        let (treatments, terms) = match self {
+            Self::Level => (queried, (0..q).map(|i| vec![(i, 1.0)]).collect()),
             Self::Contrast(baseline) => {
                 sized("the baseline", "rows", 1, baseline.rows(), "one treatment to compare with")?;
                 let treatments = queried.stack(&baseline.align_to(studied.columns())?)?;
-                Ok(EstimandWeights { treatments, terms: (0..q).map(|i| vec![(i, 1.0), (q, -1.0)]).collect() })
+                (treatments, (0..q).map(|i| vec![(i, 1.0), (q, -1.0)]).collect())
             }
             Self::Slope { treatment: by, step } => {
                 let j = queried.index_of(by)?;
@@ -91,10 +88,10 @@ impl Estimand {
                     Table::from_column_major(queried.columns().to_vec(), q, values)
                 };
                 let (treatments, weight) = (shifted(*step)?.stack(&shifted(-step)?)?, 0.5 / step);
-                let terms = (0..q).map(|i| vec![(i, weight), (q + i, -weight)]).collect();
-                Ok(EstimandWeights { treatments, terms })
+                (treatments, (0..q).map(|i| vec![(i, weight), (q + i, -weight)]).collect())
             }
-        }
+        };
+        Ok(EstimandWeights { treatments, terms })
     }
 }
 
@@ -104,7 +101,7 @@ impl EstimandWeights {
     pub fn estimate(&self, effect: &EffectEstimate) -> EffectEstimate {
         let support = self.terms.iter().map(|query_terms| {
             let ends = query_terms.iter().map(|(i, _)| effect.support[*i]);
-            ends.reduce(|a, b| a.elementwise_min(&b)).unwrap_or_default()
+            ends.reduce(|a, b| a.combined(b, f64::min)).unwrap_or_default()
         });
         let mut causes: Vec<_> =
             effect.causes.iter().map(|(cause, part)| (*cause, self.covariance(part))).collect();
@@ -135,15 +132,6 @@ impl EstimandWeights {
     fn covariance(&self, matrix: &Matrix) -> Matrix {
         self.rows(&self.rows(matrix).transpose())
     }
-
-    /// Returns the weights, queries × treatments.
-    fn weights(&self) -> Matrix {
-        let mut weights = Matrix::zeros(self.terms.len(), self.treatments.rows());
-        for (q, query_terms) in self.terms.iter().enumerate() {
-            query_terms.iter().for_each(|(i, weight)| weights.row_mut(q)[*i] += weight);
-        }
-        weights
-    }
 }
 
 impl Effect {
@@ -155,26 +143,11 @@ impl Effect {
     pub fn share_taken(&self, sums: &EstimandWeights, study: usize, rows: &Table) -> Result<Vec<f64>> {
         let estimate = sums.estimate(&self.evaluate(&sums.treatments)?);
         let variance: f64 = (0..sums.terms.len()).map(|q| estimate.covariance[(q, q)]).sum();
-        let taken = self.variance_reduction_per_row(&sums.treatments, &sums.weights(), study, rows)?;
+        let weights = sums.rows(&Matrix::identity(sums.treatments.rows()));
+        let taken = self.variance_reduction_per_row(&sums.treatments, &weights, study, rows)?;
         // Without variance nothing can be removed.
         let share_of =
             |row: usize| if variance > 0.0 { taken.column(row).iter().sum::<f64>() / variance } else { 0.0 };
         Ok((0..rows.rows()).map(share_of).collect())
-    }
-}
-
-impl DataSupport {
-    /// Returns the smaller value of each number.
-    fn elementwise_min(&self, other: &Self) -> Self {
-        Self {
-            variance_explained_by_first: self
-                .variance_explained_by_first
-                .min(other.variance_explained_by_first),
-            resolved_by_rest: self.resolved_by_rest.min(other.resolved_by_rest),
-            effective_rows: self.effective_rows.min(other.effective_rows),
-            weight_sum: self.weight_sum.min(other.weight_sum),
-            population_explained: self.population_explained.min(other.population_explained),
-            overlap: self.overlap.min(other.overlap),
-        }
     }
 }

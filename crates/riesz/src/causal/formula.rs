@@ -76,8 +76,8 @@ impl<V: Ord + Clone> Formula<V> {
     /// Returns the free variables, which are all variables that no sum binds.
     pub fn free(&self) -> BTreeSet<V> {
         match self {
-            Self::Probability { variables: of, conditioning: given } => {
-                of.iter().chain(given).cloned().collect()
+            Self::Probability { variables, conditioning } => {
+                variables.iter().chain(conditioning).cloned().collect()
             }
             Self::Sum { over, body } => {
                 let mut free = body.free();
@@ -144,7 +144,7 @@ impl<V: Ord + Clone> Formula<V> {
     pub(super) fn divided_by(self, denominator: Self) -> Self {
         let divided = match &denominator {
             Self::Product(factors) if factors.is_empty() => return self,
-            Self::Probability { variables: of, conditioning: given } => self.conditioned(of, given),
+            Self::Probability { variables, conditioning } => self.conditioned(variables, conditioning),
             _ => None,
         };
         divided.unwrap_or_else(|| Self::Quotient { numerator: self.into(), denominator: denominator.into() })
@@ -206,8 +206,8 @@ impl<V: Ord + Clone> Formula<V> {
     pub(super) fn map<W>(&self, name: &impl Fn(&V) -> W) -> Formula<W> {
         let names = |variables: &[V]| variables.iter().map(name).collect();
         match self {
-            Self::Probability { variables: of, conditioning: given } => {
-                Formula::Probability { variables: names(of), conditioning: names(given) }
+            Self::Probability { variables, conditioning } => {
+                Formula::Probability { variables: names(variables), conditioning: names(conditioning) }
             }
             Self::Sum { over, body } => Formula::Sum { over: names(over), body: body.map(name).into() },
             Self::Product(factors) => {
@@ -263,13 +263,19 @@ fn listed(names: &[String], scope: &Scope) -> String {
 }
 
 impl Formula {
+    /// Writes a part of a formula, in brackets or without.
+    fn part(&self, scope: &Scope, brackets: bool) -> String {
+        let text = self.written(scope);
+        if brackets { format!("[{text}]") } else { text }
+    }
+
     fn written(&self, scope: &Scope) -> String {
         match self {
-            Self::Probability { variables: of, conditioning: given } if given.is_empty() => {
-                format!("P({})", listed(of, scope))
+            Self::Probability { variables, conditioning } if conditioning.is_empty() => {
+                format!("P({})", listed(variables, scope))
             }
-            Self::Probability { variables: of, conditioning: given } => {
-                format!("P({} | {})", listed(of, scope), listed(given, scope))
+            Self::Probability { variables, conditioning } => {
+                format!("P({} | {})", listed(variables, scope), listed(conditioning, scope))
             }
             Self::Sum { over, body } => {
                 let mut inner = scope.clone();
@@ -284,27 +290,23 @@ impl Formula {
                     [one] => inner[one].clone(),
                     many => format!("{{{}}}", listed(many, &inner)),
                 };
-                match **body {
-                    Self::Quotient { .. } => format!("Σ_{over} [{}]", body.written(&inner)),
-                    _ => format!("Σ_{over} {}", body.written(&inner)),
-                }
+                format!("Σ_{over} {}", body.part(&inner, matches!(**body, Self::Quotient { .. })))
             }
             Self::Product(factors) if factors.is_empty() => "1".into(),
             Self::Product(factors) => {
                 let last_index = factors.len() - 1;
-                let written = factors.iter().enumerate().map(|(i, factor)| match factor {
-                    Self::Sum { .. } if i < last_index => format!("[{}]", factor.written(scope)),
-                    Self::Quotient { .. } => format!("[{}]", factor.written(scope)),
-                    _ => factor.written(scope),
+                let written = factors.iter().enumerate().map(|(i, factor)| {
+                    let is_open = matches!(factor, Self::Sum { .. }) && i < last_index;
+                    factor.part(scope, is_open || matches!(factor, Self::Quotient { .. }))
                 });
                 written.collect::<Vec<_>>().join(" ")
             }
             Self::Quotient { numerator, denominator } => {
-                let part = |part: &Self| match part {
-                    Self::Probability { .. } | Self::Defined { .. } => part.written(scope),
-                    _ => format!("[{}]", part.written(scope)),
+                let operand = |part: &Self| {
+                    let is_atom = matches!(part, Self::Probability { .. } | Self::Defined { .. });
+                    part.part(scope, !is_atom)
                 };
-                format!("{} / {}", part(numerator), part(denominator))
+                format!("{} / {}", operand(numerator), operand(denominator))
             }
             Self::Defined { index, arguments } => {
                 format!("Q{}({})", index + 1, listed(arguments, scope))

@@ -9,14 +9,14 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::conditional_regression::EmbeddingRegression;
+use super::conditional_regression::embedding_parameters;
 use super::defaults::{
     MAX_TUNING_ROWS, START_RIDGE, default_kernel, default_prior, evenly_spaced, gp_hyperparameters,
     start_rows,
 };
 use super::effect::{Effect, Model};
-use super::outcome_gp::OutcomeGpParameters;
-use super::positivity::{Positivity, TreatmentOverlap};
+use super::outcome_gp::{OutcomeGpParameters, check_level};
+use super::positivity::{Positivity, treatment_models};
 use super::product_kernel::{self, ColumnBlock};
 use super::studies::{IdentificationRoute, Studies, Study, StudyParameters};
 use super::study_chain::{ChainedOutcome, StudyLink};
@@ -95,9 +95,7 @@ impl CausalFusion {
     /// draws than fit in memory; [`Error::Interrupted`].
     pub fn fit(&self, studies: &Studies) -> Result<Effect> {
         studies.check()?;
-        if !(self.level.is_finite() && self.level >= 0.0) {
-            return Err(Error::parameter("level", self.level, "variances are not negative"));
-        }
+        check_level(self.level)?;
         let landmarks = StudyLandmarks::new(studies, self.landmarks)?;
         crate::memory::check_allocation("draws", self.draws.max(1), landmarks.memory_numbers(studies))?;
         let (outcome_parameters, mut effective) = self.of_outcome(&studies.points, &studies.outcome)?;
@@ -127,8 +125,8 @@ impl CausalFusion {
         let overlap = match &studies.studies[0] {
             Study { treatments, route: IdentificationRoute::BackDoor(covariates), .. } => {
                 let columns = (0..treatments.width()).collect();
-                let overlap = TreatmentOverlap::new(treatments, covariates, self.control())?;
-                vec![Positivity { overlap, columns, rows: None, mediators: None }]
+                let models = treatment_models(treatments, covariates, self.control())?;
+                vec![Positivity { models, columns, rows: None, mediators: None }]
             }
             _ => Vec::new(),
         };
@@ -181,16 +179,9 @@ impl CausalFusion {
         let next = next.select_rows(&evenly_spaced(MAX_TUNING_ROWS, next.rows()));
         let (square, variance) = outcome.second_moment(&mediators.stack(&next)?);
         let scale = square + variance;
-        let covariate_kernel = match &study.route {
-            IdentificationRoute::Direct => None,
-            IdentificationRoute::BackDoor(covariates) | IdentificationRoute::FrontDoor(covariates) => {
-                Some(default_kernel(covariates))
-            }
-        };
-        let treatments = default_kernel(&study.treatments);
         let start = StudyParameters {
-            treatments,
-            covariates: covariate_kernel,
+            treatments: default_kernel(&study.treatments),
+            covariates: study.covariates().map(default_kernel),
             ridge: START_RIDGE,
             intercepting: None,
         };
@@ -202,9 +193,7 @@ impl CausalFusion {
             let intercepting = match &study.route {
                 IdentificationRoute::FrontDoor(_) => {
                     let mediator_gram = blocks[1].kernel.gram(&blocks[1].rows);
-                    let regression =
-                        EmbeddingRegression::new(&blocks[0].rows, &mediator_gram, self.control())?;
-                    Some((regression.kernel, regression.ridge))
+                    Some(embedding_parameters(&blocks[0].rows, &mediator_gram, self.control())?)
                 }
                 _ => None,
             };
@@ -232,15 +221,13 @@ impl CausalFusion {
             .iter()
             .map(|block| ColumnBlock { rows: block.rows.select_rows(&start_subset), ..block.clone() })
             .collect();
+        let evidence = |blocks: &[ColumnBlock], h: &Matrix, theta: &[f64]| {
+            let (blocks, ridge) = product_kernel::with_parameters(blocks, theta);
+            product_kernel::evidence(&blocks, ridge, h, scale)
+        };
         let likelihood = Likelihood {
-            of_all: &|theta| {
-                let (blocks, ridge) = product_kernel::with_parameters(blocks, theta);
-                product_kernel::evidence(&blocks, ridge, h, scale)
-            },
-            of_few: &|theta| {
-                let (blocks, ridge) = product_kernel::with_parameters(&few_blocks, theta);
-                product_kernel::evidence(&blocks, ridge, &few_h, scale)
-            },
+            of_all: &|theta| evidence(blocks, h, theta),
+            of_few: &|theta| evidence(&few_blocks, &few_h, theta),
             value: &|theta| {
                 let (blocks, ridge) = product_kernel::with_parameters(blocks, theta);
                 product_kernel::log_evidence(&blocks, ridge, h, scale)

@@ -54,8 +54,7 @@ pub fn effect_formula<S: AsRef<str>>(
             name: graph.name(common).into(),
         }));
     }
-    let measured = measured.iter().filter_map(|name| graph.find_node(name.as_ref()));
-    let measured: Nodes = measured.filter(|&v| !graph.is_latent(v)).collect();
+    let measured = graph.measured(measured);
     let roles = [(&treatments, "a treatment"), (&outcomes, "an outcome")];
     for (&v, role) in roles.into_iter().flat_map(|(set, role)| set.iter().map(move |v| (v, role))) {
         if !measured.contains(&v) {

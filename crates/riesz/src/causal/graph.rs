@@ -218,6 +218,13 @@ impl Graph {
         })
     }
 
+    /// Returns the variables that a study with these columns measured: columns that are not in the graph, or
+    /// that it declares latent, are ignored.
+    pub(crate) fn measured<S: AsRef<str>>(&self, columns: &[S]) -> Nodes {
+        let nodes = columns.iter().filter_map(|column| self.find_node(column.as_ref()));
+        nodes.filter(|&v| !self.is_latent(v)).collect()
+    }
+
     pub(crate) fn find_node(&self, name: &str) -> Option<usize> {
         self.variables().iter().position(|variable| variable == name)
     }
@@ -254,12 +261,19 @@ impl Graph {
 
     /// Returns the nodes and all their causes, including hidden ones.
     pub(crate) fn causes(&self, nodes: &Nodes) -> Nodes {
-        closure(&self.parents, nodes)
+        reachable(nodes, |v| self.parents[v].iter().copied())
     }
 
     /// Returns the nodes and all their effects.
     pub(crate) fn effects(&self, nodes: &Nodes) -> Nodes {
-        closure(&self.children, nodes)
+        reachable(nodes, |v| self.children[v].iter().copied())
+    }
+
+    /// Returns the members of a set that affect `outcome` when all members are set. A member that acts only
+    /// through others has no effect then.
+    pub(crate) fn with_effect(&self, set: &Nodes, outcome: usize) -> Nodes {
+        let set_apart = self.without_edges(set, &Nodes::new());
+        set.iter().copied().filter(|&v| set_apart.effects(&[v].into()).contains(&outcome)).collect()
     }
 
     /// Returns the graph without arrows into some nodes and out of others.
@@ -363,12 +377,37 @@ impl From<Graph> for String {
     }
 }
 
-fn closure(next: &[Vec<usize>], from: &Nodes) -> Nodes {
+/// Returns the nodes that are reached from some nodes by steps from a node to one of `next`, including the
+/// nodes themselves.
+pub(crate) fn reachable<I: Iterator<Item = usize>>(from: &Nodes, next: impl Fn(usize) -> I) -> Nodes {
     let (mut reached, mut open) = (from.clone(), from.iter().copied().collect::<Vec<_>>());
     while let Some(v) = open.pop() {
-        open.extend(next[v].iter().copied().filter(|&w| reached.insert(w)));
+        open.extend(next(v).filter(|&w| reached.insert(w)));
     }
     reached
+}
+
+/// Returns a set without a node.
+pub(crate) fn without_node(set: &Nodes, node: usize) -> Nodes {
+    let mut less = set.clone();
+    less.remove(&node);
+    less
+}
+
+/// Removes from a set one candidate after another for which `holds` is true of the candidate and the
+/// remaining set.
+pub(crate) fn pruned(
+    mut set: Nodes,
+    candidates: impl IntoIterator<Item = usize>,
+    holds: impl Fn(usize, &Nodes) -> bool,
+) -> Nodes {
+    for v in candidates {
+        let less = without_node(&set, v);
+        if holds(v, &less) {
+            set = less;
+        }
+    }
+    set
 }
 
 /// Returns the names that are spelt similarly to `name`: equal up to case, or with a small edit distance.

@@ -8,6 +8,7 @@ use super::general::general;
 use super::graph::{Graph, Nodes};
 use super::identification::{CausalQuery, EffectStrategy, Identification, Provenance, Strategy};
 use super::instrument;
+use super::names::distinct;
 use super::sequential::{SequentialStep, admissible_sequence};
 use super::transport_bridges::{StudySequence, helpful_variables};
 use super::user_sets;
@@ -91,14 +92,10 @@ pub fn identify(graph: Option<&Graph>, query: &CausalQuery) -> Result<Identifica
 
 fn identify_by_graph(graph: &Graph, query: &CausalQuery) -> Result<Identification> {
     let (set, outcome) = (graph.node_indices(&query.treatments)?, graph.place(&query.outcome)?);
-    let place = |column: &String| graph.find_node(column).filter(|&v| !graph.is_latent(v));
-    let studies: Vec<Nodes> =
-        query.studies.iter().map(|columns| columns.iter().filter_map(place).collect()).collect();
-    let mut differs = BTreeMap::new();
-    for (&study, names) in &query.differs {
-        differs.insert(study, graph.node_indices(names)?);
-    }
-    let treatments = treatments_with_effect(graph, &set, outcome);
+    let studies: Vec<Nodes> = query.studies.iter().map(|columns| graph.measured(columns)).collect();
+    let differs = query.differs.iter().map(|(&study, names)| Ok((study, graph.node_indices(names)?)));
+    let differs = differs.collect::<Result<BTreeMap<_, _>>>()?;
+    let treatments = graph.with_effect(&set, outcome);
     check_measured(graph, query, &treatments, outcome)?;
     let chain = StudySequence {
         graph,
@@ -141,18 +138,10 @@ fn identify_by_graph(graph: &Graph, query: &CausalQuery) -> Result<Identificatio
         source,
         bridges: chain.named_bridges(&bridges),
         assumptions: Vec::new(),
-        unknown: columns_outside_graph(graph, query),
+        unknown: distinct(query.studies.iter().flatten().filter(|name| graph.find_node(name).is_none())),
     };
     identification.assumptions = assumptions(&identification, &query.differs);
     Ok(identification)
-}
-
-/// Returns the treatments that affect the outcome. A treatment that acts only through other treatments has no
-/// effect when all are set.
-fn treatments_with_effect(graph: &Graph, set: &Nodes, outcome: usize) -> Nodes {
-    let set_apart = graph.without_edges(set, &Nodes::new());
-    let acts = |v: usize| set_apart.effects(&[v].into()).contains(&outcome);
-    set.iter().copied().filter(|&v| acts(v)).collect()
 }
 
 /// Checks that the first study measured the treatments, and the last one the outcome.
@@ -161,25 +150,9 @@ fn check_measured(graph: &Graph, query: &CausalQuery, treatments: &Nodes, outcom
     for (study, v, role) in
         treatments.iter().map(|&v| (0, v, "a treatment")).chain([(last_study, outcome, "the outcome")])
     {
-        query.measured(study, graph.name(v), role)?;
-        if graph.is_latent(v) {
-            let why = "the graph declares it latent, that is unmeasured".into();
-            let name = graph.name(v).into();
-            return Err(Error::causal(IdentificationError::UnfitVariable { name, role, why }));
-        }
+        user_sets::check_measured(graph, query, study, v, role)?;
     }
     Ok(())
-}
-
-/// Returns the columns of the studies that are not in the graph.
-fn columns_outside_graph(graph: &Graph, query: &CausalQuery) -> Vec<String> {
-    let mut unknown: Vec<String> = Vec::new();
-    for column in query.studies.iter().flatten() {
-        if graph.find_node(column).is_none() && !unknown.contains(column) {
-            unknown.push(column.clone());
-        }
-    }
-    unknown
 }
 
 /// Returns the strategy that the query requests, or else derives one, and its source.
@@ -249,14 +222,8 @@ fn would_help(effect: &EffectGraph<'_>, single_study: bool) -> Vec<Vec<String>> 
 /// Returns the treatments in causal order, each with the covariates that are adjusted for before it; `None`
 /// if the outcome is not in the same study.
 fn sequence(effect: &EffectGraph<'_>, single_study: bool) -> Option<Vec<SequentialStep>> {
-    let graph = effect.graph;
     let outcome = *effect.outcomes.iter().next().filter(|_| single_study)?;
-    let steps = admissible_sequence(graph, effect.treatments, outcome, effect.measured)?;
-    let step = |(treatment, adjust): (usize, Nodes)| SequentialStep {
-        treatment: graph.name(treatment).into(),
-        adjust: graph.named(&adjust),
-    };
-    Some(steps.into_iter().map(step).collect())
+    admissible_sequence(effect.graph, effect.treatments, outcome, effect.measured)
 }
 
 fn not_identified(effect: &EffectGraph<'_>, single_study: bool, hedge: Hedge) -> Error {

@@ -1,6 +1,6 @@
 //! Instruments: variables that affect a treatment, and the outcome only through it.
 
-use super::graph::{Graph, Nodes};
+use super::graph::{Graph, Nodes, pruned, without_node};
 use crate::error::{Instrument, Result};
 
 /// Finds an instrument among the measured variables for the effect of a treatment on an outcome; one without
@@ -26,9 +26,7 @@ pub fn instrument<S: AsRef<str>>(
     measured: &[S],
 ) -> Result<Option<Instrument>> {
     let (treatment, outcome) = (graph.place(treatment)?, graph.place(outcome)?);
-    let measured = measured.iter().filter_map(|name| graph.find_node(name.as_ref()));
-    let measured: Nodes = measured.filter(|&v| !graph.is_latent(v)).collect();
-    Ok(find(graph, treatment, outcome, &measured))
+    Ok(find(graph, treatment, outcome, &graph.measured(measured)))
 }
 
 /// Computes [`instrument`] for variables given by their indices.
@@ -39,21 +37,14 @@ pub(super) fn find(graph: &Graph, treatment: usize, outcome: usize, measured: &N
     }
     let usable = &(measured - &graph.effects(&treatment_set)) - &outcomes;
     let behind = graph.without_edges(&Nodes::new(), &treatment_set);
-    let relevant =
-        |z: usize, conditioning: &Nodes| !graph.separated(&[z].into(), &treatment_set, conditioning);
-    let named = |z: usize, conditioning: &Nodes| Instrument {
-        variable: graph.name(z).into(),
-        conditioning: graph.named(conditioning),
-    };
-    let none = Nodes::new();
-    let plain = |z: &usize| relevant(*z, &none) && behind.separated(&[*z].into(), &outcomes, &none);
-    if let Some(z) = usable.iter().copied().find(|z| plain(z)) {
-        return Some(named(z, &none));
-    }
-    usable.iter().copied().find_map(|z| {
-        let conditioning = nearest_separator(&behind, z, outcome, &usable)?;
-        relevant(z, &conditioning).then(|| named(z, &conditioning))
-    })
+    let plain = usable.iter().map(|&z| (z, Nodes::new()));
+    let plain = plain.filter(|(z, none)| behind.separated(&[*z].into(), &outcomes, none));
+    let conditioned =
+        usable.iter().filter_map(|&z| Some((z, nearest_separator(&behind, z, outcome, &usable)?)));
+    let (z, conditioning) = plain
+        .chain(conditioned)
+        .find(|(z, conditioning)| !graph.separated(&[*z].into(), &treatment_set, conditioning))?;
+    Some(Instrument { variable: graph.name(z).into(), conditioning: graph.named(&conditioning) })
 }
 
 /// Returns the separating set of z and the outcome that is nearest to the outcome; `None` if nothing
@@ -61,18 +52,11 @@ pub(super) fn find(graph: &Graph, treatment: usize, outcome: usize, measured: &N
 /// nearest separating set (van der Zander, Textor and Liśkiewicz 2015).
 fn nearest_separator(graph: &Graph, z: usize, outcome: usize, usable: &Nodes) -> Option<Nodes> {
     let (from, to) = (Nodes::from([z]), Nodes::from([outcome]));
-    let mut set = &(usable & &graph.causes(&(&from | &to))) - &from;
+    let set = &(usable & &graph.causes(&(&from | &to))) - &from;
     if !graph.separated(&from, &to, &set) {
         return None;
     }
-    let without_node = |set: &Nodes, v: usize| set.iter().copied().filter(|&w| w != v).collect::<Nodes>();
     let touches = |v: &usize| !graph.separated(&to, &[*v].into(), &without_node(&set, *v));
-    set = set.iter().copied().filter(touches).collect();
-    for v in set.clone() {
-        let less = without_node(&set, v);
-        if graph.separated(&from, &to, &less) {
-            set = less;
-        }
-    }
-    Some(set)
+    let near: Nodes = set.iter().copied().filter(touches).collect();
+    Some(pruned(near.clone(), near, |_, less| graph.separated(&from, &to, less)))
 }

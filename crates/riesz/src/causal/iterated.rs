@@ -27,18 +27,20 @@
 //! rows.
 
 use super::defaults::evenly_spaced;
+use super::entrywise::{divide, multiply, ones, quadratic_form, scale};
 use super::kernel_regression::KernelRegression;
+use super::normal_draws::effect_draws;
 use super::outcome_at_mediators::OutcomeAtMediators;
 use super::outcome_gp::OutcomeGp;
 use super::query_embedding::QueryEmbedding;
 use super::target_population::PopulationWeights;
 use super::uncertainty_parts::{
-    CovarianceParts, DataSupport, UncertaintyCause, add_matrix, add_part, sum_parts,
+    CovarianceParts, DataSupport, UncertaintyCause, add_part, explained_share, mean_and_root, sum_parts,
 };
 use crate::error::{Result, unused};
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{Matrix, dot};
+use crate::linalg::Matrix;
 use crate::posterior::{Functionals, PosteriorCovariance, VarianceReduction};
 use crate::random::Random;
 use crate::table::Table;
@@ -102,13 +104,15 @@ pub(super) struct Iterated {
     /// Treatments of the rows.
     pub treatments: Table,
     pub stages: Vec<FittedStage>,
-    adjustment: bool,
+    /// Whether the uncertainty includes the sampling of the rows that are averaged over.
+    pub adjustment: bool,
 }
 
 /// Treatments of queries, with their kernels for each stage.
 struct Queries {
-    /// Kernel of each stage's treatments between points and queries, and between queries.
-    kernels: Vec<Option<(Matrix, Matrix)>>,
+    /// Kernel of each stage's treatments between points and queries, and between queries; 1 for a stage
+    /// without treatments.
+    kernels: Vec<(Matrix, Matrix)>,
     /// Weight of the constant in each query.
     constants: Vec<f64>,
 }
@@ -128,19 +132,12 @@ struct Pass {
 /// Number of rows over which V is averaged in stages between the first and the last.
 const SECOND_MOMENT_ROWS: usize = 25;
 
-fn times(product: &mut Matrix, factor: &Matrix) {
-    product.data_mut().iter_mut().zip(factor.data()).for_each(|(a, b)| *a *= b);
-}
-
-fn matrix_of_ones(rows: usize, cols: usize) -> Matrix {
-    Matrix::from_row_major(rows, cols, vec![1.0; rows * cols])
-}
-
 impl StageFit {
-    pub fn sees_rows(&self) -> bool {
+    /// Returns the regression of the outcome or of the next stage's expectation.
+    pub fn solver(&self) -> &KernelRegression {
         match self {
-            Self::Outcome(process) => process.uses_all_rows(),
-            Self::Regression { solver, .. } => matches!(solver, KernelRegression::Rows(_)),
+            Self::Outcome(process) => &process.solver,
+            Self::Regression { solver, .. } => solver,
         }
     }
 }
@@ -150,8 +147,8 @@ impl History {
         let at_history = OutcomeAtMediators::new((&points, &kernel), &rows, all_pairs)?;
         let n = rows.rows() as f64;
         let mean_diagonal = kernel.diagonal(&rows).iter().sum::<f64>() / n;
-        let mut squares = at_history.cross_covariance().matmul(&at_history.cross_covariance().transpose());
-        squares.data_mut().iter_mut().for_each(|v| *v /= n);
+        let mut squares = at_history.cross_covariance.matmul(&at_history.cross_covariance.transpose());
+        divide(&mut squares, n);
         Ok(Self { rows, at_history, mean_diagonal, squares })
     }
 }
@@ -173,21 +170,7 @@ impl Averaged {
     }
 }
 
-impl FittedStage {
-    /// Returns the number of points of the stage.
-    fn point_count(&self) -> usize {
-        match &self.fit {
-            StageFit::Outcome(process) => process.points().rows(),
-            StageFit::Regression { solver, .. } => solver.point_count(),
-        }
-    }
-}
-
 impl Iterated {
-    pub fn new(treatments: Table, stages: Vec<FittedStage>, adjustment: bool) -> Self {
-        Self { treatments, stages, adjustment }
-    }
-
     /// Returns the process of the outcome.
     pub fn process(&self) -> &OutcomeGp {
         match self.stages.last().map(|stage| &stage.fit) {
@@ -223,38 +206,37 @@ impl Iterated {
     /// Returns the largest share, over the stages, of the noise variance that landmarks leave unexplained;
     /// `None` without landmarks.
     pub fn unexplained(&self) -> Option<f64> {
-        let shares = self.stages.iter().filter_map(|stage| match &stage.fit {
-            StageFit::Outcome(process) => process.unexplained_share(),
-            StageFit::Regression { solver, .. } => solver.unexplained(),
-        });
-        shares.reduce(f64::max)
+        self.stages.iter().filter_map(|stage| stage.fit.solver().unexplained()).reduce(f64::max)
     }
 
     fn queries(&self, treatments: &Table) -> Queries {
-        let kernels = self.stages.iter().map(|stage| {
-            let set = stage.set.as_ref()?;
+        self.queries_with(vec![1.0; treatments.rows()], |set| {
             let set_treatments = treatments.select_columns(&set.columns);
-            Some((set.kernel.cross_gram(&set.points, &set_treatments), set.kernel.gram(&set_treatments)))
-        });
-        Queries { kernels: kernels.collect(), constants: vec![1.0; treatments.rows()] }
+            (set.kernel.cross_gram(&set.points, &set_treatments), set.kernel.gram(&set_treatments))
+        })
+    }
+
+    /// Returns queries with these weights of the constant, and the kernels of the treatments that stages set.
+    fn queries_with(&self, constants: Vec<f64>, kernels: impl Fn(&Set) -> (Matrix, Matrix)) -> Queries {
+        let q = constants.len();
+        let kernels_of = |stage: &FittedStage| match &stage.set {
+            Some(set) => kernels(set),
+            None => (ones(stage.fit.solver().point_count(), q), ones(q, q)),
+        };
+        Queries { kernels: self.stages.iter().map(kernels_of).collect(), constants }
     }
 
     /// Returns the weights Φ of points before averaging over members, and F; `weights` are the weights on
     /// rows of the history, queries × rows.
     fn functionals(&self, t: usize, weights: Option<&Matrix>, queries: &Queries) -> (Matrix, Matrix) {
-        let (stage, q) = (&self.stages[t], queries.constants.len());
-        let (mut phi, mut prior) = match (&stage.history, weights) {
-            (Some(history), Some(weights)) => {
-                let weighted = history.at_history.weighted(weights, &queries.constants);
-                (weighted.columns, weighted.prior_scale)
-            }
-            _ => (matrix_of_ones(stage.point_count(), q), matrix_of_ones(q, q)),
+        let (with_points, with_each_other) = &queries.kernels[t];
+        let (Some(history), Some(weights)) = (&self.stages[t].history, weights) else {
+            return (with_points.clone(), with_each_other.clone());
         };
-        if let Some((with_points, with_each_other)) = &queries.kernels[t] {
-            times(&mut phi, with_points);
-            times(&mut prior, with_each_other);
-        }
-        (phi, prior)
+        let mut weighted = history.at_history.weighted(weights, &queries.constants);
+        multiply(&mut weighted.columns, with_points);
+        multiply(&mut weighted.prior_scale, with_each_other);
+        (weighted.columns, weighted.prior_scale)
     }
 
     /// Computes the covariance of queries from stage t and the later stages.
@@ -263,7 +245,7 @@ impl Iterated {
         let (mut phi, mut prior) = self.functionals(t, weights, queries);
         let of_members = stage.averaged.as_ref().map(|averaged| {
             let mut coefficients = self.coefficients(t, queries);
-            times(&mut coefficients, &phi);
+            multiply(&mut coefficients, &phi);
             averaged.with_members.transpose_matmul(&coefficients)
         });
         if let Some(averaged) = &stage.averaged {
@@ -271,17 +253,14 @@ impl Iterated {
             phi = averaged.query_embedding.row_cross_covariance(&columns);
             prior = averaged.query_embedding.query_covariance(&columns, &with_each_other);
         }
-        let share =
-            |open: f64, total: f64| if total > 0.0 { (1.0 - open / total).clamp(0.0, 1.0) } else { 0.0 };
         match &stage.fit {
             StageFit::Outcome(process) => {
                 let constants = queries.constants.clone();
-                let weights = process.solver().weights(&process.with_points(&phi, &constants));
-                let before: Vec<f64> = (0..q)
-                    .map(|i| prior[(i, i)] + process.intercept_variance() * constants[i].powi(2))
-                    .collect();
+                let weights = process.solver.weights(&process.with_points(&phi, &constants));
+                let level = process.parameters.intercept_variance;
+                let before: Vec<f64> = (0..q).map(|i| prior[(i, i)] + level * constants[i].powi(2)).collect();
                 let part = process.covariance(&Functionals { columns: phi, prior_scale: prior, constants });
-                let resolved = (0..q).map(|i| share(part[(i, i)], before[i])).collect();
+                let resolved = (0..q).map(|i| explained_share(part[(i, i)], before[i])).collect();
                 Pass {
                     parts: vec![(UncertaintyCause::Outcome, part)],
                     resolved: vec![resolved],
@@ -292,7 +271,7 @@ impl Iterated {
             StageFit::Regression { solver, .. } => {
                 let (weights, known) = solver.weights_and_explained(phi);
                 let mut open = prior.clone();
-                open.data_mut().iter_mut().zip(known.data()).for_each(|(open, known)| *open -= known);
+                open.add_times(-1.0, &known);
                 let next = self.pass(t + 1, Some(&weights), queries);
                 let mut parts = next.parts;
                 let (square, variance) = self.second_moments(t + 1, queries);
@@ -300,10 +279,11 @@ impl Iterated {
                     [(UncertaintyCause::Stage(t), square), (UncertaintyCause::Interaction, variance)]
                 {
                     let mut part = open.clone();
-                    times(&mut part, &moment);
+                    multiply(&mut part, &moment);
                     add_part(&mut parts, cause, 1.0, &part);
                 }
-                let mut resolved = vec![(0..q).map(|i| share(open[(i, i)], prior[(i, i)])).collect()];
+                let mut resolved =
+                    vec![(0..q).map(|i| explained_share(open[(i, i)], prior[(i, i)])).collect()];
                 resolved.extend(next.resolved);
                 Pass { parts, resolved, weights, of_members: of_members.or(next.of_members) }
             }
@@ -316,9 +296,8 @@ impl Iterated {
         match &self.stages[t].fit {
             StageFit::Outcome(process) => {
                 let q = queries.constants.len();
-                let outcome_coef = process.coef();
-                let values = outcome_coef.iter().flat_map(|v| std::iter::repeat_n(*v, q)).collect();
-                Matrix::from_row_major(outcome_coef.len(), q, values)
+                let values = process.coef.iter().flat_map(|v| std::iter::repeat_n(*v, q)).collect();
+                Matrix::from_row_major(process.coef.len(), q, values)
             }
             StageFit::Regression { solver, .. } => solver.solve_matrix(self.means_of_rows(t + 1, queries)),
         }
@@ -327,21 +306,23 @@ impl Iterated {
     /// Returns the expectation of stage t minus the constant at each row's history, rows × queries.
     fn means_of_rows(&self, t: usize, queries: &Queries) -> Matrix {
         let Some(history) = &self.stages[t].history else { return Matrix::zeros(0, 0) };
-        let mut coefficients = self.coefficients(t, queries);
-        times(&mut coefficients, &self.without_history(t, queries));
-        history.at_history.cross_covariance().transpose_matmul(&coefficients)
+        history.at_history.cross_covariance.transpose_matmul(&self.weighted_coefficients(t, queries))
     }
 
     /// Returns the kernel of points with queries, without the factor of the history.
     fn without_history(&self, t: usize, queries: &Queries) -> Matrix {
-        let mut kernel_part = matrix_of_ones(self.stages[t].point_count(), queries.constants.len());
-        if let Some((with_points, _)) = &queries.kernels[t] {
-            times(&mut kernel_part, with_points);
-        }
+        let (with_points, _) = &queries.kernels[t];
         match &self.stages[t].averaged {
-            Some(averaged) => averaged.query_embedding.row_cross_covariance(&kernel_part),
-            None => kernel_part,
+            Some(averaged) => averaged.query_embedding.row_cross_covariance(with_points),
+            None => with_points.clone(),
         }
+    }
+
+    /// Returns the [`coefficients`](Self::coefficients) times the kernel without the factor of the history.
+    fn weighted_coefficients(&self, t: usize, queries: &Queries) -> Matrix {
+        let mut coefficients = self.coefficients(t, queries);
+        multiply(&mut coefficients, &self.without_history(t, queries));
+        coefficients
     }
 
     /// Returns V of stage t in two parts: from its means, and from its posterior covariance.
@@ -350,23 +331,19 @@ impl Iterated {
         let means = self.means_of_rows(t, queries);
         let n = means.rows() as f64;
         let mut square = means.transpose_matmul(&means);
-        square.data_mut().iter_mut().for_each(|v| *v /= n);
+        divide(&mut square, n);
         let Some(history) = &stage.history else { return (square, Matrix::zeros(q, q)) };
         match &stage.fit {
             StageFit::Outcome(process) => {
                 let columns = self.without_history(t, queries);
-                let mut prior = matrix_of_ones(q, q);
-                if let Some((_, with_each_other)) = &queries.kernels[t] {
-                    times(&mut prior, with_each_other);
-                }
+                let mut prior = queries.kernels[t].1.clone();
                 if let Some(averaged) = &stage.averaged {
-                    prior.data_mut().iter_mut().for_each(|v| *v *= averaged.query_embedding.kernel_scale);
+                    scale(&mut prior, averaged.query_embedding.kernel_scale);
                 }
-                prior.data_mut().iter_mut().for_each(|v| *v *= history.mean_diagonal);
-                let mut known = process.inverse();
-                times(&mut known, &history.squares);
-                let known = columns.transpose_matmul(&known.matmul(&columns));
-                prior.data_mut().iter_mut().zip(known.data()).for_each(|(v, known)| *v -= known);
+                scale(&mut prior, history.mean_diagonal);
+                let mut known = process.solver.inverse();
+                multiply(&mut known, &history.squares);
+                prior.add_times(-1.0, &quadratic_form(&known, &columns));
                 (square, prior)
             }
             StageFit::Regression { .. } => {
@@ -377,9 +354,9 @@ impl Iterated {
                 for row in &sampled_rows {
                     let mut weights = Matrix::zeros(q, count);
                     (0..q).for_each(|i| weights.row_mut(i)[*row] = 1.0);
-                    add_matrix(&mut variance, &sum_parts(&self.pass(t, Some(&weights), &of_zero).parts, q));
+                    variance.add_times(1.0, &sum_parts(&self.pass(t, Some(&weights), &of_zero).parts, q));
                 }
-                variance.data_mut().iter_mut().for_each(|v| *v /= sampled_rows.len() as f64);
+                divide(&mut variance, sampled_rows.len() as f64);
                 (square, variance)
             }
         }
@@ -393,8 +370,7 @@ impl Iterated {
     fn evaluate(&self, queries: &Queries) -> (Vec<f64>, CovarianceParts, Vec<DataSupport>) {
         let q = queries.constants.len();
         let pass = self.pass(0, None, queries);
-        let mut coefficients = self.coefficients(0, queries);
-        times(&mut coefficients, &self.without_history(0, queries));
+        let coefficients = self.weighted_coefficients(0, queries);
         let mut means: Vec<f64> = queries.constants.iter().map(|c| c * self.process().constant).collect();
         for p in 0..coefficients.rows() {
             means.iter_mut().zip(coefficients.row(p)).for_each(|(mean, v)| *mean += v);
@@ -404,16 +380,8 @@ impl Iterated {
             add_part(&mut parts, UncertaintyCause::Adjustment, 1.0, &part);
         }
         let support_of = |i: usize| {
-            let row = pass.weights.row(i);
-            let (mass, size): (f64, f64) = (row.iter().sum(), row.iter().map(|e| e.abs()).sum());
-            DataSupport {
-                variance_explained_by_first: pass.resolved[0][i],
-                resolved_by_rest: pass.resolved[1..].iter().map(|resolved| resolved[i]).fold(1.0, f64::min),
-                effective_rows: if size > 0.0 { size * size / dot(row, row) } else { 0.0 },
-                weight_sum: mass,
-                population_explained: 1.0,
-                overlap: 1.0,
-            }
+            let rest = pass.resolved[1..].iter().map(|resolved| resolved[i]).fold(1.0, f64::min);
+            DataSupport::of_weights(pass.weights.row(i), pass.resolved[0][i], rest)
         };
         (means, parts, (0..q).map(support_of).collect())
     }
@@ -425,7 +393,7 @@ impl Iterated {
         let averaged = self.stages.iter().find_map(|stage| stage.averaged.as_ref())?;
         let mut member_means = of_members?.clone();
         let (m, q) = (member_means.rows() as f64, member_means.cols());
-        let scale = match averaged.people.unexplained_share {
+        let factor = match averaged.people.unexplained_share {
             Some(open) => open / m,
             None if averaged.members_are_rows && self.adjustment => {
                 for j in 0..q {
@@ -437,7 +405,7 @@ impl Iterated {
             None => return None,
         };
         let mut part = member_means.transpose_matmul(&member_means);
-        part.data_mut().iter_mut().for_each(|v| *v *= scale);
+        scale(&mut part, factor);
         Some(part)
     }
 
@@ -445,12 +413,7 @@ impl Iterated {
     /// covariance.
     pub fn sample(&self, treatments: &Table, draws: usize, random: &mut Random) -> Result<Matrix> {
         let (means, parts, _) = self.estimate(treatments);
-        let total = sum_parts(&parts, means.len());
-        let scale = super::normal_draws::mean_diagonal(&total);
-        let mut out =
-            super::normal_draws::normal_draws(total, scale, draws, "covariance of the effect", random)?;
-        means.iter().enumerate().for_each(|(i, m)| out.row_mut(i).iter_mut().for_each(|v| *v += m));
-        Ok(out)
+        effect_draws(means, &parts, draws, random)
     }
 
     /// Returns the mean as an expansion over the treatments, and the covariance of all functionals that map a
@@ -460,29 +423,23 @@ impl Iterated {
     /// [`Error::Unused`](crate::Error::Unused) for treatments that are set at several times, because their
     /// effect is a sum of products of kernels.
     pub fn posterior(&self) -> Result<(KernelExpansion, PosteriorCovariance)> {
-        let set = match (&self.stages[0].set, self.stages[1..].iter().all(|stage| stage.set.is_none())) {
-            (Some(set), true) => set,
-            _ => {
-                return Err(unused("an exact explanation", "effects of treatments that are set at one time"));
-            }
+        let set_once = self.stages[1..].iter().all(|stage| stage.set.is_none());
+        let (Some(set), true) = (&self.stages[0].set, set_once) else {
+            return Err(unused("an exact explanation", "effects of treatments that are set at one time"));
         };
         let n = set.points.rows();
-        let mut kernels: Vec<Option<(Matrix, Matrix)>> = vec![None; self.stages.len()];
         // First the kernel function itself, of which the prior is a multiple; then the columns.
-        kernels[0] = Some((Matrix::zeros(n, 1), matrix_of_ones(1, 1)));
-        let prior =
-            sum_parts(&self.pass(0, None, &Queries { kernels, constants: vec![0.0] }).parts, 1)[(0, 0)];
-        let mut kernels: Vec<Option<(Matrix, Matrix)>> = vec![None; self.stages.len()];
-        kernels[0] = Some((Matrix::identity(n), Matrix::zeros(n, n)));
-        let queries = Queries { kernels, constants: vec![0.0; n] };
-        let (coef, parts, _) = self.evaluate(&queries);
+        let itself = self.queries_with(vec![0.0], |_| (Matrix::zeros(n, 1), ones(1, 1)));
+        let prior_scale = sum_parts(&self.pass(0, None, &itself).parts, 1)[(0, 0)];
+        let columns = self.queries_with(vec![0.0; n], |_| (Matrix::identity(n), Matrix::zeros(n, n)));
+        let (coef, parts, _) = self.evaluate(&columns);
         let mut known = sum_parts(&parts, n);
-        known.data_mut().iter_mut().for_each(|v| *v = -*v);
+        scale(&mut known, -1.0);
         let coef = Matrix::column_vector(coef);
         let constant = vec![self.process().constant];
         let model = KernelExpansion::new(set.kernel.clone(), set.points.clone(), coef, constant)?;
-        let covariance = PosteriorCovariance::new(vec![VarianceReduction::Dense(known)], vec![1.0]);
-        Ok((model, PosteriorCovariance { prior_scale: prior, ..covariance }))
+        let reduction = vec![VarianceReduction::Dense(known)];
+        Ok((model, PosteriorCovariance { prior_scale, skew_swap: None, reduction, scale: vec![1.0] }))
     }
 
     /// Returns the reduction of the variance of sums of effects by each new row (sums × rows).
@@ -499,7 +456,7 @@ impl Iterated {
             return Err(unused("the value of another row", "effects of one regression"));
         };
         let process = self.process();
-        let (queried, new) = (treatments, rows.align_to(process.points().columns())?);
+        let (queried, new) = (treatments, rows.align_to(process.points.columns())?);
         let width = set.points.width();
         let x = new.select_columns(&(0..width).collect::<Vec<_>>());
         let weights_by_query = query_weights.transpose();
@@ -529,10 +486,6 @@ impl Iterated {
         let mut weights = Matrix::zeros(rows.len(), history.rows.rows());
         rows.iter().enumerate().for_each(|(i, row)| weights.row_mut(i)[*row] = 1.0);
         let covariance = sum_parts(&self.pass(t, Some(&weights), &queries).parts, rows.len());
-        let open = crate::linalg::low_rank_factor(&covariance, 1e-3);
-        let values = rows.iter().enumerate().flat_map(|(i, row)| {
-            std::iter::once(row_means[(*row, 0)]).chain(open.row(i).iter().copied()).collect::<Vec<_>>()
-        });
-        Matrix::from_row_major(rows.len(), 1 + open.cols(), values.collect())
+        mean_and_root(rows.iter().map(|row| row_means[(*row, 0)]), &covariance)
     }
 }

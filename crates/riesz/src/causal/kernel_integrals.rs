@@ -1,7 +1,8 @@
 //! Integrals of kernels over a measure ν of mediators, which the published posteriors use: `r(a, b) = ∫ k(a,
 //! u) k(u, b) dν(u)` and longer chains.
 
-use crate::error::{Error, Result};
+use super::entrywise::scale;
+use crate::error::{Result, unused};
 use crate::kernel::{ColumnScaling, Kernel};
 use crate::linalg::{Matrix, dot};
 use crate::table::Table;
@@ -40,17 +41,14 @@ impl Normal {
     fn chain(&self, u: f64, v: f64, p: usize) -> f64 {
         let (l2, e2) = (self.lengthscale.powi(2), self.sd.powi(2));
         let (on, off_diagonal) = (2.0 / l2 + 1.0 / e2, -1.0 / l2);
+        let minor = on * on - off_diagonal * off_diagonal;
         // |T| and the corners of T⁻¹.
         let (det, diagonal_entry, other) = match p {
             1 => (on, 1.0 / on, 1.0 / on),
-            2 => (
-                on * on - off_diagonal * off_diagonal,
-                on / (on * on - off_diagonal * off_diagonal),
-                -off_diagonal / (on * on - off_diagonal * off_diagonal),
-            ),
+            2 => (minor, on / minor, -off_diagonal / minor),
             _ => {
                 let det = on * (on * on - 2.0 * off_diagonal * off_diagonal);
-                (det, (on * on - off_diagonal * off_diagonal) / det, off_diagonal * off_diagonal / det)
+                (det, minor / det, off_diagonal * off_diagonal / det)
             }
         };
         let (u, v) = (u - self.center, v - self.center);
@@ -64,7 +62,7 @@ impl<'k> KernelIntegrals<'k> {
         let MediatorMeasure::Normal { mass } = measure else {
             let share = 1.0 / places.rows() as f64;
             let mut weighted = kernel.gram(&places);
-            weighted.data_mut().iter_mut().for_each(|v| *v *= share);
+            scale(&mut weighted, share);
             return Ok(Self::Rows { kernel, places, weighted });
         };
         crate::checks::positive("mass", mass)?;
@@ -75,8 +73,8 @@ impl<'k> KernelIntegrals<'k> {
             Some((term.scale, factor.columns(), lengthscale))
         });
         let Some((scale, columns, lengthscale)) = gaussian else {
-            let belongs = "Gaussian kernels of numeric columns: use the measure of rows".into();
-            return Err(Error::Unused { setting: "a normal measure".into(), belongs });
+            let belongs = "Gaussian kernels of numeric columns: use the measure of rows";
+            return Err(unused("a normal measure", belongs));
         };
         let units = ColumnScaling::standardised(&places);
         let normals = columns.iter().zip(lengthscale).map(|(&column, lengthscale)| {
@@ -96,7 +94,7 @@ impl<'k> KernelIntegrals<'k> {
                     left = left.matmul(weighted);
                 }
                 let share = 1.0 / places.rows() as f64;
-                left.data_mut().iter_mut().for_each(|v| *v *= share);
+                scale(&mut left, share);
                 left.matmul(&kernel.cross_gram(places, b))
             }
             Self::Normal { scale, mass, columns } => {

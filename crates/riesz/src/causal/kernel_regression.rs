@@ -49,29 +49,48 @@ impl KernelRegression {
         Ok(Self::Rows(Cholesky::new(gram, matrix_name)?))
     }
 
+    /// Fits the regression of rows on a kernel over them, on all rows or through the landmarks `points`.
+    /// `matrix_name` is the name of the gram matrix plus the ridge in errors.
+    pub fn fit(
+        (kernel, ridge): (&Kernel, f64),
+        rows: &Table,
+        points: Option<&Table>,
+        matrix_name: &'static str,
+    ) -> Result<Self> {
+        let Some(points) = points else {
+            let mut gram = kernel.gram(rows);
+            gram.add_diagonal(|_| ridge);
+            return Self::rows(gram, matrix_name);
+        };
+        let with_rows = kernel.cross_gram(points, rows);
+        Self::landmarks(kernel.gram(points), with_rows, &kernel.diagonal(rows), ridge)
+    }
+
     /// Fits the regression through landmarks, given their gram matrix (m × m), their kernel with rows (m ×
     /// n), and the kernel of each row with itself. Cost n m² for n rows and m landmarks.
     pub fn landmarks(gram: Matrix, with_rows: Matrix, diagonal: &[f64], ridge: f64) -> Result<Self> {
         let (low, mut whitened) = FitcKernel::new(gram, with_rows, diagonal)?;
         let unexplained = low.unexplained_share(ridge);
         let roots: Vec<f64> = low.residual_variances.iter().map(|gap| 1.0 / (ridge + gap).sqrt()).collect();
-        let scale = |m: &mut Matrix| {
-            (0..m.rows()).for_each(|a| m.row_mut(a).iter_mut().zip(&roots).for_each(|(v, r)| *v *= r));
-        };
-        scale(&mut whitened);
+        whitened.scale_columns(roots.iter().copied());
         let mut known = whitened.matmul(&whitened.transpose());
         known.add_diagonal(|_| 1.0);
         let known = Cholesky::new(known, "posterior precision of the landmarks")?;
         known.solve_lower_in_place(&mut whitened);
         known.solve_upper_in_place(&mut whitened);
         low.factor.solve_upper_in_place(&mut whitened);
-        scale(&mut whitened);
+        whitened.scale_columns(roots.iter().copied());
         Ok(Self::FitcFactors(Box::new(FitcFactors {
             landmark_factor: low.factor,
             explained_covariance: known,
             weights: whitened,
             unexplained,
         })))
+    }
+
+    /// Whether all rows are used, rather than landmarks.
+    pub fn uses_all_rows(&self) -> bool {
+        matches!(self, Self::Rows(_))
     }
 
     /// Returns the number of rows.
@@ -213,11 +232,7 @@ impl KernelRegression {
             return (left.transpose_matmul(of_queries), variances);
         }
         let mut open = with_queries;
-        let explained = explained_cross(&of_rows, &of_queries);
-        open.data_mut()
-            .iter_mut()
-            .zip(explained.data())
-            .for_each(|(v, explained_entry)| *v -= explained_entry);
+        open.add_times(-1.0, &explained_cross(&of_rows, &of_queries));
         (open, variances)
     }
 
@@ -236,8 +251,7 @@ impl KernelRegression {
 fn explained_cross((half, left): &WhitenedColumns, (other, other_left): &WhitenedColumns) -> Matrix {
     let mut explained = half.transpose_matmul(other);
     if let (Some(left), Some(other)) = (left, other_left) {
-        let less = left.transpose_matmul(other);
-        explained.data_mut().iter_mut().zip(less.data()).for_each(|(v, l)| *v -= l);
+        explained.add_times(-1.0, &left.transpose_matmul(other));
     }
     explained
 }

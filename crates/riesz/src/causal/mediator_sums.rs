@@ -3,7 +3,7 @@
 
 use super::effect::{Effect, Model};
 use super::study_chain::{ChainedOutcome, StudyLink};
-use crate::error::{Error, Result, unused};
+use crate::error::{Result, unused};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
 use crate::table::Table;
@@ -25,8 +25,8 @@ impl Effect {
     /// of the effect that each mediator carries, because Shapley values are linear in f. Cost n³ each.
     ///
     /// # Errors
-    /// Errors of [`Table::align_to`]; [`Error::Unused`] if the outcome depends on covariates that studies
-    /// share.
+    /// Errors of [`Table::align_to`]; [`Error::Unused`](crate::Error::Unused) if the outcome depends on
+    /// covariates that studies share.
     pub fn as_mediator_sums(&self, treatments: &Table) -> Result<Vec<(f64, MediatorSum)>> {
         let sums = self.models().map(|(weight, model)| match model {
             Model::Link(link) => Ok((weight, link.as_mediator_sums(treatments)?)),
@@ -41,10 +41,10 @@ impl ChainedOutcome {
     fn mean(&self) -> Result<KernelExpansion> {
         match self {
             Self::Process(process) => {
-                let coef = Matrix::column_vector(process.coef().to_vec());
+                let coef = Matrix::column_vector(process.coef.to_vec());
                 KernelExpansion::new(
-                    process.kernel().clone(),
-                    process.points().clone(),
+                    process.parameters.kernel.clone(),
+                    process.points.clone(),
                     coef,
                     vec![process.constant],
                 )
@@ -56,14 +56,8 @@ impl ChainedOutcome {
 
 impl StudyLink {
     fn as_mediator_sums(&self, treatments: &Table) -> Result<MediatorSum> {
-        if self.shares() {
-            let belongs = "effects whose studies share no covariates that the outcome depends on";
-            return Err(Error::Unused {
-                setting: "the decomposition by mediators".into(),
-                belongs: belongs.into(),
-            });
-        }
-        let (weights, _) = self.weights(&self.queries(treatments)?);
-        Ok(MediatorSum { weights, outcome: self.outcome.mean()?, mediators: self.mediators().clone() })
+        self.check_unshared("the decomposition by mediators")?;
+        let (weights, ..) = self.weights(&self.queries(treatments)?);
+        Ok(MediatorSum { weights, outcome: self.outcome.mean()?, mediators: self.mediators.clone() })
     }
 }

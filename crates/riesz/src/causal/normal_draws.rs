@@ -1,5 +1,7 @@
 //! Draws from normal distributions with a given covariance.
 
+use super::entrywise::mean_diagonal;
+use super::uncertainty_parts::{CovarianceParts, sum_parts};
 use crate::error::Result;
 use crate::linalg::{Cholesky, Matrix};
 use crate::random::{Random, RngExt, StandardNormal};
@@ -19,7 +21,16 @@ pub(super) fn normal_draws(
     Ok(factor.lower_times(&Matrix::from_row_major(n, draws, normals)))
 }
 
-/// Returns the mean of the diagonal.
-pub(super) fn mean_diagonal(m: &Matrix) -> f64 {
-    (0..m.rows()).map(|i| m[(i, i)]).sum::<f64>() / m.rows().max(1) as f64
+/// Returns normal draws of effects with these means and covariances, one per column.
+pub(super) fn effect_draws(
+    means: Vec<f64>,
+    parts: &CovarianceParts,
+    draws: usize,
+    random: &mut Random,
+) -> Result<Matrix> {
+    let covariance = sum_parts(parts, means.len());
+    let scale = mean_diagonal(&covariance);
+    let mut out = normal_draws(covariance, scale, draws, "covariance of the effect", random)?;
+    out.add_outer(means, &vec![1.0; draws]);
+    Ok(out)
 }

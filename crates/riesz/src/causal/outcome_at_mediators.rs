@@ -1,5 +1,6 @@
 //! The prior of an outcome at the mediators of a study's rows.
 
+use super::entrywise::divide;
 use super::fitc_kernel::FitcKernel;
 use crate::error::Result;
 use crate::kernel::Kernel;
@@ -11,7 +12,8 @@ use crate::table::Table;
 /// between rows.
 #[derive(Debug, Clone)]
 pub(super) struct OutcomeAtMediators {
-    cross_covariance: Matrix,
+    /// The kernel matrix, points × rows.
+    pub cross_covariance: Matrix,
     between: MediatorKernel,
 }
 
@@ -32,11 +34,6 @@ impl OutcomeAtMediators {
         }
         let (low, _) = FitcKernel::new(kernel.gram(points), with_points.clone(), &kernel.diagonal(y))?;
         Ok(Self { cross_covariance: with_points, between: MediatorKernel::Points(low) })
-    }
-
-    /// Returns the kernel matrix, points × rows.
-    pub fn cross_covariance(&self) -> &Matrix {
-        &self.cross_covariance
     }
 
     /// Returns the mean share of the outcome's noise at rows that its points leave unexplained, in addition
@@ -73,6 +70,6 @@ pub(super) fn mean_square_form((points, kernel): (&Table, &Kernel), places: &Tab
     let gap = low.residual_variances.iter().sum::<f64>() / count;
     low.factor.solve_upper_in_place(&mut whitened);
     let mut square = whitened.matmul(&whitened.transpose());
-    square.data_mut().iter_mut().for_each(|v| *v /= count);
+    divide(&mut square, count);
     Ok((square, gap))
 }

@@ -5,8 +5,9 @@
 //! because an effect averages f₀ with weights that need not add up to 1. Far from data, the effect returns to
 //! β₀.
 
+use super::entrywise::{mean_diagonal, shift};
 use super::kernel_regression::KernelRegression;
-use super::normal_draws::{mean_diagonal, normal_draws};
+use super::normal_draws::normal_draws;
 use crate::error::{Error, Result, sized};
 use crate::gp::exact::NormalEvidence;
 use crate::kernel::Kernel;
@@ -32,10 +33,12 @@ pub(super) struct OutcomeGp {
     /// The index of the study of the outcome.
     pub study: usize,
     /// The mediators of the rows, or landmarks.
-    points: Table,
-    parameters: OutcomeGpParameters,
-    solver: KernelRegression,
-    coef: Vec<f64>,
+    pub points: Table,
+    pub parameters: OutcomeGpParameters,
+    pub solver: KernelRegression,
+    /// The coefficients over the points. Where the points are all rows, these are `V⁻¹(t - mean)` with the
+    /// covariance V (n × n) of the outcome.
+    pub coef: Vec<f64>,
     /// The posterior mean of β₀.
     pub constant: f64,
 }
@@ -43,7 +46,7 @@ pub(super) struct OutcomeGp {
 impl OutcomeGpParameters {
     fn covariance(&self, x: &Table) -> Matrix {
         let mut out = self.kernel.gram(x);
-        out.data_mut().iter_mut().for_each(|v| *v += self.intercept_variance);
+        shift(&mut out, self.intercept_variance);
         out.add_diagonal(|_| self.noise);
         out
     }
@@ -69,6 +72,14 @@ impl OutcomeGpParameters {
     }
 }
 
+/// Checks the prior variance of a constant.
+pub(super) fn check_level(level: f64) -> Result<()> {
+    if level.is_finite() && level >= 0.0 {
+        return Ok(());
+    }
+    Err(Error::parameter("level", level, "variances are not negative"))
+}
+
 /// Returns the mean of `t` and the deviations from it.
 fn centred(t: &[f64]) -> (f64, Vec<f64>) {
     let mean = t.iter().sum::<f64>() / t.len() as f64;
@@ -86,30 +97,17 @@ impl OutcomeGp {
         crate::checks::check_rows(x, t.len(), 2)?;
         parameters.kernel.validate(x.width())?;
         crate::checks::positive("noise", parameters.noise)?;
-        if !(parameters.intercept_variance.is_finite() && parameters.intercept_variance >= 0.0) {
-            return Err(Error::parameter(
-                "level",
-                parameters.intercept_variance,
-                "variances are not negative",
-            ));
-        }
+        check_level(parameters.intercept_variance)?;
         sized("the outcome", "numbers", x.rows(), t.len(), "one per row of the table")?;
         let (kernel, level) = (&parameters.kernel, parameters.intercept_variance);
         let solver = match landmarks {
             None => KernelRegression::rows(parameters.covariance(x), "covariance of the outcome")?,
             Some(points) => {
-                let with_level = |mut gram: Matrix| {
-                    gram.data_mut().iter_mut().for_each(|v| *v += level);
-                    gram
-                };
+                let (mut gram, mut with_rows) = (kernel.gram(points), kernel.cross_gram(points, x));
+                shift(&mut gram, level);
+                shift(&mut with_rows, level);
                 let diagonal: Vec<f64> = kernel.diagonal(x).iter().map(|v| v + level).collect();
-                let with_rows = with_level(kernel.cross_gram(points, x));
-                KernelRegression::landmarks(
-                    with_level(kernel.gram(points)),
-                    with_rows,
-                    &diagonal,
-                    parameters.noise,
-                )?
+                KernelRegression::landmarks(gram, with_rows, &diagonal, parameters.noise)?
             }
         };
         let (mean, centred_targets) = centred(t);
@@ -118,45 +116,10 @@ impl OutcomeGp {
         Ok(Self { study, points: landmarks.unwrap_or(x).clone(), parameters, solver, coef, constant })
     }
 
-    pub fn points(&self) -> &Table {
-        &self.points
-    }
-
-    pub fn kernel(&self) -> &Kernel {
-        &self.parameters.kernel
-    }
-
-    /// Returns whether the regression uses all rows and no landmarks.
-    pub fn uses_all_rows(&self) -> bool {
-        matches!(self.solver, KernelRegression::Rows(_))
-    }
-
-    /// Returns the mean share of the rows' noise that is variance unexplained by landmarks; `None` without
-    /// landmarks.
-    pub fn unexplained_share(&self) -> Option<f64> {
-        self.solver.unexplained()
-    }
-
-    /// Returns the coefficients over the points. Where the points are all rows, these are `V⁻¹(t - mean)`
-    /// with the covariance V (n × n) of the outcome.
-    pub fn coef(&self) -> &[f64] {
-        &self.coef
-    }
-
-    /// Returns the prior variance of β₀.
-    pub fn intercept_variance(&self) -> f64 {
-        self.parameters.intercept_variance
-    }
-
-    /// Returns the variance of the noise.
-    pub fn noise(&self) -> f64 {
-        self.parameters.noise
-    }
-
     /// Returns whether the noise is less than `share` times the prior variance of f₀.
     pub fn has_no_noise(&self, share: f64) -> bool {
-        let scale = self.kernel().diagonal(&self.points().select_rows(&[0]))[0];
-        self.noise() < share * scale
+        let scale = self.parameters.kernel.diagonal(&self.points.select_rows(&[0]))[0];
+        self.parameters.noise < share * scale
     }
 
     /// Returns the outcome minus its mean. Valid where the points are all rows.
@@ -167,11 +130,6 @@ impl OutcomeGp {
     /// Returns the outcome's mean in the study.
     pub fn mean_of_targets(&self) -> f64 {
         self.constant - self.parameters.intercept_variance * self.coef.iter().sum::<f64>()
-    }
-
-    /// Returns `V⁻¹` (n × n), or Q of the landmarks (see [`KernelRegression`]).
-    pub fn inverse(&self) -> Matrix {
-        self.solver.inverse()
     }
 
     /// Returns the mean squared leave-one-out error of the outcome. Valid where the points are all rows; the
@@ -193,16 +151,9 @@ impl OutcomeGp {
     pub fn with_points(&self, columns: &Matrix, constants: &[f64]) -> Matrix {
         let mut out = columns.clone();
         if self.parameters.intercept_variance > 0.0 {
-            for i in 0..out.rows() {
-                let row = out.row_mut(i).iter_mut().zip(constants);
-                row.for_each(|(v, c)| *v += self.parameters.intercept_variance * c);
-            }
+            out.add_outer(std::iter::repeat(self.parameters.intercept_variance), constants);
         }
         out
-    }
-
-    pub fn solver(&self) -> &KernelRegression {
-        &self.solver
     }
 
     /// Returns the posterior covariance of functionals.
@@ -229,10 +180,9 @@ impl OutcomeGp {
         let scale = mean_diagonal(&functionals.prior_scale) + self.parameters.intercept_variance;
         let mut drawn =
             normal_draws(self.covariance(functionals), scale, draws, "covariance of the outcome", random)?;
-        let means = self.centred_means(&functionals.columns).into_iter().zip(&functionals.constants);
-        for (i, (mean, constant)) in means.enumerate() {
-            drawn.row_mut(i).iter_mut().for_each(|v| *v += mean + constant * self.constant);
-        }
+        let centred = self.centred_means(&functionals.columns).into_iter().zip(&functionals.constants);
+        let means = centred.map(|(mean, constant)| mean + constant * self.constant);
+        drawn.add_outer(means, &vec![1.0; draws]);
         Ok(drawn)
     }
 }

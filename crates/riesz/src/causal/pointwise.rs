@@ -3,7 +3,9 @@
 
 use std::fmt;
 
+use super::domain::table;
 use super::effect::{Effect, EffectEstimate};
+use super::entrywise::min_max;
 use super::estimand::Estimand;
 use super::uncertainty_parts::{DataSupport, UncertaintyCause};
 use crate::error::{Error, Result};
@@ -147,8 +149,7 @@ pub fn usual_combinations(treatments: &Table) -> Result<Table> {
         rows =
             rows.into_iter().flat_map(|row| values.iter().map(move |v| [&row[..], &[*v]].concat())).collect();
     }
-    let values = (0..width).flat_map(|j| rows.iter().map(move |row| row[j])).collect();
-    Table::from_column_major(treatments.columns().to_vec(), rows.len(), values)
+    table(treatments.columns(), &rows)
 }
 
 /// Returns treatments at which an effect is shown: `count` equidistant doses (usually [`DEFAULT_DOSE_COUNT`])
@@ -162,8 +163,7 @@ pub fn default_doses(treatments: &Table, count: usize) -> Result<Table> {
     let mut sorted_doses = treatments.column(0).to_vec();
     sorted_doses.sort_unstable_by(f64::total_cmp);
     let cut = (GRID_MARGIN * sorted_doses.len() as f64) as usize;
-    let inside = sorted_doses.iter().copied().skip(cut).take(sorted_doses.len() - 2 * cut);
-    let (low, high) = inside.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+    let (low, high) = min_max(&sorted_doses[cut..sorted_doses.len() - cut]);
     sorted_doses.dedup();
     let levels = matches!(treatments.columns()[0].kind, ColumnKind::Categorical { .. });
     let values = if levels || sorted_doses.len() <= FEW_DOSES || low == high {

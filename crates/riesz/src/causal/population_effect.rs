@@ -3,11 +3,9 @@
 use std::sync::atomic::AtomicBool;
 
 use super::effect::{Effect, Model};
-use super::query_embedding::QueryEmbedding;
-use super::study_chain::StudyLink;
 use super::target_population::{PopulationWeights, TargetPopulation};
-use crate::control::RunControl;
-use crate::error::{Error, Result, sized};
+use crate::control::{Progress, RunControl, check_cancelled};
+use crate::error::{Error, Result, sized, unused};
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
 use crate::table::Table;
@@ -27,74 +25,55 @@ impl Effect {
     /// [`Error::Parameter`] for weights that do not add up to 1, and for more than one row;
     /// [`Error::Interrupted`] if `stop` is set.
     pub fn on_population(&self, target: &TargetPopulation, stop: &AtomicBool) -> Result<Self> {
-        if let Some(single_table_effect) = self.of_table(target, stop) {
-            return single_table_effect;
-        }
-        let links: Vec<(f64, &StudyLink)> = self
-            .models()
-            .filter_map(|(weight, model)| match model {
-                Model::Link(link) => Some((weight, &**link)),
-                Model::Iterated(_) => None,
-            })
-            .collect();
-        let blocks: Option<Vec<_>> = links.iter().map(|(_, link)| link.covariate_block.as_ref()).collect();
-        let unused = |belongs: &str| Error::Unused {
-            setting: "the target population".into(),
-            belongs: belongs.into(),
+        let models: Vec<(f64, &Model)> = self.models().collect();
+        let averaged = models.iter().map(|(weight, model)| Some((*weight, model.averaged()?)));
+        let averaged = averaged.collect::<Option<Vec<_>>>().unwrap_or_default();
+        let [(_, (covariates, _)), ..] = averaged[..] else {
+            let belongs =
+                "effects that are averaged over covariates (back-door): this one does not depend on any";
+            return Err(unused("the target population", belongs));
         };
-        let Some(blocks) = blocks.filter(|tables| !tables.is_empty()) else {
-            return Err(unused(
-                "effects that are averaged over covariates (back-door): this one does not depend on any",
-            ));
+        let (points, solver) = match models[0].1 {
+            Model::Link(link) => {
+                link.check_unshared("the target population")?;
+                (&link.points, &link.solver)
+            }
+            Model::Iterated(iterated) => (&iterated.process().points, &iterated.process().solver),
         };
-        if links.iter().any(|(_, link)| link.shares()) {
-            return Err(unused("effects whose studies share no covariates that the outcome depends on"));
-        }
         // One regression with the average kernel of the draws is used for all draws.
-        let kernels = || links.iter().zip(&blocks).map(|((weight, _), block)| (*weight, &block.kernel));
-        let gram_of = |members: &Table| mean_gram(members, kernels());
-        let progress = crate::control::Progress::default();
-        let first = links[0].1;
-        let about = (&first.treatments, first.people.as_ref().unwrap_or(&blocks[0].rows));
-        let landmarks = (!first.sees_rows()).then(|| first.points.rows());
-        let control = RunControl { stop, progress: &progress };
+        let gram_of = |members: &Table| {
+            let mut mean = Matrix::zeros(members.rows(), members.rows());
+            averaged.iter().for_each(|(weight, (_, kernel))| mean.add_times(*weight, &kernel.gram(members)));
+            mean
+        };
+        let landmarks = (!solver.uses_all_rows()).then(|| points.rows());
+        let control = RunControl { stop, progress: &Progress::default() };
+        let about = (self.treatments(), covariates);
         let people = PopulationWeights::new(target, about, &gram_of, landmarks, control)?;
-        let mut parts = Vec::with_capacity(links.len());
-        for ((weight, link), block) in links.iter().zip(&blocks) {
-            crate::control::check_cancelled(stop)?;
-            let with_rows = block.kernel.cross_gram(&block.rows, &people.covariates);
-            let query_embedding =
-                QueryEmbedding::of_members(&with_rows, &block.kernel, &people.covariates, &people.weights);
-            let root = people.unexplained_share.map(|open| residual_root(link, &with_rows, open));
-            parts.push((*weight, Model::Link(Box::new(link.with_query(query_embedding, root)))));
+        let mut parts = Vec::with_capacity(models.len());
+        for (weight, model) in models {
+            let model = match model {
+                Model::Link(link) => {
+                    check_cancelled(stop)?;
+                    Model::Link(Box::new(link.on(&people)))
+                }
+                Model::Iterated(iterated) => Model::Iterated(Box::new(iterated.on(people.clone()))),
+            };
+            parts.push((weight, model));
         }
         Ok(self.on_components(parts, people))
     }
+}
 
-    /// Returns the effect from one table on a target population; `None` for other effects.
-    fn of_table(&self, target: &TargetPopulation, stop: &AtomicBool) -> Option<Result<Self>> {
-        let models = self.models().map(|(weight, model)| match model {
-            Model::Iterated(iterated) => Some((weight, iterated, iterated.covariates()?)),
-            Model::Link(_) => None,
-        });
-        let models: Vec<_> = models.collect::<Option<_>>()?;
-        let (_, first, averaged) = models.first()?;
-        let kernels = || models.iter().map(|(weight, _, averaged)| (*weight, &averaged.kernel));
-        let gram_of = |members: &Table| mean_gram(members, kernels());
-        let progress = crate::control::Progress::default();
-        let landmarks = (!first.process().uses_all_rows()).then(|| first.process().points().rows());
-        let about = (&first.treatments, &averaged.rows);
-        let control = RunControl { stop, progress: &progress };
-        let people = PopulationWeights::new(target, about, &gram_of, landmarks, control);
-        Some(people.map(|people| {
-            let parts = models
-                .iter()
-                .map(|(weight, iterated, _)| {
-                    (*weight, Model::Iterated(Box::new(iterated.on(people.clone()))))
-                })
-                .collect();
-            self.on_components(parts, people)
-        }))
+impl Model {
+    /// Returns the study's covariates over which the effect is averaged, and their kernel.
+    fn averaged(&self) -> Option<(&Table, &Kernel)> {
+        match self {
+            Self::Link(link) => Some((link.people.as_ref()?, &link.covariate_block.as_ref()?.kernel)),
+            Self::Iterated(iterated) => {
+                iterated.covariates().map(|averaged| (&averaged.rows, &averaged.kernel))
+            }
+        }
     }
 }
 
@@ -115,20 +94,4 @@ impl TargetPopulation {
         }
         Ok(Self::Population(covariates, counts.iter().map(|weight| weight / sum).collect()))
     }
-}
-
-/// Returns the mean of the gram matrices of members for kernels with weights.
-fn mean_gram<'k>(members: &Table, kernels: impl Iterator<Item = (f64, &'k Kernel)>) -> Matrix {
-    let mut mean = Matrix::zeros(members.rows(), members.rows());
-    kernels.for_each(|(weight, kernel)| mean.add_times(weight, &kernel.gram(members)));
-    mean
-}
-
-/// Returns a root of the residual covariance of the distribution of members. `with_rows` is the kernel matrix
-/// of rows and members.
-fn residual_root(link: &StudyLink, with_rows: &Matrix, open: f64) -> Matrix {
-    let scale = (open / with_rows.cols() as f64).sqrt();
-    let mut root = with_rows.clone();
-    root.scale_rows(link.solved().iter().map(|h| scale * h));
-    root
 }

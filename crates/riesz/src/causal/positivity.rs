@@ -20,52 +20,83 @@ const NEAR: f64 = 2.0;
 /// Minimum probability given covariates of a level that is near.
 const LIKELY: f64 = 0.05;
 
-/// Models of the treatments given covariates.
-#[derive(Debug, Clone)]
-pub(super) struct TreatmentOverlap {
-    treatments: Vec<TreatmentModel>,
-}
-
 /// The share of a population, or of rows with covariates from before the treatment, for which treatments were
 /// near.
 #[derive(Debug, Clone)]
 pub(super) struct Positivity {
-    pub overlap: TreatmentOverlap,
+    /// Models of the treatments given covariates.
+    pub models: Vec<TreatmentModel>,
     /// Indices of the model's treatments among all treatments.
     pub columns: Vec<usize>,
     /// Covariates of rows that represent the population; `None` for the covariates of the population itself.
     pub rows: Option<Table>,
-    /// Columns of the mediators of a front door. `overlap` then models the mediators given the treatments,
-    /// and a query is for the mediators that are expected at its treatments.
+    /// Columns of the mediators of a front door. `models` are then those of the mediators given the
+    /// treatments, and a query is for the mediators that are expected at its treatments.
     pub mediators: Option<Vec<Column>>,
 }
 
 impl Positivity {
-    /// Computes [`TreatmentOverlap::supported_shares`] for all treatments of a query.
+    /// Returns the share of the population for which all treatments were near, for each row of a query's
+    /// treatments.
     ///
     /// # Errors
     /// Errors of [`Table::from_column_major`].
     pub fn supported_shares(&self, people: Option<&PopulationWeights>, queried: &Table) -> Result<Vec<f64>> {
         let mut treatments = queried.select_columns(&self.columns);
         if let Some(mediators) = &self.mediators {
-            treatments = self.overlap.most_expected(mediators, &treatments)?;
+            treatments = self.most_expected(mediators, &treatments)?;
         }
         Ok(match (&self.rows, people) {
             (Some(rows), _) => {
                 let weights = vec![1.0 / rows.rows() as f64; rows.rows()];
-                self.overlap.supported_shares(rows, &weights, &treatments)
+                self.near_shares(rows, &weights, &treatments)
             }
-            (None, Some(people)) => {
-                self.overlap.supported_shares(&people.covariates, &people.weights, &treatments)
-            }
+            (None, Some(people)) => self.near_shares(&people.covariates, &people.weights, &treatments),
             (None, None) => vec![1.0; treatments.rows()],
         })
+    }
+
+    /// Returns the expected treatments given covariates: the means of numbers, and the most probable levels.
+    fn most_expected(&self, columns: &[Column], covariates: &Table) -> Result<Table> {
+        let values = self.models.iter().flat_map(|model| {
+            let expected = model.expected(covariates);
+            (0..covariates.rows())
+                .map(|i| match model {
+                    TreatmentModel::Number(..) => expected[0][i],
+                    TreatmentModel::Levels(_) => {
+                        let probable = |a: &usize, b: &usize| expected[*a][i].total_cmp(&expected[*b][i]);
+                        (0..expected.len()).max_by(probable).unwrap_or(0) as f64
+                    }
+                })
+                .collect::<Vec<_>>()
+        });
+        Table::from_column_major(columns.to_vec(), covariates.rows(), values.collect())
+    }
+
+    /// Returns for each row of treatments the weighted share of units, with these covariates, for which all
+    /// its columns are near their expectation.
+    fn near_shares(&self, people: &Table, weights: &[f64], queried: &Table) -> Vec<f64> {
+        // Negative weights of a regression are set to 0.
+        let weights: Vec<f64> = weights.iter().map(|member_weight| member_weight.max(0.0)).collect();
+        let total: f64 = weights.iter().sum();
+        let mut counted = vec![weights; queried.rows()];
+        for (j, model) in self.models.iter().enumerate() {
+            let expected = model.expected(people);
+            for (q, counted) in counted.iter_mut().enumerate() {
+                for (person, weight) in counted.iter_mut().enumerate() {
+                    if !model.is_near(&expected, person, queried.get(q, j)) {
+                        *weight = 0.0;
+                    }
+                }
+            }
+        }
+        counted.iter().map(|remaining_weights| remaining_weights.iter().sum::<f64>() / total).collect()
     }
 }
 
 /// Regression of a treatment on covariates.
 #[derive(Debug, Clone)]
-enum TreatmentModel {
+pub(super) enum TreatmentModel {
     /// The process of a numeric treatment, and the standard deviation of its leave-one-out residuals.
     Number(OutcomeGp, f64),
     /// A process for the probability of each level; `None` for levels without rows.
@@ -94,77 +125,42 @@ fn regression(covariates: &Table, t: &[f64], control: RunControl<'_>) -> Result<
     OutcomeGp::new(0, (covariates, t), process_at(&optimum.theta), None).map(Some)
 }
 
-impl TreatmentOverlap {
-    /// Fits the models to the rows of a study. The cost of each treatment, or level, is some tens of n³.
-    pub fn new(treatments: &Table, covariates: &Table, control: RunControl<'_>) -> Result<Self> {
-        let tuning_rows = evenly_spaced(MAX_TUNING_ROWS, treatments.rows());
-        let (treatments, covariates) =
-            (&treatments.select_rows(&tuning_rows), &covariates.select_rows(&tuning_rows));
-        let models = treatments.columns().iter().enumerate().map(|(j, column)| {
-            let values = treatments.column(j);
-            let of_level = |code: usize| {
-                let is: Vec<f64> = values.iter().map(|v| f64::from(u8::from(*v == code as f64))).collect();
-                regression(covariates, &is, control)
-            };
-            Ok(match &column.kind {
-                ColumnKind::Categorical { levels } => {
-                    TreatmentModel::Levels((0..levels.len()).map(of_level).collect::<Result<_>>()?)
-                }
-                ColumnKind::Numeric => match regression(covariates, values, control)? {
-                    Some(process) => {
-                        let residual_sd = process.loo_mse().sqrt();
-                        TreatmentModel::Number(process, residual_sd)
-                    }
-                    None => TreatmentModel::Levels(Vec::new()),
-                },
-            })
-        });
-        Ok(Self { treatments: models.collect::<Result<_>>()? })
-    }
-
-    /// Returns the expected treatments given covariates: the means of numbers, and the most probable levels.
-    fn most_expected(&self, columns: &[Column], covariates: &Table) -> Result<Table> {
-        let values = self.treatments.iter().flat_map(|model| {
-            let expected = model.expected(covariates);
-            (0..covariates.rows())
-                .map(|i| match model {
-                    TreatmentModel::Number(..) => expected[0][i],
-                    TreatmentModel::Levels(_) => {
-                        let probable = |a: &usize, b: &usize| expected[*a][i].total_cmp(&expected[*b][i]);
-                        (0..expected.len()).max_by(probable).unwrap_or(0) as f64
-                    }
-                })
-                .collect::<Vec<_>>()
-        });
-        Table::from_column_major(columns.to_vec(), covariates.rows(), values.collect())
-    }
-
-    /// Returns for each row of treatments the weighted share of units, with these covariates, for which all
-    /// its columns are near their expectation.
-    pub fn supported_shares(&self, people: &Table, weights: &[f64], queried: &Table) -> Vec<f64> {
-        // Negative weights of a regression are set to 0.
-        let weights: Vec<f64> = weights.iter().map(|member_weight| member_weight.max(0.0)).collect();
-        let total: f64 = weights.iter().sum();
-        let mut counted = vec![weights; queried.rows()];
-        for (j, model) in self.treatments.iter().enumerate() {
-            let expected = model.expected(people);
-            for (q, counted) in counted.iter_mut().enumerate() {
-                for (person, weight) in counted.iter_mut().enumerate() {
-                    if !model.is_near(&expected, person, queried.get(q, j)) {
-                        *weight = 0.0;
-                    }
-                }
+/// Fits the models to the rows of a study. The cost of each treatment, or level, is some tens of n³.
+pub(super) fn treatment_models(
+    treatments: &Table,
+    covariates: &Table,
+    control: RunControl<'_>,
+) -> Result<Vec<TreatmentModel>> {
+    let tuning_rows = evenly_spaced(MAX_TUNING_ROWS, treatments.rows());
+    let (treatments, covariates) =
+        (&treatments.select_rows(&tuning_rows), &covariates.select_rows(&tuning_rows));
+    let models = treatments.columns().iter().enumerate().map(|(j, column)| {
+        let values = treatments.column(j);
+        let of_level = |code: usize| {
+            let is: Vec<f64> = values.iter().map(|v| f64::from(u8::from(*v == code as f64))).collect();
+            regression(covariates, &is, control)
+        };
+        Ok(match &column.kind {
+            ColumnKind::Categorical { levels } => {
+                TreatmentModel::Levels((0..levels.len()).map(of_level).collect::<Result<_>>()?)
             }
-        }
-        counted.iter().map(|remaining_weights| remaining_weights.iter().sum::<f64>() / total).collect()
-    }
+            ColumnKind::Numeric => match regression(covariates, values, control)? {
+                Some(process) => {
+                    let residual_sd = process.loo_mse().sqrt();
+                    TreatmentModel::Number(process, residual_sd)
+                }
+                None => TreatmentModel::Levels(Vec::new()),
+            },
+        })
+    });
+    models.collect()
 }
 
 impl TreatmentModel {
     /// Returns the expectations, outputs × people.
     fn expected(&self, people: &Table) -> Vec<Vec<f64>> {
         let expectation = |process: &OutcomeGp| {
-            let columns = process.kernel().cross_gram(process.points(), people);
+            let columns = process.parameters.kernel.cross_gram(&process.points, people);
             process.centred_means(&columns).iter().map(|v| v + process.constant).collect::<Vec<f64>>()
         };
         match self {

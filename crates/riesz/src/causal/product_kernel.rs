@@ -1,5 +1,6 @@
 //! Kernels of a study that are products of kernels over blocks of columns.
 
+use super::entrywise::multiply;
 use crate::error::Result;
 use crate::gp::exact::NormalEvidence;
 use crate::gp::hyperparameters::ThetaReader;
@@ -23,13 +24,9 @@ pub struct ColumnBlock {
 pub(super) fn product_gram(grams: &[Matrix]) -> Matrix {
     let mut gram = grams[0].clone();
     for factor in &grams[1..] {
-        times(&mut gram, factor);
+        multiply(&mut gram, factor);
     }
     gram
-}
-
-fn times(target: &mut Matrix, factor: &Matrix) {
-    target.data_mut().iter_mut().zip(factor.data()).for_each(|(a, b)| *a *= b);
 }
 
 /// Returns the derivatives of a function in the kernels' parameters and the logarithm of the ridge, given its
@@ -42,7 +39,7 @@ fn slopes(blocks: &[ColumnBlock], grams: &[Matrix], ridge: f64, weights: &Matrix
             .iter()
             .enumerate()
             .filter(|(other, _)| *other != k)
-            .for_each(|(_, gram)| times(&mut block_weights, gram));
+            .for_each(|(_, gram)| multiply(&mut block_weights, gram));
         slopes.extend(block.kernel.gradient(&block.rows, &block_weights));
     }
     slopes.push(ridge * (0..weights.rows()).map(|i| weights[(i, i)]).sum::<f64>());
@@ -65,7 +62,7 @@ pub(super) fn with_parameters(blocks: &[ColumnBlock], theta: &[f64]) -> (Vec<Col
 }
 
 /// Returns the gram matrix of each block.
-fn block_grams(blocks: &[ColumnBlock]) -> Vec<Matrix> {
+pub(super) fn block_grams(blocks: &[ColumnBlock]) -> Vec<Matrix> {
     blocks.iter().map(|block| block.kernel.gram(&block.rows)).collect()
 }
 

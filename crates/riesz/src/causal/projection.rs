@@ -5,7 +5,7 @@
 //! distributions of the measured variables, also after any intervention on them. Source: Verma and Pearl
 //! 1990; Tian and Pearl 2002.
 
-use super::graph::{Graph, Nodes};
+use super::graph::{Graph, Nodes, reachable, without_node};
 
 /// A graph of arrows and bidirected edges between measured variables, which keep their indices in the whole
 /// graph.
@@ -48,13 +48,13 @@ impl MixedGraph {
 
     /// Returns some variables and all their causes in the subgraph of a set.
     pub fn ancestors(&self, nodes: &Nodes, subset: &Nodes) -> Nodes {
-        reachable(&self.parents, nodes, subset)
+        reachable(nodes, |v| self.parents[v].intersection(subset).copied())
     }
 
     /// Returns the district (c-component) of a variable in the subgraph of a set: all variables that
     /// bidirected edges connect with it.
     pub fn district(&self, node: usize, subset: &Nodes) -> Nodes {
-        reachable(&self.siblings, &[node].into(), subset)
+        reachable(&[node].into(), |v| self.siblings[v].intersection(subset).copied())
     }
 
     /// Returns the districts of the subgraph of a set, in the order of their first members in `order`.
@@ -93,25 +93,9 @@ impl MixedGraph {
 
 /// Returns the measured variables that directed paths reach from `from` without passing another measured one.
 fn measured_after(graph: &Graph, from: usize, measured: &Nodes) -> Nodes {
-    let (mut seen, mut open) = (Nodes::new(), vec![from]);
-    while let Some(v) = open.pop() {
-        for &child in graph.children_of(v) {
-            if seen.insert(child) && !measured.contains(&child) {
-                open.push(child);
-            }
-        }
-    }
-    &seen & measured
-}
-
-fn reachable(neighbours: &[Nodes], from: &Nodes, subset: &Nodes) -> Nodes {
-    let (mut reached, mut open) = (from.clone(), from.iter().copied().collect::<Vec<_>>());
-    while let Some(v) = open.pop() {
-        for &next in neighbours[v].intersection(subset) {
-            if reached.insert(next) {
-                open.push(next);
-            }
-        }
-    }
-    reached
+    let seen = reachable(&[from].into(), |v| {
+        let goes_on = v == from || !measured.contains(&v);
+        graph.children_of(v).iter().copied().filter(move |_| goes_on)
+    });
+    without_node(&(&seen & measured), from)
 }

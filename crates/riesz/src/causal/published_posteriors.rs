@@ -13,11 +13,12 @@
 //! posteriors are for comparison only.
 
 use super::effect::{Effect, EffectEstimate, Model};
+use super::entrywise::{mean_diagonal, quadratic_form};
 use super::kernel_integrals::{KernelIntegrals, MediatorMeasure};
 use super::outcome_gp::OutcomeGp;
 use super::study_chain::{ChainedOutcome, StudyLink};
 use super::uncertainty_parts::{CovarianceParts, UncertaintyCause};
-use crate::error::{Error, Result, unused};
+use crate::error::{Result, unused};
 use crate::linalg::{Cholesky, Matrix, dot};
 use crate::posterior::Functionals;
 use crate::table::Table;
@@ -53,8 +54,9 @@ impl Effect {
     /// this one. The outcome's constant and the units of the studies count as known. Cost (n + m)³ per draw.
     ///
     /// # Errors
-    /// Errors of [`Table::align_to`]; [`Error::Unused`] for three studies or more, for shared covariates, and
-    /// for a normal measure with kernels that are not Gaussian; [`Error::NotPositiveDefinite`].
+    /// Errors of [`Table::align_to`]; [`Error::Unused`](crate::Error::Unused) for three studies or more, for
+    /// shared covariates, and for a normal measure with kernels that are not Gaussian;
+    /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite).
     pub fn published(&self, form: &PublishedPosterior, treatments: &Table) -> Result<EffectEstimate> {
         self.mixture_moments(treatments, |model, treatments| {
             let Model::Link(link) = model else {
@@ -67,13 +69,6 @@ impl Effect {
     }
 }
 
-/// Terms of the first study that both forms need: the weights E, F of the queries, and the residual R of F.
-struct FirstStudyTerms {
-    weights: Matrix,
-    query_covariance: Matrix,
-    open: Matrix,
-}
-
 impl PublishedPosterior {
     fn first_study_terms(
         &self,
@@ -82,31 +77,22 @@ impl PublishedPosterior {
     ) -> Result<(Vec<f64>, CovarianceParts)> {
         let process = match &link.outcome {
             ChainedOutcome::Process(process)
-                if !link.shares() && link.sees_rows() && process.uses_all_rows() =>
+                if link.shared.is_none() && link.solver.uses_all_rows() && process.solver.uses_all_rows() =>
             {
                 process
             }
             _ => {
-                let belongs =
-                    "two studies that share no covariates that the outcome depends on, and are fitted with \
-                     as many landmarks as they have rows, or more"
-                        .into();
-                return Err(Error::Unused { setting: "a published posterior".into(), belongs });
+                let belongs = "two studies that share no covariates that the outcome depends on, and are \
+                               fitted with as many landmarks as they have rows, or more";
+                return Err(unused("a published posterior", belongs));
             }
         };
-        let places = link.mediators().stack(process.points())?;
-        let integrals = KernelIntegrals::new(self.measure, process.kernel(), places)?;
-        let (weights, open) = link.weights(functionals);
-        let led = FirstStudyTerms {
-            weights,
-            query_covariance: link
-                .query_embedding
-                .query_covariance(&functionals.columns, &functionals.prior_scale),
-            open,
-        };
+        let places = link.mediators.stack(&process.points)?;
+        let integrals = KernelIntegrals::new(self.measure, &process.parameters.kernel, places)?;
+        let (weights, open, prior) = link.weights(functionals);
         let (means, outcome, scales) = match self.form {
-            IntegralForm::Landmarks => self.landmarks(&led, link.mediators(), process, &integrals)?,
-            IntegralForm::Integrals => self.integrals(&led, link.mediators(), process, &integrals)?,
+            IntegralForm::Landmarks => self.landmarks(&weights, &link.mediators, process, &integrals)?,
+            IntegralForm::Integrals => self.integrals(&weights, &link.mediators, process, &integrals)?,
         };
         let mean = process.mean_of_targets();
         let means = means.iter().zip(&functionals.constants).map(|(v, c)| v + c * mean).collect();
@@ -114,8 +100,8 @@ impl PublishedPosterior {
         let mut parts: CovarianceParts = vec![(UncertaintyCause::Study(process.study), outcome)];
         for (cause, (prior_factor, known)) in causes.into_iter().zip(scales) {
             // `prior_factor F - known G`, without computing G as a difference from F.
-            let mut part = led.query_covariance.clone();
-            let entries = part.data_mut().iter_mut().zip(led.open.data());
+            let mut part = prior.clone();
+            let entries = part.data_mut().iter_mut().zip(open.data());
             entries.for_each(|(v, open)| *v = (prior_factor - known) * *v + known * open);
             parts.push((cause, part));
         }
@@ -123,8 +109,7 @@ impl PublishedPosterior {
     }
 
     fn factor(&self, mut gram: Matrix, matrix_name: &'static str) -> Result<Cholesky> {
-        let n = gram.rows();
-        let mean = (0..n).map(|i| gram[(i, i)]).sum::<f64>() / n as f64;
+        let mean = mean_diagonal(&gram);
         gram.add_diagonal(|_| self.jitter * mean);
         Cholesky::new(gram, matrix_name)
     }
@@ -133,12 +118,12 @@ impl PublishedPosterior {
     /// study's part and for the interaction.
     fn landmarks(
         &self,
-        led: &FirstStudyTerms,
+        weights: &Matrix,
         y: &Table,
         process: &OutcomeGp,
         integrals: &KernelIntegrals<'_>,
     ) -> Result<PosteriorTerms> {
-        let (kernel, points) = (process.kernel(), process.points());
+        let (kernel, points) = (&process.parameters.kernel, &process.points);
         let places = y.stack(points)?;
         let gram = self.factor(kernel.gram(&places), "kernel matrix of mediators")?;
         let joint_gram = integrals.chain(&places, &places, 1);
@@ -149,11 +134,13 @@ impl PublishedPosterior {
         let mean = with_points.matvec(&seen.coef);
         let mut left = with_points.transpose();
         seen.factor.solve_lower_in_place(&mut left);
-        let left = less(&joint_gram, &left.transpose_matmul(&left));
-        let embedded = of_y.solve(kernel.gram(y).matmul(&led.weights.transpose()));
+        let explained = left.transpose_matmul(&left);
+        let mut left = joint_gram.clone();
+        left.add_times(-1.0, &explained);
+        let embedded = of_y.solve(kernel.gram(y).matmul(&weights.transpose()));
         let transformed = gram.solve(with_y.matmul(&embedded));
         let means = transformed.transpose().matvec(&mean);
-        let outcome = transformed.transpose_matmul(&left.matmul(&transformed));
+        let outcome = quadratic_form(&left, &transformed);
         let mut whitened = with_y.transpose();
         of_y.solve_lower_in_place(&mut whitened);
         let known = whitened.transpose_matmul(&whitened);
@@ -167,22 +154,22 @@ impl PublishedPosterior {
 
     fn integrals(
         &self,
-        led: &FirstStudyTerms,
+        weights: &Matrix,
         y: &Table,
         process: &OutcomeGp,
         integrals: &KernelIntegrals<'_>,
     ) -> Result<PosteriorTerms> {
-        let (kernel, points) = (process.kernel(), process.points());
+        let (kernel, points) = (&process.parameters.kernel, &process.points);
         let of_y = self.factor(integrals.chain(y, y, 1), "integrated kernel matrix of mediators")?;
         let seen = OutcomeStudyTerms::new(process, integrals)?;
-        let transformed = of_y.solve(kernel.gram(y).matmul(&led.weights.transpose()));
+        let transformed = of_y.solve(kernel.gram(y).matmul(&weights.transpose()));
         let two = integrals.chain(y, points, 2);
-        let (chain_y, chain_points) = (integrals.chain(y, y, 3), integrals.chain(points, points, 3));
+        let (mut left, chain_points) = (integrals.chain(y, y, 3), integrals.chain(points, points, 3));
         let along = two.matvec(&seen.coef);
         let mut whitened = two.transpose();
         seen.factor.solve_lower_in_place(&mut whitened);
-        let left = less(&chain_y, &whitened.transpose_matmul(&whitened));
-        let outcome = transformed.transpose_matmul(&left.matmul(&transformed));
+        left.add_times(-1.0, &whitened.transpose_matmul(&whitened));
+        let outcome = quadratic_form(&left, &transformed);
         let of_means =
             (dot(&chain_points.matvec(&seen.coef), &seen.coef), dot(&of_y.solve_vector(&along), &along));
         let diagonal = |m: &Matrix| (0..m.rows()).map(|i| m[(i, i)]).sum::<f64>();
@@ -203,17 +190,12 @@ struct OutcomeStudyTerms {
 
 impl OutcomeStudyTerms {
     fn new(process: &OutcomeGp, integrals: &KernelIntegrals<'_>) -> Result<Self> {
-        let mut gram = integrals.chain(process.points(), process.points(), 1);
-        gram.add_diagonal(|_| process.noise());
+        let mut gram = integrals.chain(&process.points, &process.points, 1);
+        gram.add_diagonal(|_| process.parameters.noise);
         let factor = Cholesky::new(gram, "integrated kernel matrix of the outcome's points plus noise")?;
         let coef = factor.solve_vector(&process.targets());
         Ok(Self { factor, coef })
     }
-}
-
-fn less(matrix: &Matrix, known: &Matrix) -> Matrix {
-    let values = matrix.data().iter().zip(known.data()).map(|(entry, known)| entry - known).collect();
-    Matrix::from_row_major(matrix.rows(), matrix.cols(), values)
 }
 
 /// `tr(A B)`.

@@ -13,6 +13,7 @@
 //! where Φ is the kernel of the query with the study's rows, and F the kernel between queries. An effect is
 //! therefore an expansion over X.
 
+use super::entrywise::{quadratic_form, scale};
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
 use crate::table::Table;
@@ -43,7 +44,7 @@ impl QueryMap {
         match self {
             Self::Diagonal(factors) => {
                 let mut out = columns.clone();
-                factors.iter().enumerate().for_each(|(i, b)| out.row_mut(i).iter_mut().for_each(|v| *v *= b));
+                out.scale_rows(factors.iter().copied());
                 out
             }
             Self::Dense(matrix) => matrix.matmul(columns),
@@ -62,7 +63,11 @@ impl QueryMap {
 impl QueryEmbedding {
     /// The query is a point of the only block.
     pub fn direct(rows: usize) -> Self {
-        Self { row_map: QueryMap::Diagonal(vec![1.0; rows]), kernel_scale: 1.0, low_rank_part: None }
+        Self::diagonal(vec![1.0; rows], 1.0)
+    }
+
+    fn diagonal(factors: Vec<f64>, kernel_scale: f64) -> Self {
+        Self { row_map: QueryMap::Diagonal(factors), kernel_scale, low_rank_part: None }
     }
 
     /// The query is a point of one block, and the other block is averaged over the study's rows;
@@ -72,7 +77,7 @@ impl QueryEmbedding {
         let row_means: Vec<f64> =
             (0..covariate_gram.rows()).map(|i| share * covariate_gram.row(i).iter().sum::<f64>()).collect();
         let mean_kernel = share * row_means.iter().sum::<f64>();
-        Self { row_map: QueryMap::Diagonal(row_means), kernel_scale: mean_kernel, low_rank_part: None }
+        Self::diagonal(row_means, mean_kernel)
     }
 
     /// The query is a point of one block, and the other block is averaged over a population whose members
@@ -85,20 +90,16 @@ impl QueryEmbedding {
             weighted.iter().zip(chunk).map(|(v, i)| v * weights[*i]).sum::<f64>()
         };
         let mean_kernel = rows.chunks(AT_ONCE).map(chunk_sum).sum();
-        Self {
-            row_map: QueryMap::Diagonal(with_rows.matvec(weights)),
-            kernel_scale: mean_kernel,
-            low_rank_part: None,
-        }
+        Self::diagonal(with_rows.matvec(weights), mean_kernel)
     }
 
     /// The query changes the mediators M, whose distribution given the treatment is a ridge regression on
     /// treatments. The treatments are averaged as in the study, with the embedding `treatments`. The matrices
     /// are `W K_MM` (treatments of the regression × points) and `W K_MM Wᵀ`.
-    pub fn front_door(treatments: &Self, weighted_mediators: &Matrix, mut quadratic_form: Matrix) -> Self {
-        quadratic_form.data_mut().iter_mut().for_each(|v| *v *= treatments.kernel_scale);
+    pub fn front_door(treatments: &Self, weighted_mediators: &Matrix, mut low_rank_part: Matrix) -> Self {
+        scale(&mut low_rank_part, treatments.kernel_scale);
         let row_map = treatments.row_map.times(&weighted_mediators.transpose());
-        Self { row_map: QueryMap::Dense(row_map), kernel_scale: 0.0, low_rank_part: Some(quadratic_form) }
+        Self { row_map: QueryMap::Dense(row_map), kernel_scale: 0.0, low_rank_part: Some(low_rank_part) }
     }
 
     /// Returns Φ, the kernel of rows with queries, from the queries' columns over points.
@@ -109,10 +110,9 @@ impl QueryEmbedding {
     /// Returns F of queries, from their columns over points and the kernel between them.
     pub fn query_covariance(&self, columns: &Matrix, prior: &Matrix) -> Matrix {
         let mut out = prior.clone();
-        out.data_mut().iter_mut().for_each(|v| *v *= self.kernel_scale);
+        scale(&mut out, self.kernel_scale);
         if let Some(low_rank) = &self.low_rank_part {
-            let addition = columns.transpose_matmul(&low_rank.matmul(columns));
-            out.data_mut().iter_mut().zip(addition.data()).for_each(|(v, increment)| *v += increment);
+            out.add_times(1.0, &quadratic_form(low_rank, columns));
         }
         out
     }

@@ -75,11 +75,8 @@ fn path(graph: &Graph, from: &Nodes, to: &Nodes, conditioning: &Nodes) -> Option
 }
 
 fn way(came: &[Option<usize>], end: usize) -> Vec<usize> {
-    let (mut way, mut state) = (vec![end / 2], end);
-    while let Some(before) = came[state].filter(|&before| before != state) {
-        way.push(before / 2);
-        state = before;
-    }
+    let states = std::iter::successors(Some(end), |&state| came[state].filter(|&before| before != state));
+    let mut way: Vec<usize> = states.map(|state| state / 2).collect();
     way.reverse();
     way
 }

@@ -15,7 +15,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::graph::{Graph, Nodes};
+use super::graph::{Graph, Nodes, pruned, without_node};
 use crate::error::Result;
 
 /// Maximum number of causal orders that are tried: all orders of six treatments of which none causes another.
@@ -67,17 +67,7 @@ pub fn sequential_adjustment<S: AsRef<str>>(
     measured: &[S],
 ) -> Result<Option<Vec<SequentialStep>>> {
     let (set, outcome) = (graph.node_indices(treatments)?, graph.place(outcome)?);
-    let measured = measured.iter().filter_map(|name| graph.find_node(name.as_ref()));
-    let measured: Nodes = measured.filter(|&v| !graph.is_latent(v)).collect();
-    let all_set = graph.without_edges(&set, &Nodes::new());
-    let acts = |v: &usize| all_set.effects(&[*v].into()).contains(&outcome);
-    let treatments: Nodes = set.into_iter().filter(acts).collect();
-    let steps = admissible_sequence(graph, &treatments, outcome, &measured);
-    let named = |(treatment, adjust): (usize, Nodes)| SequentialStep {
-        treatment: graph.name(treatment).into(),
-        adjust: graph.named(&adjust),
-    };
-    Ok(steps.map(|steps| steps.into_iter().map(named).collect()))
+    Ok(admissible_sequence(graph, &graph.with_effect(&set, outcome), outcome, &graph.measured(measured)))
 }
 
 /// Returns the treatments in causal order, each with its covariates; `None` if no order has an admissible
@@ -87,7 +77,7 @@ pub(crate) fn admissible_sequence(
     treatments: &Nodes,
     outcome: usize,
     measured: &Nodes,
-) -> Option<Vec<(usize, Nodes)>> {
+) -> Option<Vec<SequentialStep>> {
     causal_orders(graph, treatments)
         .into_iter()
         .find_map(|order| admissible_in_order(graph, &order, outcome, measured))
@@ -125,7 +115,7 @@ fn admissible_in_order(
     order: &[usize],
     outcome: usize,
     measured: &Nodes,
-) -> Option<Vec<(usize, Nodes)>> {
+) -> Option<Vec<SequentialStep>> {
     let outcomes = Nodes::from([outcome]);
     let (mut conditioned, mut steps) = (Nodes::new(), Vec::new());
     for (k, &treatment) in order.iter().enumerate() {
@@ -135,27 +125,21 @@ fn admissible_in_order(
         // If any allowed set separates, the allowed causes of the separated and the conditioned variables do.
         let relevant = behind.causes(&(&(&treatment_set | &outcomes) | &conditioned));
         let allowed = &(measured - &graph.effects(&(&treatment_set | &later))) - &(&conditioned | &outcomes);
-        let mut adjust: Nodes = &allowed & &relevant;
+        let adjust: Nodes = &allowed & &relevant;
         let separates =
             |adjust: &Nodes| behind.separated(&treatment_set, &outcomes, &(adjust | &conditioned));
         if !separates(&adjust) {
             return None;
         }
-        let without_node = |set: &Nodes, v: usize| set.iter().copied().filter(|&w| w != v).collect::<Nodes>();
         // Variables that are separated from the outcome are removed first, so that the sets stay near the
         // outcome.
         let touches =
             |v: usize| !behind.separated(&outcomes, &[v].into(), &(&without_node(&adjust, v) | &conditioned));
         let (near, far): (Vec<usize>, Vec<usize>) = adjust.iter().copied().partition(|&v| touches(v));
-        for v in far.into_iter().chain(near) {
-            let less = without_node(&adjust, v);
-            if separates(&less) {
-                adjust = less;
-            }
-        }
+        let adjust = pruned(adjust, far.into_iter().chain(near), |_, less| separates(less));
         conditioned.extend(&adjust);
         conditioned.insert(treatment);
-        steps.push((treatment, adjust));
+        steps.push(SequentialStep { treatment: graph.name(treatment).into(), adjust: graph.named(&adjust) });
     }
     Some(steps)
 }

@@ -24,6 +24,7 @@
 
 use super::effect::{Effect, EffectEstimate};
 use super::effect_prior::EffectPrior;
+use super::entrywise::{block, min_max};
 use super::uncertainty_parts::DataSupport;
 use crate::error::{Error, Result, sized};
 use crate::gp::exact::LeastSquaresMean;
@@ -195,20 +196,13 @@ impl<'a> UpdatedEffect<'a> {
         let (n, q) = (self.trials.outcomes.len(), rows.rows());
         let prior_covariance = self.with_stationary(&trials_and_rows, &covariance, self.parameters);
         let mut mean = prior[n..].to_vec();
-        let mut left = Matrix::zeros(q, q);
-        for i in 0..q {
-            left.row_mut(i).copy_from_slice(&prior_covariance.row(n + i)[n..]);
-        }
+        let mut left = block(&prior_covariance, n..n + q, n..n + q);
         if let Some(known) = &self.known {
-            let mut whitened = Matrix::zeros(n, q);
-            for i in 0..n {
-                whitened.row_mut(i).copy_from_slice(&prior_covariance.row(i)[n..]);
-            }
+            let mut whitened = block(&prior_covariance, 0..n, n..n + q);
             let moved = whitened.transpose().matvec(&known.solved);
             mean.iter_mut().zip(moved).for_each(|(m, v)| *m += known.constant + v);
             known.factor.solve_lower_in_place(&mut whitened);
-            let taken = whitened.transpose().matmul(&whitened);
-            left.data_mut().iter_mut().zip(taken.data()).for_each(|(entry, reduction)| *entry -= reduction);
+            left.add_times(-1.0, &whitened.transpose().matmul(&whitened));
         }
         Ok(EffectPosterior { mean, covariance: left, support: estimate.support[n..].to_vec() })
     }
@@ -266,32 +260,33 @@ impl<'a> UpdatedEffect<'a> {
     fn estimate_parameters(&mut self) -> Result<()> {
         let prior = self.tried_prior()?;
         let start = self.parameters;
-        let mut best = (start, self.condition(&prior, start)?);
+        let first = self.condition(&prior, start)?;
+        let mut best = (first.evidence, start, first);
         if self.trials.outcomes.len() >= ENOUGH {
             let factors: &[f64] = if self.prior.is_causal() { &LARGER } else { &VARIANCES };
             let noises: &[f64] = if self.trials.noise.is_none() { &NOISES } else { &NOISES[..1] };
             let away = |value: f64, from: f64, sd: f64| -0.5 * ((value / from).ln() / sd).powi(2);
-            let mut highest = best.1.evidence;
-            for (&factor, &lengthscale, &noise) in factors
-                .iter()
-                .flat_map(|a| LENGTHSCALES.iter().flat_map(move |b| noises.iter().map(move |c| (a, b, c))))
-            {
-                let numbers = DiscrepancyParameters {
-                    variance: factor * start.variance,
-                    lengthscale,
-                    noise: noise / START_NOISE * start.noise,
-                };
-                let Ok(known) = self.condition(&prior, numbers) else { continue };
-                let height = known.evidence
-                    + away(factor, 1.0, SPREADS[0])
-                    + away(lengthscale, LENGTHSCALE, SPREADS[1])
-                    + away(noise, START_NOISE, SPREADS[2]);
-                if height > highest {
-                    (highest, best) = (height, (numbers, known));
+            for &factor in factors {
+                for &lengthscale in &LENGTHSCALES {
+                    for &noise in noises {
+                        let numbers = DiscrepancyParameters {
+                            variance: factor * start.variance,
+                            lengthscale,
+                            noise: noise / START_NOISE * start.noise,
+                        };
+                        let Ok(known) = self.condition(&prior, numbers) else { continue };
+                        let height = known.evidence
+                            + away(factor, 1.0, SPREADS[0])
+                            + away(lengthscale, LENGTHSCALE, SPREADS[1])
+                            + away(noise, START_NOISE, SPREADS[2]);
+                        if height > best.0 {
+                            best = (height, numbers, known);
+                        }
+                    }
                 }
             }
         }
-        (self.parameters, self.known) = (best.0, Some(best.1));
+        (self.parameters, self.known) = (best.1, Some(best.2));
         Ok(())
     }
 
@@ -343,11 +338,6 @@ impl<'a> UpdatedEffect<'a> {
         }
         gram
     }
-}
-
-/// Returns the smallest and the largest value.
-pub(super) fn min_max(values: &[f64]) -> (f64, f64) {
-    values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(*v), high.max(*v)))
 }
 
 /// Returns the variance of an effect over rows: the variance of its mean plus its mean posterior variance.

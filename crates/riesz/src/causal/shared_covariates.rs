@@ -15,19 +15,12 @@
 //! with `V_jk = ∫ E[f₀(u, w_j) f₀(u, w_k)] dν(u)` (n × n), in two parts: from the means, and from the
 //! posterior covariance of f. Cost n³. Source: this crate.
 
+use super::entrywise::{divide, ones};
 use super::outcome_gp::OutcomeGp;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, dot};
 use crate::table::Table;
-
-/// The columns that a study shares with the last one: mediators y and covariates w.
-pub(super) struct SharedColumns<'a> {
-    pub y: &'a Table,
-    pub w: &'a Table,
-    /// Indices of both among the columns of the last study.
-    pub places: (&'a [usize], &'a [usize]),
-}
 
 /// The terms B and P, and a and G of both parts of V.
 #[derive(Debug, Clone)]
@@ -48,47 +41,31 @@ fn times(mut a: Matrix, b: &Matrix, factor: f64) -> Matrix {
     a
 }
 
-/// Returns two kernels, over the columns `y` and `w`, whose product is `kernel`; this is checked at rows.
-fn kernel_factors(kernel: &Kernel, rows: &Table, y: &[usize], w: &[usize]) -> Result<(Kernel, Kernel)> {
-    let allowed = "it is a product of one over mediators and one over the covariates that studies share";
-    // The factor of the covariates has the scale.
-    let mut factors = split(kernel, rows, &[w.to_vec(), y.to_vec()], allowed)?.into_iter();
-    match (factors.next(), factors.next()) {
-        (Some(of_w), Some(of_y)) => Ok((of_y, of_w)),
-        _ => Err(Error::parameter("kernel of the outcome", kernel.formula(), allowed)),
-    }
-}
-
 /// Splits `kernel` into a product of kernels over groups of columns, each numbered within its group; this is
 /// checked at rows. The first nonempty group has the scale; an empty group has the constant 1.
 ///
 /// # Errors
 /// [`Error::Parameter`] with the text `allowed` for kernels that are not such a product.
-pub(super) fn split(
+pub(super) fn split<const N: usize>(
     kernel: &Kernel,
     rows: &Table,
-    groups: &[Vec<usize>],
+    groups: [&[usize]; N],
     allowed: &str,
-) -> Result<Vec<Kernel>> {
+) -> Result<[Kernel; N]> {
     let check_rows = rows.select_rows(&(0..rows.rows().min(CHECK_ROWS)).collect::<Vec<_>>());
     let check_gram = kernel.gram(&check_rows);
     let largest = (0..check_rows.rows())
         .max_by(|&a, &b| check_gram[(a, a)].total_cmp(&check_gram[(b, b)]))
         .unwrap_or(0);
-    let mut product =
-        Matrix::from_row_major(check_gram.rows(), check_gram.cols(), vec![1.0; check_gram.data().len()]);
-    let mut kernels = Vec::with_capacity(groups.len());
-    for group in groups {
-        if group.is_empty() {
-            kernels.push(Kernel::constant(1.0));
-            continue;
-        }
+    let mut product = ones(check_gram.rows(), check_gram.cols());
+    let mut kernels = groups.map(|_| Kernel::constant(1.0));
+    for (part, group) in kernels.iter_mut().zip(groups).filter(|(_, group)| !group.is_empty()) {
         let place = |j: usize| group.iter().position(|column| *column == j).unwrap_or(j);
         let group_kernel = kernel.restricted(&|j| group.contains(&j)).map_columns(&place);
         let gram = group_kernel.gram(&check_rows.select_columns(group));
         let size = 1.0 / gram[(largest, largest)];
         product = times(product, &gram, size);
-        kernels.push(size * group_kernel);
+        *part = size * group_kernel;
     }
     let scale = check_gram[(largest, largest)] / product[(largest, largest)];
     let pairs = check_gram.data().iter().zip(product.data());
@@ -106,47 +83,53 @@ pub(super) fn split(
 const CHECK_ROWS: usize = 30;
 
 impl SharedCovariateTerms {
-    /// Computes the terms from the covariates' kernel between rows, the Cholesky factor of `S`, the outcome's
-    /// process with the factors of its kernel, and the rows of ν.
+    /// Computes the terms from the covariates' kernel between rows, the Cholesky factor of `S`, tables with
+    /// the mediators and the covariates w, both of them at the study's rows and those of ν, and the
+    /// outcome's process.
     pub fn new(
         of_covariates: &Matrix,
         factor: &Cholesky,
-        common: &SharedColumns<'_>,
-        measure: &Table,
+        (mediators, covariates): (&Table, &Table),
+        (rows, measure): (&Table, &Table),
         process: &OutcomeGp,
     ) -> Result<Self> {
-        let (of_y, of_w) =
-            kernel_factors(process.kernel(), process.points(), common.places.0, common.places.1)?;
+        let (kernel, points) = (&process.parameters.kernel, &process.points);
+        let places = |table: &Table| {
+            table.columns().iter().map(|column| points.index_of(&column.name)).collect::<Result<Vec<_>>>()
+        };
+        let (y, w) = (&places(mediators)?[..], &places(covariates)?[..]);
+        let (at_y, at_w, measure) =
+            (rows.select_columns(y), rows.select_columns(w), measure.select_columns(y));
+        let allowed = "it is a product of one over mediators and one over the covariates that studies share";
+        // The factor of the covariates has the scale.
+        let [of_w, of_y] = split(kernel, points, [w, y], allowed)?;
         let n = factor.size();
         let share = 1.0 / n as f64;
-        let (rows_y, rows_w) = (
-            process.points().select_columns(common.places.0),
-            process.points().select_columns(common.places.1),
-        );
-        let (y_last, w_last) = (of_y.cross_gram(common.y, &rows_y), of_w.cross_gram(common.w, &rows_w));
-        let w_each = of_w.gram(common.w);
+        let (rows_y, rows_w) = (points.select_columns(y), points.select_columns(w));
+        let (y_last, w_last) = (of_y.cross_gram(&at_y, &rows_y), of_w.cross_gram(&at_w, &rows_w));
+        let w_each = of_w.gram(&at_w);
         let to = times(factor.solve(y_last.clone()), &of_covariates.matmul(&w_last), share);
-        let coef = to.matvec(process.coef());
-        let solved = factor.solve(of_y.gram(common.y));
+        let coef = to.matvec(&process.coef);
+        let solved = factor.solve(of_y.gram(&at_y));
         let sandwich = |m: &Matrix| of_covariates.matmul(&m.matmul(of_covariates));
         let prior = times(factor.solve(solved.transpose()), &sandwich(&w_each), share * share);
         // The means f̄₀(u, w_j) and f̄₀(y_i, w_j).
         let last_weighted = |m: &Matrix| {
             let mut weighted = m.clone();
-            weighted.scale_columns(process.coef().iter().copied());
+            weighted.scale_columns(process.coef.iter().copied());
             weighted
         };
         let people = w_last.transpose();
-        let u_last = of_y.cross_gram(measure, &rows_y);
+        let u_last = of_y.cross_gram(&measure, &rows_y);
         let count = measure.rows() as f64;
         let means = last_weighted(&u_last).matmul(&people);
         let mut of_means = means.transpose_matmul(&means);
-        of_means.data_mut().iter_mut().for_each(|v| *v /= count);
+        divide(&mut of_means, count);
         let mut squares = u_last.transpose_matmul(&u_last);
-        squares.data_mut().iter_mut().for_each(|v| *v /= count);
-        let known = times(process.inverse(), &squares, 1.0);
+        divide(&mut squares, count);
+        let known = times(process.solver.inverse(), &squares, 1.0);
         let mut of_open = w_last.matmul(&known.matmul(&people));
-        let size = of_y.diagonal(measure).iter().sum::<f64>() / count;
+        let size = of_y.diagonal(&measure).iter().sum::<f64>() / count;
         of_open.data_mut().iter_mut().zip(w_each.data()).for_each(|(v, w)| *v = size * w - *v);
         let inverse = factor.inverse();
         let opens = |v: &Matrix| {

@@ -14,10 +14,12 @@ use super::effect::{Effect, Model};
 use super::identification::{EffectStrategy, Identification};
 use super::iterated::{Averaged, FittedStage, History, Iterated, Set, StageFit};
 use super::kernel_regression::KernelRegression;
+use super::names::sorted;
 use super::outcome_gp::{OutcomeGp, OutcomeGpParameters};
 use super::sequential::SequentialStep;
 use super::shared_covariates::split;
-use super::studies::Studies;
+use super::studies::{Studies, check_finite};
+use super::study_landmarks::{DEFAULT_LANDMARKS, MAX_EXACT_ROWS};
 use crate::error::{Error, Result, sized};
 use crate::gp::inducing_points::inducing_points;
 use crate::kernel::Kernel;
@@ -61,12 +63,6 @@ pub struct StageParameters {
     pub landmarks: Option<usize>,
 }
 
-/// Number of rows above which landmarks are used by default.
-const ALL_ROWS: usize = 3000;
-
-/// Default number of landmarks.
-const USUAL_LANDMARKS: usize = 500;
-
 /// The requirement on a kernel that is split, for messages.
 const PRODUCT: &str = "it is a product of kernels over history, treatments and averaged covariates";
 
@@ -91,11 +87,6 @@ impl Identification {
 
     /// Returns the regressions that identify the effect from a single table.
     pub fn stages(&self) -> Vec<Stage> {
-        let sorted = |names: &[String]| {
-            let mut names = names.to_vec();
-            names.sort_unstable();
-            names
-        };
         let treatments = self.treatments.clone();
         match &self.strategy {
             EffectStrategy::FrontDoor { mediators, .. } => vec![
@@ -113,8 +104,7 @@ impl Identification {
 fn sequential(steps: &[SequentialStep]) -> Vec<Stage> {
     let mut stages: Vec<Stage> = Vec::new();
     for SequentialStep { treatment, adjust } in steps {
-        let mut adjust = adjust.clone();
-        adjust.sort_unstable();
+        let adjust = sorted(adjust);
         match stages.last_mut() {
             None => stages.push(Stage { averaged: adjust, ..Stage::default() }),
             Some(before) if !adjust.is_empty() => {
@@ -173,9 +163,7 @@ impl SingleTable {
         let why = "one per row of the table";
         sized("the outcome", "numbers", self.rows.rows(), self.outcome.len(), why)?;
         crate::checks::check_rows(&self.rows, self.outcome.len(), 2)?;
-        if let Some(row) = self.outcome.iter().position(|v| !v.is_finite()) {
-            return Err(Error::not_finite(row, "outcome", self.outcome[row]));
-        }
+        check_finite(&self.outcome)?;
         for (t, stage) in self.stages.iter().enumerate() {
             if (t > 0) == stage.history.is_empty() {
                 let allowed = "every stage but the first has one, and the first has none";
@@ -192,11 +180,11 @@ impl SingleTable {
     /// Returns the landmarks of each stage, or `None` if all rows are used.
     pub(super) fn landmarks(&self, count: Option<usize>) -> Result<Vec<Option<Table>>> {
         let n = self.rows.rows();
-        if n <= count.unwrap_or(ALL_ROWS) {
+        if n <= count.unwrap_or(MAX_EXACT_ROWS) {
             return Ok(vec![None; self.stages.len()]);
         }
         let landmarks_of = |stage: &Stage| {
-            inducing_points(&self.select(&stage.columns())?, count.unwrap_or(USUAL_LANDMARKS), 0).map(Some)
+            inducing_points(&self.select(&stage.columns())?, count.unwrap_or(DEFAULT_LANDMARKS), 0).map(Some)
         };
         self.stages.iter().map(landmarks_of).collect()
     }
@@ -212,13 +200,12 @@ impl SingleTable {
         let stage = &self.stages[t];
         let rows = self.select(&stage.columns())?;
         let groups = stage.places();
-        let mut kernels = split(kernel, places, &groups, PRODUCT)?.into_iter();
+        let [of_history, of_treatments, of_averaged] =
+            split(kernel, places, groups.each_ref().map(Vec::as_slice), PRODUCT)?;
         let [history, treatments, averaged] = groups;
-        let mut next = || kernels.next().unwrap_or_else(|| Kernel::constant(1.0));
-        let (of_history, of_treatments, of_averaged) = (next(), next(), next());
         let history = (!history.is_empty()).then(|| {
             let points = places.select_columns(&history);
-            History::new(of_history.clone(), points, rows.select_columns(&history), fit.sees_rows())
+            History::new(of_history, points, rows.select_columns(&history), fit.solver().uses_all_rows())
         });
         let treatment_index = |name: &String| {
             self.treatments.iter().position(|other| other == name).ok_or_else(|| {
@@ -230,13 +217,13 @@ impl SingleTable {
             true => None,
             false => Some(Set {
                 points: places.select_columns(&treatments),
-                kernel: of_treatments.clone(),
+                kernel: of_treatments,
                 columns: stage.treatments.iter().map(treatment_index).collect::<Result<_>>()?,
             }),
         };
         let averaged = (!averaged.is_empty()).then(|| {
             let (points, members) = (places.select_columns(&averaged), rows.select_columns(&averaged));
-            Averaged::new(of_averaged.clone(), points, members)
+            Averaged::new(of_averaged, points, members)
         });
         // Terms of the kernel that read none of the groups are constants, which belong to the first nonempty
         // group.
@@ -252,7 +239,7 @@ impl SingleTable {
         let t = self.stages.len() - 1;
         let x = self.select(&self.stages[t].columns())?;
         let process = OutcomeGp::new(0, (&x, &self.outcome), parameters.clone(), landmarks)?;
-        let (kernel, places) = (process.kernel().clone(), process.points().clone());
+        let (kernel, places) = (process.parameters.kernel.clone(), process.points.clone());
         self.stage(t, &kernel, &places, StageFit::Outcome(Box::new(process)))
     }
 
@@ -260,24 +247,15 @@ impl SingleTable {
     pub(super) fn regression(
         &self,
         t: usize,
-        (kernel, ridge): &(Kernel, f64),
+        &(ref kernel, ridge): &(Kernel, f64),
         landmarks: Option<&Table>,
     ) -> Result<FittedStage> {
         let rows = self.select(&self.stages[t].columns())?;
         kernel.validate(rows.width())?;
-        crate::checks::positive("ridge", *ridge)?;
-        let solver = match landmarks {
-            None => {
-                let mut gram = kernel.gram(&rows);
-                gram.add_diagonal(|_| *ridge);
-                KernelRegression::rows(gram, "kernel matrix of the stage plus ridge")?
-            }
-            Some(points) => {
-                let with_rows = kernel.cross_gram(points, &rows);
-                KernelRegression::landmarks(kernel.gram(points), with_rows, &kernel.diagonal(&rows), *ridge)?
-            }
-        };
-        let fit = StageFit::Regression { solver, ridge: *ridge };
+        crate::checks::positive("ridge", ridge)?;
+        let matrix_name = "kernel matrix of the stage plus ridge";
+        let solver = KernelRegression::fit((kernel, ridge), &rows, landmarks, matrix_name)?;
+        let fit = StageFit::Regression { solver, ridge };
         self.stage(t, kernel, landmarks.unwrap_or(&rows), fit)
     }
 
@@ -297,7 +275,7 @@ impl SingleTable {
             .map(|(t, parameters)| self.regression(t, parameters, landmarks[t].as_ref()))
             .collect::<Result<Vec<_>>>()?;
         stages.push(self.fit_outcome(&parameters.outcome, landmarks[count].as_ref())?);
-        let model = Iterated::new(self.treatments()?, stages, parameters.adjustment);
+        let model = Iterated { treatments: self.treatments()?, stages, adjustment: parameters.adjustment };
         Ok(Effect::new(vec![(1.0, Model::Iterated(Box::new(model)))]))
     }
 }

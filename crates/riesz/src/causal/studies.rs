@@ -72,13 +72,12 @@ pub struct Parameters {
 }
 
 impl Study {
-    /// Returns the treatments, and the covariates or front-door mediators.
-    fn tables(&self) -> (&Table, Option<&Table>) {
-        let other_table = match &self.route {
+    /// Returns the covariates, or the front-door mediators.
+    pub(super) fn covariates(&self) -> Option<&Table> {
+        match &self.route {
             IdentificationRoute::Direct => None,
             IdentificationRoute::BackDoor(table) | IdentificationRoute::FrontDoor(table) => Some(table),
-        };
-        (&self.treatments, other_table)
+        }
     }
 
     /// Returns the columns that the next study shares: mediators and shared covariates, in the order of
@@ -86,28 +85,41 @@ impl Study {
     pub(super) fn mediator_table(&self, wanted: &[Column]) -> Result<Table> {
         let Some(shared) = &self.shared else { return self.mediators.align_to(wanted) };
         sized("the shared covariates", "rows", self.mediators.rows(), shared.rows(), "as many as mediators")?;
-        let columns = [self.mediators.columns(), shared.columns()].concat();
-        let values = [self.mediators.column_major(), shared.column_major()].concat();
-        Table::from_column_major(columns, shared.rows(), values)?.align_to(wanted)
+        beside(&self.mediators, shared)?.align_to(wanted)
     }
 
     /// Returns the blocks of columns with their kernels.
     pub(super) fn column_blocks(&self, parameters: &StudyParameters) -> Result<Vec<ColumnBlock>> {
-        let (treatments, other_table) = self.tables();
-        if other_table.is_some() != parameters.covariates.is_some() {
+        let covariates = self.covariates();
+        if covariates.is_some() != parameters.covariates.is_some() {
             let allowed = "it is needed if and only if there are covariates or front-door mediators";
-            return Err(Error::parameter("kernel of covariates", other_table.is_none(), allowed));
+            return Err(Error::parameter("kernel of covariates", covariates.is_none(), allowed));
         }
-        let kernels = [Some(&parameters.treatments), parameters.covariates.as_ref()];
-        let rows = [Some(treatments), other_table];
-        let pairs = rows.into_iter().zip(kernels).filter_map(|(rows, kernel)| Some((rows?, kernel?)));
-        pairs
+        let first = [(&self.treatments, &parameters.treatments)];
+        first
+            .into_iter()
+            .chain(covariates.zip(parameters.covariates.as_ref()))
             .map(|(rows, kernel)| {
                 kernel.validate(rows.width())?;
                 Ok(ColumnBlock { rows: rows.clone(), kernel: kernel.clone() })
             })
             .collect()
     }
+}
+
+/// Checks that an outcome is finite.
+pub(super) fn check_finite(outcome: &[f64]) -> Result<()> {
+    match outcome.iter().position(|v| !v.is_finite()) {
+        None => Ok(()),
+        Some(row) => Err(Error::not_finite(row, "outcome", outcome[row])),
+    }
+}
+
+/// Returns a table with the columns of two tables, which have equally many rows.
+pub(super) fn beside(left: &Table, right: &Table) -> Result<Table> {
+    let columns = [left.columns(), right.columns()].concat();
+    let values = [left.column_major(), right.column_major()].concat();
+    Table::from_column_major(columns, right.rows(), values)
 }
 
 impl Studies {
@@ -128,16 +140,12 @@ impl Studies {
             crate::checks::check_rows(&study.treatments, n, 2)?;
             let name = |quantity: &str| format!("the {quantity} of study {}", s + 1);
             sized(&name("mediators"), "rows", n, study.mediators.rows(), "as many as treatments")?;
-            if let IdentificationRoute::BackDoor(other) | IdentificationRoute::FrontDoor(other) = &study.route
-            {
+            if let Some(other) = study.covariates() {
                 sized(&name("covariates"), "rows", n, other.rows(), "as many as treatments")?;
             }
             let next = self.studies.get(s + 1).map_or(&self.points, |next| &next.treatments);
             study.mediator_table(next.columns())?;
         }
-        if let Some(row) = self.outcome.iter().position(|v| !v.is_finite()) {
-            return Err(Error::not_finite(row, "outcome", self.outcome[row]));
-        }
-        Ok(())
+        check_finite(&self.outcome)
     }
 }

@@ -19,14 +19,19 @@
 //! Bloem-Reddy 2024 (IMPspec); the recursion is new.
 
 use super::defaults::evenly_spaced;
+use super::entrywise::{quadratic_form, scale};
 use super::kernel_regression::KernelRegression;
 use super::outcome_at_mediators::OutcomeAtMediators;
 use super::outcome_gp::OutcomeGp;
 use super::product_kernel::ColumnBlock;
 use super::query_embedding::QueryEmbedding;
 use super::shared_covariates::SharedCovariateTerms;
-use super::uncertainty_parts::{CovarianceParts, DataSupport, UncertaintyCause, add_part, sum_parts};
-use crate::error::{Result, sized};
+use super::target_population::PopulationWeights;
+use super::uncertainty_parts::{
+    CovarianceParts, DataSupport, UncertaintyCause, add_part, explained_share, mean_and_root, sum_parts,
+    total_variance,
+};
+use crate::error::{Result, sized, unused};
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Matrix, dot, low_rank_factor};
@@ -59,18 +64,20 @@ pub(super) struct StudyLink {
     /// Regression on the study's rows.
     pub solver: KernelRegression,
     pub outcome: ChainedOutcome,
-    at_mediators: OutcomeAtMediators,
-    /// Coefficients `W f̄₀(y)` over points; with all rows they are `(K_Ω + λ)⁻¹ f̄₀(y)`.
-    solved: Vec<f64>,
-    /// Mediators of the study, and those of ν.
-    y: Table,
-    measure: Table,
+    /// Prior of the outcome at the study's mediators.
+    pub at_mediators: OutcomeAtMediators,
+    /// Coefficients `W f̄₀(y)` over points, of the regression of the outcome at the rows' mediators; with all
+    /// rows they are `(K_Ω + λ)⁻¹ f̄₀(y)`.
+    pub solved: Vec<f64>,
+    /// Mediators of the study's rows, and the rows of ν.
+    pub mediators: Table,
+    pub measure: Table,
     /// The integrals `∫ f̄₀² dν` and `∫ k̄ dν`.
     square: f64,
     variance: f64,
     adjustment: Option<AdjustmentUncertainty>,
-    /// Terms of the covariates that the study shares with the last one.
-    shared: Option<SharedCovariateTerms>,
+    /// Terms of the covariates that the study shares with the last one, on which the outcome depends too.
+    pub shared: Option<SharedCovariateTerms>,
 }
 
 /// Inputs of a front door: treatments are distributed as in the study, and mediators given the queried
@@ -89,19 +96,15 @@ pub(super) struct FrontDoorInputs<'a> {
 }
 
 /// The uncertainty from the sampling of a study's units: `scale k(x, x') - k(x, X) Q k(X, x') + k(x, X) B Bᵀ
-/// k(X, x')`, where `known` is Q and `root` is B.
+/// k(X, x')`, where `smoothed` has the scale and Q, and `root` is B.
 #[derive(Debug, Clone)]
 struct AdjustmentUncertainty {
-    scale: f64,
-    known: Option<Matrix>,
+    smoothed: Option<(f64, Matrix)>,
     root: Matrix,
 }
 
 /// Number of rows in a chunk whose joint covariance is computed for their variances.
 const AT_ONCE: usize = 1024;
-
-/// Share of the trace of an outcome's covariance at rows that a low-rank factor may omit.
-const LEFT: f64 = 1e-3;
 
 /// Maximum number of rows over which the uncertainty of a front door's treatments is averaged with landmarks.
 const AVERAGED: usize = 200;
@@ -112,14 +115,14 @@ const ROUNDING: f64 = 1e-13;
 impl ChainedOutcome {
     pub fn points(&self) -> &Table {
         match self {
-            Self::Process(process) => process.points(),
+            Self::Process(process) => &process.points,
             Self::Link(link) => &link.points,
         }
     }
 
     pub fn kernel(&self) -> &Kernel {
         match self {
-            Self::Process(process) => process.kernel(),
+            Self::Process(process) => &process.parameters.kernel,
             Self::Link(link) => &link.kernel,
         }
     }
@@ -127,16 +130,16 @@ impl ChainedOutcome {
     /// Whether all rows are used, rather than landmarks.
     pub fn uses_all_rows(&self) -> bool {
         match self {
-            Self::Process(process) => process.uses_all_rows(),
-            Self::Link(link) => link.sees_rows(),
+            Self::Process(process) => process.solver.uses_all_rows(),
+            Self::Link(link) => link.solver.uses_all_rows(),
         }
     }
 
-    /// Returns β₀, the constant of the outcome.
-    pub fn constant(&self) -> f64 {
+    /// Returns the process of the last study.
+    pub fn process(&self) -> &OutcomeGp {
         match self {
-            Self::Process(process) => process.constant,
-            Self::Link(link) => link.outcome.constant(),
+            Self::Process(process) => process,
+            Self::Link(link) => link.outcome.process(),
         }
     }
 
@@ -151,27 +154,20 @@ impl ChainedOutcome {
     /// Returns the prior variances of functionals, given the scale of the outcome. For a chained study it is
     /// the prior variance of its mediators' distribution times the outcome's second moment.
     fn prior_variances(&self, functionals: &Functionals) -> Vec<f64> {
-        let variance_of = |q: usize| match self {
-            Self::Process(process) => {
-                functionals.prior_scale[(q, q)]
-                    + process.intercept_variance() * functionals.constants[q].powi(2)
-            }
-            Self::Link(link) => {
-                let column = Matrix::column_vector(functionals.columns.column(q));
-                let prior = Matrix::column_vector(vec![functionals.prior_scale[(q, q)]]);
-                let leads = link.query_embedding.query_covariance(&column, &prior)[(0, 0)] * link.scale();
-                leads + link.outcome.level() * functionals.constants[q].powi(2)
-            }
+        let level = self.process().parameters.intercept_variance;
+        let variance_of = |q: usize| {
+            let prior = functionals.prior_scale[(q, q)];
+            let leads = match self {
+                Self::Process(_) => prior,
+                Self::Link(link) => {
+                    let column = Matrix::column_vector(functionals.columns.column(q));
+                    let prior = Matrix::column_vector(vec![prior]);
+                    link.query_embedding.query_covariance(&column, &prior)[(0, 0)] * link.scale()
+                }
+            };
+            leads + level * functionals.constants[q].powi(2)
         };
         (0..functionals.constants.len()).map(variance_of).collect()
-    }
-
-    /// Returns the prior variance of β₀.
-    fn level(&self) -> f64 {
-        match self {
-            Self::Process(process) => process.intercept_variance(),
-            Self::Link(link) => link.outcome.level(),
-        }
     }
 
     /// Returns `∫ f̄₀² dν` and `∫ k̄ dν`, the two parts of V; all rows of ν have equal weights.
@@ -185,11 +181,8 @@ impl ChainedOutcome {
     /// columns is the covariance, up to a thousandth of its trace.
     pub fn mean_and_root(&self, rows: &Table) -> Matrix {
         let functionals = self.values_at(rows);
-        let means = self.centred_means(&functionals.columns);
-        let open = low_rank_factor(&sum_parts(&self.covariance(&functionals), rows.rows()), LEFT);
-        let values =
-            (0..rows.rows()).flat_map(|i| std::iter::once(means[i]).chain(open.row(i).iter().copied()));
-        Matrix::from_row_major(rows.rows(), 1 + open.cols(), values.collect())
+        let covariance = sum_parts(&self.covariance(&functionals), rows.rows());
+        mean_and_root(self.centred_means(&functionals.columns), &covariance)
     }
 
     /// Returns the covariance of functionals by cause. For m functionals and n points the cost is O(n² m + n
@@ -220,9 +213,7 @@ impl ChainedOutcome {
                 let rows: Vec<usize> = (0..x.rows()).collect();
                 let variances = rows.chunks(AT_ONCE).flat_map(|chunk| {
                     let parts = link.covariance(&self.values_at(&x.select_rows(chunk)));
-                    let variance_of =
-                        |j: usize| parts.iter().map(|(_, part)| part[(j, j)]).sum::<f64>().max(0.0);
-                    (0..chunk.len()).map(variance_of).collect::<Vec<_>>()
+                    (0..chunk.len()).map(|j| total_variance(&parts, j).max(0.0)).collect::<Vec<_>>()
                 });
                 variances.collect()
             }
@@ -231,23 +222,20 @@ impl ChainedOutcome {
 }
 
 impl StudyLink {
-    /// Fits a study whose rows have the mediators `y`; ν has equal weights on the rows of `measure`.
+    /// Fits a study whose rows have these mediators; ν has equal weights on the rows of `measure`.
     pub fn new(
         study: usize,
         (treatments, points, kernel): (Table, Table, Kernel),
         query_embedding: QueryEmbedding,
         (solver, ridge): (KernelRegression, f64),
-        y: Table,
+        mediators: Table,
         measure: Table,
         outcome: ChainedOutcome,
     ) -> Result<Self> {
-        sized("the mediators", "rows", solver.row_count(), y.rows(), "one per row of the study")?;
-        let at_mediators = OutcomeAtMediators::new(
-            (outcome.points(), outcome.kernel()),
-            &y,
-            matches!(solver, KernelRegression::Rows(_)),
-        )?;
-        let solved = solver.solve(&outcome.centred_means(at_mediators.cross_covariance()));
+        sized("the mediators", "rows", solver.row_count(), mediators.rows(), "one per row of the study")?;
+        let prior = (outcome.points(), outcome.kernel());
+        let at_mediators = OutcomeAtMediators::new(prior, &mediators, solver.uses_all_rows())?;
+        let solved = solver.solve(&outcome.centred_means(&at_mediators.cross_covariance));
         let (square, variance) = outcome.second_moment(&measure);
         Ok(Self {
             study,
@@ -262,7 +250,7 @@ impl StudyLink {
             outcome,
             at_mediators,
             solved,
-            y,
+            mediators,
             measure,
             square,
             variance,
@@ -271,39 +259,13 @@ impl StudyLink {
         })
     }
 
-    /// Returns the link with an outcome that depends on covariates of this study, too.
-    pub fn sharing(mut self, shared: SharedCovariateTerms) -> Self {
-        self.shared = Some(shared);
-        self
-    }
-
     /// Returns the number of points at which the outcome is drawn.
     pub fn places(&self) -> usize {
         if self.outcome.uses_all_rows() {
-            self.y.rows() + self.measure.rows()
+            self.mediators.rows() + self.measure.rows()
         } else {
             self.outcome.points().rows()
         }
-    }
-
-    /// Returns the mediators of the study's rows.
-    pub fn mediators(&self) -> &Table {
-        &self.y
-    }
-
-    /// Returns the rows of ν.
-    pub fn measure(&self) -> &Table {
-        &self.measure
-    }
-
-    /// Returns the prior of the outcome at the study's mediators.
-    pub fn outcome_at_mediators(&self) -> &OutcomeAtMediators {
-        &self.at_mediators
-    }
-
-    /// Whether all rows are used, rather than landmarks.
-    pub fn sees_rows(&self) -> bool {
-        matches!(self.solver, KernelRegression::Rows(_))
     }
 
     /// Computes [`Effect::unexplained`](super::Effect::unexplained) for this study and the later ones.
@@ -313,7 +275,8 @@ impl StudyLink {
         });
         let after = match &self.outcome {
             ChainedOutcome::Process(process) => process
-                .unexplained_share()
+                .solver
+                .unexplained()
                 .map(|outcome_share| (process.study, outcome_share))
                 .into_iter()
                 .collect(),
@@ -322,14 +285,13 @@ impl StudyLink {
         share.into_iter().chain(after).collect()
     }
 
-    /// Whether the study needs no adjustment.
-    pub fn is_direct(&self) -> bool {
-        self.covariate_block.is_none() && self.query_embedding.low_rank_part.is_none()
-    }
-
-    /// Whether the study shares covariates with the last one.
-    pub fn shares(&self) -> bool {
-        self.shared.is_some()
+    /// Checks that the outcome does not depend on covariates that the study shares with the last one.
+    ///
+    /// # Errors
+    /// [`Error::Unused`](crate::Error::Unused) with the name `setting` if it does.
+    pub fn check_unshared(&self, setting: &str) -> Result<()> {
+        let belongs = "effects whose studies share no covariates that the outcome depends on";
+        if self.shared.is_some() { Err(unused(setting, belongs)) } else { Ok(()) }
     }
 
     /// Returns V.
@@ -348,7 +310,12 @@ impl StudyLink {
     /// Returns the posterior mean, `β₀ + Σ coef_i k(x_i, ·)`.
     pub fn mean(&self) -> Result<KernelExpansion> {
         let coef = Matrix::column_vector(self.coef());
-        KernelExpansion::new(self.kernel.clone(), self.points.clone(), coef, vec![self.outcome.constant()])
+        KernelExpansion::new(
+            self.kernel.clone(),
+            self.points.clone(),
+            coef,
+            vec![self.outcome.process().constant],
+        )
     }
 
     /// Returns the posterior mean, and the covariance of all functionals that do not depend on a constant,
@@ -366,22 +333,21 @@ impl StudyLink {
             Some(shared) => shared.of_means.0 + shared.of_open.0,
             None => self.query_embedding.kernel_scale * self.scale(),
         };
-        let prior = kernel_scale + self.adjustment.as_ref().map_or(0.0, |uncertainty| uncertainty.scale);
-        let covariance = PosteriorCovariance::new(vec![VarianceReduction::Dense(known)], vec![1.0]);
-        Ok((model, PosteriorCovariance { prior_scale: prior, ..covariance }))
+        let smoothed = self.adjustment.as_ref().and_then(|uncertainty| uncertainty.smoothed.as_ref());
+        let prior_scale = kernel_scale + smoothed.map_or(0.0, |(scale, _)| *scale);
+        let reduction = vec![VarianceReduction::Dense(known)];
+        Ok((model, PosteriorCovariance { prior_scale, skew_swap: None, reduction, scale: vec![1.0] }))
     }
 
-    /// Returns E, queries × rows, and R.
-    pub fn weights(&self, functionals: &Functionals) -> (Matrix, Matrix) {
-        let (weights, mut open) = self
+    /// Returns E, queries × rows, and R and F, queries × queries.
+    pub fn weights(&self, functionals: &Functionals) -> (Matrix, Matrix, Matrix) {
+        let (weights, explained) = self
             .solver
             .weights_and_explained(self.query_embedding.row_cross_covariance(&functionals.columns));
         let prior = self.query_embedding.query_covariance(&functionals.columns, &functionals.prior_scale);
-        open.data_mut()
-            .iter_mut()
-            .zip(prior.data())
-            .for_each(|(residual, prior_entry)| *residual = prior_entry - *residual);
-        (weights, open)
+        let mut open = prior.clone();
+        open.add_times(-1.0, &explained);
+        (weights, open, prior)
     }
 
     /// Returns the functionals of the outcome into which this study turns the given functionals.
@@ -390,26 +356,24 @@ impl StudyLink {
             None => self.at_mediators.weighted(weights, &functionals.constants),
             Some(SharedCovariateTerms { to, prior, .. }) => Functionals {
                 columns: to.matmul(&functionals.columns),
-                prior_scale: functionals.columns.transpose_matmul(&prior.matmul(&functionals.columns)),
+                prior_scale: quadratic_form(prior, &functionals.columns),
                 constants: functionals.constants.clone(),
             },
         }
     }
 
     pub fn covariance(&self, functionals: &Functionals) -> CovarianceParts {
-        let (weights, open) = self.weights(functionals);
+        let (weights, open, _) = self.weights(functionals);
         let parts = self.outcome.covariance(&self.push_forward(&weights, functionals));
         self.add_study_parts(parts, &open, functionals)
     }
 
     pub fn of_adjustment(&self, functionals: &Functionals) -> Option<Matrix> {
-        let AdjustmentUncertainty { scale: own, known, root: half } = self.adjustment.as_ref()?;
-        let projected = half.transpose_matmul(&functionals.columns);
+        let AdjustmentUncertainty { smoothed, root } = self.adjustment.as_ref()?;
+        let projected = root.transpose_matmul(&functionals.columns);
         let mut part = projected.transpose_matmul(&projected);
-        if let Some(known) = known {
-            let known = functionals.columns.transpose_matmul(&known.matmul(&functionals.columns));
-            let prior = functionals.prior_scale.data().iter().zip(known.data());
-            part.data_mut().iter_mut().zip(prior).for_each(|(v, (p, k))| *v += own * p - k);
+        if let Some(smoothed) = smoothed {
+            part.add_times(1.0, &residual_covariance(functionals, smoothed));
         }
         Some(part)
     }
@@ -428,11 +392,8 @@ impl StudyLink {
             }
             Some(shared) => {
                 let causes = [UncertaintyCause::Study(self.study), UncertaintyCause::Interaction];
-                for (cause, (scale, known)) in causes.into_iter().zip([&shared.of_means, &shared.of_open]) {
-                    let known = functionals.columns.transpose_matmul(&known.matmul(&functionals.columns));
-                    let mut part = functionals.prior_scale.clone();
-                    part.data_mut().iter_mut().zip(known.data()).for_each(|(p, k)| *p = scale * *p - k);
-                    add_part(&mut parts, cause, 1.0, &part);
+                for (cause, terms) in causes.into_iter().zip([&shared.of_means, &shared.of_open]) {
+                    add_part(&mut parts, cause, 1.0, &residual_covariance(functionals, terms));
                 }
             }
         }
@@ -444,72 +405,54 @@ impl StudyLink {
 
     /// Returns the means of single queries, their joint covariance by cause, and their support.
     pub fn estimate(&self, functionals: &Functionals) -> (Vec<f64>, CovarianceParts, Vec<DataSupport>) {
-        let (weights, open) = self.weights(functionals);
+        let (weights, open, prior) = self.weights(functionals);
         let handed = self.push_forward(&weights, functionals);
-        let mean = self.outcome.constant();
+        let mean = self.outcome.process().constant;
         let means = functionals.columns.transpose().matvec(&self.coef());
         let means = means.iter().zip(&functionals.constants).map(|(v, c)| v + c * mean).collect();
-        let prior = self.query_embedding.query_covariance(&functionals.columns, &functionals.prior_scale);
         let left = self.outcome.covariance(&handed);
         let before = self.outcome.prior_variances(&handed);
         let support_of = |q: usize| {
-            let row = weights.row(q);
-            let (sum, size): (f64, f64) = (row.iter().sum(), row.iter().map(|e| e.abs()).sum());
-            let left: f64 = left.iter().map(|(_, part)| part[(q, q)]).sum();
-            let share = |residual: f64, total: f64| {
-                if total > 0.0 { (1.0 - residual / total).clamp(0.0, 1.0) } else { 0.0 }
-            };
-            DataSupport {
-                variance_explained_by_first: share(open[(q, q)], prior[(q, q)]),
-                resolved_by_rest: share(left, before[q]),
-                effective_rows: if size > 0.0 { size * size / dot(row, row) } else { 0.0 },
-                weight_sum: sum,
-                population_explained: 1.0,
-                overlap: 1.0,
-            }
+            let by_first = explained_share(open[(q, q)], prior[(q, q)]);
+            let by_rest = explained_share(total_variance(&left, q), before[q]);
+            DataSupport::of_weights(weights.row(q), by_first, by_rest)
         };
         let support = (0..weights.rows()).map(support_of).collect();
         (means, self.add_study_parts(left, &open, functionals), support)
     }
 
-    /// Returns this study for queries with another embedding; `root` is the root of the uncertainty about the
-    /// population, as in [`AdjustmentUncertainty`].
-    pub fn with_query(&self, query_embedding: QueryEmbedding, root: Option<Matrix>) -> Self {
-        let adjustment = root.map(|root| AdjustmentUncertainty { scale: 0.0, known: None, root });
+    /// Returns this study with its covariates averaged over another population.
+    pub fn on(&self, people: &PopulationWeights) -> Self {
+        let Some(block) = &self.covariate_block else { return self.clone() };
+        let mut root = block.kernel.cross_gram(&block.rows, &people.covariates);
+        let query_embedding =
+            QueryEmbedding::of_members(&root, &block.kernel, &people.covariates, &people.weights);
+        // The root of the residual covariance of the distribution of members.
+        let adjustment = people.unexplained_share.map(|open| {
+            let factor = (open / root.cols() as f64).sqrt();
+            root.scale_rows(self.solved.iter().map(|h| factor * h));
+            AdjustmentUncertainty { smoothed: None, root }
+        });
         Self { query_embedding, adjustment, ..self.clone() }
-    }
-
-    /// Returns the coefficients `W f̄₀(y)` over points of the regression of the outcome at the rows'
-    /// mediators.
-    pub fn solved(&self) -> &[f64] {
-        &self.solved
     }
 
     /// Adds the uncertainty from the sampling of the units over whose covariates the effect is averaged;
     /// `with_people` is the covariates' kernel (points × rows).
     pub fn add_covariate_uncertainty(&mut self, with_people: &Matrix) {
         // The root: for each row, the effect among units with its covariates.
-        let mut root = match &self.shared {
+        let root = match &self.shared {
             Some(shared) => shared.of_people.clone(),
             None => self.times_solved(with_people),
         };
-        centre(&mut root);
-        if !self.sees_rows() {
-            root = low_rank_factor(&root.matmul(&root.transpose()), ROUNDING);
-        }
-        self.adjustment = Some(AdjustmentUncertainty { scale: 0.0, known: None, root });
+        self.adjustment = Some(AdjustmentUncertainty { smoothed: None, root: self.sampling_root(root) });
     }
 
     /// Adds the uncertainty from the sampling of the units of a front door.
     pub fn add_treatment_uncertainty(&mut self, door: &FrontDoorInputs<'_>) {
         let n = self.solver.row_count();
-        let mut root = door.weighted_mediators.matmul(&self.times_solved(door.treatments));
-        centre(&mut root);
-        if !self.sees_rows() {
-            root = low_rank_factor(&root.matmul(&root.transpose()), ROUNDING);
-        }
+        let root = self.sampling_root(door.weighted_mediators.matmul(&self.times_solved(door.treatments)));
         // The averaged outcome at the mediators, over evenly spaced rows if there are many.
-        let sampled_rows = evenly_spaced(if self.sees_rows() { n } else { AVERAGED }, n);
+        let sampled_rows = evenly_spaced(if self.solver.uses_all_rows() { n } else { AVERAGED }, n);
         let columns = door.intercepting.transpose().select_rows(&sampled_rows).transpose();
         let of_rows = door.observed_embedding.row_cross_covariance(&columns);
         let means = of_rows.transpose().matvec(&self.solved);
@@ -519,13 +462,22 @@ impl StudyLink {
         let parts = self.outcome.covariance(&handed);
         let left =
             |q: usize| door.observed_embedding.kernel_scale * door.diagonal[sampled_rows[q]] - known[q];
-        let variance =
-            |q: usize| parts.iter().map(|(_, part)| part[(q, q)]).sum::<f64>() + left(q) * self.scale();
+        let variance = |q: usize| total_variance(&parts, q) + left(q) * self.scale();
         let square = |q: usize| means[q] * means[q] + variance(q).max(0.0);
         let mean_square = (0..sampled_rows.len()).map(square).sum::<f64>() / sampled_rows.len() as f64;
         let mut known = door.regression.inverse();
-        known.data_mut().iter_mut().for_each(|v| *v *= mean_square);
-        self.adjustment = Some(AdjustmentUncertainty { scale: mean_square, known: Some(known), root });
+        scale(&mut known, mean_square);
+        self.adjustment = Some(AdjustmentUncertainty { smoothed: Some((mean_square, known)), root });
+    }
+
+    /// Returns the root of the uncertainty from the sampling of units; the columns of `root` are the effects
+    /// among units like each row.
+    fn sampling_root(&self, mut root: Matrix) -> Matrix {
+        centre(&mut root);
+        if self.solver.uses_all_rows() {
+            return root;
+        }
+        low_rank_factor(&root.matmul(&root.transpose()), ROUNDING)
     }
 
     /// Multiplies the rows of a kernel matrix (points × columns) by the outcome's coefficients over the
@@ -535,6 +487,15 @@ impl StudyLink {
         scaled.scale_rows(self.solved.iter().copied());
         scaled
     }
+}
+
+/// Returns `a F - CᵀGC` for the terms a and G, where F is the prior covariance of functionals and C are their
+/// columns.
+fn residual_covariance(functionals: &Functionals, (factor, known): &(f64, Matrix)) -> Matrix {
+    let mut residual = functionals.prior_scale.clone();
+    scale(&mut residual, *factor);
+    residual.add_times(-1.0, &quadratic_form(known, &functionals.columns));
+    residual
 }
 
 /// Subtracts from each row its mean over n people, and divides by `√(n (n + 1))` (the Bayesian bootstrap).

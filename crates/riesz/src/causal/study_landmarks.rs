@@ -4,16 +4,16 @@
 //! represent the mediators of both studies. Where the next study has no rows, its landmarks then show the
 //! lack of data.
 
-use super::studies::{IdentificationRoute, Studies, Study};
+use super::studies::{IdentificationRoute, Studies, Study, beside};
 use crate::error::Result;
 use crate::gp::inducing_points::inducing_points;
-use crate::table::{Column, Table};
+use crate::table::Table;
 
 /// The number of rows above which a study has landmarks, unless a number of landmarks is requested.
-const MAX_EXACT_ROWS: usize = 3000;
+pub(super) const MAX_EXACT_ROWS: usize = 3000;
 
 /// Default number of landmarks.
-const DEFAULT_LANDMARKS: usize = 500;
+pub(super) const DEFAULT_LANDMARKS: usize = 500;
 
 /// Landmarks for each study; `None` where all rows are used.
 #[derive(Debug, Clone)]
@@ -88,26 +88,17 @@ impl LandmarkTables {
         if let Some(before) = before {
             treatments = treatments.stack(&before.mediator_table(treatments.columns())?)?;
         }
-        let (IdentificationRoute::BackDoor(other_columns) | IdentificationRoute::FrontDoor(other_columns)) =
-            &study.route
-        else {
-            return Ok(Self {
-                treatments: inducing_points(&treatments, count, 0)?,
-                covariates: None,
-                queried: None,
-            });
+        let Some(covariates) = study.covariates() else {
+            let treatments = inducing_points(&treatments, count, 0)?;
+            return Ok(Self { treatments, covariates: None, queried: None });
         };
         let queried = match &study.route {
             IdentificationRoute::FrontDoor(_) => Some(inducing_points(&treatments, count, 0)?),
             _ => None,
         };
         // Rows from the previous study take the covariates of this one.
-        let people: Vec<usize> = (0..treatments.rows()).map(|i| i % other_columns.rows()).collect();
-        let repeated = other_columns.select_rows(&people);
-        let columns: Vec<Column> = [treatments.columns(), repeated.columns()].concat();
-        let values = [treatments.column_major(), repeated.column_major()].concat();
-        let landmarks =
-            inducing_points(&Table::from_column_major(columns, repeated.rows(), values)?, count, 0)?;
+        let people: Vec<usize> = (0..treatments.rows()).map(|i| i % covariates.rows()).collect();
+        let landmarks = inducing_points(&beside(&treatments, &covariates.select_rows(&people))?, count, 0)?;
         let (first, other_indices): (Vec<usize>, Vec<usize>) =
             (0..landmarks.width()).partition(|j| *j < treatments.width());
         Ok(Self {

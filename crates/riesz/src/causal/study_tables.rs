@@ -1,10 +1,13 @@
 //! Preparation of [`Studies`] from tables: selects the columns that an effect needs and the rows without
 //! missing values, in a canonical order.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::caveats::Caveat;
+use super::entrywise::min_max;
 use super::identification::{EffectStrategy, Identification};
+use super::names::{distinct, sorted};
 use super::stages::Stage;
 use super::studies::{IdentificationRoute, Studies, Study};
 use super::treatment_variation;
@@ -40,29 +43,20 @@ impl Identification {
     /// Returns the columns of the first study that are averaged over, or that intercept the effect
     /// (front-door), in alphabetical order.
     fn averaged_columns(&self) -> Vec<String> {
-        let mut names = match &self.strategy {
-            EffectStrategy::FrontDoor { mediators, .. } => mediators.clone(),
-            _ => self.adjustment().to_vec(),
-        };
-        names.sort_unstable();
-        names
+        match &self.strategy {
+            EffectStrategy::FrontDoor { mediators, .. } => sorted(mediators),
+            _ => sorted(self.adjustment()),
+        }
     }
 
     /// Returns the mediators of each bridge in alphabetical order.
     fn mediators(&self) -> Vec<Vec<String>> {
-        let sorted = |names: &Vec<String>| {
-            let mut names = names.clone();
-            names.sort_unstable();
-            names
-        };
         self.bridges.iter().map(|bridge| sorted(&bridge.mediators)).collect()
     }
 
     /// Returns the columns other than mediators that the last two studies share.
     fn shared_passive_columns(&self) -> Vec<String> {
-        let mut names = self.bridges.last().map_or(vec![], |bridge| bridge.passive.clone());
-        names.sort_unstable();
-        names
+        self.bridges.last().map_or(vec![], |bridge| sorted(&bridge.passive))
     }
 
     /// Returns the columns that the effect needs from each study.
@@ -77,20 +71,10 @@ impl Identification {
             return Err(Error::causal(IdentificationError::NoEffect { finding: description, outcome }));
         }
         if self.is_single_table() {
-            let mut names: Vec<String> = self.treatments.clone();
-            for name in self.stages().iter().flat_map(Stage::columns).chain([self.outcome.clone()]) {
-                if !names.contains(&name) {
-                    names.push(name);
-                }
-            }
-            return Ok(vec![names]);
+            let columns: Vec<String> = self.stages().iter().flat_map(Stage::columns).collect();
+            return Ok(vec![distinct(self.treatments.iter().chain(&columns).chain([&self.outcome]))]);
         }
-        let mut passive: Vec<String> = Vec::new();
-        for name in self.bridges.iter().flat_map(|bridge| &bridge.passive) {
-            if !passive.contains(name) {
-                passive.push(name.clone());
-            }
-        }
+        let passive = distinct(self.bridges.iter().flat_map(|bridge| &bridge.passive));
         let front = matches!(self.strategy, EffectStrategy::FrontDoor { .. });
         if !passive.is_empty() && (front || self.bridges.len() > 1) {
             let way = if front { "front doors" } else { "chains of three studies or more" };
@@ -101,19 +85,14 @@ impl Identification {
             }));
         }
         let bridges = self.mediators();
-        let mut before = vec![self.treatments.clone()];
-        before.extend(bridges.iter().cloned());
-        let after = bridges.iter().cloned().chain([vec![self.outcome.clone()]]);
+        let mut before = [vec![self.treatments.clone()], bridges.clone()].concat();
+        let after = bridges.into_iter().chain([vec![self.outcome.clone()]]);
         before.iter_mut().zip(after).for_each(|(columns, after)| columns.extend(after));
         before[0].extend(self.averaged_columns());
         if let Some(last_columns) = before.last_mut() {
             last_columns.extend(self.shared_passive_columns());
         }
-        for columns in &mut before {
-            let mut seen = BTreeSet::new();
-            columns.retain(|name| seen.insert(name.clone()));
-        }
-        Ok(before)
+        Ok(before.iter().map(distinct).collect())
     }
 }
 
@@ -154,21 +133,18 @@ pub fn gather(identification: &Identification, tables: &[MeasuredColumns]) -> Re
         doubts.extend(nearly_determined(&complete_tables[0], &identification.treatments, &averaged)?);
     }
     let mut studies = Vec::with_capacity(bridges.len());
-    for (k, after) in bridges.iter().enumerate() {
-        let before = if k == 0 { &identification.treatments } else { &bridges[k - 1] };
-        let route = match () {
-            () if k > 0 || averaged.is_empty() => IdentificationRoute::Direct,
-            () if front => IdentificationRoute::FrontDoor(complete_tables[0].table(&averaged)?),
-            () => IdentificationRoute::BackDoor(complete_tables[0].table(&averaged)?),
-        };
-        let shared =
-            (k + 1 == bridges.len() && !passive.is_empty()).then(|| complete_tables[0].table(&passive));
-        studies.push(Study {
-            treatments: complete_tables[k].table(before)?,
-            route,
-            mediators: complete_tables[k].table(after)?,
-            shared: shared.transpose()?,
-        });
+    let before = std::iter::once(&identification.treatments).chain(&bridges);
+    for (table, (before, after)) in complete_tables.iter().zip(before.zip(&bridges)) {
+        let (treatments, mediators) = (table.table(before)?, table.table(after)?);
+        studies.push(Study { treatments, route: IdentificationRoute::Direct, mediators, shared: None });
+    }
+    if !averaged.is_empty() {
+        let covariates = complete_tables[0].table(&averaged)?;
+        let route = if front { IdentificationRoute::FrontDoor } else { IdentificationRoute::BackDoor };
+        studies[0].route = route(covariates);
+    }
+    if let (Some(last), false) = (studies.last_mut(), passive.is_empty()) {
+        last.shared = Some(complete_tables[0].table(&passive)?);
     }
     let outcome_table = &complete_tables[bridges.len()];
     let points = [&bridges[bridges.len() - 1][..], &passive].concat();
@@ -189,8 +165,8 @@ fn check_columns(
     table: &MeasuredColumns,
 ) -> Result<()> {
     for (column, values) in &table.columns {
-        let classes = if identification.is_single_table() { two_classes(column, values) } else { None };
-        let is_text = column.kind != ColumnKind::Numeric && classes.is_none();
+        let has_classes = identification.is_single_table() && positive_class(column, values).is_some();
+        let is_text = column.kind != ColumnKind::Numeric && !has_classes;
         if is_last && column.name == identification.outcome && is_text {
             let name = column.name.clone();
             return Err(Error::causal(IdentificationError::TextOutcome { name, study: k }));
@@ -245,14 +221,13 @@ fn nearly_determined(
     Ok(caveats)
 }
 
-/// Returns the class that counts as 1, and the outcome as numbers, for an outcome with two levels or the
-/// numbers 0 and 1.
-fn two_classes(column: &Column, values: &[f64]) -> Option<(String, Vec<f64>)> {
+/// Returns the class that counts as 1, for an outcome with two levels or the numbers 0 and 1.
+fn positive_class(column: &Column, values: &[f64]) -> Option<String> {
     let is_binary = match &column.kind {
         ColumnKind::Numeric => values.iter().all(|v| *v == 0.0 || *v == 1.0),
         ColumnKind::Categorical { levels } => levels.len() == 2,
     };
-    is_binary.then(|| (column.format(1.0), values.to_vec()))
+    is_binary.then(|| column.format(1.0))
 }
 
 /// Prepares an effect from a single table: all columns but the outcome are points, and there are no earlier
@@ -271,14 +246,9 @@ fn single(
         }
     }
     let (column, values) = table.column(&identification.outcome)?;
-    let outcome = match two_classes(column, values) {
-        Some((positive, outcome)) => {
-            doubts.push(Caveat::TwoClasses { outcome: identification.outcome.clone(), positive });
-            outcome
-        }
-        None => values.clone(),
-    };
-    let studies = Studies { studies: Vec::new(), points: table.table(&points)?, outcome };
+    let positive = positive_class(column, values);
+    doubts.extend(positive.map(|positive| Caveat::TwoClasses { outcome: column.name.clone(), positive }));
+    let studies = Studies { studies: Vec::new(), points: table.table(&points)?, outcome: values.clone() };
     Ok(PreparedStudies { studies, unmatched: BTreeMap::new(), caveats: doubts })
 }
 
@@ -306,12 +276,11 @@ impl MeasuredColumns {
         let mut keys: Vec<usize> = (0..self.columns.len()).collect();
         keys.sort_by(|&a, &b| self.columns[b].0.name.cmp(&self.columns[a].0.name));
         let mut order: Vec<usize> = (0..self.columns.first().map_or(0, |(_, values)| values.len())).collect();
-        let compare = |&j: &usize, a: usize, b: usize| self.columns[j].1[a].total_cmp(&self.columns[j].1[b]);
         order.sort_by(|&a, &b| {
-            keys.iter()
-                .map(|j| compare(j, a, b))
-                .find(|ordering| ordering.is_ne())
-                .unwrap_or(std::cmp::Ordering::Equal)
+            keys.iter().fold(Ordering::Equal, |ordering, &j| {
+                let values = &self.columns[j].1;
+                ordering.then_with(|| values[a].total_cmp(&values[b]))
+            })
         });
         for (_, values) in &mut self.columns {
             // −0 becomes 0.
@@ -427,7 +396,7 @@ fn mediator_overlap(
             (share, places)
         }
         ColumnKind::Numeric => {
-            let [[from, to], [low, high]] = [column_range(values), column_range(next)];
+            let ((from, to), (low, high)) = (min_max(values), min_max(next));
             let [below, above] = [share_of(&|v| v < low), share_of(&|v| v > high)];
             if to < low || from > high {
                 let [from, to, low, high] = [from, to, low, high].map(format_short);
@@ -453,10 +422,6 @@ fn mediator_overlap(
         share,
     });
     Ok((share, doubt))
-}
-
-fn column_range(values: &[f64]) -> [f64; 2] {
-    values.iter().fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], &v| [low.min(v), high.max(v)])
 }
 
 /// Formats a number with four significant digits.

@@ -1,9 +1,11 @@
 //! Target populations over which an effect is averaged, in terms of the first study's rows.
 
-use super::conditional_regression::EmbeddingRegression;
+use super::conditional_regression::embedding_parameters;
 use super::defaults::{MAX_TUNING_ROWS, evenly_spaced};
+use super::kernel_regression::KernelRegression;
 use crate::control::RunControl;
 use crate::error::{Error, Result, sized};
+use crate::gp::inducing_points::inducing_points;
 use crate::linalg::Matrix;
 use crate::table::Table;
 
@@ -96,15 +98,17 @@ impl PopulationWeights {
         control: RunControl<'_>,
     ) -> Result<Self> {
         let tuning_rows = evenly_spaced(MAX_TUNING_ROWS, rows.rows());
-        let regression = EmbeddingRegression::new(
+        let (kernel, ridge) = embedding_parameters(
             &rows.select_rows(&tuning_rows),
             &of(&covariates.select_rows(&tuning_rows)),
             control,
         )?;
-        let (solver, points) = regression.solver(rows, landmarks)?;
-        let with_points = regression.kernel.cross_gram(&points, condition);
+        let points = landmarks.map(|count| inducing_points(rows, count, 0)).transpose()?;
+        let matrix_name = "kernel matrix of the given columns plus ridge";
+        let solver = KernelRegression::fit((&kernel, ridge), rows, points.as_ref(), matrix_name)?;
+        let with_points = kernel.cross_gram(points.as_ref().unwrap_or(rows), condition);
         let (weights, explained) = solver.weights_and_explained(with_points);
-        let prior = regression.kernel.diagonal(condition)[0];
+        let prior = kernel.diagonal(condition)[0];
         let open = (1.0 - explained[(0, 0)] / prior).clamp(0.0, 1.0);
         Ok(Self { covariates, weights: weights.row(0).to_vec(), unexplained_share: Some(open) })
     }

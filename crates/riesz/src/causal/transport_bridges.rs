@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::graph::{Graph, Nodes};
+use super::graph::{Graph, Nodes, pruned};
 use super::identification::Bridge;
 use crate::error::{Error, IdentificationError, Result};
 
@@ -38,59 +38,42 @@ impl StudySequence<'_> {
     /// those that are causes separate. Columns on which the outcome does not depend given the others can be
     /// removed (contraction). `tests/all/causal_simulations.rs` shows both by trying all sets.
     pub fn effect_bridges(&self) -> Result<BridgeSets> {
-        let n_bridges = self.studies.len() - 1;
-        let outcome = Nodes::from([self.outcome]);
-        let causes = self.graph.causes(&outcome);
-        let mut bridges = vec![Nodes::new(); n_bridges];
-        let mut goal = outcome.clone();
-        for k in (0..n_bridges).rev() {
-            let shared = self.shared(k);
-            if shared.is_empty() {
-                return Err(self.no_bridge(k));
-            }
-            bridges[k] = markov_boundary_subset(self.graph, &goal, &(&shared & &causes));
-            goal = bridges[k].clone();
+        if let Some(study) = (0..self.studies.len() - 1).rev().find(|&k| self.shared(k).is_empty()) {
+            let [columns1, columns2] = [study, study + 1].map(|k| self.graph.named(&self.studies[k]));
+            return Err(Error::causal(IdentificationError::NoBridge { study, columns1, columns2 }));
         }
-        // Rule 3 of do-calculus: if the bridge carries the effect, all treatments affect it, so that arrows
-        // into them remain.
-        for (k, bridge) in bridges.iter().enumerate() {
-            let before = if k == 0 { self.treatments } else { &bridges[k - 1] };
-            self.screens_off(k, before, &outcome, bridge)?;
-        }
-        self.is_transportable(&bridges)?;
-        Ok(bridges)
+        self.checked_bridges(&self.graph.causes(&[self.outcome].into()))
     }
 
     /// Returns the bridges if there is no effect. They are empty, unless populations differ in something on
     /// which the outcome depends. The bridges then contain shared columns that account for the difference and
     /// that no treatment changes.
     pub fn no_effect_bridges(&self) -> Result<BridgeSets> {
-        let n_bridges = self.studies.len() - 1;
-        let empty = vec![Nodes::new(); n_bridges];
+        let empty = vec![Nodes::new(); self.studies.len() - 1];
         if self.is_transportable(&empty).is_ok() {
             return Ok(empty);
         }
+        self.checked_bridges(&(&self.graph.causes(&[self.outcome].into()) - &self.graph.effects(self.set)))
+    }
+
+    /// Returns the shared columns among `usable` that are informative about the later variables, computed
+    /// backwards from the outcome, after checking that they are bridges.
+    fn checked_bridges(&self, usable: &Nodes) -> Result<BridgeSets> {
         let outcome = Nodes::from([self.outcome]);
-        let usable = &self.graph.causes(&outcome) - &self.graph.effects(self.set);
-        let (mut bridges, mut goal) = (empty, outcome.clone());
-        for k in (0..n_bridges).rev() {
-            bridges[k] = markov_boundary_subset(self.graph, &goal, &(&self.shared(k) & &usable));
+        let mut bridges = vec![Nodes::new(); self.studies.len() - 1];
+        let mut goal = outcome.clone();
+        for k in (0..bridges.len()).rev() {
+            bridges[k] = markov_boundary_subset(self.graph, &goal, &(&self.shared(k) & usable));
             goal = bridges[k].clone();
         }
-        for k in 1..n_bridges {
-            self.screens_off(k, &bridges[k - 1], &outcome, &bridges[k])?;
+        // Rule 3 of do-calculus: if the bridge carries the effect, all treatments affect it, so that arrows
+        // into them remain. Without an effect there are no treatments here.
+        for (k, bridge) in bridges.iter().enumerate() {
+            let before = if k == 0 { self.treatments } else { &bridges[k - 1] };
+            self.screens_off(k, before, &outcome, bridge)?;
         }
         self.is_transportable(&bridges)?;
         Ok(bridges)
-    }
-
-    fn no_bridge(&self, k: usize) -> Error {
-        let columns = |study: usize| self.graph.named(&self.studies[study]);
-        Error::causal(IdentificationError::NoBridge {
-            study: k,
-            columns1: columns(k),
-            columns2: columns(k + 1),
-        })
     }
 
     /// Checks that `outcome` depends on `on` only through a bridge.
@@ -154,15 +137,7 @@ impl StudySequence<'_> {
 /// Returns the smallest subset of candidates given which the others are independent of `goal` (its Markov
 /// boundary); candidates in the goal stay.
 fn markov_boundary_subset(graph: &Graph, goal: &Nodes, candidates: &Nodes) -> Nodes {
-    let mut kept = candidates.clone();
-    for &v in candidates.iter().filter(|v| !goal.contains(v)) {
-        let mut reduced = kept.clone();
-        reduced.remove(&v);
-        if graph.separated(goal, &[v].into(), &reduced) {
-            kept = reduced;
-        }
-    }
-    kept
+    pruned(candidates.clone(), candidates - goal, |v, less| graph.separated(goal, &[v].into(), less))
 }
 
 /// Returns further variables that would make `serves` true: each variable that does so alone, otherwise one
@@ -179,12 +154,10 @@ pub(crate) fn helpful_variables(
             graph.name(v).into()
         }
     };
-    let single_candidates = |hidden: bool| -> Vec<Vec<String>> {
-        let matching = candidates.iter().copied().filter(|&v| graph.is_hidden(v) == hidden);
-        matching.filter(|&v| serves(&[v].into())).map(|v| vec![words(v)]).collect()
-    };
     for hidden in [false, true] {
-        let single = single_candidates(hidden);
+        let matching = candidates.iter().copied().filter(|&v| graph.is_hidden(v) == hidden);
+        let serving = matching.filter(|&v| serves(&[v].into()));
+        let single: Vec<Vec<String>> = serving.map(|v| vec![words(v)]).collect();
         if !single.is_empty() {
             return single;
         }
@@ -194,13 +167,7 @@ pub(crate) fn helpful_variables(
         if !serves(start) {
             continue;
         }
-        let mut set = start.clone();
-        for v in start {
-            set.remove(v);
-            if !serves(&set) {
-                set.insert(*v);
-            }
-        }
+        let set = pruned(start.clone(), start.iter().copied(), |_, less| serves(less));
         return vec![set.into_iter().map(words).collect()];
     }
     Vec::new()

@@ -1,8 +1,9 @@
 //! Residual variation of treatments given covariates, by least squares on the covariates, their squares and
 //! products.
 
+use super::entrywise::from_columns;
 use crate::error::Result;
-use crate::linalg::{Matrix, symmetric_eigen};
+use crate::linalg::symmetric_eigen;
 use crate::table::{ColumnKind, Table};
 
 /// Share of a treatment's variance below which its effect is hard to separate from that of the covariates.
@@ -31,13 +32,11 @@ pub(super) fn residual_treatment_variance(treatment: &Table, covariates: &Table)
         }
     }
     let features: Vec<Vec<f64>> = features.into_iter().filter_map(|feature| standard(&feature)).collect();
-    let p = features.len();
-    let columns: Vec<f64> = (0..n).flat_map(|i| features.iter().map(move |feature| feature[i])).collect();
-    let design = Matrix::from_row_major(n, p, columns);
+    let design = from_columns(n, &features);
     let across = design.transpose();
     let (values, vectors) = symmetric_eigen(&across.matmul(&design))?;
     let largest = values.last().copied().unwrap_or(0.0);
-    let kept: Vec<usize> = (0..p).filter(|&k| values[k] > ROUNDING * largest).collect();
+    let kept: Vec<usize> = (0..values.len()).filter(|&k| values[k] > ROUNDING * largest).collect();
     let (mut open, mut total_variance) = (0.0, 0.0);
     for indicator in indicators(treatment, 0, 0) {
         let mean = indicator.iter().sum::<f64>() / n as f64;

@@ -3,17 +3,18 @@
 
 use super::defaults::{MAX_TUNING_ROWS, default_kernel, evenly_spaced};
 use super::effect::{Effect, Model};
+use super::entrywise::from_columns;
 use super::fusion::CausalFusion;
 use super::identification::Identification;
 use super::iterated::{FittedStage, Iterated};
-use super::positivity::{Positivity, TreatmentOverlap};
+use super::positivity::{Positivity, treatment_models};
 use super::product_kernel::{self, ColumnBlock};
 use super::stages::SingleTable;
 use super::studies::Studies;
 use crate::error::Result;
 use crate::kernel::Kernel;
-use crate::linalg::Matrix;
 use crate::random::hash;
+use crate::table::Table;
 
 /// The number of choices of later treatments for which a stage predicts the expectation of the next stage.
 const LATER_TREATMENTS: usize = 3;
@@ -41,21 +42,19 @@ impl CausalFusion {
         table.check()?;
         let landmarks = table.landmarks(self.landmarks)?;
         let n = table.rows.rows();
-        let places =
-            |table_landmarks: &Option<crate::Table>| table_landmarks.as_ref().map_or(n, crate::Table::rows);
-        let numbers = landmarks.iter().map(|table_landmarks| 4 * n * places(table_landmarks)).sum::<usize>();
+        let places = landmarks.iter().map(|stage_landmarks| stage_landmarks.as_ref().map_or(n, Table::rows));
+        let numbers = places.map(|count| 4 * n * count).sum::<usize>();
         crate::memory::check_allocation("draws", self.draws.max(1), numbers)?;
         let last_stage = table.stages.len() - 1;
         let points = table.select(&table.stages[last_stage].columns())?;
         let (outcome_parameters, mut effective) = self.of_outcome(&points, &table.outcome)?;
-        let of_last = |parameters| {
-            self.control().check_cancelled()?;
-            table.fit_outcome(parameters, landmarks[last_stage].as_ref())
-        };
         // For each draw the stages from the current one to the last.
         let mut chains: Vec<Vec<FittedStage>> = outcome_parameters
             .iter()
-            .map(|parameters| of_last(parameters).map(|stage| vec![stage]))
+            .map(|parameters| {
+                self.control().check_cancelled()?;
+                Ok(vec![table.fit_outcome(parameters, landmarks[last_stage].as_ref())?])
+            })
             .collect::<Result<_>>()?;
         for t in (0..last_stage).rev() {
             // The first draw of the following stages is the target of the tuning. Draws of this stage and of
@@ -69,8 +68,8 @@ impl CausalFusion {
         }
         let weight = 1.0 / chains.len() as f64;
         let treatments = table.treatments()?;
-        let model = |chain| {
-            let iterated = Iterated::new(treatments.clone(), chain, self.adjustment);
+        let model = |stages| {
+            let iterated = Iterated { treatments: treatments.clone(), stages, adjustment: self.adjustment };
             (weight, Model::Iterated(Box::new(iterated)))
         };
         let effect = Effect::new(chains.into_iter().map(model).collect());
@@ -91,7 +90,7 @@ impl CausalFusion {
         let later = table.stages[t + 1..].iter().any(|stage| !stage.treatments.is_empty());
         let choices = evenly_spaced(if later { LATER_TREATMENTS } else { 1 }, n);
         // The following stages form a chain that begins with this stage's history.
-        let chain = Iterated::new(treatments.clone(), after.to_vec(), false);
+        let chain = Iterated { treatments: treatments.clone(), stages: after.to_vec(), adjustment: false };
         let mut columns: Vec<Vec<f64>> = Vec::new();
         for row in &choices {
             let h = chain.mean_and_root(0, &tuning_rows, &treatments.select_rows(&[*row]));
@@ -100,9 +99,7 @@ impl CausalFusion {
             let scale = (square * choices.len() as f64).sqrt().max(f64::MIN_POSITIVE);
             columns.extend((0..h.cols()).map(|j| h.column(j).iter().map(|v| v / scale).collect()));
         }
-        let values =
-            (0..tuning_rows.len()).flat_map(|i| columns.iter().map(move |column| column[i])).collect();
-        let h = Matrix::from_row_major(tuning_rows.len(), columns.len(), values);
+        let h = from_columns(tuning_rows.len(), &columns);
         let rows = table.select(&stage.columns())?.select_rows(&tuning_rows);
         let blocks = [ColumnBlock { kernel: default_kernel(&rows), rows }];
         let seed = hash([self.seed, 1 + t as u64]);
@@ -127,7 +124,7 @@ impl CausalFusion {
             let covariates = table.select(&before)?;
             let treatments = table.select(&stage.treatments)?;
             positivity.push(Positivity {
-                overlap: TreatmentOverlap::new(&treatments, &covariates, self.control())?,
+                models: treatment_models(&treatments, &covariates, self.control())?,
                 columns: stage.treatments.iter().filter_map(place).collect(),
                 rows: (!stage.history.is_empty()).then_some(covariates),
                 mediators: None,
@@ -140,7 +137,7 @@ impl CausalFusion {
             }
             let (mediators, rows) = (table.select(&stage.history)?, table.select(&stage.averaged)?);
             positivity.push(Positivity {
-                overlap: TreatmentOverlap::new(&mediators, &rows, self.control())?,
+                models: treatment_models(&mediators, &rows, self.control())?,
                 columns: (0..table.treatments.len()).collect(),
                 rows: Some(rows),
                 mediators: Some(mediators.columns().to_vec()),

@@ -1,7 +1,7 @@
 //! Covariances split by the cause of the uncertainty, and the support of a query by the data: the share of
 //! its prior variance that each study's rows explain.
 
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, dot, low_rank_factor};
 
 /// Causes of an effect's uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,26 +24,42 @@ pub enum UncertaintyCause {
 /// The covariance of functionals by cause.
 pub(super) type CovarianceParts = Vec<(UncertaintyCause, Matrix)>;
 
-/// Adds a matrix to another.
-pub(super) fn add_matrix(total: &mut Matrix, addend: &Matrix) {
-    total.data_mut().iter_mut().zip(addend.data()).for_each(|(a, b)| *a += b);
-}
-
 /// Adds a part, times its weight, to the part with the same cause.
 pub(super) fn add_part(parts: &mut CovarianceParts, cause: UncertaintyCause, weight: f64, part: &Matrix) {
     let place = parts.iter().position(|(other_cause, _)| *other_cause == cause).unwrap_or_else(|| {
         parts.push((cause, Matrix::zeros(part.rows(), part.cols())));
         parts.len() - 1
     });
-    let matrix = &mut parts[place].1;
-    matrix.data_mut().iter_mut().zip(part.data()).for_each(|(a, b)| *a += weight * b);
+    parts[place].1.add_times(weight, part);
 }
 
 /// Returns the sum of all parts, for `count` functionals.
 pub(super) fn sum_parts(parts: &CovarianceParts, count: usize) -> Matrix {
     let mut total = Matrix::zeros(count, count);
-    parts.iter().for_each(|(_, part)| add_matrix(&mut total, part));
+    parts.iter().for_each(|(_, part)| total.add_times(1.0, part));
     total
+}
+
+/// Returns the variance of functional i, the sum of all parts.
+pub(super) fn total_variance(parts: &CovarianceParts, i: usize) -> f64 {
+    parts.iter().map(|(_, part)| part[(i, i)]).sum()
+}
+
+/// Share of the trace of a covariance that a low-rank factor may omit.
+const OMITTED: f64 = 1e-3;
+
+/// Returns uncertain values as a matrix with a row for each. The first column is the mean. The outer product
+/// of the other columns is the covariance, up to a thousandth of its trace.
+pub(super) fn mean_and_root(means: impl IntoIterator<Item = f64>, covariance: &Matrix) -> Matrix {
+    let root = low_rank_factor(covariance, OMITTED);
+    let rows = means.into_iter().enumerate();
+    let values = rows.flat_map(|(i, mean)| std::iter::once(mean).chain(root.row(i).iter().copied()));
+    Matrix::from_row_major(covariance.rows(), 1 + root.cols(), values.collect())
+}
+
+/// Returns the share of a prior variance `total` that data explain if they leave the variance `open`.
+pub(super) fn explained_share(open: f64, total: f64) -> f64 {
+    if total > 0.0 { (1.0 - open / total).clamp(0.0, 1.0) } else { 0.0 }
 }
 
 /// Support of a query by the studies.
@@ -71,14 +87,33 @@ pub struct DataSupport {
 const SUPPORTED: f64 = 0.5;
 
 impl DataSupport {
-    /// Adds another support times a weight.
-    pub(super) fn add(&mut self, weight: f64, other: Self) {
-        self.variance_explained_by_first += weight * other.variance_explained_by_first;
-        self.resolved_by_rest += weight * other.resolved_by_rest;
-        self.effective_rows += weight * other.effective_rows;
-        self.weight_sum += weight * other.weight_sum;
-        self.population_explained += weight * other.population_explained;
-        self.overlap += weight * other.overlap;
+    /// Returns the support of a query from the weights of the first study's rows and the shares of variance
+    /// that the first study and the later ones explain, for a population that is known.
+    pub(super) fn of_weights(weights: &[f64], by_first: f64, by_rest: f64) -> Self {
+        let (sum, size): (f64, f64) = (weights.iter().sum(), weights.iter().map(|e| e.abs()).sum());
+        Self {
+            variance_explained_by_first: by_first,
+            resolved_by_rest: by_rest,
+            effective_rows: if size > 0.0 { size * size / dot(weights, weights) } else { 0.0 },
+            weight_sum: sum,
+            population_explained: 1.0,
+            overlap: 1.0,
+        }
+    }
+
+    /// Combines each number with that of another support.
+    pub(super) fn combined(self, other: Self, combine: impl Fn(f64, f64) -> f64) -> Self {
+        Self {
+            variance_explained_by_first: combine(
+                self.variance_explained_by_first,
+                other.variance_explained_by_first,
+            ),
+            resolved_by_rest: combine(self.resolved_by_rest, other.resolved_by_rest),
+            effective_rows: combine(self.effective_rows, other.effective_rows),
+            weight_sum: combine(self.weight_sum, other.weight_sum),
+            population_explained: combine(self.population_explained, other.population_explained),
+            overlap: combine(self.overlap, other.overlap),
+        }
     }
 
     /// Whether the studies support the query. The first study, and the later ones, must explain at least half

@@ -1,10 +1,11 @@
 //! Adjustment sets and front doors that the user gives: checked against the graph if there is one, otherwise
 //! assumed.
 
-use super::adjustment::EffectGraph;
+use super::adjustment::{AdjustmentSets, EffectGraph};
 use super::assumptions::assumptions;
 use super::graph::{Graph, Nodes};
 use super::identification::{Bridge, CausalQuery, EffectStrategy, Identification, Provenance, Strategy};
+use super::names::distinct;
 use crate::error::{Error, IdentificationError, Result, listed};
 
 const ADJUSTED: &str = "adjusted for";
@@ -14,20 +15,61 @@ fn invalid_set_error(name: &str, role: &'static str, why: impl Into<String>) -> 
     Error::causal(IdentificationError::UnfitVariable { name: name.into(), role, why: why.into() })
 }
 
-/// Returns the indices of the given columns of study 1.
-fn columns(graph: &Graph, query: &CausalQuery, set: &[String], role: &'static str) -> Result<Nodes> {
+/// Checks that a study measured a variable.
+pub(super) fn check_measured(
+    graph: &Graph,
+    query: &CausalQuery,
+    study: usize,
+    v: usize,
+    role: &'static str,
+) -> Result<()> {
+    query.measured(study, graph.name(v), role)?;
+    if graph.is_latent(v) {
+        let why = "the graph declares it latent, that is unmeasured";
+        return Err(invalid_set_error(graph.name(v), role, why));
+    }
+    Ok(())
+}
+
+/// Returns the indices of the given columns of study 1, of which none may be a treatment or a member of
+/// `excluded`, for the reason `why`.
+fn columns(
+    effect: &EffectGraph<'_>,
+    query: &CausalQuery,
+    (set, role): (&[String], &'static str),
+    (excluded, why): (&Nodes, &str),
+) -> Result<Nodes> {
+    let graph = effect.graph;
     let places = graph.node_indices(set)?;
+    places.iter().try_for_each(|&v| check_measured(graph, query, 0, v, role))?;
     for &v in &places {
-        query.measured(0, graph.name(v), role)?;
-        if graph.is_latent(v) {
-            return Err(invalid_set_error(
-                graph.name(v),
-                role,
-                "the graph declares it latent, that is unmeasured",
-            ));
+        if effect.treatments.contains(&v) {
+            return Err(invalid_set_error(graph.name(v), role, "it is a treatment"));
+        }
+        if excluded.contains(&v) {
+            return Err(invalid_set_error(graph.name(v), role, why));
         }
     }
     Ok(places)
+}
+
+/// Returns the error for a set that does not identify the effect, with sets that do.
+fn unfit_set(
+    effect: &EffectGraph<'_>,
+    set: &Nodes,
+    role: &'static str,
+    open_path: String,
+    alternatives: Option<AdjustmentSets>,
+) -> Error {
+    let graph = effect.graph;
+    Error::causal(IdentificationError::UnfitSet {
+        set: graph.named(set),
+        role,
+        treatments: graph.named(effect.treatments),
+        outcomes: graph.named(effect.outcomes),
+        open_path,
+        instead: alternatives.map(|sets| graph.named(&sets.sets[0])),
+    })
 }
 
 /// Checks adjustment for a given set together with the passive columns.
@@ -37,21 +79,9 @@ pub(super) fn check_adjustment_set(
     set: &[String],
 ) -> Result<EffectStrategy> {
     let graph = effect.graph;
-    let adjustment = columns(graph, query, set, ADJUSTED)?;
+    let why = "it is an effect of the treatment, so that adjusting for it would change that effect";
     let affected = graph.effects(effect.treatments);
-    for &v in &adjustment {
-        let name = graph.name(v);
-        if effect.treatments.contains(&v) {
-            return Err(invalid_set_error(name, ADJUSTED, "it is a treatment"));
-        }
-        if affected.contains(&v) {
-            return Err(invalid_set_error(
-                name,
-                ADJUSTED,
-                "it is an effect of the treatment, so that adjusting for it would change that effect",
-            ));
-        }
-    }
+    let adjustment = columns(effect, query, (set, ADJUSTED), (&affected, why))?;
     let (behind, with) = (effect.backdoor_graph(), &adjustment | effect.passive);
     match behind.path(effect.treatments, effect.outcomes, &with) {
         None => Ok(EffectStrategy::BackDoor {
@@ -59,14 +89,7 @@ pub(super) fn check_adjustment_set(
             alternatives: Vec::new(),
             listed: false,
         }),
-        Some(open_path) => Err(Error::causal(IdentificationError::UnfitSet {
-            set: graph.named(&with),
-            role: "adjusting for",
-            treatments: graph.named(effect.treatments),
-            outcomes: graph.named(effect.outcomes),
-            open_path,
-            instead: effect.back_door().map(|sets| graph.named(&sets.sets[0])),
-        })),
+        Some(path) => Err(unfit_set(effect, &with, "adjusting for", path, effect.back_door())),
     }
 }
 
@@ -77,20 +100,8 @@ pub(super) fn check_front_door(
     set: &[String],
 ) -> Result<EffectStrategy> {
     let graph = effect.graph;
-    let mediators = columns(graph, query, set, FRONT)?;
-    for &v in &mediators {
-        let name = graph.name(v);
-        if effect.treatments.contains(&v) {
-            return Err(invalid_set_error(name, FRONT, "it is a treatment"));
-        }
-        if effect.outcomes.contains(&v) || effect.passive.contains(&v) {
-            return Err(invalid_set_error(
-                name,
-                FRONT,
-                "it is the outcome, or a column that the studies share",
-            ));
-        }
-    }
+    let why = "it is the outcome, or a column that the studies share";
+    let mediators = columns(effect, query, (set, FRONT), (&(effect.outcomes | effect.passive), why))?;
     if effect.front_door_holds(&mediators) {
         return Ok(EffectStrategy::FrontDoor {
             mediators: graph.named(&mediators),
@@ -99,14 +110,8 @@ pub(super) fn check_front_door(
             listed: false,
         });
     }
-    Err(Error::causal(IdentificationError::UnfitSet {
-        set: graph.named(&mediators),
-        role: "a front door through",
-        treatments: graph.named(effect.treatments),
-        outcomes: graph.named(effect.outcomes),
-        open_path: front_door_violation(effect, &mediators),
-        instead: effect.front_door().map(|sets| graph.named(&sets.sets[0])),
-    }))
+    let path = front_door_violation(effect, &mediators);
+    Err(unfit_set(effect, &mediators, "a front door through", path, effect.front_door()))
 }
 
 /// Returns a path that prevents a set from being a front door: one that avoids it, or one that confounds it.
@@ -134,7 +139,7 @@ pub(super) fn assume_without_graph(query: &CausalQuery) -> Result<Identification
             "only a graph can decide whether a difference matters",
         ));
     }
-    let (set, role) = match &query.strategy {
+    let (set, role, strategy) = match &query.strategy {
         Strategy::Derive => {
             return Err(Error::parameter(
                 "graph",
@@ -143,9 +148,16 @@ pub(super) fn assume_without_graph(query: &CausalQuery) -> Result<Identification
                  randomized",
             ));
         }
-        Strategy::Randomized => (&[][..], ADJUSTED),
-        Strategy::Adjust(set) => (set.as_slice(), ADJUSTED),
-        Strategy::FrontDoor(set) => (set.as_slice(), FRONT),
+        Strategy::Randomized => (&[][..], ADJUSTED, EffectStrategy::Randomized { adjust: Vec::new() }),
+        Strategy::Adjust(set) => {
+            let (adjust, alternatives) = (set.clone(), Vec::new());
+            (&set[..], ADJUSTED, EffectStrategy::BackDoor { adjust, alternatives, listed: false })
+        }
+        Strategy::FrontDoor(set) => {
+            let (mediators, conditioning, alternatives) = (set.clone(), Vec::new(), Vec::new());
+            let door = EffectStrategy::FrontDoor { mediators, conditioning, alternatives, listed: false };
+            (&set[..], FRONT, door)
+        }
     };
     let last_study = query.studies.len() - 1;
     for name in &query.treatments {
@@ -167,12 +179,7 @@ pub(super) fn assume_without_graph(query: &CausalQuery) -> Result<Identification
         let excluded = |name: &&String| {
             query.treatments.contains(name) || **name == query.outcome || (is_front && set.contains(name))
         };
-        let mut shared: Vec<String> = Vec::new();
-        for name in pair[0].iter().filter(|name| pair[1].contains(name) && !excluded(name)) {
-            if !shared.contains(name) {
-                shared.push(name.clone());
-            }
-        }
+        let shared = distinct(pair[0].iter().filter(|name| pair[1].contains(name) && !excluded(name)));
         let (passive, mediators): (Vec<_>, Vec<_>) =
             shared.into_iter().partition(|name| !is_front && set.contains(name));
         if mediators.is_empty() {
@@ -181,18 +188,6 @@ pub(super) fn assume_without_graph(query: &CausalQuery) -> Result<Identification
         }
         bridges.push(Bridge { mediators, passive, unused: Vec::new() });
     }
-    let strategy = match &query.strategy {
-        Strategy::FrontDoor(set) => EffectStrategy::FrontDoor {
-            mediators: set.clone(),
-            conditioning: Vec::new(),
-            alternatives: Vec::new(),
-            listed: false,
-        },
-        Strategy::Adjust(set) => {
-            EffectStrategy::BackDoor { adjust: set.clone(), alternatives: Vec::new(), listed: false }
-        }
-        _ => EffectStrategy::Randomized { adjust: Vec::new() },
-    };
     let mut identification = Identification {
         treatments: query.treatments.clone(),
         without_effect: Vec::new(),

@@ -2,11 +2,17 @@
 //! depend on the row's outcome.
 
 use super::effect::{Effect, Model};
+use super::entrywise::multiply;
+use super::kernel_regression::KernelRegression;
+use super::outcome_gp::{OutcomeGp, OutcomeGpParameters};
 use super::study_chain::{ChainedOutcome, StudyLink};
 use super::target_population::PopulationWeights;
-use crate::error::{Error, Result, sized};
+use crate::error::{Error, Result, sized, unused};
 use crate::linalg::Matrix;
 use crate::table::Table;
+
+/// The quantity that is computed here, in messages.
+const SETTING: &str = "the value of another row";
 
 /// Weighted sums of an outcome at rows (`weights`, sums × rows), plus multiples of its constant
 /// (`constants`).
@@ -46,7 +52,11 @@ impl Effect {
         for (weight, model) in self.models() {
             let model_reduction = match model {
                 Model::Link(link) => {
-                    link.variance_reduction_per_row(self, (treatments, sums), study, rows)?
+                    link.check_unshared(SETTING)?;
+                    let rows_of = treatments.align_to(link.points.columns())?;
+                    let constants = (0..sums.rows()).map(|s| sums.row(s).iter().sum()).collect();
+                    let queried = WeightedSums { rows: rows_of, weights: sums.clone(), constants };
+                    link.variance_reduction_per_row(Some(self), queried, study, rows)?
                 }
                 Model::Iterated(iterated) if study == 0 => iterated.variance_reduction_per_row(
                     &treatments.align_to(iterated.treatments.columns())?,
@@ -67,119 +77,83 @@ impl Effect {
     }
 }
 
-/// Returns scale times squared covariances (`crossed`, rows × sums) divided by the variances of the rows:
-/// sums × rows.
-fn variance_reduction(crossed: &Matrix, variances: &[f64], scale: f64) -> Matrix {
+/// Returns the scale times the squared covariances of sums with new rows, divided by the variances of the
+/// rows with noise: sums × rows. The kernels are those of points with queries, of points with new rows, of
+/// new rows with queries, and of each new row with itself.
+fn variance_reduction(
+    solver: &KernelRegression,
+    (phi, with_points, with_query): (&Matrix, &Matrix, Matrix),
+    prior_variances: &[f64],
+    (noise, scale): (f64, f64),
+) -> Matrix {
+    let (crossed, variances) = solver.posterior_of_rows(phi, with_points, with_query, prior_variances);
     let mut out = crossed.transpose();
     for s in 0..out.rows() {
-        out.row_mut(s).iter_mut().zip(variances).for_each(|(v, variance)| *v = scale * *v * *v / variance);
+        let row = out.row_mut(s).iter_mut().zip(&variances);
+        row.for_each(|(v, variance)| *v = scale * *v * *v / (variance + noise));
     }
     out
 }
 
 impl StudyLink {
+    /// Returns the variance reductions of sums of this study's expectation. `effect` has the population if
+    /// this is the first study.
     fn variance_reduction_per_row(
         &self,
-        effect: &Effect,
-        (treatments, by): (&Table, &Matrix),
+        effect: Option<&Effect>,
+        sums: WeightedSums,
         study: usize,
         rows: &Table,
     ) -> Result<Matrix> {
-        let unused = |belongs: &str| {
-            let setting = "the value of another row".into();
-            Error::Unused { setting, belongs: belongs.into() }
-        };
-        if self.shares() {
-            return Err(unused("effects whose studies share no covariates that the outcome depends on"));
-        }
-        let queried = treatments.align_to(self.points.columns())?;
-        let weights_by_query = by.transpose();
-        let columns = self.kernel.cross_gram(&self.points, &queried).matmul(&weights_by_query);
+        let weights_by_query = sums.weights.transpose();
+        let columns = self.kernel.cross_gram(&self.points, &sums.rows).matmul(&weights_by_query);
         let phi = self.query_embedding.row_cross_covariance(&columns);
         if study > self.study {
-            let constants = (0..by.rows()).map(|s| by.row(s).iter().sum()).collect();
-            let rows_of = self.mediators().clone();
-            let sums = WeightedSums { rows: rows_of, weights: self.solver.weights(&phi), constants };
-            return self.outcome.variance_reduction_per_row(sums, study, rows);
+            let (rows_of, weights) = (self.mediators.clone(), self.solver.weights(&phi));
+            let next = WeightedSums { rows: rows_of, weights, constants: sums.constants };
+            return match &self.outcome {
+                ChainedOutcome::Link(link) => link.variance_reduction_per_row(None, next, study, rows),
+                ChainedOutcome::Process(process) => process.variance_reduction_per_row(&next, study, rows),
+            };
         }
-        // Rows of the first study, from their kernel with the query, with the study's points and between the
-        // rows themselves.
         let x = rows.align_to(self.points.columns())?;
         let mut with_points = self.kernel.cross_gram(&self.points, &x);
         let mut row_kernel = self.kernel.diagonal(&x);
-        let mut with_query = self.kernel.cross_gram(&x, &queried).matmul(&weights_by_query);
-        match (&self.covariate_block, &effect.population()) {
-            (Some(block), Some(PopulationWeights { covariates, weights, .. })) => {
+        let mut with_query = self.kernel.cross_gram(&x, &sums.rows).matmul(&weights_by_query);
+        match (&self.covariate_block, effect.map(Effect::population)) {
+            (_, None) => {}
+            (Some(block), Some(Some(PopulationWeights { covariates, weights, .. }))) => {
                 let z = rows.align_to(block.rows.columns())?;
                 let of_people = block.kernel.cross_gram(&z, covariates).matvec(weights);
-                let between = block.kernel.cross_gram(&block.rows, &z);
-                with_points.data_mut().iter_mut().zip(between.data()).for_each(|(v, k)| *v *= k);
+                multiply(&mut with_points, &block.kernel.cross_gram(&block.rows, &z));
                 row_kernel.iter_mut().zip(block.kernel.diagonal(&z)).for_each(|(x, z)| *x *= z);
                 with_query.scale_rows(of_people);
             }
-            _ if self.is_direct() => {}
-            _ => return Err(unused("effects that are averaged over covariates, or need no adjustment")),
+            (None, _) if self.query_embedding.low_rank_part.is_none() => {}
+            _ => {
+                let belongs = "effects that are averaged over covariates, or need no adjustment";
+                return Err(unused(SETTING, belongs));
+            }
         }
-        Ok(self.row_variance_reduction(&phi, with_query, &with_points, &row_kernel))
-    }
-
-    /// Returns the variance reduction. `phi` is the embedding of queries at points. The kernels are those of
-    /// new rows with queries, of points with new rows, and of new rows with themselves.
-    fn row_variance_reduction(
-        &self,
-        phi: &Matrix,
-        with_query: Matrix,
-        with_points: &Matrix,
-        prior_variances: &[f64],
-    ) -> Matrix {
-        let (crossed, mut left) =
-            self.solver.posterior_of_rows(phi, with_points, with_query, prior_variances);
-        left.iter_mut().for_each(|v| *v += self.ridge);
-        variance_reduction(&crossed, &left, self.scale())
+        let kernels = (&phi, &with_points, with_query);
+        Ok(variance_reduction(&self.solver, kernels, &row_kernel, (self.ridge, self.scale())))
     }
 }
 
-impl ChainedOutcome {
-    fn variance_reduction_per_row(&self, sums: WeightedSums, study: usize, rows: &Table) -> Result<Matrix> {
-        let number = match self {
-            Self::Process(process) => process.study,
-            Self::Link(link) => link.study,
-        };
-        let (points, kernel) = (self.points(), self.kernel());
+impl OutcomeGp {
+    fn variance_reduction_per_row(&self, sums: &WeightedSums, study: usize, rows: &Table) -> Result<Matrix> {
+        if study > self.study {
+            let allowed = format!("it is a number from 0 to {}", self.study);
+            return Err(Error::parameter("study", study, allowed));
+        }
+        let (kernel, points) = (&self.parameters.kernel, &self.points);
         let weights_by_query = sums.weights.transpose();
         let columns = kernel.cross_gram(points, &sums.rows).matmul(&weights_by_query);
-        match self {
-            Self::Link(link) if study > number => {
-                let weights = link.solver.weights(&link.query_embedding.row_cross_covariance(&columns));
-                let next =
-                    WeightedSums { rows: link.mediators().clone(), weights, constants: sums.constants };
-                link.outcome.variance_reduction_per_row(next, study, rows)
-            }
-            _ if study > number => {
-                let allowed = format!("it is a number from 0 to {number}");
-                Err(Error::parameter("study", study, allowed))
-            }
-            Self::Link(link) => {
-                let x = rows.align_to(points.columns())?;
-                let phi = link.query_embedding.row_cross_covariance(&columns);
-                let with_query = kernel.cross_gram(&x, &sums.rows).matmul(&weights_by_query);
-                Ok(link.row_variance_reduction(
-                    &phi,
-                    with_query,
-                    &kernel.cross_gram(points, &x),
-                    &kernel.diagonal(&x),
-                ))
-            }
-            Self::Process(process) => {
-                let y = rows.align_to(points.columns())?;
-                let with_query = kernel.cross_gram(&y, &sums.rows).matmul(&weights_by_query);
-                Ok(process.row_variance_reduction((&columns, &sums.constants), with_query, &y))
-            }
-        }
+        let y = rows.align_to(points.columns())?;
+        let with_query = kernel.cross_gram(&y, &sums.rows).matmul(&weights_by_query);
+        Ok(self.row_variance_reduction((&columns, &sums.constants), with_query, &y))
     }
-}
 
-impl super::outcome_gp::OutcomeGp {
     /// Returns the variance reduction for functionals, their kernel with new rows, and the new rows.
     pub(super) fn row_variance_reduction(
         &self,
@@ -187,14 +161,11 @@ impl super::outcome_gp::OutcomeGp {
         mut with_query: Matrix,
         y: &Table,
     ) -> Matrix {
-        let level = self.intercept_variance();
-        with_query.add_outer(std::iter::repeat(level), constants);
+        let OutcomeGpParameters { kernel, noise, intercept_variance: level } = &self.parameters;
+        with_query.add_outer(std::iter::repeat(*level), constants);
         let phi = self.with_points(columns, constants);
-        let of_rows = self.with_points(&self.kernel().cross_gram(self.points(), y), &vec![1.0; y.rows()]);
-        let prior_variances: Vec<f64> = self.kernel().diagonal(y).iter().map(|v| v + level).collect();
-        let (crossed, mut left) =
-            self.solver().posterior_of_rows(&phi, &of_rows, with_query, &prior_variances);
-        left.iter_mut().for_each(|v| *v += self.noise());
-        variance_reduction(&crossed, &left, 1.0)
+        let of_rows = self.with_points(&kernel.cross_gram(&self.points, y), &vec![1.0; y.rows()]);
+        let prior_variances: Vec<f64> = kernel.diagonal(y).iter().map(|v| v + level).collect();
+        variance_reduction(&self.solver, (&phi, &of_rows, with_query), &prior_variances, (*noise, 1.0))
     }
 }

@@ -7,7 +7,7 @@
 //! for each edge's tail and 1 for its head is causal-learn's: the entry in row i and column j is the mark at
 //! i of the edge between i and j.
 
-use super::{Parsed, Result, wrong};
+use super::{Parsed, Result, lines, wrong};
 
 /// Returns the value of an entry: a number, or 0 for an empty cell.
 fn number(cell: &str) -> Option<f64> {
@@ -19,7 +19,7 @@ fn number(cell: &str) -> Option<f64> {
 }
 
 fn delimiter(text: &str) -> Option<char> {
-    let first = text.lines().find(|line| !line.trim().is_empty())?;
+    let (_, first) = lines(text).next()?;
     [',', ';', '\t', ' '].into_iter().find(|c| first.trim_end().contains(*c))
 }
 
@@ -38,10 +38,6 @@ fn cells(line: &str, delimiter: char) -> Vec<String> {
         cells.retain(|cell| !cell.is_empty());
     }
     cells
-}
-
-fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    text.lines().enumerate().map(|(i, line)| (i + 1, line)).filter(|(_, line)| !line.trim().is_empty())
 }
 
 pub(super) fn recognises(text: &str) -> bool {

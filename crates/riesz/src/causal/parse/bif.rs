@@ -50,10 +50,9 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
                 if name.is_empty() {
                     return wrong(line, "a variable has no name: write 'variable X { … }'");
                 }
-                if graph.variables.contains(&name) {
+                if !graph.variable(&name) {
                     return wrong(line, format!("'{name}' is declared twice: remove one of its blocks"));
                 }
-                graph.variable(&name);
             }
             "probability" => parents(head_rest, line, &mut graph)?,
             other => {

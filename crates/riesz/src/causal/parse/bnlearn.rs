@@ -30,13 +30,12 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
                 format!("a name is empty in [{}]: write nodes as [X|Z1:Z2]", &inner[..length]),
             );
         }
-        if graph.variables.iter().any(|known| known == name) {
+        if !graph.variable(name) {
             return wrong(
                 line,
                 format!("'{name}' has two brackets: give all its parents in one, as in [X|Z1:Z2]"),
             );
         }
-        graph.variable(name);
         let names = parent_list.into_iter().flat_map(|list| list.split(':'));
         parents.extend(names.map(|parent| (line, parent.trim().to_string(), name.to_string())));
     }

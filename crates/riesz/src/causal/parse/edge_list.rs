@@ -1,6 +1,6 @@
 //! Tables of edges: the first line has the names of two columns, `from,to`, and each further line an edge.
 
-use super::{Parsed, Result, wrong};
+use super::{Parsed, Result, lines, wrong};
 
 /// Names of the two columns, for a cause and an effect.
 const TITLES: [(&str, &str); 6] = [
@@ -21,18 +21,14 @@ fn cells(line: &str) -> Option<(&str, &str)> {
     (clean(a) && clean(b) && !a.contains("->") && !b.contains("->")).then_some((a, b))
 }
 
-fn lines(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().filter(|line| !line.trim().is_empty())
-}
-
 fn has_titles(text: &str) -> bool {
-    lines(text).next().and_then(cells).is_some_and(|(a, b)| {
+    lines(text).next().and_then(|(_, line)| cells(line)).is_some_and(|(a, b)| {
         TITLES.iter().any(|(from, to)| a.eq_ignore_ascii_case(from) && b.eq_ignore_ascii_case(to))
     })
 }
 
 pub(super) fn recognises(text: &str) -> bool {
-    has_titles(text) || lines(text).count() > 1 && lines(text).all(|line| cells(line).is_some())
+    has_titles(text) || lines(text).count() > 1 && lines(text).all(|(_, line)| cells(line).is_some())
 }
 
 pub(super) fn read(text: &str) -> Result<Parsed> {
@@ -44,9 +40,9 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
         );
     }
     let mut graph = Parsed::default();
-    for (i, line) in text.lines().enumerate().skip(1).filter(|(_, line)| !line.trim().is_empty()) {
+    for (number, line) in lines(text).filter(|(number, _)| *number > 1) {
         let Some((from, to)) = cells(line) else {
-            return wrong(i + 1, "two names are needed, of a cause and an effect");
+            return wrong(number, "two names are needed, of a cause and an effect");
         };
         graph.edge(from, to, false);
     }

@@ -62,15 +62,12 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
             return wrong(node.line, "a node has no id: write 'id' and a number");
         };
         let name = node_attributes.get("label").or_else(|| node_attributes.get("name")).unwrap_or(id);
-        if ids.iter().any(|(other, _)| other == id)
-            || graph_parsed.variables.iter().any(|known| known == name)
-        {
+        if ids.iter().any(|(other, _)| other == id) || !graph_parsed.variable(name) {
             return wrong(
                 node.line,
                 format!("two nodes are called '{name}': give each its own id and label"),
             );
         }
-        graph_parsed.variable(name);
         if node_attributes.latent() {
             graph_parsed.latent.push(name.into());
         }
@@ -133,23 +130,15 @@ fn tokens(text: &str) -> Result<Vec<(Token, usize)>> {
 
 /// Replaces entities by their characters.
 fn unescaped(text: &str) -> String {
-    let (mut out, mut remaining) = (String::new(), text);
-    while let Some(start) = remaining.find('&') {
-        out += &remaining[..start];
-        remaining = &remaining[start..];
-        let entity = remaining.find(';').and_then(|end| Some((character(&remaining[1..end])?, end)));
-        match entity {
-            Some((c, end)) => {
-                out.push(c);
-                remaining = &remaining[end + 1..];
-            }
-            None => {
-                out.push('&');
-                remaining = &remaining[1..];
-            }
-        }
+    let mut parts = text.split('&');
+    let mut out = String::from(parts.next().unwrap_or_default());
+    for part in parts {
+        let entity = part.split_once(';').and_then(|(entity, rest)| Some((character(entity)?, rest)));
+        let (c, rest) = entity.unwrap_or(('&', part));
+        out.push(c);
+        out += rest;
     }
-    out + remaining
+    out
 }
 
 fn character(entity: &str) -> Option<char> {

@@ -45,10 +45,9 @@ fn read_formula(formula: &str, line: usize, graph: &mut Parsed) -> Result<()> {
         return Ok(());
     }
     let signs = ["=~", "~~", "~*~", "~"];
-    let Some((sign, sign_position)) = signs
-        .iter()
-        .filter_map(|sign| Some((*sign, formula.find(sign)?)))
-        .min_by_key(|&(sign, position)| (position, signs.iter().position(|s| *s == sign)))
+    let ranked = signs.into_iter().enumerate();
+    let Some((sign_position, _, sign)) =
+        ranked.filter_map(|(rank, sign)| Some((formula.find(sign)?, rank, sign))).min()
     else {
         if formula.contains(['<', '>']) {
             return Ok(());

@@ -26,13 +26,8 @@ pub(crate) struct Parsed {
     pub note: Option<String>,
 }
 
-/// A problem of a text, and its line, from 1.
-struct Problem {
-    line: usize,
-    text: String,
-}
-
-type Result<T> = std::result::Result<T, Problem>;
+/// A value, or the line, from 1, and the description of a problem of a text.
+type Result<T> = std::result::Result<T, (usize, String)>;
 
 /// A format of graphs.
 struct Format {
@@ -66,22 +61,19 @@ fn is_xml(text: &str) -> bool {
 
 pub(crate) fn parse(text: &str) -> error::Result<Parsed> {
     let text = text.trim_start_matches('\u{feff}');
-    let formats = &FORMATS;
-    let format =
-        formats.iter().find(|format| (format.recognises)(text)).unwrap_or(&formats[formats.len() - 1]);
-    (format.read)(text).map_err(|Problem { line, text }| Error::Parse {
-        format: format.name,
-        line,
-        problem: text,
-    })
+    let last = &FORMATS[FORMATS.len() - 1];
+    let format = FORMATS.iter().find(|format| (format.recognises)(text)).unwrap_or(last);
+    (format.read)(text).map_err(|(line, problem)| Error::Parse { format: format.name, line, problem })
 }
 
 impl Parsed {
-    /// Adds a variable if it is new.
-    fn variable(&mut self, name: &str) {
-        if !self.variables.iter().any(|known| known == name) {
+    /// Adds a variable if it is new, and returns whether it is.
+    fn variable(&mut self, name: &str) -> bool {
+        let is_new = !self.variables.iter().any(|known| known == name);
+        if is_new {
             self.variables.push(name.into());
         }
+        is_new
     }
 
     /// Adds an arrow, or if `bidirected` a hidden common cause, between two variables.
@@ -94,7 +86,12 @@ impl Parsed {
 }
 
 fn wrong<T>(line: usize, problem: impl Into<String>) -> Result<T> {
-    Err(Problem { line, text: problem.into() })
+    Err((line, problem.into()))
+}
+
+/// Returns the lines of a text that are not blank, with their numbers from 1.
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines().enumerate().map(|(i, line)| (i + 1, line)).filter(|(_, line)| !line.trim().is_empty())
 }
 
 /// Returns the line, from 1, of a byte of a text.

@@ -68,10 +68,9 @@ pub(super) fn read(content: &str) -> Result<Parsed> {
             _ => id.clone(),
         };
         ids.push(id);
-        if graph.variables.contains(&name) {
+        if !graph.variable(&name) {
             return wrong(1, format!("two nodes are called '{name}': give each its own id"));
         }
-        graph.variable(&name);
         if node_attributes.is_some_and(|object| object.latent()) {
             graph.latent.push(name);
         }

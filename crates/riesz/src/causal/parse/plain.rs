@@ -59,7 +59,7 @@ const KINDS: [&str; 5] = ["digraph", "dag", "graph", "mag", "pdag"];
 
 pub(super) fn read(text: &str) -> Result<Parsed> {
     let without_ports = is_dot(text).then(|| without_ports(text));
-    let tokens = Tokens::tokenize(without_ports.as_deref().unwrap_or(text))?;
+    let tokens = tokenize(without_ports.as_deref().unwrap_or(text))?;
     let mut reader =
         Reader { tokens, position: 0, braces: false, default_direction: None, graph: Parsed::default() };
     reader.read_all()?;
@@ -75,60 +75,49 @@ pub(crate) fn quoted(name: &str) -> String {
     if bare { name.into() } else { format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\"")) }
 }
 
-struct Tokens(Vec<(Token, usize)>);
-
-impl Tokens {
-    fn tokenize(text: &str) -> Result<Self> {
-        let (mut tokens, mut remaining, mut line) = (Vec::new(), text, 1);
-        while let Some(first) = remaining.chars().next() {
-            if let Some((arrow, length)) = arrow(remaining) {
-                tokens.push((Token::Arrow(arrow), line));
-                remaining = &remaining[length..];
-            } else if first == ';' || first == '\n' {
-                tokens.push((Token::End, line));
-                line += usize::from(first == '\n');
-                remaining = &remaining[1..];
-            } else if first.is_whitespace() || first == '\u{feff}' {
-                remaining = &remaining[first.len_utf8()..];
-            } else if first == '#' || remaining.starts_with("//") {
-                remaining = &remaining[remaining.find('\n').unwrap_or(remaining.len())..];
-            } else if remaining.starts_with("/*") {
-                let Some(end) = remaining.find("*/") else {
-                    return wrong(line, "the comment that begins with /* has no end: close it with */");
-                };
-                line += remaining[..end].matches('\n').count();
-                remaining = &remaining[end + 2..];
-            } else if first == '"' {
-                let (name, length) = in_quotes(remaining, line)?;
-                line += remaining[..length].matches('\n').count();
-                tokens.push((Token::Name(name), line));
-                remaining = &remaining[length..];
-            } else if "{}[]=,".contains(first) {
-                tokens.push((Token::Sign(first), line));
-                remaining = &remaining[1..];
-            } else if remaining.starts_with("--")
-                || remaining.starts_with("<>")
-                || first == '<'
-                || first == '>'
-            {
-                return wrong(
-                    line,
-                    "an edge needs a direction: '->', '<-', or '<->' for a hidden common cause",
-                );
-            } else {
-                let ends = |(i, c): (usize, char)| {
-                    let arrow =
-                        c == '-' && (remaining[i..].starts_with("->") || remaining[i..].starts_with("--"));
-                    (c.is_whitespace() || SIGNS.contains(c) || arrow).then_some(i)
-                };
-                let length = remaining.char_indices().find_map(ends).unwrap_or(remaining.len());
-                tokens.push((Token::Name(remaining[..length].into()), line));
-                remaining = &remaining[length..];
-            }
-        }
-        tokens.push((Token::End, line));
-        Ok(Self(tokens))
+/// Returns the tokens of a text, each with its line.
+fn tokenize(text: &str) -> Result<Vec<(Token, usize)>> {
+    let (mut tokens, mut remaining, mut line) = (Vec::new(), text, 1);
+    while let Some(first) = remaining.chars().next() {
+        let length = if let Some((arrow, length)) = arrow(remaining) {
+            tokens.push((Token::Arrow(arrow), line));
+            length
+        } else if first == ';' || first == '\n' {
+            tokens.push((Token::End, line));
+            1
+        } else if first.is_whitespace() || first == '\u{feff}' {
+            first.len_utf8()
+        } else if first == '#' || remaining.starts_with("//") {
+            remaining.find('\n').unwrap_or(remaining.len())
+        } else if remaining.starts_with("/*") {
+            let Some(end) = remaining.find("*/") else {
+                return wrong(line, "the comment that begins with /* has no end: close it with */");
+            };
+            end + 2
+        } else if first == '"' {
+            let (name, length) = in_quotes(remaining, line)?;
+            tokens.push((Token::Name(name), line + remaining[..length].matches('\n').count()));
+            length
+        } else if "{}[]=,".contains(first) {
+            tokens.push((Token::Sign(first), line));
+            1
+        } else if remaining.starts_with("--") || first == '<' || first == '>' {
+            return wrong(line, "an edge needs a direction: '->', '<-', or '<->' for a hidden common cause");
+        } else {
+            let ends = |(i, c): (usize, char)| {
+                let arrow =
+                    c == '-' && (remaining[i..].starts_with("->") || remaining[i..].starts_with("--"));
+                (c.is_whitespace() || SIGNS.contains(c) || arrow).then_some(i)
+            };
+            let length = remaining.char_indices().find_map(ends).unwrap_or(remaining.len());
+            tokens.push((Token::Name(remaining[..length].into()), line));
+            length
+        };
+        line += remaining[..length].matches('\n').count();
+        remaining = &remaining[length..];
     }
+    tokens.push((Token::End, line));
+    Ok(tokens)
 }
 
 /// Returns the quoted name at the beginning of a text, and its number of bytes including the quotes.
@@ -187,7 +176,7 @@ fn without_ports(text: &str) -> String {
 }
 
 struct Reader {
-    tokens: Tokens,
+    tokens: Vec<(Token, usize)>,
     position: usize,
     braces: bool,
     /// Default direction of edges, `edge [dir=back]` in DOT.
@@ -199,13 +188,17 @@ struct Reader {
 type Attributes = Vec<(String, Option<String>)>;
 
 impl Reader {
+    fn token(&self, index: usize) -> Option<&Token> {
+        self.tokens.get(index).map(|(token, _)| token)
+    }
+
     fn peek(&self) -> Option<&Token> {
-        self.tokens.0.get(self.position).map(|(token, _)| token)
+        self.token(self.position)
     }
 
     fn line(&self) -> usize {
-        let last_position = self.tokens.0.len().saturating_sub(1);
-        self.tokens.0.get(self.position.min(last_position)).map_or(1, |&(_, line)| line)
+        let last_position = self.tokens.len().saturating_sub(1);
+        self.tokens.get(self.position.min(last_position)).map_or(1, |&(_, line)| line)
     }
 
     fn takes(&mut self, token: &Token) -> bool {
@@ -248,14 +241,14 @@ impl Reader {
 
     /// Reads `digraph name {`, if the text begins with it.
     fn header(&mut self) -> Result<()> {
-        let word = |index: usize| match self.tokens.0.get(index) {
-            Some((Token::Name(name), _)) => Some(name.to_lowercase()),
+        let word = |index: usize| match self.token(index) {
+            Some(Token::Name(name)) => Some(name.to_lowercase()),
             _ => None,
         };
         // Mermaid begins with the direction in which the graph is drawn.
         let mermaid = matches!(word(self.position).as_deref(), Some("graph" | "flowchart"))
             && matches!(word(self.position + 1).as_deref(), Some("td" | "tb" | "bt" | "lr" | "rl"))
-            && matches!(self.tokens.0.get(self.position + 2), Some((Token::End, _)));
+            && self.token(self.position + 2) == Some(&Token::End);
         if mermaid {
             self.position += 3;
             return Ok(());
@@ -266,10 +259,10 @@ impl Reader {
         };
         let mut brace = self.position + strict + 1;
         brace += usize::from(word(brace).is_some());
-        while matches!(self.tokens.0.get(brace), Some((Token::End, _))) {
+        while self.token(brace) == Some(&Token::End) {
             brace += 1;
         }
-        if !matches!(self.tokens.0.get(brace), Some((Token::Sign('{'), _))) {
+        if self.token(brace) != Some(&Token::Sign('{')) {
             return Ok(());
         }
         if kind != "digraph" && kind != "dag" {
@@ -289,14 +282,13 @@ impl Reader {
         if self.setting()? {
             return Ok(());
         }
-        // Whether each group is a list with commas and without braces.
-        let is_list =
-            |group: &Vec<String>, start: &Option<Token>| group.len() > 1 && *start != Some(Token::Sign('{'));
-        let start = self.peek().cloned();
-        let mut groups = vec![self.group()?];
-        let mut listed = vec![is_list(&groups[0], &start)];
-        let mut arrows = Vec::new();
+        // Groups, and whether each is a list with commas and without braces.
+        let (mut groups, mut listed, mut arrows) = (Vec::new(), Vec::new(), Vec::new());
         loop {
+            let has_braces = self.peek() == Some(&Token::Sign('{'));
+            let group = self.group()?;
+            listed.push(group.len() > 1 && !has_braces);
+            groups.push(group);
             let back = self.position;
             self.skip_blanks();
             let Some(&Token::Arrow(arrow)) = self.peek() else {
@@ -306,10 +298,6 @@ impl Reader {
             self.position += 1;
             self.skip_blanks();
             arrows.push(arrow);
-            let start = self.peek().cloned();
-            let group = self.group()?;
-            listed.push(is_list(&group, &start));
-            groups.push(group);
         }
         let mut attributes =
             if self.peek() == Some(&Token::Sign('[')) { self.attributes()? } else { Vec::new() };
@@ -355,7 +343,7 @@ impl Reader {
     fn setting(&mut self) -> Result<bool> {
         let (true, Some(Token::Name(word))) = (self.braces, self.peek()) else { return Ok(false) };
         let (is_edge, is_default) = (word == "edge", ["graph", "node", "edge"].contains(&word.as_str()));
-        match self.tokens.0.get(self.position + 1).map(|(token, _)| token) {
+        match self.token(self.position + 1) {
             Some(Token::Sign('=')) => {
                 self.position += 2;
                 self.name("a value")?;
@@ -374,11 +362,10 @@ impl Reader {
 
     /// Adds the edges between all nodes of two groups.
     fn add_edges(&mut self, left: &[String], arrow: Arrow, right: &[String]) {
-        for (a, b) in left.iter().flat_map(|a| right.iter().map(move |b| (a.clone(), b.clone()))) {
+        for (a, b) in left.iter().flat_map(|a| right.iter().map(move |b| (a, b))) {
             match arrow {
-                Arrow::Right => self.graph.arrows.push((a, b)),
-                Arrow::Left => self.graph.arrows.push((b, a)),
-                Arrow::Both => self.graph.confounded.push((a, b)),
+                Arrow::Left => self.graph.edge(b, a, false),
+                Arrow::Right | Arrow::Both => self.graph.edge(a, b, arrow == Arrow::Both),
             }
         }
     }
@@ -426,9 +413,7 @@ impl Reader {
             }
         }
         for name in &names {
-            if !self.graph.variables.contains(name) {
-                self.graph.variables.push(name.clone());
-            }
+            self.graph.variable(name);
         }
         Ok(names)
     }
