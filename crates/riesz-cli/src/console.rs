@@ -159,7 +159,7 @@ pub fn aligned(facts: &[CardEntry]) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn progress_says_what_is_left() {
+    fn progress_states_the_remaining_time() {
         let seconds = std::time::Duration::from_secs;
         let progress_text = |share: f64, steps, took: u64| {
             let end = super::remaining(share, seconds(took)).map(|left| left + seconds(took));

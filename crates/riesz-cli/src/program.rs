@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_lines_of_numbers() {
+    fn outputs_of_programs_are_lines_of_numbers() {
         let (answers, names) = parse("a,b\n1,2\n\n3,-4e-3\n", 2, "p").unwrap();
         assert_eq!(
             (answers.data(), names),

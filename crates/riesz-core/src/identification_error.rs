@@ -404,7 +404,7 @@ mod tests {
     use super::and;
 
     #[test]
-    fn names_make_a_sentence() {
+    fn names_are_joined_for_sentences() {
         assert_eq!(and(&["a"]), "a");
         assert_eq!(and(&["a", "b", "c"]), "a, b and c");
         assert_eq!(and::<&str>(&[]), "nothing");

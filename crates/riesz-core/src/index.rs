@@ -370,7 +370,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn names_are_parsed_back() {
         for text in [
             "shapley",
             "banzhaf",

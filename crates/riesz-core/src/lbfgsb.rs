@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_bottom_of_the_banana() {
+    fn finds_the_minimum_of_rosenbrocks_function() {
         for d in [2, 5, 100] {
             let minimum =
                 minimize(&vec![-1.2; d], &vec![(-5.0, 5.0); d], 0.0, LbfgsMemory::default(), rosenbrock)
@@ -246,7 +246,7 @@ mod tests {
 
     /// The curvature pairs of one minimisation save evaluations for a function with proportional curvature.
     #[test]
-    fn goes_on_from_what_is_known() {
+    fn curvature_pairs_save_evaluations() {
         let bounds = vec![(-5.0, 5.0); 20];
         let first = minimize(&[-1.2; 20], &bounds, 0.0, LbfgsMemory::default(), rosenbrock).unwrap();
         let near: Vec<f64> =
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_where_little_is_gained() {
+    fn ends_when_the_value_falls_little() {
         let [converged, enough] = [0.0, 1e-2].map(|enough| {
             minimize(&[-1.2; 5], &[(-5.0, 5.0); 5], enough, LbfgsMemory::default(), rosenbrock).unwrap()
         });
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn goes_round_where_the_function_is_undefined() {
+    fn steps_avoid_points_where_the_function_is_undefined() {
         // ln is defined for positive numbers only, and the first step would leave them.
         let f = |x: &[f64]| (x[0] > 0.0).then(|| (x[0] - 0.01 * x[0].ln(), vec![1.0 - 0.01 / x[0]]));
         let minimum = minimize(&[0.9], &[(-1e9, 1e9)], 0.0, LbfgsMemory::default(), f).unwrap();

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_memory_holds_is_refused() {
+    fn impossible_allocations_are_refused() {
         assert!(check_allocation("draws", 1000, 8).is_ok() && check_allocation("draws", 0, 0).is_ok());
         for (count, width) in [(usize::MAX, 1), (usize::MAX, usize::MAX), (1 << 50, 8)] {
             let message = check_allocation("draws", count, width).unwrap_err().to_string();

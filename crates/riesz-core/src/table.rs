@@ -458,7 +458,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refuses_what_is_not_a_number() {
+    fn rows_with_nan_or_other_lengths_are_refused() {
         let error = Table::from_rows(&[[1.0, 2.0], [3.0, f64::NAN]]).unwrap_err();
         assert_eq!(error.to_string(), "row 2 of column 'x1' is NaN: remove the row or fill the value in");
         assert!(Table::from_rows(&[vec![1.0], vec![1.0, 2.0]]).is_err());

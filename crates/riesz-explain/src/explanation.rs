@@ -576,7 +576,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn selections_know_what_they_lack() {
+    fn selections_state_whether_they_are_complete() {
         let explanation = example();
         let permuted = explanation.select(&[1, 0], &[2, 0, 1], &[1]);
         assert!(permuted.is_complete() && permuted.validate().is_ok() && permuted.row_numbers == [1, 0]);
@@ -637,7 +637,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn covariances_go_where_values_go() {
+    fn covariances_are_selected_with_their_values() {
         let explanation = uncertain_example();
         explanation.validate().unwrap();
         let permuted = explanation.select(&[1, 0], &[2, 0], &[1]);
@@ -722,7 +722,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_nothing_is_said_of_is_refused() {
+    fn questions_without_uncertainty_are_refused() {
         let (none, uncertain) = (example(), uncertain_example());
         assert!(none.interval(0.9).unwrap_err().to_string().contains("Gaussian process"));
         assert!(none.probability_greater((0, 0), 0, 1).is_err() && none.sd().is_none());

@@ -223,7 +223,7 @@ mod tests {
         }
 
         #[test]
-        fn damaged_tables_are_answered(offset: usize, byte: u8, cut: usize) {
+        fn damaged_tables_do_not_panic(offset: usize, byte: u8, cut: usize) {
             let folder = tempfile::tempdir().unwrap();
             for format in [Format::Csv, Format::Parquet] {
                 let source = written(&exact(), folder.path(), format);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_called_after_players() {
+    fn columns_have_the_names_of_players() {
         let folder = tempfile::tempdir().unwrap();
         let exactness = Exactness::Estimated { std_error: vec![0.5; 12], sampling: None };
         let source = written(&example(&[1.0], exactness), folder.path(), Format::Csv);

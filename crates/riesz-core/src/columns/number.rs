@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn notation_is_told() {
+    fn notations_of_numbers_are_detected() {
         let read = |text| parse_number(text, DecimalMark::Point).unwrap();
         assert!(read("02139").padded && read("02139").plain && !read("0.5").padded && !read("0").padded);
         assert!(read("1,234").ambiguous && !read("1,234.5").ambiguous && !read("1 234").ambiguous);
@@ -433,7 +433,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_answered(text: String) {
+        fn no_text_panics(text: String) {
             let _ = parse_number(&text, DecimalMark::Point);
             let _ = parse_number(&text, DecimalMark::Comma);
         }

@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn the_user_has_the_last_word() {
+    fn stated_types_override_detected_ones() {
         let text = decide(&["1", "2"], DecimalMark::Point, Some(Choice::Text)).unwrap();
         assert!(text.categorical);
         let number = decide(&["02139", "10001"], DecimalMark::Point, Some(Choice::Number)).unwrap();

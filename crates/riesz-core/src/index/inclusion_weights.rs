@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_measure_is_refused() {
+    fn invalid_inclusion_distributions_are_refused() {
         for (distribution, words) in [
             (&[][..], "1 to 1000 probabilities"),
             (&[[1.5, 1.0]], "1.5 is not a probability from 0 to 1"),

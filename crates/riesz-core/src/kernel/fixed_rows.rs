@@ -156,7 +156,7 @@ mod tests {
     /// Values by inner products are within the reported precision, however far the columns are from 0. Equal
     /// rows have the largest value. Rows that are too far apart are computed exactly.
     #[test]
-    fn values_by_products_are_as_near_as_they_say() {
+    fn values_by_products_are_within_their_precision() {
         let d = 18;
         let rows = |n: usize, size: f64| {
             let number = |k: usize| 1e4 + size * ((k * 7919 + 13) % 10_007) as f64 / 10_007.0;

@@ -603,7 +603,7 @@ mod tests {
     /// Inner products are within their bound for all lengths, also for equal numbers, whose sums always round
     /// in the same direction.
     #[test]
-    fn inner_products_keep_their_promise() {
+    fn inner_products_are_within_their_bound() {
         for n in (0..300).chain([1000, 12_345, 1 << 20]) {
             let (a, b) = (vec![0.1; n], vec![0.3; n]);
             // The exact product of two doubles as the rounded product and the rounding error.

@@ -39,7 +39,7 @@ mod tests {
 
     /// The glove game: player 0 has a left glove, players 1 and 2 a right one each (Shapley 1953).
     #[test]
-    fn gloves() {
+    fn the_glove_game_has_its_published_values() {
         let phi = shapley(3, |s| f64::from(u8::from(s[0] && (s[1] || s[2]))));
         assert!(phi.iter().zip([4.0 / 6.0, 1.0 / 6.0, 1.0 / 6.0]).all(|(a, b)| (a - b).abs() < 1e-15));
     }

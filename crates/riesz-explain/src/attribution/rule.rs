@@ -291,7 +291,7 @@ mod tests {
 
     /// With d equal players: ∫ ((1-t) + t a)^{d-1} dt = (1 + a + … + a^{d-1}) / d.
     #[test]
-    fn node_counts_keep_their_promise() {
+    fn node_counts_bound_the_quadrature_error() {
         for d in [3, 10, 40, 200, 1000] {
             for mass in [0.01, 0.5, 2.0, 8.0, 30.0, 100.0, 400.0] {
                 if mass >= d as f64 {
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn mass_decides_and_the_exact_rule_caps() {
+    fn node_counts_grow_with_the_mass_up_to_the_exact_rule() {
         let choose = |ratio, players| InclusionMeasure::Lebesgue.choices(players).choose(ratio).nodes;
         assert_eq!(choose(1e300, 10), 5);
         let nodes = |mass: f64| choose((ERROR_TAU * mass).exp(), 100_000);

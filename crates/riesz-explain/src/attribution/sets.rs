@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_stand_where_they_are_said_to() {
+    fn sets_have_the_stated_indices() {
         for (players, order) in [(1, 1), (1, 3), (5, 2), (6, 4), (4, 4), (9, 3)] {
             let sets = Sets::new(players, order);
             let mut listed: Vec<Vec<usize>> = Vec::new();

@@ -146,7 +146,7 @@ mod tests {
 
     /// The rule of three, for an event that none of n draws shows.
     #[test]
-    fn what_is_not_seen_is_allowed_for() {
+    fn unseen_events_widen_the_standard_error() {
         let (n, mut variance) = (50.0, Variance::default());
         variance.add(0.0, n - 1.0);
         variance.inflate(ValueRange::over([0.0, 7.0]).max_deviation([]) / n);

@@ -436,7 +436,7 @@ mod tests {
 
     /// A search evaluates every pair above the floor exactly once, for any batch sizes.
     #[test]
-    fn frontiers_come_to_all_pairs_once() {
+    fn searches_evaluate_every_pair_once() {
         let players = 1600;
         let falling: Vec<f64> = (0..players).map(|j| 0.997_f64.powi(j)).collect();
         for (strengths, floor, step) in [

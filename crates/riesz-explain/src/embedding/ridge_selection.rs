@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_asks_for_more_ridge() {
+    fn noise_raises_the_chosen_ridge() {
         let (x, y) = sample(150);
         let noise: Vec<f64> = (0..150).map(|i| f64::from(i * 7919 % 151) / 40.0).collect();
         let choose = |y: &[f64]| {

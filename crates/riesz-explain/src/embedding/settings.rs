@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn approximations_need_less() {
+    fn approximations_need_less_memory() {
         let check = |approximation, memory| {
             let conditioning = Conditioning { approximation, memory, ..Conditioning::default() };
             conditioning.check_memory("embeddings", 100_000, 10, 0.0)

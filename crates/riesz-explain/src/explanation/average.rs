@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn means_add_up_and_say_what_is_not_known() {
+    fn means_add_up_and_leave_out_unknown_covariances() {
         let mut two_rows = example();
         two_rows.uncertainty = Some(Uncertainty {
             dispersion: Dispersion::Sd(vec![0.1; 12]),

@@ -100,7 +100,7 @@ mod tests {
 
     /// Quadrant probabilities agree with closed forms, and with adaptive quadrature with 40 digits (mpmath).
     #[test]
-    fn quadrants_are_those_of_known_cases() {
+    fn quadrant_probabilities_agree_with_closed_forms() {
         for r in [-1.0, -0.99, -0.93, -0.5, 0.0, 0.3, 0.92, 0.93, 0.999, 1.0_f64] {
             let origin = 0.25 + r.asin() / (2.0 * std::f64::consts::PI);
             assert!((above(0.0, 0.0, r) - origin).abs() < 1e-15, "{r}");
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_without_doubt() {
+    fn probabilities_without_variance_are_zero_or_one() {
         assert_eq!([positive(1.0, 0.0), positive(-1.0, 0.0), positive(0.0, 0.0)], [1.0, 0.0, 0.5]);
         assert_eq!(same_sign([1.0, -2.0], [0.0, 0.0], 0.0), 0.0);
         assert!((same_sign([1.0, -2.0], [0.0, 4.0], 0.0) - cdf(-1.0)).abs() < 1e-15);

@@ -107,7 +107,7 @@ mod tests {
         "exactness":{"kind":"exact","residual":[0.0],"bound":[1e-15]},"provenance":{"game":"g","absent":"a","model":[],"run":[]}}"#;
 
     #[test]
-    fn older_forms_are_read_and_strangers_refused() {
+    fn older_versions_are_read_and_other_files_refused() {
         let SavedExplanation { explanation: old, decisions: None } = read(FIRST.as_bytes()).unwrap() else {
             panic!("older files know no decisions")
         };
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_how_sure_values_are_has_to_be_possible() {
+    fn impossible_uncertainties_are_refused() {
         let with_dispersion = |dispersion: &str| {
             let source = r#"{"kind":"bootstrap","draws":9,"seed":1}"#;
             let field = format!(r#""uncertainty":{{"spread":{dispersion},"source":{source}}},"players""#);

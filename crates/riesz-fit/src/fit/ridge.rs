@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_memory_holds_is_refused_beforehand() {
+    fn too_many_rows_for_the_memory_are_refused() {
         let x = Table::from_rows(&(0..400_000).map(|i| [f64::from(i)]).collect::<Vec<_>>()).unwrap();
         let y = Matrix::column_vector(vec![0.0; 400_000]);
         let error = KernelRidge::new(Kernel::gaussian(&[1.0]), 1.0).fit(&x, &y).unwrap_err().to_string();

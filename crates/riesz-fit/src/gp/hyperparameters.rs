@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scores_have_the_density_of_what_is_believed() {
+    fn scores_have_the_density_of_the_prior() {
         for weak in
             [HyperPrior::Normal { mean: 0.7, sd: 1.5 }, HyperPrior::PenalisedComplexity { mode: -0.4 }]
         {

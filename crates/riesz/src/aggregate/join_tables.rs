@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn unmatched_bags_are_named() {
         assert!(join_error(&["a"], &["a", "b", "a"], &[true; 3], false).contains("'a' twice"));
         let many_bags = ["q", "p", "o", "n", "m", "l", "q"];
         let text = join_error(&many_bags, &["a"], &[true], false);

@@ -316,7 +316,7 @@ mod tests {
     /// The variance reduction by a further row agrees with a refit that includes this row, for a regression
     /// on all rows and for fixed landmarks.
     #[test]
-    fn new_rows_tell_what_refits_say() {
+    fn variance_reductions_are_those_of_refits() {
         let kernel = 1.3 * Kernel::gaussian(&[0.9]);
         let table =
             |values: &[f64]| Table::from_rows(&values.iter().map(|v| [*v]).collect::<Vec<_>>()).unwrap();

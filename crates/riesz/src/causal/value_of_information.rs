@@ -121,7 +121,6 @@ impl StudyLink {
         let mut row_kernel = self.kernel.diagonal(&x);
         let mut with_query = self.kernel.cross_gram(&x, &sums.rows).matmul(&weights_by_query);
         match (&self.covariate_block, effect.map(Effect::population)) {
-            (_, None) => {}
             (Some(block), Some(Some(PopulationWeights { covariates, weights, .. }))) => {
                 let z = rows.align_to(block.rows.columns())?;
                 let of_people = block.kernel.cross_gram(&z, covariates).matvec(weights);

@@ -195,7 +195,7 @@ mod tests {
 
     /// An exchange of labels does not change the reference rows by which factors are centred.
     #[test]
-    fn rows_that_centre_come_with_those_they_exchange_labels_with() {
+    fn reference_rows_contain_both_rows_of_an_exchange() {
         for (q, blocks) in [(2, 3), (2, 4000), (7, 900)] {
             let reference_rows = reference(MmdEstimator::Block(q), 2 * q * blocks);
             assert!(reference_rows.len() >= (4 * q * blocks).min(2000) / 2 && reference_rows.is_sorted());

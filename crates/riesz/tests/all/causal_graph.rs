@@ -317,6 +317,7 @@ fn tables_of_edges_ports_and_default_directions_are_read() {
     };
     for text in [
         "from,to\nZ,X\nZ,Y\nX,Y\n",
+        "\nfrom,to\nZ,X\nZ,Y\nX,Y\n",
         "Source;Target\r\nZ;X\r\nZ;Y\r\nX;Y\r\n",
         "digraph { Z:n -> X:s; Z:e:w -> \"Y\":s [label=\"a:b\"]; X -> Y }",
         "digraph { edge [dir=back]; X -> Z; Y -> Z; Y -> X }",

@@ -331,7 +331,7 @@ mod tests {
     /// Few landmarks are solved for directly, and many by conjugate gradients. Their starting sample grows
     /// with the number of rows; a small sample is used as a whole.
     #[test]
-    fn what_costs_less_is_done() {
+    fn the_cheaper_solver_is_chosen() {
         let by_gradients = |rows: u64, landmarks: usize| start(rows, landmarks, 18, SAMPLED * landmarks);
         for (rows, landmarks, expected) in [
             (100_000, 2000, false),

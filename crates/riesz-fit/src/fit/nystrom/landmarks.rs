@@ -219,7 +219,7 @@ mod tests {
 
     /// The function returns rows that are not chosen yet, in their order; -0 equals 0.
     #[test]
-    fn others_are_rows_of_their_own() {
+    fn distinct_rows_exclude_the_chosen_ones() {
         let x = Table::from_rows(&[[1.0], [0.0], [2.0], [-0.0], [1.0], [3.0], [4.0]]).unwrap();
         assert_eq!(distinct_rows_except(&x, &[4, 5], 9), [1, 2, 6]);
         assert_eq!(distinct_rows_except(&x, &[4, 5], 2), [1, 2]);
@@ -228,7 +228,7 @@ mod tests {
     /// The joint frequencies of the first and second landmark agree with the method's definition for three
     /// rows.
     #[test]
-    fn rows_are_drawn_by_what_is_left_of_them() {
+    fn rows_are_drawn_by_their_residual_variance() {
         let x = Table::from_rows(&[[0.0], [0.4], [2.0]]).unwrap();
         let kernel = Kernel::gaussian(&[1.0]);
         let k = kernel.gram(&x);

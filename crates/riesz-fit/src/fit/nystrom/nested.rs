@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_what_doublings_add() {
+    fn distances_are_extrapolated_from_doublings() {
         // Squared additions that halve, for many doublings and for three and a half.
         assert!((extrapolated_distance(1.0, 2.0_f64.sqrt(), 200.0) - 1.0).abs() < 1e-12);
         let squares: f64 = 0.5 + 0.25 + 0.125 + 0.5 * 0.0625;

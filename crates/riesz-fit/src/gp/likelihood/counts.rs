@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn probabilities_add_up_to_one_and_have_the_mean_and_variance_they_say() {
+    fn probabilities_have_the_stated_mean_and_variance() {
         for (family, dispersion, z, link) in cases() {
             let largest_count = if family == Family::Poisson { 20_000 } else { 23 };
             let distribution: Vec<(f64, f64)> = (0..=largest_count)

@@ -40,7 +40,7 @@ pub(super) fn read(text: &str) -> Result<Parsed> {
         );
     }
     let mut graph = Parsed::default();
-    for (number, line) in lines(text).filter(|(number, _)| *number > 1) {
+    for (number, line) in lines(text).skip(1) {
         let Some((from, to)) = cells(line) else {
             return wrong(number, "two names are needed, of a cause and an effect");
         };

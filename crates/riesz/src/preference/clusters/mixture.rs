@@ -325,7 +325,7 @@ mod tests {
     /// The bound equals its definition, computed term by term with dense covariances and averages by fine
     /// sums.
     #[test]
-    fn the_bound_is_what_it_says() {
+    fn the_bound_equals_its_definition() {
         let case = case(6, 2.0);
         let data = MixtureData { duels: &case.duels, x: &case.x, psd_root: &case.psd_root };
         let state = state(&data, 2, 2);

@@ -590,7 +590,7 @@ fn logistic_regression_finds_its_optimum() {
 /// Starting values from a sample save gram matrices, and lead to the same optimum as a start at 0, for
 /// regressions and Gaussian processes. A sample with few rows of one class gives no starting values.
 #[test]
-fn a_start_from_the_sample_ends_where_any_does() {
+fn starts_from_a_sample_reach_the_same_optimum() {
     let names = ["no".to_string(), "yes".to_string()];
     for (weighted, classifier) in
         [(true, Classifier::Regression), (false, Classifier::Process { restarts: 0 })]
@@ -669,7 +669,7 @@ fn separable_classes_converge() {
 /// The posterior of all rows equals the process in memory with the same kernel, points and noise. Kernel and
 /// noise are learnt on the sample.
 #[test]
-fn processes_are_those_of_their_points() {
+fn posteriors_equal_those_of_the_process_in_memory() {
     let data = rows(1500, 2, 1, false, 81);
     let learning = GpTuning {
         noise: 0.1,
@@ -734,7 +734,7 @@ fn passes(plan: &FitPlan, data: &LabelledRows, ridge: f64) -> (RidgeSolution, Ve
 /// narrows the bound for a weaker ridge. If rounding dominates, a further pass bounds the error. A target
 /// that is fitted to its last digit needs no further passes.
 #[test]
-fn passes_are_made_while_they_have_something_to_do() {
+fn passes_end_where_further_ones_gain_nothing() {
     let data = rows(900, 2, 1, false, 21);
     let mut kinds = Vec::new();
     for (lengthscale, power) in [0.8, 1.5, 2.5].into_iter().flat_map(|l| (-1..10).map(move |p| (l, p))) {
