@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::index::ValueIndex;
+use crate::linalg::max_abs;
 use crate::model_card::CardEntry;
 use crate::table::{Player, Table};
 
@@ -68,6 +69,19 @@ pub struct Provenance {
     pub model: Vec<CardEntry>,
     /// Inputs (files, background), seed, version.
     pub run: Vec<CardEntry>,
+}
+
+impl Provenance {
+    /// The provenance of a run of this version, with further entries about the run.
+    pub(crate) fn of_run(
+        game: &str,
+        absent: String,
+        model: Vec<CardEntry>,
+        run: impl IntoIterator<Item = CardEntry>,
+    ) -> Self {
+        let version = CardEntry::new("riesz", env!("CARGO_PKG_VERSION"));
+        Self { game: game.into(), absent, model, run: std::iter::once(version).chain(run).collect() }
+    }
 }
 
 /// Names of the games that divide the variance of a model's output (Shapley effects) and the reduction of its
@@ -243,7 +257,7 @@ impl Explanation {
         }
         let residuals = self.residuals();
         Some(Certificate {
-            residual: residuals.iter().fold(0.0, |m, r| r.abs().max(m)),
+            residual: max_abs(&residuals),
             bound: bound.iter().fold(0.0, |m, &b| b.max(m)),
             // Written so that NaN fails.
             holds: residuals.iter().zip(bound).all(|(r, b)| r.abs() <= *b),

@@ -155,6 +155,12 @@ impl Table {
         Self::from_column_major(Column::numbered(d), rows.len(), values)
     }
 
+    /// Builds a table from rows with a number for each of `columns`.
+    pub(crate) fn from_row_vectors(columns: Vec<Column>, rows: &[Vec<f64>]) -> Result<Self> {
+        let values = (0..columns.len()).flat_map(|j| rows.iter().map(move |row| row[j])).collect();
+        Self::from_column_major(columns, rows.len(), values)
+    }
+
     /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows

@@ -13,7 +13,7 @@
 //! pairs. This takes 3^players · reference² operations in total. Source: our own.
 
 use crate::kernel::Kernel;
-use crate::linalg::{Matrix, dot};
+use crate::linalg::{Matrix, add_multiple, dot};
 use crate::table::Table;
 
 /// Largest number of players for which covariances are computed from pairs of coalitions. Each additional
@@ -167,8 +167,7 @@ pub(crate) fn add_counted(
         sums.fill(0.0);
         for common in subsets(subset) {
             let other = union ^ subset | common;
-            let factor = number(other, common);
-            sums.iter_mut().zip(&right[other]).for_each(|(sum, count)| *sum += count * factor);
+            add_multiple(&mut sums, number(other, common), &right[other]);
         }
         out.add_outer(left[subset].iter().copied(), &sums);
     }

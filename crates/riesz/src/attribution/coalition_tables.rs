@@ -11,7 +11,7 @@ use super::rule::InclusionMeasure;
 use super::set_error_bounds::SizeErrorBound;
 use super::sets::Sets;
 use crate::coalition_structure::CoalitionTree;
-use crate::linalg::{dot, dot_roundings};
+use crate::linalg::{dot, dot_roundings, max_abs};
 use crate::simd::{LANES, Lanes, Simd, dispatch};
 
 /// A range of [`Lanes`] of the factors of several players.
@@ -231,7 +231,7 @@ impl CoalitionWeights {
                 let (absent, with) = pair.split_at(half_width);
                 increments.extend(with.iter().zip(absent).map(|(a, b)| a - b));
             }
-            let largest = increments.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+            let largest = max_abs(increments);
             let carried = 2.0 * difference.carried + 0.51 * f64::EPSILON * largest;
             let rounding = self.heights[size - 1] * (carried + 0.51 * f64::EPSILON * roundings * largest);
             bound.max_rounding = bound.max_rounding.max(rounding);

@@ -109,7 +109,7 @@ pub fn kernel_shap_from<E: From<Error>>(
     Ok(Explanation {
         index: question.index,
         values,
-        base_values: (0..n).flat_map(|_| base.iter().copied()).collect(),
+        base_values: base.repeat(n),
         predictions: predictions.data().to_vec(),
         exactness,
         provenance: question.provenance(Vec::new(), vec![CardEntry::new("coalitions valued", coalitions)]),
@@ -132,9 +132,7 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CountingFunction<'_,
         let mut answers = Vec::new();
         let n = rows.len();
         for rows in rows.chunks(self.batch) {
-            let by_column =
-                (0..self.columns.len()).flat_map(|j| rows.iter().map(move |row| row[j])).collect();
-            let table = Table::from_column_major(self.columns.to_vec(), rows.len(), by_column)?;
+            let table = Table::from_row_vectors(self.columns.to_vec(), rows)?;
             self.evaluations += rows.len();
             let out = (self.f)(&table)?;
             super::check_answer(&out, rows.len(), self.outputs)?;
@@ -170,8 +168,7 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
     }
 
     fn empty_and_grand_values(&mut self) -> Result<[Vec<f64>; 2], E> {
-        let empty_coalition = self.rows.iter().flat_map(|_| self.base.iter().copied()).collect();
-        Ok([empty_coalition, self.predictions.data().to_vec()])
+        Ok([self.base.repeat(self.rows.len()), self.predictions.data().to_vec()])
     }
 
     fn values(&mut self, coalitions: &[Coalition]) -> Result<CoalitionValues, E> {
@@ -181,7 +178,7 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
         // If absent features are drawn at random: the number of draws per coalition, and the range of
         // predictions so far.
         let mut draws = None;
-        let mut answered: Vec<ValueRange> = (0..n).flat_map(|_| self.references.iter().copied()).collect();
+        let mut answered = self.references.repeat(n);
         // Rows to evaluate, and for each coalition and explained row the weights of these rows with their
         // error bound.
         let (mut queued, mut meant) = (Vec::new(), Vec::new());

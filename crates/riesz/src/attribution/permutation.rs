@@ -189,7 +189,7 @@ pub fn estimate<E: From<Error>>(
     Ok(Explanation {
         index: question.index,
         values: all_values,
-        base_values: (0..n).flat_map(|_| base.iter().copied()).collect(),
+        base_values: base.repeat(n),
         predictions: sampler.predictions.data().to_vec(),
         row_numbers: (first_row..first_row + n).collect(),
         exactness: Exactness::Estimated { std_error, sampling: Some(Sampling { evaluations, seed }) },

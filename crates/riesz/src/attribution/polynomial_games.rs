@@ -192,6 +192,7 @@ impl Rule {
     }
 }
 
+#[derive(Default)]
 struct PowerScratch {
     present: Vec<Lanes>,
     absent: Vec<Lanes>,
@@ -207,10 +208,7 @@ struct PowerScratch {
 
 impl PowerEngine {
     pub(crate) fn new(isa: Isa, measure: InclusionMeasure) -> Self {
-        let vectors: [Vec<Lanes>; 6] = Default::default();
-        let [present, absent, a, b, batch_sums, total_sums] = vectors;
-        let (chain, magnitude) = (SeriesChain::default(), Lanes::ZERO);
-        let memory = PowerScratch { present, absent, a, b, chain, batch_sums, total_sums, magnitude };
+        let memory = PowerScratch::default();
         Self { isa, measure, memory, values: Vec::new(), larger: Vec::new(), rule: None }
     }
 

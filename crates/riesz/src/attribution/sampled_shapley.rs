@@ -14,6 +14,7 @@
 use std::collections::HashSet;
 
 use super::std_error::{ValueRange, Variance};
+use super::{interaction_weights, sets};
 use crate::error::{Error, Result};
 use crate::linalg::{Cholesky, Matrix};
 use crate::random::{Random, SeedableRng, SliceRandom, hash};
@@ -26,6 +27,11 @@ impl Coalition {
     /// The coalition of the players marked as present.
     pub fn new(present: Vec<bool>) -> Self {
         Self(present)
+    }
+
+    /// The coalition of the players whose bits are set.
+    pub(crate) fn from_mask(mask: usize, players: usize) -> Self {
+        Self((0..players).map(|j| mask >> j & 1 == 1).collect())
     }
 
     /// For each player, whether it is present.
@@ -112,8 +118,8 @@ impl Budget {
         if self.std_error.is_some() {
             return Some("a standard error was requested".into());
         }
-        let total = if players < 60 { (1_usize << players).saturating_sub(2) } else { usize::MAX };
-        (total > coalitions).then(|| format!("{players} features have more than {coalitions} coalitions"))
+        (proper_coalitions(players) > coalitions)
+            .then(|| format!("{players} features have more than {coalitions} coalitions"))
     }
 }
 
@@ -228,9 +234,14 @@ impl SizeStratum {
 /// `(s-1)! (p-s)! / p!` if the player is a member, else `-s! (p-s-1)! / p!`.
 pub(crate) fn definition_weight(coalition: &Coalition, player: usize) -> f64 {
     let (p, s) = (coalition.0.len(), coalition.0.iter().filter(|on| **on).count());
-    let choose = |n: usize, k: usize| (0..k).fold(1.0, |c, i| c * (n - i) as f64 / (i + 1) as f64);
+    let choose = interaction_weights::binomial;
     let size = if coalition.0[player] { choose(p - 1, s - 1) } else { -choose(p - 1, s) };
     1.0 / (p as f64 * size)
+}
+
+/// The number of coalitions other than the empty and the grand one, or `usize::MAX` for many players.
+fn proper_coalitions(players: usize) -> usize {
+    if players < 60 { (1_usize << players).saturating_sub(2) } else { usize::MAX }
 }
 
 /// `C(n, k)`, or `usize::MAX` if it is larger.
@@ -253,12 +264,8 @@ fn subsets(players: usize, size: usize) -> Vec<Coalition> {
         let mut present = vec![false; players];
         chosen.iter().for_each(|&j| present[j] = true);
         coalitions.push(Coalition(present));
-        let Some(movable) = (0..size).rev().find(|&i| chosen[i] < players - size + i) else {
+        if !sets::advance(&mut chosen, players) {
             return coalitions;
-        };
-        chosen[movable] += 1;
-        for i in movable + 1..size {
-            chosen[i] = chosen[i - 1] + 1;
         }
     }
 }
@@ -679,7 +686,7 @@ pub fn solve_from<G: CoalitionGame>(
     kept: &mut Option<CoalitionRegression>,
 ) -> Result<Solution, G::Error> {
     let players = game.players();
-    let total = if players < 60 { (1_usize << players).saturating_sub(2) } else { usize::MAX };
+    let total = proper_coalitions(players);
     let smallest = CoalitionRegression::smallest(players).min(total);
     if budget.coalitions < smallest {
         let allowed = format!("{players} players take at least {smallest}");

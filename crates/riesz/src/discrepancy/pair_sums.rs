@@ -347,7 +347,7 @@ impl<'k> SamplePairs<'k> {
         {
             if self.players > 1 && !part.indices.is_empty() {
                 total.iter_mut().zip(&part.indices[sets.of_size(2)]).for_each(|(t, v)| *t += v);
-                error += part.errors.row_bounds(0).per_value(2);
+                error += part.errors.per_value(0, 2);
             }
         }
         finite(&total)?;

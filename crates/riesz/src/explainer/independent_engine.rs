@@ -42,7 +42,7 @@ use crate::index::ValueIndex;
 use crate::kernel::{Columns, Kernel};
 use crate::kernel_model::KernelExpansion;
 use crate::kernel_model::parts::{DistinctRows, KernelView, PartDecomposition, key};
-use crate::linalg::{Matrix, dot_roundings};
+use crate::linalg::{Matrix, add_multiple, add_to, dot_roundings};
 use crate::model_card::CardEntry;
 use crate::posterior::{Functionals, Posterior};
 use crate::question::Question;
@@ -382,7 +382,7 @@ impl<'m> IndependentPartsEngine<'m> {
             for (row, weight) in ground.rows.iter().zip(weights) {
                 check_cancelled(&self.stop)?;
                 kernel.row(self.isa, Columns::from_row(rows, 0), row, &mut buffer, &mut out);
-                sums.iter_mut().zip(&out).for_each(|(sum, v)| *sum += weight * v);
+                add_multiple(&mut sums, *weight, &out);
             }
             Ok(sums)
         };
@@ -516,7 +516,7 @@ impl<'m> IndependentPartsEngine<'m> {
                         false => sum_over_tuples(self.isa, term, coef, &averaged),
                     };
                     let start = (o * blocks + block) * LANES;
-                    coalition_values[start..start + LANES].iter_mut().zip(sum.0).for_each(|(w, v)| *w += v);
+                    add_to(&mut coalition_values[start..start + LANES], &sum.0);
                 }
             }
         }
@@ -528,7 +528,7 @@ impl<'m> IndependentPartsEngine<'m> {
             let mut error_bounds = SetErrorBounds::new(1, self.sets.order());
             let size_bounds = self.weighing.add(output_coalitions, &self.active, &self.sets, output_values);
             error_bounds.add_coalition_errors(0, error, &size_bounds);
-            let bounded = self.recipe.finish(&error_bounds.row_bounds(0), output_values, &self.sets);
+            let bounded = self.recipe.finish((&error_bounds, 0), output_values, &self.sets);
             let empty_value = if self.base[o].is_nan() {
                 self.model.intercept[o] + output_coalitions[0]
             } else {

@@ -218,7 +218,7 @@ impl<'m> ProbabilityEngine<'m> {
             index: self.question.index,
             subsets: coalitions.recipe.subsets(players.len()),
             values,
-            base_values: (0..n).flat_map(|_| self.base.iter().copied()).collect(),
+            base_values: self.base.repeat(n),
             predictions: predictions.data().to_vec(),
             exactness: Exactness::Exact { bound: error },
             provenance: self.question.provenance(Vec::new(), Vec::new()),
@@ -272,7 +272,7 @@ impl<'m> ProbabilityEngine<'m> {
             let mut errors = SetErrorBounds::new(1, sets.order());
             let size_bounds = weighing.add(game_values, &owners, sets, index_values);
             errors.add_coalition_errors(0, error[g / classes] + f64::EPSILON * roundings, &size_bounds);
-            let bound = recipe.finish(&errors.row_bounds(0), index_values, sets);
+            let bound = recipe.finish((&errors, 0), index_values, sets);
             // The sum of the values is rounded too.
             let sum: f64 = index_values.iter().map(|v| v.abs()).sum();
             bounds.push(bound + f64::EPSILON * (sets.len() + 4) as f64 * (sum + 1.0));

@@ -37,8 +37,8 @@ use crate::kernel::player_products::PlayerProduct;
 use crate::kernel::polynomial_terms::PolynomialTerm;
 use crate::kernel::{ColumnRanges, Columns};
 use crate::kernel_model::{KernelExpansion, VANISHING_REFERENCE_FACT};
-use crate::linalg::{Matrix, dot, dot_roundings};
-use crate::model_card::CardEntry;
+use crate::linalg::{Matrix, add_to, dot, dot_roundings, max_abs};
+
 use crate::posterior::{Functionals, Posterior};
 use crate::simd::{Isa, LANES};
 use crate::table::{Players, Table};
@@ -81,8 +81,6 @@ pub(super) struct ProductEngine<'m> {
     pub(super) base: Vec<f64>,
     /// Tables of the coalitions' values, computed at first use, if they save work.
     tables: OnceLock<Tables>,
-    /// The model card, formatted once: formatting the kernel's numbers takes longer than copying the text.
-    facts: Vec<CardEntry>,
     pub(super) isa: Isa,
     pub(super) index: ValueIndex,
     /// The unions of Owen values.
@@ -242,7 +240,7 @@ impl<'m> ProductEngine<'m> {
             nonunit_factors: Vec::new(),
             base: Vec::new(),
             tables: OnceLock::new(),
-            facts: model.facts(),
+
             isa: Isa::detect(),
             index,
             unions: None,
@@ -315,7 +313,7 @@ impl<'m> ProductEngine<'m> {
         rounding.units += (predicted + base + 2 * (self.absent.normalised() + factors) + 32) as f64;
         rounding.sums = (longest / LANES + tiles * variants.div_ceil(self.portion(t, longest)) + 8) as f64;
         rounding.tiny = precision.tiny;
-        let coef = self.model.coef.data().iter().fold(1.0, |a: f64, c| a.max(c.abs()));
+        let coef = max_abs(self.model.coef.data()).max(1.0);
         // With several outputs the coefficients are applied afterwards.
         rounding.floor = FLOOR * product.scale.max(1.0) * if self.model.outputs() == 1 { coef } else { 1.0 };
         (rounding, factor_precisions.iter().map(|factor| factor.tiny).collect())
@@ -376,12 +374,7 @@ impl<'m> ProductEngine<'m> {
 
     /// Returns the provenance of the run.
     fn provenance(&self) -> Provenance {
-        Provenance {
-            game: self.game.name().into(),
-            absent: self.game.absent(),
-            model: self.facts.clone(),
-            run: vec![CardEntry::new("riesz", env!("CARGO_PKG_VERSION"))],
-        }
+        Provenance::of_run(self.game.name(), self.game.absent(), self.model.facts(), [])
     }
 
     fn nonunit_factors(&self, product: &PlayerProduct<'_>, panel: &PointPanel) -> Option<Vec<u32>> {
@@ -443,7 +436,7 @@ impl<'m> ProductEngine<'m> {
                             let narrow = wide.iter().map(|(fraction, power)| ldexp(*fraction, *power));
                             value.iter_mut().zip(narrow).for_each(|(v, narrow)| *v = narrow);
                         }
-                        batch_sum.iter_mut().zip(&value).for_each(|(m, v)| *m += v);
+                        add_to(&mut batch_sum, &value);
                         if (variant + 1) % TERMS == 0 || variant + 1 == variants {
                             mean.iter_mut().zip(&mut batch_sum).for_each(|(m, s)| *m += std::mem::take(s));
                         }
@@ -461,9 +454,7 @@ impl<'m> ProductEngine<'m> {
             })
             .collect::<Result<_>>()?;
         let mut base = self.model.intercept.clone();
-        for sums in &per_panel {
-            base.iter_mut().zip(sums).for_each(|(b, s)| *b += s);
-        }
+        per_panel.iter().for_each(|sums| add_to(&mut base, sums));
         Ok(base)
     }
 
@@ -507,7 +498,7 @@ impl<'m> ProductEngine<'m> {
             index: self.index,
             subsets,
             values,
-            base_values: (0..n).flat_map(|_| self.base.iter().copied()).collect(),
+            base_values: self.base.repeat(n),
             predictions: predictions.data().to_vec(),
             exactness: Exactness::Exact { bound },
             provenance: self.provenance(),

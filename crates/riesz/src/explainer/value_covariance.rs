@@ -40,15 +40,12 @@ impl Explainer<'_> {
             values: share_rows().flat_map(|row| &row[..p]).copied().collect(),
             base_values: share_rows().map(|row| row[p]).collect(),
             predictions: posterior.variance(&data)?.data().to_vec(),
-            provenance: Provenance {
-                game: self.engine.game_name().into(),
-                absent: self.describe_absence(),
-                model: self.model.facts(),
-                run: vec![
-                    CardEntry::new("riesz", env!("CARGO_PKG_VERSION")),
-                    CardEntry::new("explained", variance_text),
-                ],
-            },
+            provenance: Provenance::of_run(
+                self.engine.game_name(),
+                self.describe_absence(),
+                self.model.facts(),
+                [CardEntry::new("explained", variance_text)],
+            ),
             ..Explanation::of_rows(self.groups().players(), &names, data)
         })
     }

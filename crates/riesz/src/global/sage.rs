@@ -25,8 +25,8 @@ use crate::explainer::CoalitionOutputs;
 use crate::explanation::{Exactness, Explanation, LOSS_GAME, Provenance, Sampling};
 use crate::game::{Background, ReferenceRows};
 use crate::kernel_model::{KernelExpansion, ProbabilityLink};
-use crate::linalg::Matrix;
-use crate::model_card::CardEntry;
+use crate::linalg::{Matrix, add_multiple};
+
 use crate::random::{Random, SeedableRng};
 use crate::table::{Player, Players, Table};
 
@@ -108,6 +108,11 @@ impl SageValues {
         let inflated = |errors: &Option<Vec<f64>>, j: usize| {
             errors.as_ref().map_or(0.0, |errors_by_player| wide * errors_by_player[j])
         };
+        let absent = format!(
+            "absent features are averaged over background rows: the value of present features is the \
+             reduction of the mean {} of {} rows",
+            self.measure, self.rows
+        );
         let p = self.players.len();
         let std_error =
             (0..p).map(|j| inflated(&self.std_error, j).hypot(inflated(&self.sampling_error, j))).collect();
@@ -123,16 +128,7 @@ impl SageValues {
                 },
                 None => Exactness::Unstated,
             },
-            provenance: Provenance {
-                game: LOSS_GAME.into(),
-                absent: format!(
-                    "absent features are averaged over background rows: the value of present features is the \
-                     reduction of the mean {} of {} rows",
-                    self.measure, self.rows
-                ),
-                model: model.facts(),
-                run: vec![CardEntry::new("riesz", env!("CARGO_PKG_VERSION"))],
-            },
+            provenance: Provenance::of_run(LOSS_GAME, absent, model.facts(), []),
             ..Explanation::of_rows(
                 &self.players,
                 std::slice::from_ref(&self.measure),
@@ -382,7 +378,7 @@ impl RowLosses<'_> {
                 }
             };
             mean.resize(numbers.len(), 0.0);
-            mean.iter_mut().zip(numbers).for_each(|(sum, v)| *sum += weight * v);
+            add_multiple(&mut mean, weight, &numbers);
         }
         mean
     }
@@ -458,7 +454,7 @@ fn exact_by_enumeration(game: &RowLosses<'_>, none: &[f64], grand: &[f64]) -> Re
         for (j, sum) in sums.iter_mut().enumerate() {
             // The value of a coalition is the reduction of the loss, hence the signs.
             let weight = if is_present[j] { -weights[size - 1] } else { weights[size] };
-            sum.iter_mut().zip(&losses).for_each(|(sum, loss)| *sum += weight * loss);
+            add_multiple(sum, weight, &losses);
         }
     }
     Ok(sums)

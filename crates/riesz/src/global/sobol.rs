@@ -18,8 +18,8 @@ use crate::explanation::{Exactness, Explanation, Provenance, VARIANCE_GAME};
 use crate::game::Background;
 use crate::index::ValueIndex;
 use crate::kernel_model::{KernelExpansion, Link};
-use crate::linalg::{Matrix, symmetric_eigen};
-use crate::model_card::CardEntry;
+use crate::linalg::{Matrix, add_to, symmetric_eigen};
+
 use crate::posterior::{Functionals, Posterior, PosteriorCovariance};
 use crate::simd::{Isa, Lanes, Plain};
 use crate::table::Players;
@@ -325,16 +325,12 @@ impl Sensitivity {
 
 fn provenance(model: &KernelExpansion, inputs: &Background, has_posterior: bool) -> Provenance {
     let functions = if has_posterior { "functions drawn from the posterior" } else { "the model's outputs" };
-    Provenance {
-        game: VARIANCE_GAME.into(),
-        absent: format!(
-            "outputs are averaged over absent features: the value of present features is the variance of \
-             the remaining mean, where all are independent; of {functions}, over {} rows",
-            inputs.rows.rows()
-        ),
-        model: model.facts(),
-        run: vec![CardEntry::new("riesz", env!("CARGO_PKG_VERSION"))],
-    }
+    let absent = format!(
+        "outputs are averaged over absent features: the value of present features is the variance of \
+         the remaining mean, where all are independent; of {functions}, over {} rows",
+        inputs.rows.rows()
+    );
+    Provenance::of_run(VARIANCE_GAME, absent, model.facts(), [])
 }
 
 /// Returns the sums of values (outputs × sets) and of errors (outputs) over the parts of a game.
@@ -344,8 +340,8 @@ fn sums_over_parts(
 ) -> (Vec<f64>, Vec<f64>) {
     let (mut sums, mut errors) = (vec![0.0; outputs * sets], vec![0.0; outputs]);
     for (part, error) in values.chunks_exact(outputs * sets).zip(error.chunks_exact(outputs)) {
-        sums.iter_mut().zip(part).for_each(|(sum, v)| *sum += v);
-        errors.iter_mut().zip(error).for_each(|(sum, e)| *sum += e);
+        add_to(&mut sums, part);
+        add_to(&mut errors, error);
     }
     (sums, errors)
 }
@@ -370,13 +366,11 @@ impl Effects {
     }
 
     fn add(&mut self, other: &Self) {
-        let sum =
-            |sums: &mut [f64], terms: &[f64]| sums.iter_mut().zip(terms).for_each(|(total, v)| *total += v);
         for (sums, terms) in self.values.iter_mut().zip(&other.values) {
-            sum(&mut sums.values, &terms.values);
-            sum(&mut sums.error, &terms.error);
+            add_to(&mut sums.values, &terms.values);
+            add_to(&mut sums.error, &terms.error);
         }
-        sum(&mut self.variance, &other.variance);
+        add_to(&mut self.variance, &other.variance);
     }
 
     /// Returns a bound on the errors of all values of output o.

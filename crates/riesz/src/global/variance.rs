@@ -12,17 +12,17 @@
 //! scale times `Π_{j∈S} E k_j(X_j, X_j) Π_{j∉S} E k_j(X_j, X'_j) - Π_j E k_j(X_j, X'_j)`, where X' is an
 //! independent copy of X.
 
-use super::marginals::{DistinctValues, FactorPanel, FactorTable, InputMarginals, TILE};
+use super::marginals::{FactorPanel, FactorTable, InputMarginals, TILE};
 use crate::attribution::product::{ProductGame, ProductTerms, TermSink};
 use crate::attribution::quadrature::{FLOOR, RoundingUnits, TermBatch};
 use crate::control::RunControl;
 use crate::error::Result;
-use crate::game::TERMS;
+use crate::game::{ReferenceRows, TERMS};
 use crate::kernel::Columns;
 use crate::kernel::player_products::PlayerProduct;
 use crate::kernel::rounding_bounds::RoundingBound;
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, max_abs};
 use crate::simd::{Isa, LANES, Lanes};
 use crate::table::Players;
 
@@ -117,7 +117,7 @@ impl<'m> VarianceGame<'m> {
         }
         let max_values = inputs.atoms.iter().map(|atoms| atoms.rows.len()).max().unwrap_or(0);
         let prior_roundings = 2 * (TERMS + max_values.div_ceil(TERMS) + inputs.roundings + 4);
-        let largest = |numbers: &[f64]| numbers.iter().fold(1.0, |max_size: f64, v| max_size.max(v.abs()));
+        let largest = |numbers: &[f64]| max_abs(numbers).max(1.0);
         let known = posterior_terms.iter().flat_map(|terms| &terms.known).map(|known| largest(known.data()));
         let heaviest = known.fold(largest(model.coef.data()).powi(2), |total, v| total + v);
         Ok(Self {
@@ -340,12 +340,12 @@ fn neg_log_bound(numbers: &[f64]) -> f64 {
 fn prior_means(
     product: &PlayerProduct<'_>,
     k: usize,
-    DistinctValues { rows, weights }: &DistinctValues,
+    atoms: &ReferenceRows,
     isa: Isa,
     control: RunControl<'_>,
 ) -> Result<[f64; 2]> {
-    let (count, width) = (rows.len(), rows[0].len());
-    let columns: Vec<f64> = (0..width).flat_map(|j| rows.iter().map(move |row| row[j])).collect();
+    let (ReferenceRows { rows, weights }, columns) = (atoms, atoms.column_major());
+    let count = rows.len();
     let u = Columns::new(&columns, count, 0, count);
     let mut factor = vec![0.0; count];
     let (mut diagonal_mean, mut mean) = (0.0, 0.0);

@@ -304,6 +304,24 @@ pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     (a + c) + (b + d) + tail
 }
 
+/// Adds the terms to the sums, entry by entry.
+#[inline]
+pub(crate) fn add_to(sums: &mut [f64], terms: &[f64]) {
+    sums.iter_mut().zip(terms).for_each(|(sum, term)| *sum += term);
+}
+
+/// Adds a multiple of the terms to the sums, entry by entry.
+#[inline]
+pub(crate) fn add_multiple(sums: &mut [f64], factor: f64, terms: &[f64]) {
+    sums.iter_mut().zip(terms).for_each(|(sum, term)| *sum += factor * term);
+}
+
+/// The largest absolute value; 0 without numbers.
+#[inline]
+pub(crate) fn max_abs(numbers: &[f64]) -> f64 {
+    numbers.iter().fold(0.0, |largest, v| v.abs().max(largest))
+}
+
 /// The number of successive roundings of a product in a [`dot`] of this length.
 pub(crate) fn dot_roundings(len: usize) -> usize {
     let run_len = len.min(RUN);

@@ -95,11 +95,13 @@ impl ObservationalGame<'_> {
         let coalition_weights = |mask: usize| -> Result<Matrix> {
             check_cancelled(&self.stop)?;
             // The grand coalition has the value f(x) for any weights, and the empty coalition the mean.
-            let present = if mask == grand { vec![false; p] } else { coalition(mask, p).present().to_vec() };
+            let present =
+                if mask == grand { vec![false; p] } else { Coalition::from_mask(mask, p).present().to_vec() };
             Ok(self.means.raw_weights(&present, data, &self.stop)?.matrix.transpose())
         };
         let weights = (0..=grand).into_par_iter().map(coalition_weights).collect::<Result<Vec<_>>>()?;
-        let by_definition = |mask| (0..p).map(|j| definition_weight(&coalition(mask, p), j)).collect();
+        let by_definition =
+            |mask| (0..p).map(|j| definition_weight(&Coalition::from_mask(mask, p), j)).collect();
         let coefficients: Vec<Vec<f64>> = (0..=grand).map(by_definition).collect();
         let counts = (0..data.rows()).map(|r| {
             let mut counts = coefficients.clone();
@@ -124,8 +126,9 @@ impl ObservationalGame<'_> {
         let empty_value = map_kernel_rows(self.model, &self.means.learnt().rows, points, mean, &self.stop)?;
         let everybody = map_kernel_rows(self.model, data, points, <[f64]>::to_vec, &self.stop)?;
         let valuation = self.valuation(data)?;
-        let coalition_functional =
-            |mask: usize| valuation.functionals(products, &[(coalition(mask, p), 1.0)], &empty_value);
+        let coalition_functional = |mask: usize| {
+            valuation.functionals(products, &[(Coalition::from_mask(mask, p), 1.0)], &empty_value)
+        };
         let coalition_values =
             (1..(1 << p) - 1).into_par_iter().map(coalition_functional).collect::<Result<Vec<Vec<f64>>>>()?;
         let share = 1.0 / p as f64;
@@ -137,7 +140,8 @@ impl ObservationalGame<'_> {
             }
         }
         for (mask, values) in (1..).zip(&coalition_values) {
-            let weights: Vec<f64> = (0..p).map(|j| definition_weight(&coalition(mask, p), j)).collect();
+            let weights: Vec<f64> =
+                (0..p).map(|j| definition_weight(&Coalition::from_mask(mask, p), j)).collect();
             for i in 0..n {
                 let row = out.row_mut(i).chunks_exact_mut(p).enumerate();
                 row.for_each(|(r, row_values)| {
@@ -191,10 +195,7 @@ impl ObservationalGame<'_> {
             };
             let parts = (0..PARTS).into_par_iter().map(part).collect::<Result<Vec<_>>>()?;
             for sums in &parts {
-                for (out, sum) in out.iter_mut().zip(sums) {
-                    let entries = out.data_mut().iter_mut().zip(sum.data());
-                    entries.for_each(|(out, v)| *out += v);
-                }
+                out.iter_mut().zip(sums).for_each(|(out, sum)| out.add_times(1.0, sum));
             }
         }
         Ok(out)
@@ -228,9 +229,4 @@ impl ObservationalGame<'_> {
         // An intercept cancels, since it is part of the values of both the grand and the empty coalition.
         Ok(Functionals { columns, prior_scale: joint, constants: vec![0.0; n * p] })
     }
-}
-
-/// The coalition of the players whose bits are set.
-fn coalition(mask: usize, players: usize) -> Coalition {
-    Coalition::new((0..players).map(|j| mask >> j & 1 == 1).collect())
 }

@@ -13,7 +13,7 @@ use crate::control;
 use crate::embedding::{ConditioningRows, DirectEmbeddings, Products, System, kept, multiply, split};
 use crate::error::Result;
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{dot, small_dense};
+use crate::linalg::{add_multiple, add_to, dot, small_dense};
 use crate::table::Table;
 
 /// Number of parts in which coalitions are summed.
@@ -143,7 +143,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         }
         if self.game.centred {
             for (missing, out) in missing.iter().zip(out.chunks_exact_mut(n.max(1))) {
-                out.iter_mut().zip(empty_value).for_each(|(out, mean)| *out += missing * mean);
+                add_multiple(out, *missing, empty_value);
             }
         }
         Ok(())
@@ -394,9 +394,7 @@ impl Valuation for FactoredRows<'_, '_> {
             })
             .collect::<Result<_>>()?;
         let mut total = vec![0.0; size];
-        for part in &parts {
-            total.iter_mut().zip(part).for_each(|(t, v)| *t += v);
-        }
+        parts.iter().for_each(|part| add_to(&mut total, part));
         Ok(total)
     }
 }

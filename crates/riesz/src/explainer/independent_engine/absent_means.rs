@@ -14,6 +14,7 @@ use crate::kernel::player_products::PlayerProduct;
 use crate::kernel::{ColumnRanges, Columns, Kernel};
 use crate::kernel_model::KernelExpansion;
 use crate::kernel_model::parts::DistinctRows;
+use crate::linalg::add_to;
 use crate::simd::{Isa, LANES, Lanes};
 use crate::table::Column;
 
@@ -181,7 +182,7 @@ impl DomainMeans {
                 side.present.push(present);
                 side.scales.push(product.scale);
             }
-            side.tops.iter_mut().zip(&top).for_each(|(sum, top)| *sum += top);
+            add_to(&mut side.tops, &top);
             let (_, precision) = product.precision(&reach);
             side.units = side.units.max(precision.units + (2 * players + products.len()) as f64);
             side.per_log = side.per_log.max(precision.per_log);

@@ -18,7 +18,7 @@ use crate::control::check_cancelled;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::kernel::player_products::PlayerProduct;
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, add_to};
 use crate::memory;
 use crate::table::Table;
 
@@ -294,7 +294,7 @@ impl IndependentPartsEngine<'_> {
                             .zip(&*numbers[meeting])
                             .for_each(|(value, number)| *value *= number);
                     }
-                    totals.iter_mut().zip(&product_terms).for_each(|(total, value)| *total += value);
+                    add_to(&mut totals, &product_terms);
                 }
                 let number = |other, common| totals[places.pair_index(other, common)];
                 add_counted(union, (counts, counts), number, &mut sums);
@@ -305,9 +305,7 @@ impl IndependentPartsEngine<'_> {
         // threads.
         let parts = (0..SUMS).into_par_iter().map(part).collect::<Result<Vec<Matrix>>>()?;
         let mut out = Matrix::zeros(players, players);
-        for sums in &parts {
-            out.data_mut().iter_mut().zip(sums.data()).for_each(|(out, v)| *out += v);
-        }
+        parts.iter().for_each(|sums| out.add_times(1.0, sums));
         Ok(out)
     }
 

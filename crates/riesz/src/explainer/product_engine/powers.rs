@@ -50,7 +50,7 @@ impl<'m> PanelPolynomial<'m> {
         panels: &[PointPanel],
         stop: &AtomicBool,
     ) -> Result<Option<Self>> {
-        let (AbsentSide::Rows(reference) | AbsentSide::Means(reference)) = absent else { return Ok(None) };
+        let Some(reference) = absent.reference() else { return Ok(None) };
         let centred: Vec<f64> = reference.rows.iter().flat_map(|row| power.centred(row)).collect();
         let weights = reference.weights.clone();
         let slopes: Vec<Vec<f64>> = panels.iter().map(|panel| power.slopes(panel.columns())).collect();

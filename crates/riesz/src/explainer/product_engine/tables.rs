@@ -20,6 +20,7 @@ use crate::control::RunControl;
 use crate::error::Result;
 use crate::game::{AbsentSide, TERMS};
 use crate::kernel::player_products::PlayerProduct;
+use crate::linalg::{add_to, max_abs};
 use crate::simd::{LANES, Lanes};
 use crate::table::Table;
 
@@ -211,14 +212,12 @@ impl ProductEngine<'_> {
             {
                 total.iter_mut().zip(&product_coalition).for_each(|(sum, &s)| *sum += product_values[s]);
             }
-            error.iter_mut().zip(errors).for_each(|(sum, product_error)| *sum += product_error);
+            add_to(&mut error, &errors);
         }
         for (totals, error) in totals.chunks_exact(coalitions).zip(&mut error) {
             // Outputs are sums over products that start from the intercept.
-            let largest = totals.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
-            *error += f64::EPSILON
-                * (self.products.len() + 1) as f64
-                * (largest + self.model.intercept.iter().fold(0.0, |m: f64, v| m.max(v.abs())));
+            let largest = max_abs(totals) + max_abs(&self.model.intercept);
+            *error += f64::EPSILON * (self.products.len() + 1) as f64 * largest;
         }
         Ok((totals, error))
     }
@@ -291,8 +290,7 @@ impl ProductEngine<'_> {
             }
         }
         let error = values.chunks_exact_mut(sets.len()).enumerate();
-        let error =
-            error.map(|(g, index_values)| recipe.finish(&errors.row_bounds(g), index_values, sets)).collect();
+        let error = error.map(|(g, index_values)| recipe.finish((&errors, g), index_values, sets)).collect();
         Ok(IndexValues { values, error })
     }
 

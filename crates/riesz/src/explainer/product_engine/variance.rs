@@ -25,7 +25,7 @@ use crate::game::{AbsentSide, ReferenceRows};
 use crate::index::ValueIndex;
 use crate::kernel::Columns;
 use crate::kernel::player_products::PlayerProduct;
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, add_multiple};
 use crate::posterior::Posterior;
 use crate::table::Table;
 
@@ -76,11 +76,10 @@ impl ProductEngine<'_> {
     /// of the base value in the last column. Cost for each row O((n · reference)² · players²), where the
     /// reference counts once if it is averaged factor by factor.
     pub(super) fn variances(&self, rows: &Table, posterior: &Posterior<'_>) -> Result<Vec<Matrix>> {
-        let reference = match &self.absent {
-            AbsentSide::Rows(reference) | AbsentSide::Means(reference) => Some(reference),
-            AbsentSide::Ones if self.products.iter().all(PlayerProduct::projects) => None,
-            AbsentSide::Ones => return Err(Error::parameter("game", self.game.name(), NO_PROJECTION)),
-        };
+        let reference = self.absent.reference();
+        if reference.is_none() && !self.products.iter().all(PlayerProduct::projects) {
+            return Err(Error::parameter("game", self.game.name(), NO_PROJECTION));
+        }
         if self.index != ValueIndex::Shapley {
             return Err(Error::parameter(
                 "index",
@@ -208,7 +207,7 @@ impl ProductEngine<'_> {
                 if matches!(self.absent, AbsentSide::Means(_)) {
                     let mut absent = vec![0.0; self.groups.players().len()];
                     for (factors, weight) in factors_by_row.zip(weights) {
-                        absent.iter_mut().zip(factors).for_each(|(m, f)| *m += weight * f);
+                        add_multiple(&mut absent, *weight, &factors);
                     }
                     // Weights sum to 1 up to rounding, so factors of 1 are set exactly.
                     (0..absent.len()).filter(|j| !product.players.contains(j)).for_each(|j| absent[j] = 1.0);
