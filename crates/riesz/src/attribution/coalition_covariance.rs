@@ -12,6 +12,9 @@
 //! product of a matrix (reference × reference) with as many vectors as U has subsets therefore serves all
 //! pairs. This takes 3^players · reference² operations in total. Source: our own.
 
+use rayon::prelude::*;
+
+use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::linalg::{Matrix, add_multiple, dot};
 use crate::table::Table;
@@ -171,6 +174,28 @@ pub(crate) fn add_counted(
         }
         out.add_outer(left[subset].iter().copied(), &sums);
     }
+}
+
+/// Number of parts of a sum over unions, each of which is added up on its own.
+const PARTS: usize = 32;
+
+/// Adds to each matrix of `out` (players × players) its sum over all unions, to which `add` adds the terms of
+/// one union. Unions are shared among threads; the order of additions is fixed.
+pub(crate) fn add_over_unions(
+    players: usize,
+    out: &mut [Matrix],
+    add: impl Fn(usize, &mut [Matrix]) -> Result<()> + Sync,
+) -> Result<()> {
+    let count = out.len();
+    let part = |from: usize| {
+        let mut sums = vec![Matrix::zeros(players, players); count];
+        (from..1 << players).step_by(PARTS).try_for_each(|union| add(union, &mut sums))?;
+        Ok(sums)
+    };
+    for sums in (0..PARTS).into_par_iter().map(part).collect::<Result<Vec<_>>>()? {
+        out.iter_mut().zip(&sums).for_each(|(out, sum)| out.add_times(1.0, sum));
+    }
+    Ok(())
 }
 
 /// Covariance of the values of all players in `rows` rows, player after player in each row, from blocks

@@ -9,6 +9,7 @@ use super::sampled_shapley::{
     Coalition, CoalitionGame, CoalitionValues, SampleState, SamplingNoise, solve_from,
 };
 use super::std_error::ValueRange;
+use super::weighted_mean;
 use crate::error::{Error, Result};
 use crate::explanation::{Exactness, Explanation, Sampling};
 use crate::kernel_model::default_names;
@@ -58,21 +59,23 @@ pub fn kernel_shap_from<E: From<Error>>(
     let columns = rows.columns();
     let (budget, groups) = (question.budget, &question.players_of(columns));
     let filling = Imputer::new(&question.game, columns, groups, stop)?;
-    let mut model = CountingFunction { f, columns, batch: batch.max(1), evaluations: 0, outputs: None };
-    let at_reference = model.evaluate(filling.reference.rows.clone())?;
+    let (mut model, batch) = (CountingFunction { f, evaluations: 0, outputs: None }, batch.max(1));
+    let at_reference = model.evaluate_in_batches(&filling.reference.rows, columns, batch)?;
     let m = at_reference.cols();
-    let weights = &filling.reference.weights;
-    let base: Vec<f64> =
-        (0..m).map(|o| weights.iter().enumerate().map(|(b, w)| w * at_reference[(b, o)]).sum()).collect();
+    let base = weighted_mean(&filling.reference.weights, &at_reference);
     let row_list: Vec<Vec<f64>> = (0..rows.rows()).map(|i| rows.row(i)).collect();
-    let predictions =
-        if row_list.is_empty() { Matrix::zeros(0, m) } else { model.evaluate(row_list.clone())? };
+    let predictions = match &row_list[..] {
+        [] => Matrix::zeros(0, m),
+        rows => model.evaluate_in_batches(rows, columns, batch)?,
+    };
     // Predictions at the reference rows always enter the rounding bound, since the base value is their mean.
     let references: Vec<ValueRange> = (0..m).map(|o| ValueRange::over(at_reference.column(o))).collect();
     let largest = predictions.data().iter().enumerate();
     let largest = largest.map(|(k, v)| references[k % m].largest().max(v.abs())).collect();
     let mut game = FunctionGame {
         model,
+        columns,
+        batch,
         filling: &filling,
         rows: row_list.into_iter().map(|x| filling.prepare_row(x, stop)).collect::<Result<_>>()?,
         base: &base,
@@ -118,33 +121,43 @@ pub fn kernel_shap_from<E: From<Error>>(
 }
 
 /// A function with a count of its evaluations.
-struct CountingFunction<'c, F> {
-    f: F,
-    columns: &'c [Column],
-    batch: usize,
-    evaluations: usize,
-    outputs: Option<usize>,
+pub(super) struct CountingFunction<F> {
+    pub(super) f: F,
+    pub(super) evaluations: usize,
+    pub(super) outputs: Option<usize>,
 }
 
-impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CountingFunction<'_, F> {
-    /// Evaluates the function at any number of rows, in batches.
-    fn evaluate(&mut self, rows: Vec<Vec<f64>>) -> Result<Matrix, E> {
+impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CountingFunction<F> {
+    /// Evaluates the function at the rows of a table.
+    pub(super) fn evaluate(&mut self, table: &Table) -> Result<Matrix, E> {
+        self.evaluations += table.rows();
+        let out = (self.f)(table)?;
+        super::check_answer(&out, table.rows(), self.outputs)?;
+        self.outputs = Some(out.cols());
+        Ok(out)
+    }
+
+    /// Evaluates the function at any number of rows, `batch` rows at a time.
+    fn evaluate_in_batches(
+        &mut self,
+        rows: &[Vec<f64>],
+        columns: &[Column],
+        batch: usize,
+    ) -> Result<Matrix, E> {
         let mut answers = Vec::new();
-        let n = rows.len();
-        for rows in rows.chunks(self.batch) {
-            let table = Table::from_row_vectors(self.columns.to_vec(), rows)?;
-            self.evaluations += rows.len();
-            let out = (self.f)(&table)?;
-            super::check_answer(&out, rows.len(), self.outputs)?;
-            self.outputs = Some(out.cols());
-            answers.extend_from_slice(out.data());
+        for rows in rows.chunks(batch) {
+            let table = Table::from_row_vectors(columns.to_vec(), rows)?;
+            answers.extend_from_slice(self.evaluate(&table)?.data());
         }
-        Ok(Matrix::from_row_major(n, self.outputs.unwrap_or(0), answers))
+        Ok(Matrix::from_row_major(rows.len(), self.outputs.unwrap_or(0), answers))
     }
 }
 
 struct FunctionGame<'a, F> {
-    model: CountingFunction<'a, F>,
+    model: CountingFunction<F>,
+    columns: &'a [Column],
+    /// Number of rows to evaluate at a time.
+    batch: usize,
     filling: &'a Imputer,
     rows: Vec<PreparedRow>,
     base: &'a [f64],
@@ -193,10 +206,11 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
                 meant.push((c, i, mixtures.weights, mixtures.error));
                 queued.extend(mixtures.rows);
                 let is_last = c + 1 == coalitions.len() && i + 1 == n;
-                if queued.len() < self.model.batch && !is_last {
+                if queued.len() < self.batch && !is_last {
                     continue;
                 }
-                let answers = self.model.evaluate(std::mem::take(&mut queued))?;
+                let answers = self.model.evaluate_in_batches(&queued, self.columns, self.batch)?;
+                queued.clear();
                 let mut first = 0;
                 for (c, i, weights, error) in meant.drain(..) {
                     for o in 0..m {

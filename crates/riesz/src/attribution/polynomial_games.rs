@@ -22,14 +22,13 @@ use crate::simd::{Isa, LANES, Lanes, Plain, Simd, dispatch};
 const FLOOR: f64 = 1e-300;
 
 /// The sums of absent players.
-#[derive(Clone, Copy)]
-pub(crate) enum AbsentSums<'a> {
+pub(crate) enum AbsentSums {
     /// Reference rows, one after the other, by their differences from the centre; and their weights.
-    Rows { centred: &'a [f64], weights: &'a [f64] },
-    /// Separate means for each player. `series` holds, by block and player, the coefficients of the series of
+    Rows { centred: Vec<f64>, weights: Vec<f64> },
+    /// Separate means for each player. `series` holds, for each panel of points, by block and player, the coefficients of the series of
     /// `E e^{vz}`. `norms` holds, by column, the p-th root of the p-th absolute moment of differences from
     /// the centre. `roundings` is the number of roundings of a mean.
-    Means { series: &'a [Lanes], norms: &'a [f64], roundings: usize },
+    Means { series: Vec<Vec<Lanes>>, norms: Vec<f64>, roundings: usize },
 }
 
 /// Sums of one row at several support points.
@@ -48,7 +47,9 @@ pub(crate) struct RowSums<'a> {
     pub(crate) ends: &'a [usize],
     /// Differences of the present row from the centre.
     pub(crate) present: &'a [f64],
-    pub(crate) absent: AbsentSums<'a>,
+    pub(crate) absent: &'a AbsentSums,
+    /// Number of the panel of these points.
+    pub(crate) panel: usize,
     /// Error of the sums in units of ε/2, plus that of all numbers that are rounded once for all values
     /// together, relative to M.
     pub(crate) units: f64,
@@ -69,7 +70,7 @@ impl RowSums<'_> {
             }
             AbsentSums::Rows { .. } => (players * (2.0 * p + 8.0), 2.0 * p),
             AbsentSums::Means { roundings, .. } => {
-                (players * (2.0 * p + 8.0) + p * roundings as f64, 2.0 * p)
+                (players * (2.0 * p + 8.0) + p * *roundings as f64, 2.0 * p)
             }
         };
         let variants = match self.absent {
@@ -296,7 +297,7 @@ dispatch! {
             }
             AbsentSums::Means { series, .. } => {
                 let block_len = sums.ends.len() * (p + 1);
-                let absent = &series[block * block_len..][..block_len];
+                let absent = &series[sums.panel][block * block_len..][..block_len];
                 let exponential = exponential(sums.constant, p);
                 memory.chain.last_coefficient::<V>(&exponential, absent).mul::<V>(factorial(p))
             }
@@ -369,7 +370,7 @@ dispatch! {
             }
             AbsentSums::Means { series, norms, .. } => {
                 memory.magnitude = sums.magnitude::<V>(norms, block);
-                let absent = &series[block * players * (p + 1)..][..players * (p + 1)];
+                let absent = &series[sums.panel][block * players * (p + 1)..][..players * (p + 1)];
                 let weight = Lanes::splat(sums.scale).mul::<V>(factorial(p));
                 let PowerScratch { a, chain, total_sums: all, .. } = &mut *memory;
                 let start = exponential(sums.constant, p);

@@ -283,18 +283,6 @@ pub struct CoalitionRegression {
     draws: usize,
 }
 
-/// Weighted regression of values on coalitions, one observation per pair of a coalition and its complement.
-struct RegressionDesign {
-    /// Pairs × players: 1 for the players of the coalition.
-    z: Matrix,
-    /// Regression weights, one per pair.
-    weights: Vec<f64>,
-    /// Players × players: `Zᵀ W Z` over coalitions and complements.
-    normal: Matrix,
-    /// Pairs × games: the coalition's value minus the complement's value.
-    differences: Matrix,
-}
-
 impl CoalitionRegression {
     /// An empty sample for the players of `game`.
     ///
@@ -441,8 +429,10 @@ impl CoalitionRegression {
             let needed = Self::smallest(p);
             return Err(Error::too_few("the sample of coalitions", needed, "coalitions are"));
         }
-        let RegressionDesign { z, weights, normal, mut differences } = self.design();
+        let (z, weights, normal) = self.design();
         let pairs = weights.len();
+        let differences = self.strata.iter().flat_map(|s| s.differences.iter().copied()).collect();
+        let mut differences = Matrix::from_row_major(pairs, games, differences);
         let noisy = self.strata.iter().any(|s| !s.noise.is_empty());
         if self.is_exhaustive() {
             let values = self.definition(&differences, &total);
@@ -482,12 +472,13 @@ impl CoalitionRegression {
         solved(values, Some(std_errors(self.variances(&differences, &counts, noisy), p)))
     }
 
-    /// Regression of the sample, one row per pair of coalitions.
-    fn design(&self) -> RegressionDesign {
-        let (p, games) = (self.players, self.empty_and_grand_values[0].len());
+    /// Weighted regression of values on coalitions, one observation per pair of a coalition and its complement.
+    /// Returns the matrix Z (pairs × players), which is 1 for the players of the coalition; the weight of each
+    /// pair; and the normal matrix `Zᵀ W Z` over coalitions and complements (players × players).
+    fn design(&self) -> (Matrix, Vec<f64>, Matrix) {
+        let p = self.players;
         let pairs: usize = self.strata.iter().map(|s| s.drawn.len()).sum();
         let mut z = Matrix::zeros(pairs, p);
-        let mut differences = Vec::with_capacity(pairs * games);
         let mut weights = Vec::with_capacity(pairs);
         let mut normal = Matrix::zeros(p, p);
         for stratum in &self.strata {
@@ -503,10 +494,8 @@ impl CoalitionRegression {
                 }
                 weights.push(weight);
             }
-            differences.extend_from_slice(&stratum.differences);
         }
-        let differences = Matrix::from_row_major(pairs, games, differences);
-        RegressionDesign { z, weights, normal, differences }
+        (z, weights, normal)
     }
 
     /// Variances of values, games × players. `residuals` (pairs × games) are the jackknife residuals of the

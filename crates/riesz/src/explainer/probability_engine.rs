@@ -9,12 +9,12 @@ use std::sync::atomic::AtomicBool;
 
 use super::engine::GameEngine;
 use super::product_engine::ProductEngine;
-use crate::attribution::coalition_tables::CoalitionWeights;
+use crate::attribution::coalition_tables::CoalitionPlan;
 use crate::attribution::index_computation::{IndexComputation, IndexValues};
 use crate::attribution::kernel_shap::kernel_shap_from;
 use crate::attribution::sampled_shapley::{Budget, SampleState};
-use crate::attribution::set_error_bounds::SetErrorBounds;
-use crate::attribution::sets::Sets;
+use crate::attribution::weighted_mean;
+
 use crate::coalition_structure::CoalitionTree;
 use crate::control::Progress;
 use crate::error::{Error, Result};
@@ -48,20 +48,6 @@ pub(super) struct ProbabilityEngine<'m> {
     stop: Arc<AtomicBool>,
 }
 
-/// The weights with which an index combines the values of all coalitions.
-struct CoalitionPlan {
-    recipe: IndexComputation,
-    sets: Sets,
-    weighing: CoalitionWeights,
-}
-
-impl CoalitionPlan {
-    fn new(recipe: IndexComputation, players: usize) -> Self {
-        let weighing = CoalitionWeights::new(&recipe, &(0..players).collect::<Vec<_>>());
-        Self { sets: Sets::new(players, recipe.order()), recipe, weighing }
-    }
-}
-
 impl GameEngine for ProbabilityEngine<'_> {
     fn players(&self) -> &Players {
         &self.products.groups
@@ -76,7 +62,47 @@ impl GameEngine for ProbabilityEngine<'_> {
     }
 
     fn explain(&self, rows: &Table, budget: Budget, sample: Option<&mut SampleState>) -> Result<Explanation> {
-        self.explain_probabilities(rows, budget, sample)
+        let model = self.products.model;
+        let data = rows.align_to(model.columns())?;
+        let mut explanation = if let Some(coalitions) = &self.coalitions {
+            self.by_tables(coalitions, &data)?
+        } else {
+            let outputs = model.outputs();
+            let question = self.question.clone().with_budget(budget);
+            let question = question.with_players(Some(self.products.groups.clone()));
+            let (fresh_sample, mut rounding) = (&mut SampleState::default(), 0.0_f64);
+            let mut explanation = kernel_shap_from(
+                |rows: &Table| {
+                    let answers = model.predict_until(rows, &self.stop)?;
+                    let inside = (0..answers.rows()).map(|i| self.link.rounding(answers.row(i)));
+                    rounding = inside.fold(rounding, f64::max);
+                    Ok(self.linked(&answers))
+                },
+                &data,
+                &question,
+                BATCH_ROWS,
+                sample.unwrap_or(fresh_sample),
+                &self.stop,
+            )?;
+            // Predictions are rounded too: outputs by at most the bound on values, and probabilities by that
+            // times the link's steepness. Coupled probabilities are defined as the result of LIBSVM's
+            // iteration.
+            if let Exactness::Exact { bound } = &mut explanation.exactness
+                && let Some(steepness) = self.link.steepness()
+                && let Exactness::Exact { bound: off } = self.products.explain_rows(&data)?.exactness
+            {
+                for (bound, row_bounds) in bound.chunks_mut(self.classes.len()).zip(off.chunks(outputs)) {
+                    let max_bound = row_bounds.iter().fold(0.0, |m: f64, e| m.max(*e));
+                    let probability_bound = 2.0 * (steepness * max_bound + rounding) + 16.0 * f64::EPSILON;
+                    bound.iter_mut().for_each(|value| *value += probability_bound);
+                }
+            }
+            explanation
+        };
+        explanation.output_names = self.classes.iter().map(|&k| model.classes[k].clone()).collect();
+        explanation.provenance.model = model.facts();
+        explanation.provenance.run.push(CardEntry::new("explained", "probabilities"));
+        Ok(explanation)
     }
 
     fn unsupported(&self, request: &str) -> Error {
@@ -127,7 +153,8 @@ impl<'m> ProbabilityEngine<'m> {
             && products.has_tame_factors()
             && link.steepness().is_some();
         let recipe = IndexComputation::new(question.index, unions);
-        let coalitions = few_players.then(|| CoalitionPlan::new(recipe, groups.players().len()));
+        let count = groups.players().len();
+        let coalitions = few_players.then(|| CoalitionPlan::new(recipe, count, (0..count).collect()));
         if coalitions.is_none() && question.index != ValueIndex::Shapley {
             let allowed = "only Shapley values are available for probabilities of more than 13 features, of \
                            kernels with linear, polynomial or exponential factors, and of three or more \
@@ -137,8 +164,7 @@ impl<'m> ProbabilityEngine<'m> {
         let mut engine = Self { products, link, coalitions, classes, base: Vec::new(), stop, question };
         let answers = engine.class_probabilities(&rows.rows.align_to(model.columns())?)?;
         let weights = crate::embedding::normalised(rows.weights.as_deref(), rows.rows.rows(), "background")?;
-        let mean = |k: usize| weights.iter().enumerate().map(|(b, w)| w * answers[(b, k)]).sum();
-        engine.base = (0..engine.classes.len()).map(mean).collect();
+        engine.base = weighted_mean(&weights, &answers);
         Ok(engine)
     }
 
@@ -159,56 +185,6 @@ impl<'m> ProbabilityEngine<'m> {
         out.extend(self.classes.iter().map(|&k| probabilities.get(k).copied().unwrap_or(f64::NAN)));
     }
 
-    /// Returns the values of every row of `rows`.
-    fn explain_probabilities(
-        &self,
-        rows: &Table,
-        budget: Budget,
-        sample: Option<&mut SampleState>,
-    ) -> Result<Explanation> {
-        let model = self.products.model;
-        let data = rows.align_to(model.columns())?;
-        let mut explanation = if let Some(coalitions) = &self.coalitions {
-            self.by_tables(coalitions, &data)?
-        } else {
-            let outputs = model.outputs();
-            let question = self.question.clone().with_budget(budget);
-            let question = question.with_players(Some(self.products.groups.clone()));
-            let (fresh_sample, mut rounding) = (&mut SampleState::default(), 0.0_f64);
-            let mut explanation = kernel_shap_from(
-                |rows: &Table| {
-                    let answers = model.predict_until(rows, &self.stop)?;
-                    let inside = (0..answers.rows()).map(|i| self.link.rounding(answers.row(i)));
-                    rounding = inside.fold(rounding, f64::max);
-                    Ok(self.linked(&answers))
-                },
-                &data,
-                &question,
-                BATCH_ROWS,
-                sample.unwrap_or(fresh_sample),
-                &self.stop,
-            )?;
-            // Predictions are rounded too: outputs by at most the bound on values, and probabilities by that
-            // times the link's steepness. Coupled probabilities are defined as the result of LIBSVM's
-            // iteration.
-            if let Exactness::Exact { bound } = &mut explanation.exactness
-                && let Some(steepness) = self.link.steepness()
-                && let Exactness::Exact { bound: off } = self.products.explain_rows(&data)?.exactness
-            {
-                for (bound, row_bounds) in bound.chunks_mut(self.classes.len()).zip(off.chunks(outputs)) {
-                    let max_bound = row_bounds.iter().fold(0.0, |m: f64, e| m.max(*e));
-                    let probability_bound = 2.0 * (steepness * max_bound + rounding) + 16.0 * f64::EPSILON;
-                    bound.iter_mut().for_each(|value| *value += probability_bound);
-                }
-            }
-            explanation
-        };
-        explanation.output_names = self.classes.iter().map(|&k| model.classes[k].clone()).collect();
-        explanation.provenance.model = model.facts();
-        explanation.provenance.run.push(CardEntry::new("explained", "probabilities"));
-        Ok(explanation)
-    }
-
     fn by_tables(&self, coalitions: &CoalitionPlan, data: &Table) -> Result<Explanation> {
         let (players, n) = (self.products.groups.players(), data.rows());
         let predictions = self.class_probabilities(data)?;
@@ -227,8 +203,7 @@ impl<'m> ProbabilityEngine<'m> {
     }
 
     /// Returns the values of a batch of rows, with their bounds.
-    fn batch(&self, rows: &[Vec<f64>], of_coalitions: &CoalitionPlan) -> Result<IndexValues> {
-        let CoalitionPlan { recipe, sets, weighing } = of_coalitions;
+    fn batch(&self, rows: &[Vec<f64>], plan: &CoalitionPlan) -> Result<IndexValues> {
         let (players, classes) = (self.products.groups.players().len(), self.classes.len());
         let (coalitions, outputs) = (1_usize << players, self.products.model.outputs());
         let steepness = self.link.steepness().unwrap_or(f64::NAN);
@@ -264,18 +239,12 @@ impl<'m> ProbabilityEngine<'m> {
         // Roundings of the exponentials, their sum, and the mean over the background; all these numbers are
         // at most 1.
         let roundings = (outputs + 8 + 3 * weights.len()) as f64;
-        let (mut values, mut bounds) = (vec![0.0; rows.len() * classes * sets.len()], Vec::new());
-        let owners: Vec<usize> = (0..players).collect();
-        for (g, (game_values, index_values)) in
-            probabilities.chunks_exact(coalitions).zip(values.chunks_exact_mut(sets.len())).enumerate()
-        {
-            let mut errors = SetErrorBounds::new(1, sets.order());
-            let size_bounds = weighing.add(game_values, &owners, sets, index_values);
-            errors.add_coalition_errors(0, error[g / classes] + f64::EPSILON * roundings, &size_bounds);
-            let bound = recipe.finish((&errors, 0), index_values, sets);
-            // The sum of the values is rounded too.
-            let sum: f64 = index_values.iter().map(|v| v.abs()).sum();
-            bounds.push(bound + f64::EPSILON * (sets.len() + 4) as f64 * (sum + 1.0));
+        let sets = plan.sets.len();
+        let (mut values, mut bounds) = (vec![0.0; rows.len() * classes * sets], Vec::new());
+        let games = probabilities.chunks_exact(coalitions).zip(values.chunks_exact_mut(sets));
+        for (g, (game_values, index_values)) in games.enumerate() {
+            let error = error[g / classes] + f64::EPSILON * roundings;
+            bounds.push(plan.values(game_values, error, 1.0, index_values));
         }
         Ok(IndexValues { values, error: bounds })
     }

@@ -18,6 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use super::importance::std_error;
 use crate::attribution::antithetic_orders::antithetic_orders;
+use crate::attribution::enumeration::shapley_weights;
+use crate::attribution::sampled_shapley::Coalition;
 use crate::attribution::std_error::{NORMAL, student_quantile};
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result};
@@ -285,15 +287,15 @@ impl Sage {
 }
 
 fn check(model: &KernelExpansion, rows: usize, labels: &Labels) -> Result<()> {
-    let (actual, why) = match labels {
-        Labels::Numbers(y) => (y.rows(), "one per row"),
-        Labels::Classes(y) => (y.len(), "one per row"),
+    let actual = match labels {
+        Labels::Numbers(y) => y.rows(),
+        Labels::Classes(y) => y.len(),
     };
     if rows == 0 {
         return Err(Error::too_few("the table of labelled rows", 1, "row is"));
     }
     if actual != rows {
-        return Err(Error::shape("the labels", "rows", rows, actual, why));
+        return Err(Error::shape("the labels", "rows", rows, actual, "one per row"));
     }
     match labels {
         Labels::Numbers(y) if y.cols() != model.outputs() => {
@@ -391,15 +393,6 @@ impl RowLosses<'_> {
     }
 }
 
-/// Returns the Shapley weight of a coalition that a player joins, by its size s: s! (p - 1 - s)! / p!.
-fn weights(p: usize) -> Vec<f64> {
-    let mut weights = vec![1.0 / p as f64; p];
-    for s in 1..p {
-        weights[s] = weights[s - 1] * s as f64 / (p - s) as f64;
-    }
-    weights
-}
-
 /// Returns the exact values of the squared error by player and row, from the mean outputs of all coalitions.
 fn exact_by_tables(
     coalition_outputs: &CoalitionOutputs<'_>,
@@ -407,7 +400,7 @@ fn exact_by_tables(
     p: usize,
     control: RunControl<'_>,
 ) -> Result<Vec<Vec<f64>>> {
-    let (weights, outputs, coalitions) = (weights(p), y.cols(), coalition_outputs.coalition_count());
+    let (weights, outputs, coalitions) = (shapley_weights(p), y.cols(), coalition_outputs.coalition_count());
     let indices: Vec<usize> = (0..x.rows()).collect();
     let chunk_values = |rows: &[usize]| {
         control.check_cancelled()?;
@@ -441,19 +434,19 @@ fn exact_by_tables(
 /// Returns the exact values by player and row, from all coalitions.
 fn exact_by_enumeration(game: &RowLosses<'_>, none: &[f64], grand: &[f64]) -> Result<Vec<Vec<f64>>> {
     let (p, n) = (game.players.len(), none.len());
-    let weights = weights(p);
+    let weights = shapley_weights(p);
     let mut sums = vec![vec![0.0; n]; p];
     for mask in 0..1_usize << p {
-        let is_present: Vec<bool> = (0..p).map(|j| mask >> j & 1 == 1).collect();
+        let coalition = Coalition::from_mask(mask, p);
         let size = mask.count_ones() as usize;
         let losses = match size {
             0 => none.to_vec(),
             s if s == p => grand.to_vec(),
-            _ => game.losses(&is_present)?,
+            _ => game.losses(coalition.present())?,
         };
         for (j, sum) in sums.iter_mut().enumerate() {
             // The value of a coalition is the reduction of the loss, hence the signs.
-            let weight = if is_present[j] { -weights[size - 1] } else { weights[size] };
+            let weight = if coalition.present()[j] { -weights[size - 1] } else { weights[size] };
             add_multiple(sum, weight, &losses);
         }
     }

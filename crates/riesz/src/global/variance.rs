@@ -48,16 +48,10 @@ pub(super) struct VarianceGame<'m> {
 
 /// A part of the sum that is computed in one step.
 enum GamePart {
-    Pairs(PanelPairs),
+    /// The points of a panel of product `left`, with those of the same or a later product, `right`.
+    Pairs { left: usize, right: usize, panel: usize },
     /// The prior variance of a product.
     Prior(usize),
-}
-
-/// The points of a panel of product `left`, with those of the same or a later product, `right`.
-struct PanelPairs {
-    left: usize,
-    right: usize,
-    panel: usize,
 }
 
 /// The factors of two products by the players that both have. Those of players that only one product has are
@@ -102,7 +96,7 @@ impl<'m> VarianceGame<'m> {
                 // Products without a common player are independent.
                 if product.players.iter().any(|player| other.players.contains(player)) {
                     let panels = 0..factors[left].panels.len();
-                    parts.extend(panels.map(|panel| GamePart::Pairs(PanelPairs { left, right, panel })));
+                    parts.extend(panels.map(|panel| GamePart::Pairs { left, right, panel }));
                 }
             }
         }
@@ -160,7 +154,7 @@ impl<'m> VarianceGame<'m> {
 
     fn pairs(
         &self,
-        &PanelPairs { left, right, panel }: &PanelPairs,
+        (left, right, panel): (usize, usize, usize),
         memory: &mut Memory,
         reader: &mut TermSink<'_>,
     ) -> Result<()> {
@@ -172,9 +166,7 @@ impl<'m> VarianceGame<'m> {
         let bounded = left_table.bounded && two.bounded;
         let (n, size) = (self.model.support_points.rows(), TILE * TILE);
         let Memory { present, absent, active } = memory;
-        active.clear();
-        active.extend(0..players.len() as u32);
-        active.resize(players.len().next_multiple_of(4), players.len() as u32);
+        fill_active(players.len(), active);
         let mut rounding = self.rounding(left, right);
         let left_panel = &left_table.panels[panel];
         let first = if left == right { panel } else { 0 };
@@ -246,9 +238,7 @@ impl<'m> VarianceGame<'m> {
         let Memory { present, absent, active } = memory;
         let (product, means) = (&self.products[p], &self.prior_term[p]);
         let count = means.len();
-        active.clear();
-        active.extend(0..count as u32);
-        active.resize(count.next_multiple_of(4), count as u32);
+        fill_active(count, active);
         let side = |column: usize, out: &mut Vec<f64>| {
             out.clear();
             out.extend(means.iter().flat_map(|sides| [sides[column]; LANES]));
@@ -331,6 +321,13 @@ impl SharedFactors {
     }
 }
 
+/// Writes the numbers of `count` factors, and pads them to whole groups with the number of the factor of ones.
+fn fill_active(count: usize, active: &mut Vec<u32>) {
+    active.clear();
+    active.extend(0..count as u32);
+    active.resize(count.next_multiple_of(4), count as u32);
+}
+
 /// Returns a bound on `-ln` of numbers of at most 1; zeros are skipped, because they make their term 0.
 fn neg_log_bound(numbers: &[f64]) -> f64 {
     -numbers.iter().filter(|v| **v > 0.0).fold(1.0, |min_number: f64, v| min_number.min(*v)).ln()
@@ -378,7 +375,9 @@ impl ProductGame for VarianceGame<'_> {
     fn terms(&self, part: usize, memory: &mut Memory, reader: &mut TermSink<'_>) -> Result<()> {
         reader.begin_tile(&(0..1), &(0..0));
         match (&self.parts[part], self.posterior_terms) {
-            (GamePart::Pairs(pairs), _) => self.pairs(pairs, memory, reader)?,
+            (&GamePart::Pairs { left, right, panel }, _) => {
+                self.pairs((left, right, panel), memory, reader)?
+            }
             (GamePart::Prior(p), Some(posterior_terms)) => {
                 self.prior_term(*p, posterior_terms, memory, reader)?
             }

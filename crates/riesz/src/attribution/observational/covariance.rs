@@ -19,7 +19,7 @@ use rayon::prelude::*;
 
 use super::{ObservationalGame, Product, ValueRule, map_kernel_rows};
 use crate::attribution::coalition_covariance::{
-    MOST_PLAYERS, MixedKernels, PairIndex, RowPairs, add_counted, player_covariance,
+    MOST_PLAYERS, MixedKernels, PairIndex, RowPairs, add_counted, add_over_unions, player_covariance,
 };
 use crate::attribution::sampled_shapley::{Coalition, definition_weight};
 use crate::control::check_cancelled;
@@ -30,9 +30,6 @@ use crate::table::Table;
 
 /// Largest count of numbers that weights and functionals take at a time.
 const NUMBERS: usize = 1 << 24;
-
-/// Number of parts in which unions of coalitions are summed.
-const PARTS: usize = 32;
 
 /// Weights at given rows. `weights` holds for each coalition, by its players' bits, the weights of the
 /// reference rows (rows × reference). `counts` holds for each row the coefficients of each coalition in the
@@ -172,31 +169,25 @@ impl ObservationalGame<'_> {
             let factors = MixedKernels::new(&product.kernels, (&self.means.learnt().rows, data), None);
             // A fixed number of parts, each summed in order, makes results independent of the number of
             // threads.
-            let part = |from: usize| {
-                let mut sums = vec![Matrix::zeros(p, p); pairs.len()];
-                for union in (from..1 << p).step_by(PARTS) {
-                    check_cancelled(&self.stop)?;
-                    let (absent, places) = (factors.absent(union), PairIndex::new(union));
-                    for (sum, &(r, s)) in sums.iter_mut().zip(pairs) {
-                        let mut pair_sums = vec![0.0; PairIndex::count(union)];
-                        let [left, right] = [r, s].map(|row| move |set: usize| weighed.weights[set].row(row));
-                        factors.add(
-                            &places,
-                            (&absent, product.scale),
-                            ((r, s), r == s),
-                            (left, right),
-                            &mut pair_sums,
-                        );
-                        let number = |other, common| pair_sums[places.pair_index(other, common)];
-                        add_counted(union, (&weighed.counts[r], &weighed.counts[s]), number, sum);
-                    }
+            add_over_unions(p, &mut out, |union, sums| {
+                check_cancelled(&self.stop)?;
+                let (absent, places) = (factors.absent(union), PairIndex::new(union));
+                for (sum, &(r, s)) in sums.iter_mut().zip(pairs) {
+                    let mut pair_sums = vec![0.0; PairIndex::count(union)];
+                    let [left, right] = [r, s].map(|row| move |set: usize| weighed.weights[set].row(row));
+                    let same = r == s;
+                    factors.add(
+                        &places,
+                        (&absent, product.scale),
+                        ((r, s), same),
+                        (left, right),
+                        &mut pair_sums,
+                    );
+                    let number = |other, common| pair_sums[places.pair_index(other, common)];
+                    add_counted(union, (&weighed.counts[r], &weighed.counts[s]), number, sum);
                 }
-                Ok(sums)
-            };
-            let parts = (0..PARTS).into_par_iter().map(part).collect::<Result<Vec<_>>>()?;
-            for sums in &parts {
-                out.iter_mut().zip(sums).for_each(|(out, sum)| out.add_times(1.0, sum));
-            }
+                Ok(())
+            })?;
         }
         Ok(out)
     }

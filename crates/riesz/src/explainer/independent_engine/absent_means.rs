@@ -47,6 +47,7 @@ pub(super) struct DomainMeans {
 }
 
 /// The quantities of one view at a row.
+#[derive(Default)]
 pub(super) struct ViewSide {
     /// For each row of the domain, the kernel, if all columns are always present.
     pub(super) always: Option<Vec<f64>>,
@@ -143,15 +144,7 @@ impl DomainMeans {
         isa: Isa,
     ) -> Result<ViewSide> {
         let (rows, columns) = (domain.rows.rows(), Columns::from_row(&domain.rows, 0));
-        let mut side = ViewSide {
-            always: None,
-            present: Vec::new(),
-            scales: Vec::new(),
-            tops: vec![0.0; rows],
-            units: 0.0,
-            per_log: 0.0,
-            tiny: 0.0,
-        };
+        let mut side = ViewSide { tops: vec![0.0; rows], ..ViewSide::default() };
         let mut reach = ColumnRanges {
             u: ColumnRanges::per_column(columns, self.owner.len()),
             v: x.iter().map(|v| [*v; 2]).collect(),

@@ -42,7 +42,7 @@ impl IndependentPartsEngine<'_> {
     /// Returns a matrix (points × rows) for each of `players`: the contribution of a coefficient 1 of each
     /// support point to the player's value.
     pub(super) fn player_functionals(&self, rows: &Table, players: &[usize]) -> Result<Vec<Matrix>> {
-        player_measure(self.question.index, &self.recipe)?;
+        player_measure(self.question.index, &self.plan.recipe)?;
         let data = rows.align_to(self.model.columns())?;
         let (columns, count) = (self.columns(&data)?, self.groups.players().len());
         let player_columns = |player: &usize| {
@@ -79,7 +79,7 @@ impl IndependentPartsEngine<'_> {
         mirror: Option<&[usize]>,
         pairs: RowPairs,
     ) -> Result<Functionals> {
-        player_measure(self.question.index, &self.recipe)?;
+        player_measure(self.question.index, &self.plan.recipe)?;
         let data = rows.align_to(self.model.columns())?;
         let (n, count) = (data.rows(), self.groups.players().len());
         let pairs = pairs.row_pairs(n);
@@ -93,8 +93,12 @@ impl IndependentPartsEngine<'_> {
         // Players that cannot be absent have the value 0.
         let with_all_players = |block: Matrix| {
             let mut out = Matrix::zeros(count, count);
-            for (k, &j) in self.active.iter().enumerate() {
-                self.active.iter().enumerate().for_each(|(position, &l)| out[(j, l)] = block[(k, position)]);
+            for (k, &j) in self.plan.owners.iter().enumerate() {
+                self.plan
+                    .owners
+                    .iter()
+                    .enumerate()
+                    .for_each(|(position, &l)| out[(j, l)] = block[(k, position)]);
             }
             out
         };
@@ -108,7 +112,7 @@ impl IndependentPartsEngine<'_> {
     fn columns(&self, data: &Table) -> Result<Matrix> {
         let (n, count, points) = (data.rows(), self.groups.players().len(), self.model.support_points.rows());
         let rows: Vec<Vec<f64>> = (0..n).map(|r| data.row(r)).collect();
-        let counts = self.weighing.coalition_coefficients();
+        let counts = self.plan.weighing.coalition_coefficients();
         // The coefficients of each block's coalitions, by block and player.
         let of_block = |block: usize, j: usize| {
             let mut coefficients = [0.0; LANES];
@@ -158,7 +162,7 @@ impl IndependentPartsEngine<'_> {
             let functionals = chunk.par_iter().map(row_functionals).collect::<Result<Vec<Matrix>>>()?;
             for (r, sums) in (start..).zip(&functionals) {
                 for i in 0..points {
-                    let player_values = self.active.iter().zip(sums.row(i));
+                    let player_values = self.plan.owners.iter().zip(sums.row(i));
                     player_values.for_each(|(player, v)| out[(i, r * count + player)] = *v);
                 }
             }

@@ -89,17 +89,19 @@ impl ProductEngine<'_> {
             row += (1 << m) * 5 / 2;
             making += (1 << m) * 5 / 2 * reference.rows.len();
             engine += (m * (5 * nodes / 2 + 6) + nodes * larger) * reference.rows.len();
-            numbers += self.panels.iter().map(|panel| panel.len << m).sum::<usize>();
+            numbers += self.table_size(product);
         }
         self.has_tame_factors() && 2 * row < engine && making < ROWS * engine && numbers < NUMBERS
     }
 
+    /// The number of entries in the tables of a product.
+    fn table_size(&self, product: &PlayerProduct<'_>) -> usize {
+        self.panels.iter().map(|panel| panel.len << product.players.len()).sum()
+    }
+
     /// Whether the tables are small enough.
     pub(in super::super) fn has_room_for_tables(&self) -> bool {
-        let table_size = |product: &PlayerProduct<'_>| {
-            self.panels.iter().map(|panel| panel.len << product.players.len()).sum::<usize>()
-        };
-        self.products.iter().map(table_size).sum::<usize>() < NUMBERS
+        self.products.iter().map(|product| self.table_size(product)).sum::<usize>() < NUMBERS
     }
 
     /// Returns the tables of all products. Cost O(n · reference · 2^players).
@@ -200,8 +202,7 @@ impl ProductEngine<'_> {
         let mut totals: Vec<f64> = (0..rows.len()).flat_map(intercept).collect();
         let mut error = vec![0.0; rows.len() * outputs];
         for (t, product) in self.products.iter().enumerate() {
-            let CoalitionValueTable { values: coalition_values, errors } =
-                self.coalition_values(t, &tables(t)?, rows, self.control())?;
+            let (coalition_values, errors) = self.coalition_values(t, &tables(t)?, rows, self.control())?;
             // For each coalition, the product's players in it.
             let product_coalition: Vec<usize> = (0..coalitions)
                 .map(|s| product.players.iter().enumerate().map(|(k, &p)| (s >> p & 1) << k).sum())
@@ -280,8 +281,7 @@ impl ProductEngine<'_> {
         let mut values = vec![0.0; games * sets.len()];
         let mut errors = SetErrorBounds::new(games, sets.order());
         for (t, weighing) in weighings.iter().enumerate() {
-            let CoalitionValueTable { values: worth, errors: off } =
-                self.coalition_values(t, &tables.panel_tables[t], rows, control)?;
+            let (worth, off) = self.coalition_values(t, &tables.panel_tables[t], rows, control)?;
             let coalitions = worth.len() / games;
             for (g, (game_values, error)) in worth.chunks_exact(coalitions).zip(off).enumerate() {
                 let index_values = &mut values[g * sets.len()..(g + 1) * sets.len()];
@@ -294,14 +294,15 @@ impl ProductEngine<'_> {
         Ok(IndexValues { values, error })
     }
 
-    /// Returns the values of all coalitions in the given rows under product `t`.
+    /// Returns the values of all coalitions in the given rows under product `t` (rows × outputs × coalitions),
+    /// and a bound on their error for each row and output.
     fn coalition_values(
         &self,
         t: usize,
         tables: &[PanelTable],
         rows: &[Vec<f64>],
         control: RunControl<'_>,
-    ) -> Result<CoalitionValueTable> {
+    ) -> Result<(Vec<f64>, Vec<f64>)> {
         let (product, outputs) = (&self.products[t], self.model.outputs());
         let m = product.players.len();
         let (low, lanes, coalitions) = (m / 2, run(m), 1_usize << m);
@@ -364,12 +365,6 @@ impl ProductEngine<'_> {
             product.scale * (relative + lost)
         };
         let errors = sizes.iter().zip(lost.iter().cycle()).map(error).collect();
-        Ok(CoalitionValueTable { values: coalition_values, errors })
+        Ok((coalition_values, errors))
     }
-}
-
-/// Values of coalitions, rows × outputs × coalitions, and a bound on their error for each row and output.
-struct CoalitionValueTable {
-    values: Vec<f64>,
-    errors: Vec<f64>,
 }
