@@ -48,6 +48,19 @@ pub enum Exactness {
     Unstated,
 }
 
+impl Exactness {
+    /// The same kind of exactness with other bounds (rows × outputs) or standard errors (one per value).
+    fn map(&self, bounds: impl FnOnce(&[f64]) -> Vec<f64>, errors: impl FnOnce(&[f64]) -> Vec<f64>) -> Self {
+        match self {
+            Self::Exact { bound } => Self::Exact { bound: bounds(bound) },
+            Self::Estimated { std_error, sampling } => {
+                Self::Estimated { std_error: errors(std_error), sampling: *sampling }
+            }
+            Self::Unstated => Self::Unstated,
+        }
+    }
+}
+
 /// The sampling of estimated values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampling {
@@ -377,13 +390,7 @@ impl Explanation {
             predictions: pair(&self.predictions),
             data: self.data.select_rows(rows),
             row_numbers: rows.iter().map(|&i| self.row_numbers[i]).collect(),
-            exactness: match &self.exactness {
-                Exactness::Exact { bound } => Exactness::Exact { bound: pair(bound) },
-                Exactness::Estimated { std_error, sampling } => {
-                    Exactness::Estimated { std_error: cube(std_error), sampling: *sampling }
-                }
-                Exactness::Unstated => Exactness::Unstated,
-            },
+            exactness: self.exactness.map(pair, cube),
             uncertainty: self.uncertainty.as_ref().map(|u| u.select(&games, sets, self.sets())),
             duels: self.duels.as_ref().map(|duels| rows.iter().map(|&i| duels[i].clone()).collect()),
             provenance: self.provenance.clone(),

@@ -16,7 +16,7 @@ use rayon::prelude::*;
 
 use crate::error::Result;
 use crate::kernel::Kernel;
-use crate::linalg::{Matrix, add_multiple, dot};
+use crate::linalg::{Matrix, add_multiple, dot, multiply_entries};
 use crate::table::Table;
 
 /// Largest number of players for which covariances are computed from pairs of coalitions. Each additional
@@ -53,7 +53,7 @@ impl MixedKernels {
                     continue;
                 }
                 let mut product = products[1 << player].clone();
-                multiply_entrywise(&mut product, &products[known]);
+                multiply_entries(product.data_mut(), products[known].data());
                 products.push(product);
             }
             products
@@ -76,7 +76,7 @@ impl MixedKernels {
         let size = &self.reference[0];
         let all_ones = || Matrix::from_row_major(size.rows(), size.cols(), vec![1.0; size.data().len()]);
         let mut out = absent.next().map_or_else(all_ones, |(_, gram)| gram.clone());
-        absent.for_each(|(_, gram)| multiply_entrywise(&mut out, gram));
+        absent.for_each(|(_, gram)| multiply_entries(out.data_mut(), gram.data()));
         out
     }
 
@@ -238,11 +238,6 @@ impl RowPairs {
             Self::None => Vec::new(),
         }
     }
-}
-
-/// Multiplies `out` by `other`, entry by entry.
-fn multiply_entrywise(out: &mut Matrix, other: &Matrix) {
-    out.data_mut().iter_mut().zip(other.data()).for_each(|(a, b)| *a *= b);
 }
 
 /// All subsets of a set, including itself and the empty set, ascending.

@@ -22,6 +22,7 @@ use super::quadrature::{QuadratureEngine, RoundingUnits, TermBatch};
 use super::rule::InclusionMeasure;
 use super::set_error_bounds::per_set_error;
 use crate::linalg::max_abs;
+use crate::memory::refill;
 use crate::simd::{Isa, LANES, Lanes, Plain, Simd, dispatch};
 
 /// Smallest divisor, for any factor.
@@ -109,8 +110,7 @@ impl TermAccumulator for InteractionBounds<'_> {
         let run = single_output_terms(terms, *output, weighed);
         let (count, height) = (run.players, rules.averages().heights[0]);
         let choices = InclusionMeasure::Lebesgue.choices(count);
-        sums.clear();
-        sums.resize(count, [Lanes::ZERO; 2]);
+        refill(sums, count, [Lanes::ZERO; 2]);
         let mut block = FactorBlock::default();
         for index in 0..run.weights.len() {
             let bounds = engine.block(&run, index, &choices, &mut block);
@@ -148,8 +148,7 @@ pub(super) struct NodeSums {
 impl NodeSums {
     pub(super) fn add_up(&mut self, isa: Isa, block: &FactorBlock, rule: &[SharedNode]) {
         for sums in [&mut self.ratios, &mut self.firsts, &mut self.seconds] {
-            sums.clear();
-            sums.resize(block.a.len(), Lanes::ZERO);
+            refill(sums, block.a.len(), Lanes::ZERO);
         }
         add_up(isa, block, rule, self);
         if rule.iter().any(|node| node.weights[0] < 0.0) {

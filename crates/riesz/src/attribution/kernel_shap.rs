@@ -214,6 +214,7 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
                 let mut first = 0;
                 for (c, i, weights, error) in meant.drain(..) {
                     for o in 0..m {
+                        let g = i * m + o;
                         let coalition_answers = (0..weights.len()).map(|k| answers[(first + k, o)]);
                         // Weights of an embedding need not sum to 1, so they apply to deviations from the
                         // mean.
@@ -224,19 +225,18 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
                                 .zip(&weights)
                                 .map(|(a, w)| w * (a - center))
                                 .sum::<f64>();
-                        values[(c, i * m + o)] = value;
+                        values[(c, g)] = value;
                         let size = coalition_answers.clone().map(f64::abs).fold(value.abs(), f64::max);
-                        self.largest[i * m + o] = self.largest[i * m + o].max(size);
+                        self.largest[g] = self.largest[g].max(size);
                         let sum_of_squares: f64 =
                             coalition_answers.clone().map(|a| (a - center).powi(2)).sum();
-                        self.weighing[i * m + o] =
-                            self.weighing[i * m + o].max(error * sum_of_squares.sqrt());
+                        self.weighing[g] = self.weighing[g].max(error * sum_of_squares.sqrt());
                         if draws.is_some() {
-                            let range = &mut answered[i * m + o];
+                            let range = &mut answered[g];
                             *range = range.and(ValueRange::over(coalition_answers.clone()));
                             let k = weights.len() as f64;
                             let sum_of_squares: f64 = coalition_answers.map(|a| (a - value).powi(2)).sum();
-                            variance[(c, i * m + o)] = sum_of_squares / (k * (k - 1.0));
+                            variance[(c, g)] = sum_of_squares / (k * (k - 1.0));
                         }
                     }
                     first += weights.len();

@@ -16,6 +16,7 @@ use super::power_series::{SeriesChain, exponential};
 use super::rule::{InclusionMeasure, Node, RuleChoice};
 use crate::coalition_structure::CoalitionTree;
 use crate::game::TERMS;
+use crate::memory::refill;
 use crate::simd::{Isa, LANES, Lanes, Plain, Simd, dispatch};
 
 /// Bound on the loss to underflow, relative to `(1 + M^{1/p})^p`.
@@ -325,10 +326,8 @@ dispatch! {
         };
         let mut present = std::mem::take(&mut memory.present);
         sums.players::<V>(sums.present, block, &mut present);
-        memory.total_sums.clear();
-        memory.total_sums.resize(sets, Lanes::ZERO);
-        memory.batch_sums.clear();
-        memory.batch_sums.resize(sets, Lanes::ZERO);
+        refill(&mut memory.total_sums, sets, Lanes::ZERO);
+        refill(&mut memory.batch_sums, sets, Lanes::ZERO);
         memory.magnitude = Lanes::ZERO;
         if !shares {
             expand::<V>(&present, p, &mut memory.a);

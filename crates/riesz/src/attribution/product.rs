@@ -12,6 +12,7 @@ use super::rule::InclusionMeasure;
 use crate::control::RunControl;
 use crate::error::Result;
 use crate::linalg::add_to;
+use crate::memory::refill;
 use crate::simd::{Isa, LANES, Lanes, Plain};
 
 /// A game that is a sum of products with one factor per player, or several such games, one per row.
@@ -226,8 +227,7 @@ fn scale_terms(
     }
     // Several outputs share the engine's values of a block.
     let sums = &mut memory.sums;
-    sums.clear();
-    sums.resize(coef.len() * run.players, Lanes::ZERO);
+    refill(sums, coef.len() * run.players, Lanes::ZERO);
     for index in 0..run.weights.len() {
         let totals = engine.run(run.block(index));
         for (o, coef) in coef.iter().enumerate() {
@@ -374,10 +374,8 @@ impl TermAccumulator for PlayerFunctionals {
     fn begin_tile(&mut self, rows: &Range<usize>, points: &Range<usize>) {
         (self.rows, self.points) = (rows.len(), points.len());
         let slots = self.slots.iter().flatten().max().map_or(1, |slot| slot + 1);
-        self.values.clear();
-        self.values.resize(slots * self.rows * self.points, 0.0);
-        self.error.clear();
-        self.error.resize(self.rows * self.points, 0.0);
+        refill(&mut self.values, slots * self.rows * self.points, 0.0);
+        refill(&mut self.error, self.rows * self.points, 0.0);
     }
 
     fn add_terms(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {

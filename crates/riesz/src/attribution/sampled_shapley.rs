@@ -16,7 +16,7 @@ use std::collections::HashSet;
 use super::std_error::{ValueRange, Variance};
 use super::{interaction_weights, sets};
 use crate::error::{Error, Result};
-use crate::linalg::{Cholesky, Matrix};
+use crate::linalg::{Cholesky, Matrix, raise_to_abs};
 use crate::random::{Random, SeedableRng, SliceRandom, hash};
 
 /// A coalition: for each player, whether it is present.
@@ -556,13 +556,8 @@ impl CoalitionRegression {
     /// (pairs × players) are the coefficients of the pairs' differences in the values.
     fn inflate_for_undrawn(&self, counts: &Matrix, variances: &mut [Variance]) {
         let p = self.players;
-        let max_counts = (0..counts.rows()).fold(vec![0.0_f64; p], |max_counts, q| {
-            max_counts
-                .iter()
-                .zip(counts.row(q))
-                .map(|(max_count, count)| max_count.max(count.abs()))
-                .collect()
-        });
+        let mut max_counts = vec![0.0; p];
+        (0..counts.rows()).for_each(|q| raise_to_abs(&mut max_counts, counts.row(q)));
         for (range, variances) in self.ranges.iter().zip(variances.chunks_mut(p)) {
             let farthest = range.max_deviation([]) / self.draws as f64;
             variances

@@ -117,7 +117,7 @@ impl GameEngine for IndependentPartsEngine<'_> {
     fn explain(&self, rows: &Table, _: Budget, _: Option<&mut SampleState>) -> Result<Explanation> {
         let data = rows.align_to(self.model.columns())?;
         let (n, m) = (data.rows(), self.model.outputs());
-        let control = RunControl { stop: &self.stop, progress: &self.progress };
+        let control = self.control();
         control.progress.start(n);
         let mut values = Vec::with_capacity(n * m * self.plan.sets.len());
         let (mut bound, mut base_values, mut predictions) = (Vec::new(), Vec::new(), Vec::new());
@@ -396,6 +396,10 @@ impl<'m> IndependentPartsEngine<'m> {
             .map(|g| g.size(self.domain(g), self.active_players()))
             .sum();
         AT_ONCE.checked_div(numbers_per_row).map_or(4096, |rows| rows.clamp(1, 1024))
+    }
+
+    fn control(&self) -> RunControl<'_> {
+        RunControl { stop: &self.stop, progress: &self.progress }
     }
 
     fn active_players(&self) -> usize {

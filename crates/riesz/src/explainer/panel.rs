@@ -2,7 +2,7 @@
 
 use crate::kernel::Columns;
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::max_abs;
+use crate::linalg::{dot, max_abs};
 use crate::simd::{LANES, Lanes, Plain};
 
 /// A run of support points, padded to a multiple of the lanes by repeating the last with coefficient 0.
@@ -22,6 +22,14 @@ pub(super) struct PointPanel {
 impl PointPanel {
     pub(super) fn columns(&self) -> Columns<'_> {
         Columns::new(&self.points, self.len, 0, self.len)
+    }
+
+    /// Adds to each output the inner product of its coefficients with numbers of the panel's points.
+    pub(super) fn add_outputs(&self, numbers: &[f64], out: &mut [f64]) {
+        for (sum, coef) in out.iter_mut().zip(&self.coef) {
+            let coef: Vec<f64> = coef.iter().flat_map(|c| c.0).collect();
+            *sum += dot(numbers, &coef);
+        }
     }
 }
 

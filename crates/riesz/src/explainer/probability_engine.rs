@@ -145,7 +145,7 @@ impl<'m> ProbabilityEngine<'m> {
             }
         };
         // With two classes, one probability determines the other.
-        let classes = if model.classes.len() == 2 { vec![1] } else { (0..model.classes.len()).collect() };
+        let classes = explained_classes(model);
         let products =
             ProductEngine::new(model, question.game.clone(), question.index, groups.clone(), stop.clone())?;
         // Probabilities that an iteration couples are explained as a black box.
@@ -210,7 +210,7 @@ impl<'m> ProbabilityEngine<'m> {
         let mut probabilities = vec![0.0; rows.len() * classes * coalitions];
         let mut error = vec![0.0; rows.len()];
         let (mut outputs_of_coalition, mut linked) = (vec![0.0; outputs], Vec::new());
-        let weights = self.products.weights();
+        let weights = self.products.absent.weights();
         for (b, weight) in weights.iter().enumerate() {
             // Outputs of all coalitions, rows × outputs × coalitions.
             let (values, output_bounds) = self.products.mixtures(b, rows)?;
@@ -248,6 +248,12 @@ impl<'m> ProbabilityEngine<'m> {
         }
         Ok(IndexValues { values, error: bounds })
     }
+}
+
+/// The classes whose probabilities are explained: the second of two classes, otherwise all.
+pub(super) fn explained_classes(model: &KernelExpansion) -> Vec<usize> {
+    let count = model.classes.len();
+    if count == 2 { vec![1] } else { (0..count).collect() }
 }
 
 /// The error for a request that needs values that are linear functionals of the model.

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use rayon::prelude::*;
 
 use self::powers::PanelPolynomial;
-use self::tables::Tables;
+use self::tables::PanelTable;
 use self::terms::RowBatches;
 use super::engine::GameEngine;
 use super::panel::{PanelSide, PointPanel, panels};
@@ -37,7 +37,7 @@ use crate::kernel::player_products::PlayerProduct;
 use crate::kernel::polynomial_terms::PolynomialTerm;
 use crate::kernel::{ColumnRanges, Columns};
 use crate::kernel_model::{KernelExpansion, VANISHING_REFERENCE_FACT};
-use crate::linalg::{Matrix, add_to, dot, dot_roundings, max_abs};
+use crate::linalg::{Matrix, add_to, dot_roundings, max_abs, multiply_entries};
 
 use crate::posterior::{Functionals, Posterior};
 use crate::simd::{Isa, LANES};
@@ -70,7 +70,7 @@ pub(super) struct ProductEngine<'m> {
     rounded: Vec<ProductRounding>,
     /// For each column, its least and largest number among the support points, and among the reference rows.
     column_ranges: (Vec<[f64; 2]>, Option<Vec<[f64; 2]>>),
-    absent: AbsentSide,
+    pub(super) absent: AbsentSide,
     panels: Vec<PointPanel>,
     /// The absent side of each product and panel, if it is the same for all rows: for one reference row, or
     /// for means.
@@ -80,7 +80,7 @@ pub(super) struct ProductEngine<'m> {
     nonunit_factors: Vec<Vec<Option<Vec<u32>>>>,
     pub(super) base: Vec<f64>,
     /// Tables of the coalitions' values, computed at first use, if they save work.
-    tables: OnceLock<Tables>,
+    tables: OnceLock<Vec<Vec<PanelTable>>>,
     pub(super) isa: Isa,
     pub(super) index: ValueIndex,
     /// The unions of Owen values.
@@ -422,8 +422,7 @@ impl<'m> ProductEngine<'m> {
                         let mut value = vec![weight * product.scale; panel.len];
                         let factor_rows = factors.chunks_exact(panel.len);
                         if self.rounded[t].bounded {
-                            factor_rows
-                                .for_each(|factor| value.iter_mut().zip(factor).for_each(|(v, f)| *v *= f));
+                            factor_rows.for_each(|factor| multiply_entries(&mut value, factor));
                         } else {
                             // Partial products may leave the range of doubles although the product does not.
                             let mut wide: Vec<(f64, i64)> =
@@ -441,10 +440,7 @@ impl<'m> ProductEngine<'m> {
                             mean.iter_mut().zip(&mut batch_sum).for_each(|(m, s)| *m += std::mem::take(s));
                         }
                     }
-                    for (sum, coef) in sums.iter_mut().zip(&panel.coef) {
-                        let coef: Vec<f64> = coef.iter().flat_map(|c| c.0).collect();
-                        *sum += dot(&mean, &coef);
-                    }
+                    panel.add_outputs(&mean, &mut sums);
                 }
                 for power in &self.powers {
                     check_cancelled(&self.stop)?;
@@ -473,7 +469,7 @@ impl<'m> ProductEngine<'m> {
         let game = RowBatches { explainer: self, data: &data, batch };
         let recipe = IndexComputation::new(self.index, self.unions.as_ref());
         let IndexValues { values, error: mut bound } = match self.index_weights(&recipe) {
-            Some(weighings) => self.find_by_tables(self.tables()?, &recipe, &weighings, &data)?,
+            Some(weighings) => self.find_by_tables(&recipe, &weighings, &data)?,
             None => {
                 self.progress.start(game.parts());
                 recipe.compute(&game, self.isa, self.control(), (p, m))?

@@ -221,17 +221,12 @@ impl Game {
 
     /// The absent factors of a product game, with rows aligned to the model's columns.
     pub(crate) fn absent_side(&self, columns: &[Column]) -> Result<AbsentSide> {
+        let rows = |background: &Background| ReferenceRows::new(background, columns);
         match self {
             Self::Functional => Ok(AbsentSide::Ones),
-            Self::Baseline { point } => {
-                Ok(AbsentSide::Rows(ReferenceRows::new(&baseline_row(point)?.into(), columns)?))
-            }
-            Self::Interventional { background } => {
-                Ok(AbsentSide::Rows(ReferenceRows::new(background, columns)?))
-            }
-            Self::MarginalProduct { background } => {
-                Ok(AbsentSide::Means(ReferenceRows::new(background, columns)?))
-            }
+            Self::Baseline { point } => rows(&baseline_row(point)?.into()).map(AbsentSide::Rows),
+            Self::Interventional { background } => rows(background).map(AbsentSide::Rows),
+            Self::MarginalProduct { background } => rows(background).map(AbsentSide::Means),
             Self::Observational { .. } | Self::Independent { .. } => {
                 Err(Error::parameter("game", self.name(), "it is not a product game"))
             }

@@ -40,9 +40,12 @@ impl InputMarginals {
     pub(super) fn new(inputs: &Background, model: &KernelExpansion, groups: &Players) -> Result<Self> {
         let reference = ReferenceRows::new(inputs, model.columns())?;
         let table: Table = reference.table(model.columns())?;
-        let count = reference.rows.len() as f64;
+        let count = reference.rows.len();
+        let (total, roundings) = match inputs.weights {
+            Some(_) => (1.0, 3 + 2 * count),
+            None => (count as f64, 1),
+        };
         let weight = |i: usize| if inputs.weights.is_some() { reference.weights[i] } else { 1.0 };
-        let total = if inputs.weights.is_some() { 1.0 } else { count };
         let distinct_values = |columns: &[usize]| {
             let mut seen: HashMap<Vec<u64>, usize> = HashMap::new();
             let mut atoms = ReferenceRows { rows: Vec::new(), weights: Vec::new() };
@@ -59,7 +62,6 @@ impl InputMarginals {
             atoms.weights.iter_mut().for_each(|w| *w /= total);
             atoms
         };
-        let roundings = if inputs.weights.is_some() { 3 + 2 * reference.rows.len() } else { 1 };
         let atoms = groups.players().iter().map(|player| distinct_values(&player.columns)).collect();
         Ok(Self {
             atoms,

@@ -149,10 +149,8 @@ impl Sensitivity {
         let posterior = Posterior::new(model, covariance)?.with_cancel(&self.stop);
         not_skew(covariance)?;
         let n = model.support_points.rows();
-        let mut columns = Matrix::zeros(n, n);
-        (0..n).for_each(|i| columns[(i, i)] = 1.0);
-        let point_functionals =
-            Functionals { columns, prior_scale: Matrix::zeros(n, n), constants: vec![0.0; n] };
+        let (columns, prior_scale) = (Matrix::identity(n), Matrix::zeros(n, n));
+        let point_functionals = Functionals { columns, prior_scale, constants: vec![0.0; n] };
         let prior = covariance.scale.iter().map(|scale| covariance.prior_scale * scale * scale).collect();
         self.decompose(
             model,

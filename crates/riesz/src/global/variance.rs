@@ -23,6 +23,7 @@ use crate::kernel::player_products::PlayerProduct;
 use crate::kernel::rounding_bounds::RoundingBound;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Matrix, max_abs};
+use crate::memory::refill;
 use crate::simd::{Isa, LANES, Lanes};
 use crate::table::Players;
 
@@ -306,10 +307,8 @@ impl SharedFactors {
         absent: &mut Vec<f64>,
     ) {
         let (players, size) = (self.players.len(), TILE * TILE);
-        present.clear();
-        present.resize((players + 1) * size, 0.0);
-        absent.clear();
-        absent.resize((players + 1) * size, 1.0);
+        refill(present, (players + 1) * size, 0.0);
+        refill(absent, (players + 1) * size, 1.0);
         present[players * size..].fill(1.0);
         let sides = present.chunks_exact_mut(size).zip(absent.chunks_exact_mut(size));
         for (&(k, l), (present, absent)) in self.pairs.iter().zip(sides) {

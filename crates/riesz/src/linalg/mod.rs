@@ -322,6 +322,18 @@ pub(crate) fn max_abs(numbers: &[f64]) -> f64 {
     numbers.iter().fold(0.0, |largest, v| v.abs().max(largest))
 }
 
+/// Raises each number to the absolute value of its candidate, if that is larger.
+#[inline]
+pub(crate) fn raise_to_abs(largest: &mut [f64], candidates: &[f64]) {
+    largest.iter_mut().zip(candidates).for_each(|(max, candidate)| *max = max.max(candidate.abs()));
+}
+
+/// Multiplies each number by its factor.
+#[inline]
+pub(crate) fn multiply_entries(numbers: &mut [f64], factors: &[f64]) {
+    numbers.iter_mut().zip(factors).for_each(|(number, factor)| *number *= factor);
+}
+
 /// The number of successive roundings of a product in a [`dot`] of this length.
 pub(crate) fn dot_roundings(len: usize) -> usize {
     let run_len = len.min(RUN);

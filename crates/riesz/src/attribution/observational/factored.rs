@@ -14,6 +14,7 @@ use crate::embedding::{ConditioningRows, DirectEmbeddings, Products, System, kep
 use crate::error::Result;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{add_multiple, add_to, dot, small_dense};
+use crate::memory::refill;
 use crate::table::Table;
 
 /// Number of parts in which coalitions are summed.
@@ -122,8 +123,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         let mut missing = vec![weight; self.count];
         for (t, product) in products.iter().enumerate() {
             self.present_factors(t, coalition.present(), memory);
-            memory.averaged.clear();
-            memory.averaged.resize(n * self.count, 0.0);
+            refill(&mut memory.averaged, n * self.count, 0.0);
             for rows in means.blocks() {
                 let weights = means.weights(&memory.system, rows.clone(), &memory.weights);
                 self.absent_factors(t, product, coalition.present(), rows.clone(), memory);
@@ -208,8 +208,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         let (game, means) = (self.game, self.means);
         let (size, m, reference) = (means.size(), game.model.outputs(), means.learnt.rows.rows());
         means.solve(&memory.system, &mut memory.weights, &game.stop)?;
-        memory.averaged.clear();
-        memory.averaged.resize(size * self.count * m, 0.0);
+        refill(&mut memory.averaged, size * self.count * m, 0.0);
         // Σ_i |coef_i| |present factors| times the largest absent factor, by row and output.
         let mut sizes = vec![0.0; self.count * m];
         for (t, product) in products.iter().enumerate() {

@@ -14,7 +14,7 @@ use crate::kernel::player_products::PlayerProduct;
 use crate::kernel::{ColumnRanges, Columns, Kernel};
 use crate::kernel_model::KernelExpansion;
 use crate::kernel_model::parts::DistinctRows;
-use crate::linalg::add_to;
+use crate::linalg::{add_to, multiply_entries, raise_to_abs};
 use crate::simd::{Isa, LANES, Lanes};
 use crate::table::Column;
 
@@ -88,7 +88,7 @@ impl DomainMeans {
             for x in &self.rows {
                 check_cancelled(stop)?;
                 fill(product, x, true, &mut sizes);
-                update_max(&mut max_sizes, &sizes);
+                raise_to_abs(&mut max_sizes, &sizes);
             }
             Ok(max_sizes)
         };
@@ -114,7 +114,7 @@ impl DomainMeans {
             let means = means(isa, (players, rows), &source.reference.weights, |b, out| {
                 fill(product, &self.rows[b], false, out);
                 if !cancels {
-                    update_max(&mut sizes, out);
+                    raise_to_abs(&mut sizes, out);
                 }
             });
             Ok((sizes, means))
@@ -160,7 +160,7 @@ impl DomainMeans {
             for (k, &player) in product.players.iter().enumerate() {
                 product.size(isa, k, columns, x, &mut size);
                 if self.source.is_none() {
-                    top.iter_mut().zip(&size).for_each(|(top, point_size)| *top *= point_size);
+                    multiply_entries(&mut top, &size);
                     continue;
                 }
                 let range = player * rows..(player + 1) * rows;
@@ -188,14 +188,6 @@ impl DomainMeans {
         }
         Ok(side)
     }
-}
-
-/// Replaces each entry of `largest` by its candidate's absolute value if that is larger.
-pub(super) fn update_max(largest: &mut [f64], candidates: &[f64]) {
-    largest
-        .iter_mut()
-        .zip(candidates)
-        .for_each(|(max_value, candidate)| *max_value = max_value.max(candidate.abs()));
 }
 
 /// Returns the columns of each background, and the columns that are in no background.

@@ -20,8 +20,9 @@ use crate::control::check_cancelled;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::kernel::player_products::PlayerProduct;
-use crate::linalg::{Matrix, add_to};
+use crate::linalg::{Matrix, add_to, multiply_entries};
 use crate::memory;
+use crate::memory::refill;
 use crate::table::Table;
 
 /// The number of doubles that the kernel sums of pairs of coalitions may hold at a time.
@@ -285,13 +286,9 @@ impl IndependentPartsEngine<'_> {
                 .collect();
             let mut totals = vec![0.0; PairIndex::count(union)];
             for product in products {
-                product_terms.clear();
-                product_terms.resize(totals.len(), product.scale);
+                refill(&mut product_terms, totals.len(), product.scale);
                 for &meeting in &product.meetings {
-                    product_terms
-                        .iter_mut()
-                        .zip(&*numbers[meeting])
-                        .for_each(|(value, number)| *value *= number);
+                    multiply_entries(&mut product_terms, &numbers[meeting]);
                 }
                 add_to(&mut totals, &product_terms);
             }
@@ -329,13 +326,9 @@ impl IndependentPartsEngine<'_> {
             let weights_by_coalition =
                 (0..=grand).into_par_iter().map(coalition_weights).collect::<Result<Vec<Matrix>>>()?;
             for (position, &p) in parts.iter().enumerate() {
-                let rows = |weights: &Matrix| {
-                    let entries = weights.data()
-                        [position * n * weights.cols()..(position + 1) * n * weights.cols()]
-                        .to_vec();
-                    Matrix::from_row_major(n, weights.cols(), entries)
-                };
-                out[p] = Some(weights_by_coalition.iter().map(rows).collect());
+                let rows: Vec<usize> = (position * n..(position + 1) * n).collect();
+                out[p] =
+                    Some(weights_by_coalition.iter().map(|weights| weights.select_rows(&rows)).collect());
             }
         }
         Ok(out)

@@ -14,7 +14,7 @@ use crate::game::{AbsentSide, TERMS};
 use crate::kernel::ColumnRanges;
 use crate::kernel::polynomial_terms::PolynomialTerm;
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{dot, dot_roundings};
+use crate::linalg::dot_roundings;
 use crate::simd::{Isa, LANES, Lanes};
 
 /// A polynomial term with the quantities that all rows share.
@@ -107,10 +107,7 @@ impl<'m> PanelPolynomial<'m> {
             (self.sums(index, panel, &empty_coalition), PowerEngine::new(isa, InclusionMeasure::default()));
         let empty_values: Vec<f64> =
             (0..panel.len / LANES).flat_map(|block| engine.empty_coalition_value(&sums, block).0).collect();
-        for (sum, coef) in out.iter_mut().zip(&panel.coef) {
-            let coef: Vec<f64> = coef.iter().flat_map(|c| c.0).collect();
-            *sum += dot(&empty_values, &coef);
-        }
+        panel.add_outputs(&empty_values, out);
     }
 }
 
