@@ -317,6 +317,7 @@ impl CoalitionPlan {
         let size_bounds = self.weighing.add(coalition_values, &self.owners, &self.sets, out);
         errors.add_coalition_errors(0, error, &size_bounds);
         let bound = self.recipe.finish((&errors, 0), out, &self.sets);
+        // The sum of the values is rounded too.
         let sum: f64 = out.iter().map(|v| v.abs()).sum();
         bound + f64::EPSILON * (self.sets.len() + 4) as f64 * (sum + empty_size)
     }

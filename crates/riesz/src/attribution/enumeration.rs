@@ -10,8 +10,8 @@ pub fn shapley(players: usize, value: impl FnMut(&[bool]) -> f64) -> Vec<f64> {
     semivalue(players, &shapley_weights(players), value)
 }
 
-/// The weights `s! (players - 1 - s)! / players!` of marginal contributions in Shapley values, by the size s of
-/// the coalition that a player joins.
+/// The weights `s! (players - 1 - s)! / players!` of marginal contributions in Shapley values, by the size s
+/// of the coalition that a player joins.
 pub(crate) fn shapley_weights(players: usize) -> Vec<f64> {
     let mut weights = vec![1.0 / players as f64; players];
     for s in 1..players {

@@ -26,9 +26,9 @@ const FLOOR: f64 = 1e-300;
 pub(crate) enum AbsentSums {
     /// Reference rows, one after the other, by their differences from the centre; and their weights.
     Rows { centred: Vec<f64>, weights: Vec<f64> },
-    /// Separate means for each player. `series` holds, for each panel of points, by block and player, the coefficients of the series of
-    /// `E e^{vz}`. `norms` holds, by column, the p-th root of the p-th absolute moment of differences from
-    /// the centre. `roundings` is the number of roundings of a mean.
+    /// Separate means for each player. `series` holds, for each panel of points, by block and player, the
+    /// coefficients of the series of `E e^{vz}`. `norms` holds, by column, the p-th root of the p-th absolute
+    /// moment of differences from the centre. `roundings` is the number of roundings of a mean.
     Means { series: Vec<Vec<Lanes>>, norms: Vec<f64>, roundings: usize },
 }
 

@@ -472,9 +472,10 @@ impl CoalitionRegression {
         solved(values, Some(std_errors(self.variances(&differences, &counts, noisy), p)))
     }
 
-    /// Weighted regression of values on coalitions, one observation per pair of a coalition and its complement.
-    /// Returns the matrix Z (pairs × players), which is 1 for the players of the coalition; the weight of each
-    /// pair; and the normal matrix `Zᵀ W Z` over coalitions and complements (players × players).
+    /// Weighted regression of values on coalitions, one observation per pair of a coalition and its
+    /// complement. Returns the matrix Z (pairs × players), which is 1 for the players of the coalition; the
+    /// weight of each pair; and the normal matrix `Zᵀ W Z` over coalitions and complements (players ×
+    /// players).
     fn design(&self) -> (Matrix, Vec<f64>, Matrix) {
         let p = self.players;
         let pairs: usize = self.strata.iter().map(|s| s.drawn.len()).sum();

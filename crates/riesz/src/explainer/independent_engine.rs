@@ -30,7 +30,6 @@ use crate::attribution::index_computation::IndexComputation;
 use crate::attribution::part_coalition_values::{add_block, blocks, sum_over_tuples};
 use crate::attribution::quadrature::{FLOOR, neg_log_bound};
 use crate::attribution::sampled_shapley::{Budget, SampleState};
-
 use crate::coalition_structure::CoalitionTree;
 use crate::control::{Progress, RunControl, check_cancelled};
 use crate::embedding::Conditioning;

@@ -14,7 +14,6 @@ use crate::attribution::index_computation::{IndexComputation, IndexValues};
 use crate::attribution::kernel_shap::kernel_shap_from;
 use crate::attribution::sampled_shapley::{Budget, SampleState};
 use crate::attribution::weighted_mean;
-
 use crate::coalition_structure::CoalitionTree;
 use crate::control::Progress;
 use crate::error::{Error, Result};

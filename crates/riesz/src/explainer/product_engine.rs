@@ -38,7 +38,6 @@ use crate::kernel::polynomial_terms::PolynomialTerm;
 use crate::kernel::{ColumnRanges, Columns};
 use crate::kernel_model::{KernelExpansion, VANISHING_REFERENCE_FACT};
 use crate::linalg::{Matrix, add_to, dot_roundings, max_abs, multiply_entries};
-
 use crate::posterior::{Functionals, Posterior};
 use crate::simd::{Isa, LANES};
 use crate::table::{Players, Table};

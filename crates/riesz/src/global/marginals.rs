@@ -26,8 +26,8 @@ const BATCH_VALUES: usize = 64;
 
 /// The distribution of inputs with independent players, whose marginals are those of a table.
 pub(super) struct InputMarginals {
-    /// For each player, the distinct values of its columns with their probabilities: whole rows, of which only
-    /// the player's columns matter.
+    /// For each player, the distinct values of its columns with their probabilities: whole rows, of which
+    /// only the player's columns matter.
     pub(super) atoms: Vec<ReferenceRows>,
     /// The smallest and the largest number of each column.
     pub(super) reach: Vec<[f64; 2]>,

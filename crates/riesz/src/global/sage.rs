@@ -28,7 +28,6 @@ use crate::explanation::{Exactness, Explanation, LOSS_GAME, Provenance, Sampling
 use crate::game::{Background, ReferenceRows};
 use crate::kernel_model::{KernelExpansion, ProbabilityLink};
 use crate::linalg::{Matrix, add_multiple};
-
 use crate::random::{Random, SeedableRng};
 use crate::table::{Player, Players, Table};
 

@@ -19,7 +19,6 @@ use crate::game::Background;
 use crate::index::ValueIndex;
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::{Matrix, add_to, symmetric_eigen};
-
 use crate::posterior::{Functionals, Posterior, PosteriorCovariance};
 use crate::simd::{Isa, Lanes, Plain};
 use crate::table::Players;

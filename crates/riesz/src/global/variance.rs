@@ -320,7 +320,8 @@ impl SharedFactors {
     }
 }
 
-/// Writes the numbers of `count` factors, and pads them to whole groups with the number of the factor of ones.
+/// Writes the numbers of `count` factors, and pads them to whole groups with the number of the factor of
+/// ones.
 fn fill_active(count: usize, active: &mut Vec<u32>) {
     active.clear();
     active.extend(0..count as u32);

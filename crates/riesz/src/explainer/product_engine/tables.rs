@@ -268,8 +268,8 @@ impl ProductEngine<'_> {
         Ok(IndexValues::join(parts))
     }
 
-    /// Returns the values of all coalitions in the given rows under product `t` (rows × outputs × coalitions),
-    /// and a bound on their error for each row and output.
+    /// Returns the values of all coalitions in the given rows under product `t` (rows × outputs ×
+    /// coalitions), and a bound on their error for each row and output.
     fn coalition_values(
         &self,
         t: usize,
