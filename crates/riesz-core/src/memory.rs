@@ -43,6 +43,13 @@ pub fn ensure_free(numbers: usize) -> std::result::Result<(), usize> {
     if numbers <= capacity { Ok(()) } else { Err(capacity) }
 }
 
+/// Empties a buffer and fills it with copies of a value.
+#[inline]
+pub fn refill<T: Clone>(buffer: &mut Vec<T>, len: usize, value: T) {
+    buffer.clear();
+    buffer.resize(len, value);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

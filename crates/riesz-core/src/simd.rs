@@ -13,7 +13,7 @@
 pub const LANES: usize = 8;
 
 /// Eight doubles, aligned to a cache line.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(align(64))]
 pub struct Lanes(pub [f64; LANES]);
 

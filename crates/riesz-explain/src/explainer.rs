@@ -325,10 +325,7 @@ impl<'m> Explainer<'m> {
     /// As [`explain`](Self::explain); [`Error::Parameter`] without a [posterior](Self::with_posterior), for
     /// refits, in the functional and the observational game, and for an index other than Shapley's.
     pub fn variance_shares(&self, rows: &Table) -> Result<Vec<Matrix>> {
-        let posterior = self
-            .posterior
-            .ok_or_else(|| Error::parameter("covariance", self.with_covariance, NO_POSTERIOR))?;
-        self.engine.variance_shares(rows, &posterior)
+        self.engine.variance_shares(rows, &self.posterior()?)
     }
 
     /// The largest number of coalitions that [`functionals`](Self::functionals) samples; `None` where it does
@@ -381,11 +378,15 @@ impl<'m> Explainer<'m> {
         self.attach_covariance(self.engine.explain(rows, self.budget, None)?, rows)
     }
 
+    /// The posterior, which the request needs.
+    fn posterior(&self) -> Result<Posterior<'m>> {
+        self.posterior.ok_or_else(|| Error::parameter("covariance", self.with_covariance, NO_POSTERIOR))
+    }
+
     /// Adds the covariance of the values if the question requests it.
     fn attach_covariance(&self, mut explanation: Explanation, rows: &Table) -> Result<Explanation> {
         if self.with_covariance {
-            let posterior =
-                self.posterior.ok_or_else(|| Error::parameter("covariance", true, NO_POSTERIOR))?;
+            let posterior = self.posterior()?;
             let covariances = self.engine.covariances(rows, &posterior)?;
             let dispersion = Dispersion::Covariance(covariances);
             explanation.uncertainty = Some(Uncertainty { dispersion, source: Some(posterior.source()) });

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::index::ValueIndex;
+use crate::linalg::max_abs;
 use crate::model_card::CardEntry;
 use crate::table::{Player, Table};
 
@@ -48,6 +49,19 @@ pub enum Exactness {
     Unstated,
 }
 
+impl Exactness {
+    /// The same kind of exactness with other bounds (rows × outputs) or standard errors (one per value).
+    fn map(&self, bounds: impl FnOnce(&[f64]) -> Vec<f64>, errors: impl FnOnce(&[f64]) -> Vec<f64>) -> Self {
+        match self {
+            Self::Exact { bound } => Self::Exact { bound: bounds(bound) },
+            Self::Estimated { std_error, sampling } => {
+                Self::Estimated { std_error: errors(std_error), sampling: *sampling }
+            }
+            Self::Unstated => Self::Unstated,
+        }
+    }
+}
+
 /// The sampling of estimated values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampling {
@@ -69,6 +83,19 @@ pub struct Provenance {
     pub model: Vec<CardEntry>,
     /// Inputs (files, background), seed, version.
     pub run: Vec<CardEntry>,
+}
+
+impl Provenance {
+    /// The provenance of a run of this version, with further entries about the run.
+    pub(crate) fn of_run(
+        game: &str,
+        absent: String,
+        model: Vec<CardEntry>,
+        run: impl IntoIterator<Item = CardEntry>,
+    ) -> Self {
+        let version = CardEntry::new("riesz", env!("CARGO_PKG_VERSION"));
+        Self { game: game.into(), absent, model, run: std::iter::once(version).chain(run).collect() }
+    }
 }
 
 /// Names of the games that divide the variance of a model's output (Shapley effects) and the reduction of its
@@ -244,7 +271,7 @@ impl Explanation {
         }
         let residuals = self.residuals();
         Some(Certificate {
-            residual: residuals.iter().fold(0.0, |m, r| r.abs().max(m)),
+            residual: max_abs(&residuals),
             bound: bound.iter().fold(0.0, |m, &b| b.max(m)),
             // Written so that NaN fails.
             holds: residuals.iter().zip(bound).all(|(r, b)| r.abs() <= *b),
@@ -364,13 +391,7 @@ impl Explanation {
             predictions: pair(&self.predictions),
             data: self.data.select_rows(rows),
             row_numbers: rows.iter().map(|&i| self.row_numbers[i]).collect(),
-            exactness: match &self.exactness {
-                Exactness::Exact { bound } => Exactness::Exact { bound: pair(bound) },
-                Exactness::Estimated { std_error, sampling } => {
-                    Exactness::Estimated { std_error: cube(std_error), sampling: *sampling }
-                }
-                Exactness::Unstated => Exactness::Unstated,
-            },
+            exactness: self.exactness.map(pair, cube),
             uncertainty: self.uncertainty.as_ref().map(|u| u.select(&games, sets, self.sets())),
             duels: self.duels.as_ref().map(|duels| rows.iter().map(|&i| duels[i].clone()).collect()),
             provenance: self.provenance.clone(),

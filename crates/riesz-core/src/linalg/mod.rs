@@ -305,6 +305,36 @@ pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     (a + c) + (b + d) + tail
 }
 
+/// Adds the terms to the sums, entry by entry.
+#[inline]
+pub fn add_to(sums: &mut [f64], terms: &[f64]) {
+    sums.iter_mut().zip(terms).for_each(|(sum, term)| *sum += term);
+}
+
+/// Adds a multiple of the terms to the sums, entry by entry.
+#[inline]
+pub fn add_multiple(sums: &mut [f64], factor: f64, terms: &[f64]) {
+    sums.iter_mut().zip(terms).for_each(|(sum, term)| *sum += factor * term);
+}
+
+/// The largest absolute value; 0 without numbers.
+#[inline]
+pub fn max_abs(numbers: &[f64]) -> f64 {
+    numbers.iter().fold(0.0, |largest, v| v.abs().max(largest))
+}
+
+/// Raises each number to the absolute value of its candidate, if that is larger.
+#[inline]
+pub fn raise_to_abs(largest: &mut [f64], candidates: &[f64]) {
+    largest.iter_mut().zip(candidates).for_each(|(max, candidate)| *max = max.max(candidate.abs()));
+}
+
+/// Multiplies each number by its factor.
+#[inline]
+pub fn multiply_entries(numbers: &mut [f64], factors: &[f64]) {
+    numbers.iter_mut().zip(factors).for_each(|(number, factor)| *number *= factor);
+}
+
 /// The number of successive roundings of a product in a [`dot`] of this length.
 pub fn dot_roundings(len: usize) -> usize {
     let run_len = len.min(RUN);

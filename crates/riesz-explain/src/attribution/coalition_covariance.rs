@@ -12,8 +12,11 @@
 //! product of a matrix (reference × reference) with as many vectors as U has subsets therefore serves all
 //! pairs. This takes 3^players · reference² operations in total. Source: our own.
 
+use rayon::prelude::*;
+
+use crate::error::Result;
 use crate::kernel::Kernel;
-use crate::linalg::{Matrix, dot};
+use crate::linalg::{Matrix, add_multiple, dot, multiply_entries};
 use crate::table::Table;
 
 /// Largest number of players for which covariances are computed from pairs of coalitions. Each additional
@@ -50,7 +53,7 @@ impl MixedKernels {
                     continue;
                 }
                 let mut product = products[1 << player].clone();
-                multiply_entrywise(&mut product, &products[known]);
+                multiply_entries(product.data_mut(), products[known].data());
                 products.push(product);
             }
             products
@@ -73,7 +76,7 @@ impl MixedKernels {
         let size = &self.reference[0];
         let all_ones = || Matrix::from_row_major(size.rows(), size.cols(), vec![1.0; size.data().len()]);
         let mut out = absent.next().map_or_else(all_ones, |(_, gram)| gram.clone());
-        absent.for_each(|(_, gram)| multiply_entrywise(&mut out, gram));
+        absent.for_each(|(_, gram)| multiply_entries(out.data_mut(), gram.data()));
         out
     }
 
@@ -167,11 +170,32 @@ pub(crate) fn add_counted(
         sums.fill(0.0);
         for common in subsets(subset) {
             let other = union ^ subset | common;
-            let factor = number(other, common);
-            sums.iter_mut().zip(&right[other]).for_each(|(sum, count)| *sum += count * factor);
+            add_multiple(&mut sums, number(other, common), &right[other]);
         }
         out.add_outer(left[subset].iter().copied(), &sums);
     }
+}
+
+/// Number of parts of a sum over unions, each of which is added up on its own.
+const PARTS: usize = 32;
+
+/// Adds to each matrix of `out` (players × players) its sum over all unions, to which `add` adds the terms of
+/// one union. Unions are shared among threads; the order of additions is fixed.
+pub(crate) fn add_over_unions(
+    players: usize,
+    out: &mut [Matrix],
+    add: impl Fn(usize, &mut [Matrix]) -> Result<()> + Sync,
+) -> Result<()> {
+    let count = out.len();
+    let part = |from: usize| {
+        let mut sums = vec![Matrix::zeros(players, players); count];
+        (from..1 << players).step_by(PARTS).try_for_each(|union| add(union, &mut sums))?;
+        Ok(sums)
+    };
+    for sums in (0..PARTS).into_par_iter().map(part).collect::<Result<Vec<_>>>()? {
+        out.iter_mut().zip(&sums).for_each(|(out, sum)| out.add_times(1.0, sum));
+    }
+    Ok(())
 }
 
 /// Covariance of the values of all players in `rows` rows, player after player in each row, from blocks
@@ -214,11 +238,6 @@ impl RowPairs {
             Self::None => Vec::new(),
         }
     }
-}
-
-/// Multiplies `out` by `other`, entry by entry.
-fn multiply_entrywise(out: &mut Matrix, other: &Matrix) {
-    out.data_mut().iter_mut().zip(other.data()).for_each(|(a, b)| *a *= b);
 }
 
 /// All subsets of a set, including itself and the empty set, ascending.

@@ -8,10 +8,10 @@ use std::ops::Range;
 use super::index_computation::IndexComputation;
 use super::interaction_weights::{SharedNode, SizeWeighting, SizeWeightings, binomial};
 use super::rule::InclusionMeasure;
-use super::set_error_bounds::SizeErrorBound;
+use super::set_error_bounds::{SetErrorBounds, SizeErrorBound};
 use super::sets::Sets;
 use crate::coalition_structure::CoalitionTree;
-use crate::linalg::{dot, dot_roundings};
+use crate::linalg::{dot, dot_roundings, max_abs};
 use crate::simd::{LANES, Lanes, Simd, dispatch};
 
 /// A range of [`Lanes`] of the factors of several players.
@@ -231,7 +231,7 @@ impl CoalitionWeights {
                 let (absent, with) = pair.split_at(half_width);
                 increments.extend(with.iter().zip(absent).map(|(a, b)| a - b));
             }
-            let largest = increments.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+            let largest = max_abs(increments);
             let carried = 2.0 * difference.carried + 0.51 * f64::EPSILON * largest;
             let rounding = self.heights[size - 1] * (carried + 0.51 * f64::EPSILON * roundings * largest);
             bound.max_rounding = bound.max_rounding.max(rounding);
@@ -284,4 +284,41 @@ struct SetDifference<'a> {
     coalition_values: &'a [f64],
     carried: f64,
     from: usize,
+}
+
+/// Computes the values of an index from the values of all coalitions.
+pub(crate) struct CoalitionPlan {
+    pub(crate) recipe: IndexComputation,
+    /// The sets of players that have values.
+    pub(crate) sets: Sets,
+    pub(crate) weighing: CoalitionWeights,
+    /// The players whose coalitions are valued.
+    pub(crate) owners: Vec<usize>,
+}
+
+impl CoalitionPlan {
+    /// Creates the plan of a game of this number of players, of which `owners` may be absent.
+    pub(crate) fn new(recipe: IndexComputation, players: usize, owners: Vec<usize>) -> Self {
+        let weighing = CoalitionWeights::new(&recipe, &owners);
+        Self { sets: Sets::new(players, recipe.order()), recipe, weighing, owners }
+    }
+
+    /// Adds the values of all sets to `out`, and returns a bound on the error of each value and of their sum,
+    /// where coalitions have values with this `error` and the empty coalition has an absolute value of at
+    /// most `empty_size`.
+    pub(crate) fn values(
+        &self,
+        coalition_values: &[f64],
+        error: f64,
+        empty_size: f64,
+        out: &mut [f64],
+    ) -> f64 {
+        let mut errors = SetErrorBounds::new(1, self.sets.order());
+        let size_bounds = self.weighing.add(coalition_values, &self.owners, &self.sets, out);
+        errors.add_coalition_errors(0, error, &size_bounds);
+        let bound = self.recipe.finish((&errors, 0), out, &self.sets);
+        // The sum of the values is rounded too.
+        let sum: f64 = out.iter().map(|v| v.abs()).sum();
+        bound + f64::EPSILON * (self.sets.len() + 4) as f64 * (sum + empty_size)
+    }
 }

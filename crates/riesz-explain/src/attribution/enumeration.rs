@@ -7,11 +7,17 @@
 /// # Panics
 /// If `players` exceeds 24.
 pub fn shapley(players: usize, value: impl FnMut(&[bool]) -> f64) -> Vec<f64> {
-    let mut weight = vec![1.0 / players as f64; players];
+    semivalue(players, &shapley_weights(players), value)
+}
+
+/// The weights `s! (players - 1 - s)! / players!` of marginal contributions in Shapley values, by the size s
+/// of the coalition that a player joins.
+pub(crate) fn shapley_weights(players: usize) -> Vec<f64> {
+    let mut weights = vec![1.0 / players as f64; players];
     for s in 1..players {
-        weight[s] = weight[s - 1] * s as f64 / (players - s) as f64;
+        weights[s] = weights[s - 1] * s as f64 / (players - s) as f64;
     }
-    semivalue(players, &weight, value)
+    weights
 }
 
 /// Semivalues `φ_j = Σ_{S ∌ j} weight_|S| (v(S ∪ j) - v(S))`, with one weight per size of S.

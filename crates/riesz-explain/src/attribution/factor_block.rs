@@ -9,17 +9,12 @@ use super::rule::{ERROR_TAU, RuleChoice, RuleTable};
 use crate::simd::{LANES, Lanes, Plain, Simd, dispatch};
 
 /// Active factors of a block, whose products stay within the range of doubles.
+#[derive(Default)]
 pub(crate) struct FactorBlock {
     /// For each factor, its value for present and for absent players.
     pub(crate) a: Vec<Lanes>,
     pub(crate) b: Vec<Lanes>,
     pub(crate) weight: Lanes,
-}
-
-impl Default for FactorBlock {
-    fn default() -> Self {
-        Self { a: Vec::new(), b: Vec::new(), weight: Lanes::ZERO }
-    }
 }
 
 impl FactorBlock {

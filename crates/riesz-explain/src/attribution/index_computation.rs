@@ -25,7 +25,7 @@ use super::interactions::Interactions;
 use super::owen::OwenValues;
 use super::product::{PlayerValues, ProductGame, accumulate};
 use super::rule::InclusionMeasure;
-use super::set_error_bounds::RowErrorBounds;
+use super::set_error_bounds::SetErrorBounds;
 use super::sets::Sets;
 use crate::coalition_structure::CoalitionTree;
 use crate::control::RunControl;
@@ -175,7 +175,7 @@ impl IndexComputation {
                 let mut result = IndexValues { values: Vec::new(), error: Vec::new() };
                 for mut part in parts {
                     for (g, values) in part.indices.chunks_exact_mut(sets.len()).enumerate() {
-                        result.error.push(self.finish(&part.errors.row_bounds(g), values, &sets));
+                        result.error.push(self.finish((&part.errors, g), values, &sets));
                     }
                     result.values.append(&mut part.indices);
                 }
@@ -186,13 +186,18 @@ impl IndexComputation {
 
     /// Turns interactions of one row and output into values of the index. Returns a bound on the error of
     /// each value and, for an efficient index, of their sum.
-    pub(crate) fn finish(&self, errors: &RowErrorBounds<'_>, values: &mut [f64], sets: &Sets) -> f64 {
+    pub(crate) fn finish(
+        &self,
+        (errors, game): (&SetErrorBounds, usize),
+        values: &mut [f64],
+        sets: &Sets,
+    ) -> f64 {
         let (shares, adds_up) = match self {
             Self::Players(measure) => (&[][..], matches!(measure, InclusionMeasure::Lebesgue)),
             Self::Unions(_) => (&[][..], true),
             Self::Sets { shares, adds_up, .. } => (&shares[..], *adds_up),
         };
-        let bound = errors.bound(shares, adds_up, values, sets);
+        let bound = errors.bound(game, (shares, adds_up), values, sets);
         distribute_to_subsets(shares, values, sets);
         bound
     }

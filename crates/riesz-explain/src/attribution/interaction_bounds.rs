@@ -19,7 +19,10 @@ use super::interaction_weights::{RuleCache, SharedNode, SizeWeightings};
 use super::interactions::SMALLEST;
 use super::product::{ProductTerms, ScaledTerms, TermAccumulator};
 use super::quadrature::{QuadratureEngine, RoundingUnits, TermBatch};
+use super::rule::InclusionMeasure;
 use super::set_error_bounds::per_set_error;
+use crate::linalg::max_abs;
+use crate::memory::refill;
 use crate::simd::{Isa, LANES, Lanes, Plain, Simd, dispatch};
 
 /// Smallest divisor, for any factor.
@@ -35,8 +38,7 @@ pub(super) fn single_output_terms<'w>(
     let mut run = terms.run;
     if terms.coef.len() > 1 {
         // With several outputs, the floor of errors scales with the largest coefficient.
-        let largest =
-            coef[0].iter().flat_map(|lanes| lanes.0).fold(1.0, |max_size: f64, c| max_size.max(c.abs()));
+        let largest = coef[0].iter().map(|lanes| max_abs(&lanes.0)).fold(1.0, f64::max);
         run.rounding = RoundingUnits { floor: largest * run.rounding.floor, ..run.rounding };
     }
     weighed.fold(run, coef).0
@@ -74,9 +76,17 @@ pub(crate) struct InteractionBounds<'a> {
 impl<'a> InteractionBounds<'a> {
     /// An accumulator for interactions that are averaged like the first set size of `averages`.
     pub(crate) fn new(averages: &'a SizeWeightings, players: usize, output: usize) -> Self {
-        let (interaction, apart, sums) = (vec![0.0; players], vec![0.0; players], Vec::new());
-        let (rules, nodes, weighed) = (RuleCache::new(averages), NodeSums::default(), ScaledTerms::default());
-        Self { rules, output, interaction, apart, error: 0.0, summed: 0, weighed, nodes, sums }
+        Self {
+            rules: RuleCache::new(averages),
+            output,
+            interaction: vec![0.0; players],
+            apart: vec![0.0; players],
+            error: 0.0,
+            summed: 0,
+            weighed: ScaledTerms::default(),
+            nodes: NodeSums::default(),
+            sums: Vec::new(),
+        }
     }
 
     /// The bounds, rounded up.
@@ -99,9 +109,8 @@ impl TermAccumulator for InteractionBounds<'_> {
         let Self { rules, output, interaction: whole, apart, error, summed, weighed, nodes, sums } = self;
         let run = single_output_terms(terms, *output, weighed);
         let (count, height) = (run.players, rules.averages().heights[0]);
-        let choices = rules.averages().choices(count);
-        sums.clear();
-        sums.resize(count, [Lanes::ZERO; 2]);
+        let choices = InclusionMeasure::Lebesgue.choices(count);
+        refill(sums, count, [Lanes::ZERO; 2]);
         let mut block = FactorBlock::default();
         for index in 0..run.weights.len() {
             let bounds = engine.block(&run, index, &choices, &mut block);
@@ -124,6 +133,7 @@ impl TermAccumulator for InteractionBounds<'_> {
 }
 
 /// Sums over the nodes of a block.
+#[derive(Default)]
 pub(super) struct NodeSums {
     /// For each factor: its ratio at a node, `Σ |W| r`, and `Σ |W| r²`.
     ratios: Vec<Lanes>,
@@ -135,18 +145,10 @@ pub(super) struct NodeSums {
     relative_error: Lanes,
 }
 
-impl Default for NodeSums {
-    fn default() -> Self {
-        let (ratios, firsts, seconds) = (Vec::new(), Vec::new(), Vec::new());
-        Self { ratios, firsts, seconds, weight: Lanes::ZERO, relative_error: Lanes::ZERO }
-    }
-}
-
 impl NodeSums {
     pub(super) fn add_up(&mut self, isa: Isa, block: &FactorBlock, rule: &[SharedNode]) {
         for sums in [&mut self.ratios, &mut self.firsts, &mut self.seconds] {
-            sums.clear();
-            sums.resize(block.a.len(), Lanes::ZERO);
+            refill(sums, block.a.len(), Lanes::ZERO);
         }
         add_up(isa, block, rule, self);
         if rule.iter().any(|node| node.weights[0] < 0.0) {

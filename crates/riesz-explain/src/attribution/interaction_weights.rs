@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::rule::{InclusionMeasure, RuleChoice, RuleTable};
+use super::rule::{InclusionMeasure, RuleChoice};
 
 /// A distribution of t on [0, 1] with mass 1, whose density may change sign.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -132,12 +132,6 @@ impl SizeWeightings {
     /// Whether all weightings are point masses.
     pub(crate) fn is_point(&self) -> bool {
         self.sizes.iter().all(|average| matches!(average, SizeWeighting::At(_)))
-    }
-
-    /// Rules to choose from, by the number of Gauss nodes that a [uniform
-    /// weighting](InclusionMeasure::Lebesgue) requires, for `players` factors with one left out.
-    pub(crate) fn choices(&self, players: usize) -> RuleTable {
-        InclusionMeasure::Lebesgue.choices(players)
     }
 
     /// The rule for blocks for which `choice` is accurate under a uniform weighting. The other densities are

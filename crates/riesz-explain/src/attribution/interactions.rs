@@ -14,6 +14,7 @@ use super::interaction_weights::{RuleCache, SharedNode, SizeWeightings};
 use super::polynomial_games::{PowerRequest, PowerResult};
 use super::product::{PowerTerms, ProductTerms, ScaledTerms, TermAccumulator};
 use super::quadrature::{QuadratureEngine, TermBatch};
+use super::rule::InclusionMeasure;
 use super::set_error_bounds::SetErrorBounds;
 use super::set_products::{FactorRatios, SAMPLE_CAPACITY};
 use super::sets::Sets;
@@ -40,10 +41,16 @@ pub struct Interactions<'a> {
 impl<'a> Interactions<'a> {
     /// Creates the sums of interaction indices of all `sets` for outputs.
     pub fn new(averages: &'a SizeWeightings, sets: &'a Sets, outputs: usize) -> Self {
-        let (indices, rules, ratios) = (Vec::new(), RuleCache::new(averages), FactorRatios::default());
-        let (weighed, places) = (ScaledTerms::default(), Vec::new());
-        let errors = SetErrorBounds::new(0, sets.order());
-        Self { rules, sets, outputs, indices, errors, ratios, weighed, places }
+        Self {
+            rules: RuleCache::new(averages),
+            sets,
+            outputs,
+            indices: Vec::new(),
+            errors: SetErrorBounds::new(0, sets.order()),
+            ratios: FactorRatios::default(),
+            weighed: ScaledTerms::default(),
+            places: Vec::new(),
+        }
     }
 
     /// Adds the gathered samples to the values of a row.
@@ -139,15 +146,15 @@ impl TermAccumulator for Interactions<'_> {
         let (games, order) = (row * self.outputs, self.sets.order());
         if owners.is_empty() {
             // A constant has no interactions, but has a rounding error like any other term.
-            for (o, size) in terms.constants().enumerate() {
-                self.errors.add_end_errors(games + o, f64::EPSILON * run.rounding.units * size);
+            for (o, error) in terms.constant_errors().into_iter().enumerate() {
+                self.errors.add_end_errors(games + o, error);
             }
             return;
         }
         let mut weighed = std::mem::take(&mut self.weighed);
         let (run, coef) = weighed.fold(run, coef);
         let active = &run.active[..run.players];
-        let choices = self.rules.averages().choices(run.players);
+        let choices = InclusionMeasure::Lebesgue.choices(run.players);
         self.ratios.resize(active.len(), order);
         let mut block = FactorBlock::default();
         for index in 0..run.weights.len() {

@@ -9,6 +9,7 @@ use super::sampled_shapley::{
     Coalition, CoalitionGame, CoalitionValues, SampleState, SamplingNoise, solve_from,
 };
 use super::std_error::ValueRange;
+use super::weighted_mean;
 use crate::error::{Error, Result};
 use crate::explanation::{Exactness, Explanation, Sampling};
 use crate::kernel_model::default_names;
@@ -58,21 +59,23 @@ pub fn kernel_shap_from<E: From<Error>>(
     let columns = rows.columns();
     let (budget, groups) = (question.budget, &question.players_of(columns));
     let filling = Imputer::new(&question.game, columns, groups, stop)?;
-    let mut model = CountingFunction { f, columns, batch: batch.max(1), evaluations: 0, outputs: None };
-    let at_reference = model.evaluate(filling.reference.rows.clone())?;
+    let (mut model, batch) = (CountingFunction { f, evaluations: 0, outputs: None }, batch.max(1));
+    let at_reference = model.evaluate_in_batches(&filling.reference.rows, columns, batch)?;
     let m = at_reference.cols();
-    let weights = &filling.reference.weights;
-    let base: Vec<f64> =
-        (0..m).map(|o| weights.iter().enumerate().map(|(b, w)| w * at_reference[(b, o)]).sum()).collect();
+    let base = weighted_mean(&filling.reference.weights, &at_reference);
     let row_list: Vec<Vec<f64>> = (0..rows.rows()).map(|i| rows.row(i)).collect();
-    let predictions =
-        if row_list.is_empty() { Matrix::zeros(0, m) } else { model.evaluate(row_list.clone())? };
+    let predictions = match &row_list[..] {
+        [] => Matrix::zeros(0, m),
+        rows => model.evaluate_in_batches(rows, columns, batch)?,
+    };
     // Predictions at the reference rows always enter the rounding bound, since the base value is their mean.
     let references: Vec<ValueRange> = (0..m).map(|o| ValueRange::over(at_reference.column(o))).collect();
     let largest = predictions.data().iter().enumerate();
     let largest = largest.map(|(k, v)| references[k % m].largest().max(v.abs())).collect();
     let mut game = FunctionGame {
         model,
+        columns,
+        batch,
         filling: &filling,
         rows: row_list.into_iter().map(|x| filling.prepare_row(x, stop)).collect::<Result<_>>()?,
         base: &base,
@@ -109,7 +112,7 @@ pub fn kernel_shap_from<E: From<Error>>(
     Ok(Explanation {
         index: question.index,
         values,
-        base_values: (0..n).flat_map(|_| base.iter().copied()).collect(),
+        base_values: base.repeat(n),
         predictions: predictions.data().to_vec(),
         exactness,
         provenance: question.provenance(Vec::new(), vec![CardEntry::new("coalitions valued", coalitions)]),
@@ -118,35 +121,43 @@ pub fn kernel_shap_from<E: From<Error>>(
 }
 
 /// A function with a count of its evaluations.
-struct CountingFunction<'c, F> {
-    f: F,
-    columns: &'c [Column],
-    batch: usize,
-    evaluations: usize,
-    outputs: Option<usize>,
+pub(super) struct CountingFunction<F> {
+    pub(super) f: F,
+    pub(super) evaluations: usize,
+    pub(super) outputs: Option<usize>,
 }
 
-impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CountingFunction<'_, F> {
-    /// Evaluates the function at any number of rows, in batches.
-    fn evaluate(&mut self, rows: Vec<Vec<f64>>) -> Result<Matrix, E> {
+impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CountingFunction<F> {
+    /// Evaluates the function at the rows of a table.
+    pub(super) fn evaluate(&mut self, table: &Table) -> Result<Matrix, E> {
+        self.evaluations += table.rows();
+        let out = (self.f)(table)?;
+        super::check_answer(&out, table.rows(), self.outputs)?;
+        self.outputs = Some(out.cols());
+        Ok(out)
+    }
+
+    /// Evaluates the function at any number of rows, `batch` rows at a time.
+    fn evaluate_in_batches(
+        &mut self,
+        rows: &[Vec<f64>],
+        columns: &[Column],
+        batch: usize,
+    ) -> Result<Matrix, E> {
         let mut answers = Vec::new();
-        let n = rows.len();
-        for rows in rows.chunks(self.batch) {
-            let by_column =
-                (0..self.columns.len()).flat_map(|j| rows.iter().map(move |row| row[j])).collect();
-            let table = Table::from_column_major(self.columns.to_vec(), rows.len(), by_column)?;
-            self.evaluations += rows.len();
-            let out = (self.f)(&table)?;
-            super::check_answer(&out, rows.len(), self.outputs)?;
-            self.outputs = Some(out.cols());
-            answers.extend_from_slice(out.data());
+        for rows in rows.chunks(batch) {
+            let table = Table::from_named_rows(columns.to_vec(), rows)?;
+            answers.extend_from_slice(self.evaluate(&table)?.data());
         }
-        Ok(Matrix::from_row_major(n, self.outputs.unwrap_or(0), answers))
+        Ok(Matrix::from_row_major(rows.len(), self.outputs.unwrap_or(0), answers))
     }
 }
 
 struct FunctionGame<'a, F> {
-    model: CountingFunction<'a, F>,
+    model: CountingFunction<F>,
+    columns: &'a [Column],
+    /// Number of rows to evaluate at a time.
+    batch: usize,
     filling: &'a Imputer,
     rows: Vec<PreparedRow>,
     base: &'a [f64],
@@ -170,8 +181,7 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
     }
 
     fn empty_and_grand_values(&mut self) -> Result<[Vec<f64>; 2], E> {
-        let empty_coalition = self.rows.iter().flat_map(|_| self.base.iter().copied()).collect();
-        Ok([empty_coalition, self.predictions.data().to_vec()])
+        Ok([self.base.repeat(self.rows.len()), self.predictions.data().to_vec()])
     }
 
     fn values(&mut self, coalitions: &[Coalition]) -> Result<CoalitionValues, E> {
@@ -181,7 +191,7 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
         // If absent features are drawn at random: the number of draws per coalition, and the range of
         // predictions so far.
         let mut draws = None;
-        let mut answered: Vec<ValueRange> = (0..n).flat_map(|_| self.references.iter().copied()).collect();
+        let mut answered = self.references.repeat(n);
         // Rows to evaluate, and for each coalition and explained row the weights of these rows with their
         // error bound.
         let (mut queued, mut meant) = (Vec::new(), Vec::new());
@@ -196,13 +206,15 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
                 meant.push((c, i, mixtures.weights, mixtures.error));
                 queued.extend(mixtures.rows);
                 let is_last = c + 1 == coalitions.len() && i + 1 == n;
-                if queued.len() < self.model.batch && !is_last {
+                if queued.len() < self.batch && !is_last {
                     continue;
                 }
-                let answers = self.model.evaluate(std::mem::take(&mut queued))?;
+                let answers = self.model.evaluate_in_batches(&queued, self.columns, self.batch)?;
+                queued.clear();
                 let mut first = 0;
                 for (c, i, weights, error) in meant.drain(..) {
                     for o in 0..m {
+                        let g = i * m + o;
                         let coalition_answers = (0..weights.len()).map(|k| answers[(first + k, o)]);
                         // Weights of an embedding need not sum to 1, so they apply to deviations from the
                         // mean.
@@ -213,19 +225,18 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
                                 .zip(&weights)
                                 .map(|(a, w)| w * (a - center))
                                 .sum::<f64>();
-                        values[(c, i * m + o)] = value;
+                        values[(c, g)] = value;
                         let size = coalition_answers.clone().map(f64::abs).fold(value.abs(), f64::max);
-                        self.largest[i * m + o] = self.largest[i * m + o].max(size);
+                        self.largest[g] = self.largest[g].max(size);
                         let sum_of_squares: f64 =
                             coalition_answers.clone().map(|a| (a - center).powi(2)).sum();
-                        self.weighing[i * m + o] =
-                            self.weighing[i * m + o].max(error * sum_of_squares.sqrt());
+                        self.weighing[g] = self.weighing[g].max(error * sum_of_squares.sqrt());
                         if draws.is_some() {
-                            let range = &mut answered[i * m + o];
+                            let range = &mut answered[g];
                             *range = range.and(ValueRange::over(coalition_answers.clone()));
                             let k = weights.len() as f64;
                             let sum_of_squares: f64 = coalition_answers.map(|a| (a - value).powi(2)).sum();
-                            variance[(c, i * m + o)] = sum_of_squares / (k * (k - 1.0));
+                            variance[(c, g)] = sum_of_squares / (k * (k - 1.0));
                         }
                     }
                     first += weights.len();

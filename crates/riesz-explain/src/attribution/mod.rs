@@ -35,6 +35,12 @@ pub(crate) mod top_pair_search;
 use crate::error::{Error, Result};
 use crate::linalg::Matrix;
 
+/// The weighted mean of a matrix's rows.
+pub(crate) fn weighted_mean(weights: &[f64], matrix: &Matrix) -> Vec<f64> {
+    let entry = |o: usize| weights.iter().enumerate().map(|(b, w)| w * matrix[(b, o)]).sum();
+    (0..matrix.cols()).map(entry).collect()
+}
+
 /// Checks the shape of a black-box model's predictions for `rows` rows, and that they are finite; `outputs`
 /// is the number of outputs of earlier predictions.
 fn check_answer(out: &Matrix, rows: usize, outputs: Option<usize>) -> Result<()> {

@@ -15,6 +15,7 @@ use super::product::{PowerTerms, ProductTerms, ScaledTerms, TermAccumulator};
 use super::quadrature::QuadratureEngine;
 use super::rule::InclusionMeasure;
 use crate::coalition_structure::CoalitionTree;
+use crate::linalg::add_to;
 use crate::simd::{Lanes, Plain};
 
 /// The value of every player in every row, for each output.
@@ -34,15 +35,14 @@ pub(crate) struct OwenValues<'a> {
 
 impl<'a> OwenValues<'a> {
     pub(crate) fn new(tree: &'a CoalitionTree, players: usize, outputs: usize) -> Self {
-        let (values, error, active_players) = (Vec::new(), Vec::new(), Vec::new());
         Self {
             tree,
             players,
             outputs,
-            values,
-            error,
+            values: Vec::new(),
+            error: Vec::new(),
             active_tree: None,
-            active_players,
+            active_players: Vec::new(),
             weighed: ScaledTerms::default(),
         }
     }
@@ -81,9 +81,7 @@ impl TermAccumulator for OwenValues<'_> {
         let first = row * self.outputs;
         if owners.is_empty() {
             // A constant adds to no value, but has a rounding error like any other term.
-            for (error, size) in self.error[first..].iter_mut().zip(terms.constants()) {
-                *error += f64::EPSILON * run.rounding.units * size;
-            }
+            add_to(&mut self.error[first..], &terms.constant_errors());
             return;
         }
         let mut weighed = std::mem::take(&mut self.weighed);

@@ -8,6 +8,7 @@ use super::interaction_weights::{RuleCache, SharedNode, SizeWeightings};
 use super::interactions::SMALLEST;
 use super::product::{ProductTerms, ScaledTerms, TermAccumulator};
 use super::quadrature::QuadratureEngine;
+use super::rule::InclusionMeasure;
 use super::set_products::{COLUMNS, FactorRatios, ROWS, SAMPLE_CAPACITY, STRIDE, tile};
 use crate::simd::{Isa, Lanes, Plain, Simd, dispatch};
 
@@ -124,26 +125,21 @@ impl<'a> PairInteractions<'a> {
         stairs: &'a PairRows,
         output: usize,
     ) -> Self {
-        let (values, ratios, weighed) =
-            (vec![0.0; stairs.len()], FactorRatios::default(), ScaledTerms::default());
-        let (rules, nodes) = (RuleCache::new(averages), NodeSums::default());
-        let (ranked, rows) = (Vec::new(), Vec::new());
-        let (rounded, active, isa) = (0, 0, None);
         Self {
-            rules,
+            rules: RuleCache::new(averages),
             samples,
             output,
             ranks,
             stairs,
-            values,
-            rounded,
-            ratios,
-            weighed,
-            nodes,
-            ranked,
-            active,
-            rows,
-            isa,
+            values: vec![0.0; stairs.len()],
+            rounded: 0,
+            ratios: FactorRatios::default(),
+            weighed: ScaledTerms::default(),
+            nodes: NodeSums::default(),
+            ranked: Vec::new(),
+            active: 0,
+            rows: Vec::new(),
+            isa: None,
         }
     }
 
@@ -220,7 +216,7 @@ impl TermAccumulator for PairInteractions<'_> {
         self.switch_factors(ranked, terms.run.players);
         let mut weighed = std::mem::take(&mut self.weighed);
         let run = single_output_terms(terms, self.output, &mut weighed);
-        let choices = self.rules.averages().choices(run.players);
+        let choices = InclusionMeasure::Lebesgue.choices(run.players);
         let mut block = FactorBlock::default();
         for index in 0..run.weights.len() {
             let bounds = engine.block(&run, index, &choices, &mut block);

@@ -5,6 +5,8 @@
 
 use super::coalition_tables::{LaneRange, add_absent_means, padded, products};
 use crate::kernel_model::parts::SparseTerm;
+use crate::linalg::multiply_entries;
+use crate::memory::refill;
 use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 
 /// Number of players whose subsets form a block.
@@ -45,15 +47,14 @@ impl PresentProducts {
         };
         self.low.clear();
         self.low.extend((0..rows).map(low_products));
-        self.high.clear();
-        self.high.resize(rows, 1.0);
+        refill(&mut self.high, rows, 1.0);
         for j in BLOCK_PLAYERS..players {
             let player_factors = &factors[j * rows..(j + 1) * rows];
             for block in 0..1 << (j - BLOCK_PLAYERS) {
                 let from = block * rows;
                 self.high.extend_from_within(from..from + rows);
                 let start = self.high.len() - rows;
-                self.high[start..].iter_mut().zip(player_factors).for_each(|(h, f)| *h *= f);
+                multiply_entries(&mut self.high[start..], player_factors);
             }
         }
     }

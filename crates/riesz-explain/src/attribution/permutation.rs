@@ -14,9 +14,10 @@
 //! and its reverse).
 
 use super::antithetic_orders::{ContributionSums, antithetic_orders, for_each_mixture, mean_contributions};
-use super::kernel_shap::kernel_shap;
+use super::kernel_shap::{CountingFunction, kernel_shap};
 use super::sampled_shapley::Budget;
 use super::std_error::{ValueRange, Variance};
+use super::weighted_mean;
 use crate::error::{Error, Result};
 use crate::explanation::{Exactness, Explanation, Sampling};
 use crate::game::{Game, ReferenceRows};
@@ -150,7 +151,7 @@ impl RowEstimate {
 /// finite. [`Error::Shape`] unless `f` returns one row of outputs per row, and the same number of outputs in
 /// each call.
 pub fn estimate<E: From<Error>>(
-    mut f: impl FnMut(&Table) -> Result<Matrix, E>,
+    f: impl FnMut(&Table) -> Result<Matrix, E>,
     rows: &Table,
     first_row: usize,
     question: &Question,
@@ -162,26 +163,16 @@ pub fn estimate<E: From<Error>>(
         return enumerate(f, rows, first_row, question);
     };
     let (groups, seed) = (&question.players_of(columns), question.budget.seed);
-    let mut evaluations = 0;
-    let mut outputs = None;
-    let mut ask = |table: &Table| -> Result<Matrix, E> {
-        evaluations += table.rows();
-        let out = f(table)?;
-        super::check_answer(&out, table.rows(), outputs)?;
-        outputs = Some(out.cols());
-        Ok(out)
-    };
-    let at_background = ask(&reference.table(columns)?)?;
-    let predictions = if rows.rows() == 0 { Matrix::zeros(0, at_background.cols()) } else { ask(rows)? };
+    let mut model = CountingFunction { f, evaluations: 0, outputs: None };
+    let at_background = model.evaluate(&reference.table(columns)?)?;
     let (m, players) = (at_background.cols(), groups.players());
-    let base: Vec<f64> = (0..m)
-        .map(|o| reference.weights.iter().enumerate().map(|(b, w)| w * at_background[(b, o)]).sum())
-        .collect();
+    let predictions = if rows.rows() == 0 { Matrix::zeros(0, m) } else { model.evaluate(rows)? };
+    let base = weighted_mean(&reference.weights, &at_background);
     let (mut all_values, mut std_error) = (Vec::new(), Vec::new());
     let sampler = OrderSampler { rows, groups, reference: &reference, orders, at_background, predictions };
     for i in 0..rows.rows() {
         let random = Random::seed_from_u64(hash([seed, (first_row + i) as u64]));
-        let (values, errors) = sampler.estimate_row(i, random, &mut ask)?;
+        let (values, errors) = sampler.estimate_row(i, random, |table| model.evaluate(table))?;
         all_values.extend(values);
         std_error.extend(errors);
     }
@@ -189,10 +180,13 @@ pub fn estimate<E: From<Error>>(
     Ok(Explanation {
         index: question.index,
         values: all_values,
-        base_values: (0..n).flat_map(|_| base.iter().copied()).collect(),
+        base_values: base.repeat(n),
         predictions: sampler.predictions.data().to_vec(),
         row_numbers: (first_row..first_row + n).collect(),
-        exactness: Exactness::Estimated { std_error, sampling: Some(Sampling { evaluations, seed }) },
+        exactness: Exactness::Estimated {
+            std_error,
+            sampling: Some(Sampling { evaluations: model.evaluations, seed }),
+        },
         provenance: question.provenance(Vec::new(), Vec::new()),
         ..Explanation::of_rows(players, &default_names(m), rows.clone())
     })

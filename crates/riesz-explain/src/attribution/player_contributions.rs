@@ -28,7 +28,7 @@ pub(crate) fn weighted_coalitions(
 ) -> Result<Vec<(Coalition, f64)>> {
     if uses_all_coalitions(players, budget) {
         let coalitions = (1..(1_usize << players) - 1).map(|mask| {
-            let coalition = Coalition::new((0..players).map(|j| mask >> j & 1 == 1).collect());
+            let coalition = Coalition::from_mask(mask, players);
             let weight = definition_weight(&coalition, player);
             (coalition, weight)
         });

@@ -16,20 +16,20 @@ use super::power_series::{SeriesChain, exponential};
 use super::rule::{InclusionMeasure, Node, RuleChoice};
 use crate::coalition_structure::CoalitionTree;
 use crate::game::TERMS;
+use crate::memory::refill;
 use crate::simd::{Isa, LANES, Lanes, Plain, Simd, dispatch};
 
 /// Bound on the loss to underflow, relative to `(1 + M^{1/p})^p`.
 const FLOOR: f64 = 1e-300;
 
 /// The sums of absent players.
-#[derive(Clone, Copy)]
-pub(crate) enum AbsentSums<'a> {
+pub(crate) enum AbsentSums {
     /// Reference rows, one after the other, by their differences from the centre; and their weights.
-    Rows { centred: &'a [f64], weights: &'a [f64] },
-    /// Separate means for each player. `series` holds, by block and player, the coefficients of the series of
-    /// `E e^{vz}`. `norms` holds, by column, the p-th root of the p-th absolute moment of differences from
-    /// the centre. `roundings` is the number of roundings of a mean.
-    Means { series: &'a [Lanes], norms: &'a [f64], roundings: usize },
+    Rows { centred: Vec<f64>, weights: Vec<f64> },
+    /// Separate means for each player. `series` holds, for each panel of points, by block and player, the
+    /// coefficients of the series of `E e^{vz}`. `norms` holds, by column, the p-th root of the p-th absolute
+    /// moment of differences from the centre. `roundings` is the number of roundings of a mean.
+    Means { series: Vec<Vec<Lanes>>, norms: Vec<f64>, roundings: usize },
 }
 
 /// Sums of one row at several support points.
@@ -48,7 +48,9 @@ pub struct RowSums<'a> {
     pub(crate) ends: &'a [usize],
     /// Differences of the present row from the centre.
     pub(crate) present: &'a [f64],
-    pub(crate) absent: AbsentSums<'a>,
+    pub(crate) absent: &'a AbsentSums,
+    /// Number of the panel of these points.
+    pub(crate) panel: usize,
     /// Error of the sums in units of ε/2, plus that of all numbers that are rounded once for all values
     /// together, relative to M.
     pub(crate) units: f64,
@@ -69,7 +71,7 @@ impl RowSums<'_> {
             }
             AbsentSums::Rows { .. } => (players * (2.0 * p + 8.0), 2.0 * p),
             AbsentSums::Means { roundings, .. } => {
-                (players * (2.0 * p + 8.0) + p * roundings as f64, 2.0 * p)
+                (players * (2.0 * p + 8.0) + p * *roundings as f64, 2.0 * p)
             }
         };
         let variants = match self.absent {
@@ -192,6 +194,7 @@ impl Rule {
     }
 }
 
+#[derive(Default)]
 struct PowerScratch {
     present: Vec<Lanes>,
     absent: Vec<Lanes>,
@@ -207,10 +210,7 @@ struct PowerScratch {
 
 impl PowerEngine {
     pub(crate) fn new(isa: Isa, measure: InclusionMeasure) -> Self {
-        let vectors: [Vec<Lanes>; 6] = Default::default();
-        let [present, absent, a, b, batch_sums, total_sums] = vectors;
-        let (chain, magnitude) = (SeriesChain::default(), Lanes::ZERO);
-        let memory = PowerScratch { present, absent, a, b, chain, batch_sums, total_sums, magnitude };
+        let memory = PowerScratch::default();
         Self { isa, measure, memory, values: Vec::new(), larger: Vec::new(), rule: None }
     }
 
@@ -298,7 +298,7 @@ dispatch! {
             }
             AbsentSums::Means { series, .. } => {
                 let block_len = sums.ends.len() * (p + 1);
-                let absent = &series[block * block_len..][..block_len];
+                let absent = &series[sums.panel][block * block_len..][..block_len];
                 let exponential = exponential(sums.constant, p);
                 memory.chain.last_coefficient::<V>(&exponential, absent).mul::<V>(factorial(p))
             }
@@ -326,10 +326,8 @@ dispatch! {
         };
         let mut present = std::mem::take(&mut memory.present);
         sums.players::<V>(sums.present, block, &mut present);
-        memory.total_sums.clear();
-        memory.total_sums.resize(sets, Lanes::ZERO);
-        memory.batch_sums.clear();
-        memory.batch_sums.resize(sets, Lanes::ZERO);
+        refill(&mut memory.total_sums, sets, Lanes::ZERO);
+        refill(&mut memory.batch_sums, sets, Lanes::ZERO);
         memory.magnitude = Lanes::ZERO;
         if !shares {
             expand::<V>(&present, p, &mut memory.a);
@@ -371,7 +369,7 @@ dispatch! {
             }
             AbsentSums::Means { series, norms, .. } => {
                 memory.magnitude = sums.magnitude::<V>(norms, block);
-                let absent = &series[block * players * (p + 1)..][..players * (p + 1)];
+                let absent = &series[sums.panel][block * players * (p + 1)..][..players * (p + 1)];
                 let weight = Lanes::splat(sums.scale).mul::<V>(factorial(p));
                 let PowerScratch { a, chain, total_sums: all, .. } = &mut *memory;
                 let start = exponential(sums.constant, p);

@@ -2,6 +2,7 @@
 //! but one, without division.
 
 use super::rule::Node;
+use super::sets::advance;
 use crate::simd::{Lanes, Plain, Simd};
 
 /// The p + 1 coefficients of the truncated series of `e^{cz}`.
@@ -100,16 +101,8 @@ impl SeriesChain {
                 }
             }
             // The next choice that leaves room for a last player.
-            let mut position = largest - 1;
-            while position > 0 && first[position - 1] == players - 1 - (largest - position) {
-                position -= 1;
-            }
-            if position == 0 {
+            if !advance(&mut first, players - 1) {
                 return;
-            }
-            first[position - 1] += 1;
-            for l in position..largest - 1 {
-                first[l] = first[l - 1] + 1;
             }
         }
     }

@@ -17,13 +17,14 @@
 
 use rayon::prelude::*;
 
+use super::coalition_covariance::{RowPairs, player_covariance};
 use super::rule::{ERROR_TAU, InclusionMeasure, Node};
 use crate::control::{RunControl, check_cancelled};
 use crate::error::Result;
 use crate::game::{AbsentSide, ReferenceRows};
 use crate::kernel::Columns;
 use crate::kernel::player_products::PlayerProduct;
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, add_multiple};
 use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 
 /// One factor between present and absent rows: `k(x,x')`, `k(x,b')`, `k(b,x')`, `k(b,b')`, by lanes of b'.
@@ -54,10 +55,10 @@ impl<'g> ValueCovariance<'g> {
         mirror: Option<&'g [usize]>,
         (measure, isa): (InclusionMeasure, Isa),
     ) -> Option<Self> {
-        let rows = match absent {
-            AbsentSide::Rows(reference) | AbsentSide::Means(reference) => &reference.rows[..],
-            AbsentSide::Ones if products.iter().all(PlayerProduct::projects) => &[],
-            AbsentSide::Ones => return None,
+        let rows = match absent.reference() {
+            Some(reference) => &reference.rows[..],
+            None if products.iter().all(PlayerProduct::projects) => &[],
+            None => return None,
         };
         let (len, width) = (rows.len().next_multiple_of(LANES), rows.first().map_or(0, Vec::len));
         let column = |j: usize| (0..len).map(move |i| rows[i.min(rows.len() - 1)][j]);
@@ -74,36 +75,28 @@ impl<'g> ValueCovariance<'g> {
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub(crate) fn covariance(&self, rows: &[Vec<f64>], control: RunControl<'_>) -> Result<Matrix> {
-        let (n, p) = (rows.len(), self.players);
-        let pairs: Vec<(usize, usize)> = (0..n).flat_map(|r| (r..n).map(move |s| (r, s))).collect();
+        let pairs = RowPairs::All.row_pairs(rows.len());
         let between = |&(r, s): &(usize, usize)| {
             check_cancelled(control.stop)?;
             let block = self.row_pair_covariance(&rows[r], &rows[s], r == s, control)?;
             control.step();
             Ok(block)
         };
-        let blocks: Vec<Vec<f64>> = pairs.par_iter().map(between).collect::<Result<_>>()?;
-        let mut out = Matrix::zeros(n * p, n * p);
-        for ((r, s), block) in pairs.into_iter().zip(blocks) {
-            for (index, value) in block.into_iter().enumerate() {
-                let (j, l) = (r * p + index / p, s * p + index % p);
-                out[(j, l)] = value;
-                out[(l, j)] = value;
-            }
-        }
-        Ok(out)
+        let blocks: Vec<Matrix> = pairs.par_iter().map(between).collect::<Result<_>>()?;
+        Ok(player_covariance(rows.len(), self.players, pairs.into_iter().zip(blocks)))
     }
 
-    /// Covariance between the values of the players at `x` and at `other`, players × players.
+    /// Covariance between the values of the players at `x` and at `other`, players × players. For the same row
+    /// only half of the pairs of reference rows are computed, so the mean of the block and its transpose is the
+    /// covariance.
     fn row_pair_covariance(
         &self,
         x: &[f64],
         other: &[f64],
         same_row: bool,
         control: RunControl<'_>,
-    ) -> Result<Vec<f64>> {
-        let p = self.players;
-        let mut out = vec![0.0; p * p];
+    ) -> Result<Matrix> {
+        let mut out = Matrix::zeros(self.players, self.players);
         // For a skew-symmetric f, the covariance with the other row with swapped columns is subtracted.
         let mirrored = self.mirrored.as_ref().map(|(mirror, columns)| {
             let other: Vec<f64> = mirror.iter().map(|&j| other[j]).collect();
@@ -131,16 +124,7 @@ impl<'g> ValueCovariance<'g> {
                 self.for_each_block(product, (x, other, other_columns), same_row, control, &mut add)?;
                 for (index, sum) in sums.iter().enumerate() {
                     let (j, l) = (product.players[index / m], product.players[index % m]);
-                    out[j * p + l] += sign * product.scale * sum.sum();
-                }
-            }
-        }
-        if same_row {
-            // Only half of the pairs of reference rows were computed, so the block is symmetrised.
-            for j in 0..p {
-                for l in j + 1..p {
-                    let mean = 0.5 * (out[j * p + l] + out[l * p + j]);
-                    (out[j * p + l], out[l * p + j]) = (mean, mean);
+                    out[(j, l)] += sign * product.scale * sum.sum();
                 }
             }
         }
@@ -170,14 +154,14 @@ impl<'g> ValueCovariance<'g> {
         let present = factors(Columns::new(x, 1, 0, 1), other);
         let mut unit_lane = Lanes::ZERO;
         unit_lane.0[0] = 1.0;
-        let (AbsentSide::Rows(rows) | AbsentSide::Means(rows)) = self.absent else {
+        let Some(ReferenceRows { rows, weights }) = self.absent.reference() else {
             let corners: Vec<FourCorners> =
                 present.iter().map(|f| [*f, 1.0, 1.0, 1.0].map(Lanes::splat)).collect();
             add(&corners, &[unit_lane]);
             return Ok(());
         };
         let (to_x, to_other) = (factors(other_reference, x), factors(reference, other));
-        let ReferenceRows { rows, weights } = rows;
+
         if matches!(self.absent, AbsentSide::Means(_)) {
             let mean = |factors: &[f64]| -> Vec<f64> {
                 let weighted_mean = |f: &[f64]| f.iter().zip(weights).map(|(f, w)| f * w).sum();
@@ -186,8 +170,7 @@ impl<'g> ValueCovariance<'g> {
             let mut absent = vec![0.0; m];
             for (row, weight) in rows.iter().zip(weights) {
                 check_cancelled(control.stop)?;
-                let means = mean(&factors(other_reference, row));
-                absent.iter_mut().zip(means).for_each(|(sum, mean_factor)| *sum += weight * mean_factor);
+                add_multiple(&mut absent, *weight, &mean(&factors(other_reference, row)));
             }
             let (to_x, to_other) = (mean(&to_x), mean(&to_other));
             let corners: Vec<FourCorners> =

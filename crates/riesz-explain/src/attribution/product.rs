@@ -11,6 +11,8 @@ use super::quadrature::{QuadratureEngine, TermBatch};
 use super::rule::InclusionMeasure;
 use crate::control::RunControl;
 use crate::error::Result;
+use crate::linalg::add_to;
+use crate::memory::refill;
 use crate::simd::{Isa, LANES, Lanes, Plain};
 
 /// A game that is a sum of products with one factor per player, or several such games, one per row.
@@ -43,11 +45,12 @@ pub struct ProductTerms<'a> {
 }
 
 impl ProductTerms<'_> {
-    /// For each output, the sum of the absolute values of terms without factors.
-    pub(crate) fn constants(&self) -> impl Iterator<Item = f64> {
+    /// For each output, the error of terms without factors, in proportion to the sum of their absolute values.
+    pub(crate) fn constant_errors(&self) -> Vec<f64> {
         let weight = self.run.weights.first().map_or(0.0, |w| w.0[0].abs());
-        let size = move |coef: &Vec<Lanes>| coef.iter().flat_map(|lanes| lanes.0).map(f64::abs).sum::<f64>();
-        self.coef.iter().map(move |coef| weight * size(coef))
+        let size = |coef: &Vec<Lanes>| coef.iter().flat_map(|lanes| lanes.0).map(f64::abs).sum::<f64>();
+        let error = |coef| f64::EPSILON * self.run.rounding.units * (weight * size(coef));
+        self.coef.iter().map(error).collect()
     }
 }
 
@@ -208,31 +211,29 @@ impl ScaledTerms {
 }
 
 /// Runs the engine on terms times the coefficients of each output. `add` receives the output, the position of
-/// an active factor and its values. `total` receives the output and the sums of the error and of the
-/// magnitude in [`BatchTotals`](super::quadrature::BatchTotals).
+/// an active factor and its values. `error` has one sum per output, to which the engine's error is added.
 fn scale_terms(
     engine: &mut QuadratureEngine,
     run: TermBatch<'_>,
     coef: &[Vec<Lanes>],
     memory: &mut Memory,
     mut add: impl FnMut(usize, usize, Lanes),
-    mut total: impl FnMut(usize, f64, f64),
+    error: &mut [f64],
 ) {
     if let [_] = coef {
         let totals = engine.run(memory.weighed.fold(run, coef).0);
-        total(0, totals.error.sum(), totals.magnitude.sum());
+        error[0] += totals.error.sum();
         (0..run.players).for_each(|i| add(0, i, engine.values[i]));
         return;
     }
     // Several outputs share the engine's values of a block.
     let sums = &mut memory.sums;
-    sums.clear();
-    sums.resize(coef.len() * run.players, Lanes::ZERO);
+    refill(sums, coef.len() * run.players, Lanes::ZERO);
     for index in 0..run.weights.len() {
         let totals = engine.run(run.block(index));
         for (o, coef) in coef.iter().enumerate() {
             let size = coef[index].map2(Lanes::ONES, |c, _| c.abs());
-            total(o, size.mul::<Plain>(totals.error).sum(), size.mul::<Plain>(totals.magnitude).sum());
+            error[o] += size.mul::<Plain>(totals.error).sum();
             let sums_and_values = sums[o * run.players..].iter_mut().zip(&engine.values[..run.players]);
             sums_and_values
                 .for_each(|(sum, value)| *sum = sum.add::<Plain>(coef[index].mul::<Plain>(*value)));
@@ -242,6 +243,7 @@ fn scale_terms(
 }
 
 /// Value of every player in every row, for each output.
+#[derive(Default)]
 pub(crate) struct PlayerValues {
     players: usize,
     outputs: usize,
@@ -249,8 +251,6 @@ pub(crate) struct PlayerValues {
     pub(crate) values: Vec<f64>,
     /// Rows × outputs: a bound on the error of each value and, under Lebesgue's measure, of their sum.
     pub(crate) error: Vec<f64>,
-    /// Rows × outputs: a bound on |value of any coalition|.
-    pub(crate) magnitude: Vec<f64>,
     /// Outputs × factors: the sum that has not ended.
     lanes: Vec<Lanes>,
     /// For each output, the sum of the absolute values of all partial sums, each of which was rounded.
@@ -260,9 +260,7 @@ pub(crate) struct PlayerValues {
 
 impl PlayerValues {
     pub(crate) fn new(players: usize, outputs: usize) -> Self {
-        let (values, error, magnitude) = (Vec::new(), Vec::new(), Vec::new());
-        let (lanes, drift, memory) = (Vec::new(), Vec::new(), Memory::default());
-        Self { players, outputs, values, error, magnitude, lanes, drift, memory }
+        Self { players, outputs, ..Self::default() }
     }
 
     /// Adds the rounding of the partial sums of these players in the lanes to `drift`. At the end of a sum,
@@ -292,30 +290,23 @@ impl TermAccumulator for PlayerValues {
     fn begin_tile(&mut self, rows: &Range<usize>, _points: &Range<usize>) {
         self.values.resize(rows.len() * self.outputs * self.players, 0.0);
         self.error.resize(rows.len() * self.outputs, 0.0);
-        self.magnitude.resize(rows.len() * self.outputs, 0.0);
     }
 
     fn add_terms(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
         let ProductTerms { row, players, run, coef, .. } = *terms;
         let (factors, first) = (players.len(), row * self.outputs);
-        let Self { values, error, magnitude, lanes, drift, memory, .. } = self;
+        let Self { values, error, lanes, drift, memory, .. } = self;
         if factors == 0 {
             // A constant adds to no value, but has a rounding error like any other term.
-            for (o, size) in terms.constants().enumerate() {
-                magnitude[first + o] += size;
-                error[first + o] += f64::EPSILON * run.rounding.units * size;
-            }
+            add_to(&mut error[first..], &terms.constant_errors());
             return;
         }
         let out = &mut values[first * self.players..];
-        let total = |o: usize, e, m| {
-            error[first + o] += e;
-            magnitude[first + o] += m;
-        };
+        let error = &mut error[first..];
         // A sum that consists of one batch is added to the active players alone, who may be few.
         if terms.is_last && lanes.is_empty() && coef.len() == 1 {
             let add = |_, i: usize, value: Lanes| out[players[run.active[i] as usize]] += value.sum();
-            return scale_terms(engine, run, coef, memory, add, total);
+            return scale_terms(engine, run, coef, memory, add, error);
         }
         lanes.resize(self.outputs * factors, Lanes::ZERO);
         drift.resize(self.outputs, Lanes::ZERO);
@@ -323,7 +314,7 @@ impl TermAccumulator for PlayerValues {
             let sum = &mut lanes[o * factors + run.active[i] as usize];
             *sum = sum.add::<Plain>(value);
         };
-        scale_terms(engine, run, coef, memory, add, total);
+        scale_terms(engine, run, coef, memory, add, error);
         self.added(row, players, terms.is_last);
     }
 
@@ -334,7 +325,7 @@ impl TermAccumulator for PlayerValues {
         for (o, coef) in powers.coef.iter().enumerate() {
             let (coef, size) = (coef[block], coef[block].map2(Lanes::ONES, |c, _| c.abs()));
             self.error[first + o] += size.mul::<Plain>(result.error).sum();
-            self.magnitude[first + o] += size.mul::<Plain>(result.magnitude).sum();
+
             for (sum, value) in self.lanes[o * factors..].iter_mut().zip(result.values) {
                 *sum = sum.add::<Plain>(coef.mul::<Plain>(*value));
             }
@@ -386,10 +377,8 @@ impl TermAccumulator for PlayerFunctionals {
     fn begin_tile(&mut self, rows: &Range<usize>, points: &Range<usize>) {
         (self.rows, self.points) = (rows.len(), points.len());
         let slots = self.slots.iter().flatten().max().map_or(1, |slot| slot + 1);
-        self.values.clear();
-        self.values.resize(slots * self.rows * self.points, 0.0);
-        self.error.clear();
-        self.error.resize(self.rows * self.points, 0.0);
+        refill(&mut self.values, slots * self.rows * self.points, 0.0);
+        refill(&mut self.error, self.rows * self.points, 0.0);
     }
 
     fn add_terms(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
@@ -400,8 +389,7 @@ impl TermAccumulator for PlayerFunctionals {
             for (&k, value) in active.iter().zip(&engine.values) {
                 let Some(slot) = self.slots[terms.players[k as usize]] else { continue };
                 let size = self.size();
-                let out = &mut self.values[slot * size + from..][..LANES];
-                out.iter_mut().zip(value.0).for_each(|(out, v)| *out += v);
+                add_to(&mut self.values[slot * size + from..][..LANES], &value.0);
             }
             for (l, error) in self.error[from..from + LANES].iter_mut().enumerate() {
                 *error += totals.error.0[l] + self.summing * totals.magnitude.0[l];
@@ -413,8 +401,7 @@ impl TermAccumulator for PlayerFunctionals {
         let (from, size) = (self.place(powers.row, powers.point) + block * LANES, self.size());
         for (&player, value) in powers.players.iter().zip(result.values) {
             let Some(slot) = self.slots[player] else { continue };
-            let out = &mut self.values[slot * size + from..][..LANES];
-            out.iter_mut().zip(value.0).for_each(|(out, v)| *out += v);
+            add_to(&mut self.values[slot * size + from..][..LANES], &value.0);
         }
         for (l, error) in self.error[from..from + LANES].iter_mut().enumerate() {
             *error += result.error.0[l] + self.summing * result.magnitude.0[l];

@@ -261,10 +261,11 @@ impl QuadratureEngine {
         }
         let rounding = RoundingUnits {
             decay: run.rounding.decay + decay.iter().fold(0.0, |m, &d| d.max(m)),
+            // Dividing the factors and multiplying their magnitudes adds four roundings per player.
+            units: run.rounding.units + 4.0 * players as f64,
+            tiny: 0.0,
             ..run.rounding
         };
-        // Dividing the factors and multiplying their magnitudes adds four roundings per player.
-        let rounding = RoundingUnits { units: rounding.units + 4.0 * players as f64, tiny: 0.0, ..rounding };
         let mut scale = Lanes::ZERO;
         for l in 0..LANES {
             let weight = run.weights[index].0[l];

@@ -58,7 +58,7 @@ impl InclusionMeasure {
         if first == 1.0 && second == 1.0 {
             Self::Lebesgue
         } else {
-            Self::Beta(Arc::new(Jacobi::new(first, second)))
+            Self::Beta(Arc::new(Jacobi { shape: [first, second], rules: RuleStore::new() }))
         }
     }
 
@@ -109,33 +109,42 @@ impl RuleTable {
     }
 }
 
-/// Gauss rules of a Beta distribution, computed on first use.
+/// Gauss rules of one distribution by their number of nodes, computed on first use.
 #[derive(Debug)]
-pub struct Jacobi {
-    shape: [f64; 2],
-    short: Vec<OnceLock<Vec<Node>>>,
+struct RuleStore {
+    short: [OnceLock<Vec<Node>>; TABULATED + 1],
+    /// Rules with more nodes, which are never freed.
     long: Mutex<BTreeMap<usize, &'static [Node]>>,
 }
 
-impl Jacobi {
-    fn new(first: f64, second: f64) -> Self {
-        let short = (0..=TABULATED).map(|_| OnceLock::new()).collect();
-        Self { shape: [first, second], short, long: Mutex::default() }
+impl RuleStore {
+    const fn new() -> Self {
+        Self { short: [const { OnceLock::new() }; TABULATED + 1], long: Mutex::new(BTreeMap::new()) }
     }
 
-    fn rule(&self, m: usize) -> &[Node] {
-        let [first, second] = self.shape;
-        let make = || -> Vec<Node> {
-            gauss_jacobi(m, first, second).into_iter().map(|[t, s, w]| Node::new(t, s, w)).collect()
-        };
+    fn rule(&self, m: usize, make: impl FnOnce() -> Vec<Node>) -> &[Node] {
         match self.short.get(m) {
             Some(rule) => rule.get_or_init(make),
-            // Long rules are never freed, like those of Lebesgue's measure.
             None => {
                 let mut long = self.long.lock().unwrap_or_else(|e| e.into_inner());
                 long.entry(m).or_insert_with(|| make().leak())
             }
         }
+    }
+}
+
+/// Gauss rules of a Beta distribution.
+#[derive(Debug)]
+pub struct Jacobi {
+    shape: [f64; 2],
+    rules: RuleStore,
+}
+
+impl Jacobi {
+    fn rule(&self, m: usize) -> &[Node] {
+        let [first, second] = self.shape;
+        let node = |[t, s, weight]: [f64; 3]| Node::new(t, s, weight);
+        self.rules.rule(m, || gauss_jacobi(m, first, second).into_iter().map(node).collect())
     }
 }
 
@@ -204,14 +213,8 @@ fn gauss_legendre(m: usize) -> Vec<Node> {
 
 /// The Gauss–Legendre rule with `m` nodes, computed once per process.
 fn rule(m: usize) -> &'static [Node] {
-    static RULES: [OnceLock<Vec<Node>>; TABULATED + 1] = [const { OnceLock::new() }; TABULATED + 1];
-    static LONG: OnceLock<Mutex<BTreeMap<usize, &'static [Node]>>> = OnceLock::new();
-    if m <= TABULATED {
-        return RULES[m].get_or_init(|| gauss_legendre(m));
-    }
-    // A process uses few rules of this length, so they are never freed.
-    let mut long = LONG.get_or_init(Default::default).lock().unwrap_or_else(|e| e.into_inner());
-    long.entry(m).or_insert_with(|| gauss_legendre(m).leak())
+    static RULES: RuleStore = RuleStore::new();
+    RULES.rule(m, || gauss_legendre(m))
 }
 
 /// A quadrature rule with its error bound.

@@ -14,8 +14,9 @@
 use std::collections::HashSet;
 
 use super::std_error::{ValueRange, Variance};
+use super::{interaction_weights, sets};
 use crate::error::{Error, Result};
-use crate::linalg::{Cholesky, Matrix};
+use crate::linalg::{Cholesky, Matrix, raise_to_abs};
 use crate::random::{Random, SeedableRng, SliceRandom, hash};
 
 /// A coalition: for each player, whether it is present.
@@ -26,6 +27,11 @@ impl Coalition {
     /// The coalition of the players marked as present.
     pub fn new(present: Vec<bool>) -> Self {
         Self(present)
+    }
+
+    /// The coalition of the players whose bits are set.
+    pub(crate) fn from_mask(mask: usize, players: usize) -> Self {
+        Self((0..players).map(|j| mask >> j & 1 == 1).collect())
     }
 
     /// For each player, whether it is present.
@@ -112,8 +118,8 @@ impl Budget {
         if self.std_error.is_some() {
             return Some("a standard error was requested".into());
         }
-        let total = if players < 60 { (1_usize << players).saturating_sub(2) } else { usize::MAX };
-        (total > coalitions).then(|| format!("{players} features have more than {coalitions} coalitions"))
+        (proper_coalitions(players) > coalitions)
+            .then(|| format!("{players} features have more than {coalitions} coalitions"))
     }
 }
 
@@ -228,9 +234,14 @@ impl SizeStratum {
 /// `(s-1)! (p-s)! / p!` if the player is a member, else `-s! (p-s-1)! / p!`.
 pub(crate) fn definition_weight(coalition: &Coalition, player: usize) -> f64 {
     let (p, s) = (coalition.0.len(), coalition.0.iter().filter(|on| **on).count());
-    let choose = |n: usize, k: usize| (0..k).fold(1.0, |c, i| c * (n - i) as f64 / (i + 1) as f64);
+    let choose = interaction_weights::binomial;
     let size = if coalition.0[player] { choose(p - 1, s - 1) } else { -choose(p - 1, s) };
     1.0 / (p as f64 * size)
+}
+
+/// The number of coalitions other than the empty and the grand one, or `usize::MAX` for many players.
+fn proper_coalitions(players: usize) -> usize {
+    if players < 60 { (1_usize << players).saturating_sub(2) } else { usize::MAX }
 }
 
 /// `C(n, k)`, or `usize::MAX` if it is larger.
@@ -253,12 +264,8 @@ fn subsets(players: usize, size: usize) -> Vec<Coalition> {
         let mut present = vec![false; players];
         chosen.iter().for_each(|&j| present[j] = true);
         coalitions.push(Coalition(present));
-        let Some(movable) = (0..size).rev().find(|&i| chosen[i] < players - size + i) else {
+        if !sets::advance(&mut chosen, players) {
             return coalitions;
-        };
-        chosen[movable] += 1;
-        for i in movable + 1..size {
-            chosen[i] = chosen[i - 1] + 1;
         }
     }
 }
@@ -274,18 +281,6 @@ pub struct CoalitionRegression {
     ranges: Vec<ValueRange>,
     /// Number of draws for each value, if values are means.
     draws: usize,
-}
-
-/// Weighted regression of values on coalitions, one observation per pair of a coalition and its complement.
-struct RegressionDesign {
-    /// Pairs × players: 1 for the players of the coalition.
-    z: Matrix,
-    /// Regression weights, one per pair.
-    weights: Vec<f64>,
-    /// Players × players: `Zᵀ W Z` over coalitions and complements.
-    normal: Matrix,
-    /// Pairs × games: the coalition's value minus the complement's value.
-    differences: Matrix,
 }
 
 impl CoalitionRegression {
@@ -434,8 +429,10 @@ impl CoalitionRegression {
             let needed = Self::smallest(p);
             return Err(Error::too_few("the sample of coalitions", needed, "coalitions are"));
         }
-        let RegressionDesign { z, weights, normal, mut differences } = self.design();
+        let (z, weights, normal) = self.design();
         let pairs = weights.len();
+        let differences = self.strata.iter().flat_map(|s| s.differences.iter().copied()).collect();
+        let mut differences = Matrix::from_row_major(pairs, games, differences);
         let noisy = self.strata.iter().any(|s| !s.noise.is_empty());
         if self.is_exhaustive() {
             let values = self.definition(&differences, &total);
@@ -475,12 +472,14 @@ impl CoalitionRegression {
         solved(values, Some(std_errors(self.variances(&differences, &counts, noisy), p)))
     }
 
-    /// Regression of the sample, one row per pair of coalitions.
-    fn design(&self) -> RegressionDesign {
-        let (p, games) = (self.players, self.empty_and_grand_values[0].len());
+    /// Weighted regression of values on coalitions, one observation per pair of a coalition and its
+    /// complement. Returns the matrix Z (pairs × players), which is 1 for the players of the coalition; the
+    /// weight of each pair; and the normal matrix `Zᵀ W Z` over coalitions and complements (players ×
+    /// players).
+    fn design(&self) -> (Matrix, Vec<f64>, Matrix) {
+        let p = self.players;
         let pairs: usize = self.strata.iter().map(|s| s.drawn.len()).sum();
         let mut z = Matrix::zeros(pairs, p);
-        let mut differences = Vec::with_capacity(pairs * games);
         let mut weights = Vec::with_capacity(pairs);
         let mut normal = Matrix::zeros(p, p);
         for stratum in &self.strata {
@@ -496,10 +495,8 @@ impl CoalitionRegression {
                 }
                 weights.push(weight);
             }
-            differences.extend_from_slice(&stratum.differences);
         }
-        let differences = Matrix::from_row_major(pairs, games, differences);
-        RegressionDesign { z, weights, normal, differences }
+        (z, weights, normal)
     }
 
     /// Variances of values, games × players. `residuals` (pairs × games) are the jackknife residuals of the
@@ -560,13 +557,8 @@ impl CoalitionRegression {
     /// (pairs × players) are the coefficients of the pairs' differences in the values.
     fn inflate_for_undrawn(&self, counts: &Matrix, variances: &mut [Variance]) {
         let p = self.players;
-        let max_counts = (0..counts.rows()).fold(vec![0.0_f64; p], |max_counts, q| {
-            max_counts
-                .iter()
-                .zip(counts.row(q))
-                .map(|(max_count, count)| max_count.max(count.abs()))
-                .collect()
-        });
+        let mut max_counts = vec![0.0; p];
+        (0..counts.rows()).for_each(|q| raise_to_abs(&mut max_counts, counts.row(q)));
         for (range, variances) in self.ranges.iter().zip(variances.chunks_mut(p)) {
             let farthest = range.max_deviation([]) / self.draws as f64;
             variances
@@ -679,7 +671,7 @@ pub fn solve_from<G: CoalitionGame>(
     kept: &mut Option<CoalitionRegression>,
 ) -> Result<Solution, G::Error> {
     let players = game.players();
-    let total = if players < 60 { (1_usize << players).saturating_sub(2) } else { usize::MAX };
+    let total = proper_coalitions(players);
     let smallest = CoalitionRegression::smallest(players).min(total);
     if budget.coalitions < smallest {
         let allowed = format!("{players} players take at least {smallest}");

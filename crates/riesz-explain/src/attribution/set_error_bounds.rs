@@ -116,9 +116,44 @@ impl SetErrorBounds {
         }
     }
 
-    /// The bounds of one row and output.
-    pub fn row_bounds(&self, game: usize) -> RowErrorBounds<'_> {
-        RowErrorBounds { sizes: &self.sizes[game * self.order..][..self.order] }
+    /// The errors of one game, by size.
+    fn game(&self, game: usize) -> &[SizeError] {
+        &self.sizes[game * self.order..][..self.order]
+    }
+
+    /// The bound on each interaction of a size in a game.
+    pub fn per_value(&self, game: usize, size: usize) -> f64 {
+        self.game(game).get(size - 1).map_or(0.0, |size_error| size_error.per_value)
+    }
+
+    /// A bound on the error of each value and, if the index `adds_up`, of their sum, where sets receive
+    /// `shares` of the larger sets' `values`.
+    pub(crate) fn bound(
+        &self,
+        game: usize,
+        (shares, adds_up): (&[f64], bool),
+        values: &[f64],
+        sets: &Sets,
+    ) -> f64 {
+        let sizes = self.game(game);
+        let size = |s: usize| values[sets.of_size(s + 1)].iter().map(|v| v.abs()).sum::<f64>();
+        let sums: Vec<f64> = (0..sizes.len()).map(size).collect();
+        let value_bound = |s: usize| {
+            let larger = sizes[s + 1..].iter().zip(&sums[s + 1..]).zip(shares);
+            // Each term of the sum is rounded once.
+            let rounded = |sum: f64| f64::EPSILON * values.len() as f64 * sum;
+            sizes[s].per_value
+                + larger
+                    .map(|((size_error, sum), share)| share.abs() * (size_error.apart + rounded(*sum)))
+                    .sum::<f64>()
+        };
+        let max_value_bound = (0..sizes.len()).map(value_bound).fold(0.0, f64::max);
+        let ends = sizes.first().map_or(0.0, |size_error| size_error.ends);
+        // With shares, a gain of one set is a loss of another set with the same error.
+        let counted_sizes = if shares.is_empty() { sizes.len() } else { 1 };
+        let engine_total: f64 =
+            sizes.iter().take(counted_sizes).map(|size_error| size_error.engine_total).sum();
+        if adds_up { max_value_bound.max(ends + engine_total) } else { max_value_bound }
     }
 }
 
@@ -126,39 +161,4 @@ impl SetErrorBounds {
 /// [`SetErrorBounds::add_block`].
 pub(super) fn per_set_error(size: usize, height: f64, error: Lanes) -> f64 {
     1.5 * height * 2.0_f64.powi(size as i32) * error.sum()
-}
-
-/// The bounds of one row and output.
-pub struct RowErrorBounds<'e> {
-    sizes: &'e [SizeError],
-}
-
-impl RowErrorBounds<'_> {
-    /// The bound on each interaction of a size.
-    pub fn per_value(&self, size: usize) -> f64 {
-        self.sizes.get(size - 1).map_or(0.0, |size_error| size_error.per_value)
-    }
-
-    /// A bound on the error of each value and, if the index `adds_up`, of their sum, where sets receive
-    /// `shares` of the larger sets' `values`.
-    pub(crate) fn bound(&self, shares: &[f64], adds_up: bool, values: &[f64], sets: &Sets) -> f64 {
-        let size = |s: usize| values[sets.of_size(s + 1)].iter().map(|v| v.abs()).sum::<f64>();
-        let sums: Vec<f64> = (0..self.sizes.len()).map(size).collect();
-        let value_bound = |s: usize| {
-            let larger = self.sizes[s + 1..].iter().zip(&sums[s + 1..]).zip(shares);
-            // Each term of the sum is rounded once.
-            let rounded = |sum: f64| f64::EPSILON * values.len() as f64 * sum;
-            self.sizes[s].per_value
-                + larger
-                    .map(|((size_error, sum), share)| share.abs() * (size_error.apart + rounded(*sum)))
-                    .sum::<f64>()
-        };
-        let max_value_bound = (0..self.sizes.len()).map(value_bound).fold(0.0, f64::max);
-        let ends = self.sizes.first().map_or(0.0, |size_error| size_error.ends);
-        // With shares, a gain of one set is a loss of another set with the same error.
-        let counted_sizes = if shares.is_empty() { self.sizes.len() } else { 1 };
-        let engine_total: f64 =
-            self.sizes.iter().take(counted_sizes).map(|size_error| size_error.engine_total).sum();
-        if adds_up { max_value_bound.max(ends + engine_total) } else { max_value_bound }
-    }
 }

@@ -7,6 +7,7 @@
 use super::factor_block::FactorBlock;
 use super::interaction_weights::SharedNode;
 use super::sets::Sets;
+use crate::memory::refill;
 use crate::simd::{Isa, Lanes, Simd, dispatch};
 
 /// Number of samples that are gathered before they are summed, small enough that the ratios of some factors
@@ -329,8 +330,7 @@ dispatch! {
                 if samples.coef.is_empty() {
                     put(0, &tile::<V>(&rows, &columns, 0, len));
                 } else {
-                    sums.clear();
-                    sums.resize(samples.outputs * ROWS * COLUMNS, Lanes::ZERO);
+                    refill(sums, samples.outputs * ROWS * COLUMNS, Lanes::ZERO);
                     for (block, range) in samples.bounds.windows(2).enumerate() {
                         let tile_sums = tile::<V>(&rows, &columns, range[0], range[1]);
                         for (o, sums) in sums.chunks_exact_mut(ROWS * COLUMNS).enumerate() {

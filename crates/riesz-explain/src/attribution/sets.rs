@@ -74,12 +74,9 @@ impl Sets {
     pub(crate) fn for_each(&self, mut visit: impl FnMut(&[usize])) {
         for size in 1..=self.order {
             let mut set: Vec<usize> = (0..size).collect();
-            loop {
+            visit(&set);
+            while advance(&mut set, self.players) {
                 visit(&set);
-                // The last player that can be increased.
-                let Some(i) = (0..size).rev().find(|&i| set[i] < self.players - size + i) else { break };
-                set[i] += 1;
-                (i + 1..size).for_each(|l| set[l] = set[l - 1] + 1);
             }
         }
     }
@@ -88,6 +85,16 @@ impl Sets {
 /// Position of the pair j < l among the pairs of `players` in the order (0, 1), (0, 2), …, (1, 2), ….
 pub fn index_of(players: usize, j: usize, l: usize) -> usize {
     j * players - j * (j + 1) / 2 + l - j - 1
+}
+
+/// Replaces an ascending set of players by the next one of the same size in lexicographic order; returns
+/// false after the last set.
+pub(crate) fn advance(set: &mut [usize], players: usize) -> bool {
+    let size = set.len();
+    let Some(i) = (0..size).rev().find(|&i| set[i] < players - size + i) else { return false };
+    set[i] += 1;
+    (i + 1..size).for_each(|l| set[l] = set[l - 1] + 1);
+    true
 }
 
 #[cfg(test)]

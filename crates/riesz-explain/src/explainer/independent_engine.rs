@@ -25,13 +25,11 @@ use self::conditional_means::ConditionalMeans;
 use super::engine::GameEngine;
 use super::value_covariance::{check_finite, player_measure};
 use crate::attribution::coalition_covariance::RowPairs;
-use crate::attribution::coalition_tables::CoalitionWeights;
+use crate::attribution::coalition_tables::CoalitionPlan;
 use crate::attribution::index_computation::IndexComputation;
 use crate::attribution::part_coalition_values::{add_block, blocks, sum_over_tuples};
 use crate::attribution::quadrature::{FLOOR, neg_log_bound};
 use crate::attribution::sampled_shapley::{Budget, SampleState};
-use crate::attribution::set_error_bounds::SetErrorBounds;
-use crate::attribution::sets::Sets;
 use crate::coalition_structure::CoalitionTree;
 use crate::control::{Progress, RunControl, check_cancelled};
 use crate::embedding::Conditioning;
@@ -42,7 +40,7 @@ use crate::index::ValueIndex;
 use crate::kernel::{Columns, Kernel};
 use crate::kernel_model::KernelExpansion;
 use crate::kernel_model::parts::{DistinctRows, KernelView, PartDecomposition, key};
-use crate::linalg::{Matrix, dot_roundings};
+use crate::linalg::{Matrix, add_multiple, add_to, dot_roundings};
 use crate::model_card::CardEntry;
 use crate::posterior::{Functionals, Posterior};
 use crate::question::Question;
@@ -69,14 +67,11 @@ pub(super) struct IndependentPartsEngine<'m> {
     domain_means: Vec<DomainMeans>,
     /// For each view, the index of its means in `domain_means`.
     means_of_view: Vec<usize>,
-    /// The players that can be absent.
-    active: Vec<usize>,
+    /// The computation of values; its owners are the players that can be absent.
+    plan: CoalitionPlan,
     /// The outputs with all players absent; NaN if some columns are always present, because it then depends
     /// on the row.
     base: Vec<f64>,
-    recipe: IndexComputation,
-    sets: Sets,
-    weighing: CoalitionWeights,
     isa: Isa,
     stop: Arc<AtomicBool>,
     progress: Arc<Progress>,
@@ -119,7 +114,48 @@ impl GameEngine for IndependentPartsEngine<'_> {
     }
 
     fn explain(&self, rows: &Table, _: Budget, _: Option<&mut SampleState>) -> Result<Explanation> {
-        self.explain_rows(rows)
+        let data = rows.align_to(self.model.columns())?;
+        let (n, m) = (data.rows(), self.model.outputs());
+        let control = self.control();
+        control.progress.start(n);
+        let mut values = Vec::with_capacity(n * m * self.plan.sets.len());
+        let (mut bound, mut base_values, mut predictions) = (Vec::new(), Vec::new(), Vec::new());
+        for start in (0..n).step_by(self.rows_at_once()) {
+            let chunk: Vec<Vec<f64>> =
+                (start..n.min(start + self.rows_at_once())).map(|i| data.row(i)).collect();
+            let conditional = self.conditional_means_of_rows(&chunk)?;
+            let row = |x: &Vec<f64>| {
+                control.check_cancelled()?;
+                let result = self.row(x, &conditional)?;
+                control.step();
+                Ok(result)
+            };
+            for result in chunk.par_iter().map(row).collect::<Result<Vec<_>>>()? {
+                values.extend(result.values);
+                bound.extend(result.bound);
+                base_values.extend(result.base);
+                predictions.extend(result.prediction);
+            }
+        }
+        if let Some(position) = values.iter().position(|v| !v.is_finite()) {
+            let subject = format!("a value of row {}", position / (m * self.plan.sets.len()) + 1);
+            return Err(Error::overflow(
+                subject,
+                "its numbers are too far from the data the model was fitted on",
+            ));
+        }
+        let learnt = self.sources.iter().filter_map(|source| source.conditional.as_ref());
+        let ridges = learnt.map(|means| CardEntry::measured("ridge", means.ridge()));
+        Ok(Explanation {
+            index: self.question.index,
+            subsets: self.plan.recipe.subsets(self.groups.players().len()),
+            values,
+            base_values,
+            predictions,
+            exactness: Exactness::Exact { bound },
+            provenance: self.question.provenance(self.model.facts(), ridges.collect()),
+            ..Explanation::of_rows(self.groups.players(), &self.model.output_names, data)
+        })
     }
 
     fn unsupported(&self, request: &str) -> Error {
@@ -151,7 +187,7 @@ impl GameEngine for IndependentPartsEngine<'_> {
     }
 
     fn check_covariances(&self, posterior: &Posterior<'_>) -> Result<()> {
-        player_measure(self.question.index, &self.recipe)?;
+        player_measure(self.question.index, &self.plan.recipe)?;
         if posterior.prior_scale() > 0.0 { self.check_prior(posterior.skew_swap()) } else { Ok(()) }
     }
 
@@ -322,8 +358,7 @@ impl<'m> IndependentPartsEngine<'m> {
         let (sources, source_of_part) = split.sources(backgrounds, conditional.as_ref())?;
         let (domain_means, means_of_view) = split.domain_means(&sources, &source_of_part)?;
         let recipe = IndexComputation::new(question.index, unions);
-        let sets = Sets::new(groups.players().len(), recipe.order());
-        let weighing = CoalitionWeights::new(&recipe, &active);
+        let plan = CoalitionPlan::new(recipe, groups.players().len(), active);
         let (isa, progress) = (Isa::detect(), Arc::default());
         let mut game = Self {
             model,
@@ -335,11 +370,8 @@ impl<'m> IndependentPartsEngine<'m> {
             columns,
             domain_means,
             means_of_view,
-            active,
+            plan,
             base: Vec::new(),
-            recipe,
-            sets,
-            weighing,
             isa,
             stop,
             progress,
@@ -365,8 +397,12 @@ impl<'m> IndependentPartsEngine<'m> {
         AT_ONCE.checked_div(numbers_per_row).map_or(4096, |rows| rows.clamp(1, 1024))
     }
 
+    fn control(&self) -> RunControl<'_> {
+        RunControl { stop: &self.stop, progress: &self.progress }
+    }
+
     fn active_players(&self) -> usize {
-        self.active.len()
+        self.plan.owners.len()
     }
 
     /// Returns the outputs of the empty coalition: means over the reference rows.
@@ -382,7 +418,7 @@ impl<'m> IndependentPartsEngine<'m> {
             for (row, weight) in ground.rows.iter().zip(weights) {
                 check_cancelled(&self.stop)?;
                 kernel.row(self.isa, Columns::from_row(rows, 0), row, &mut buffer, &mut out);
-                sums.iter_mut().zip(&out).for_each(|(sum, v)| *sum += weight * v);
+                add_multiple(&mut sums, *weight, &out);
             }
             Ok(sums)
         };
@@ -400,52 +436,6 @@ impl<'m> IndependentPartsEngine<'m> {
             ));
         }
         Ok(base)
-    }
-
-    /// Returns the values of every row of `rows`.
-    fn explain_rows(&self, rows: &Table) -> Result<Explanation> {
-        let data = rows.align_to(self.model.columns())?;
-        let (n, m) = (data.rows(), self.model.outputs());
-        let control = RunControl { stop: &self.stop, progress: &self.progress };
-        control.progress.start(n);
-        let mut values = Vec::with_capacity(n * m * self.sets.len());
-        let (mut bound, mut base_values, mut predictions) = (Vec::new(), Vec::new(), Vec::new());
-        for start in (0..n).step_by(self.rows_at_once()) {
-            let chunk: Vec<Vec<f64>> =
-                (start..n.min(start + self.rows_at_once())).map(|i| data.row(i)).collect();
-            let conditional = self.conditional_means_of_rows(&chunk)?;
-            let row = |x: &Vec<f64>| {
-                control.check_cancelled()?;
-                let result = self.row(x, &conditional)?;
-                control.step();
-                Ok(result)
-            };
-            for result in chunk.par_iter().map(row).collect::<Result<Vec<_>>>()? {
-                values.extend(result.values);
-                bound.extend(result.bound);
-                base_values.extend(result.base);
-                predictions.extend(result.prediction);
-            }
-        }
-        if let Some(position) = values.iter().position(|v| !v.is_finite()) {
-            let subject = format!("a value of row {}", position / (m * self.sets.len()) + 1);
-            return Err(Error::overflow(
-                subject,
-                "its numbers are too far from the data the model was fitted on",
-            ));
-        }
-        let learnt = self.sources.iter().filter_map(|source| source.conditional.as_ref());
-        let ridges = learnt.map(|means| CardEntry::measured("ridge", means.ridge()));
-        Ok(Explanation {
-            index: self.question.index,
-            subsets: self.recipe.subsets(self.groups.players().len()),
-            values,
-            base_values,
-            predictions,
-            exactness: Exactness::Exact { bound },
-            provenance: self.question.provenance(self.model.facts(), ridges.collect()),
-            ..Explanation::of_rows(self.groups.players(), &self.model.output_names, data)
-        })
     }
 
     /// Evaluates the quantities of one row that all coalitions share.
@@ -516,28 +506,23 @@ impl<'m> IndependentPartsEngine<'m> {
                         false => sum_over_tuples(self.isa, term, coef, &averaged),
                     };
                     let start = (o * blocks + block) * LANES;
-                    coalition_values[start..start + LANES].iter_mut().zip(sum.0).for_each(|(w, v)| *w += v);
+                    add_to(&mut coalition_values[start..start + LANES], &sum.0);
                 }
             }
         }
         let errors = self.errors(&seen);
-        let mut values = vec![0.0; outputs * self.sets.len()];
+        let sets = self.plan.sets.len();
+        let mut values = vec![0.0; outputs * sets];
         let (mut bound, mut base) = (Vec::with_capacity(outputs), Vec::with_capacity(outputs));
-        for (o, (output_values, error)) in values.chunks_exact_mut(self.sets.len()).zip(errors).enumerate() {
+        for (o, (output_values, error)) in values.chunks_exact_mut(sets).zip(errors).enumerate() {
             let output_coalitions = &coalition_values[o * blocks * LANES..][..1 << players];
-            let mut error_bounds = SetErrorBounds::new(1, self.sets.order());
-            let size_bounds = self.weighing.add(output_coalitions, &self.active, &self.sets, output_values);
-            error_bounds.add_coalition_errors(0, error, &size_bounds);
-            let bounded = self.recipe.finish(&error_bounds.row_bounds(0), output_values, &self.sets);
             let empty_value = if self.base[o].is_nan() {
                 self.model.intercept[o] + output_coalitions[0]
             } else {
                 self.base[o]
             };
             base.push(empty_value);
-            // The sum of the values is rounded too.
-            let sum: f64 = output_values.iter().map(|v| v.abs()).sum();
-            bound.push(bounded + f64::EPSILON * (self.sets.len() + 4) as f64 * (sum + empty_value.abs()));
+            bound.push(self.plan.values(output_coalitions, error, empty_value.abs(), output_values));
         }
         // The prediction is computed independently of the value of the grand coalition.
         let outputs_at_row = self.parts.outputs_at(self.isa, x);

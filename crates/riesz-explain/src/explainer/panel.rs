@@ -2,6 +2,7 @@
 
 use crate::kernel::Columns;
 use crate::kernel_model::KernelExpansion;
+use crate::linalg::{dot, max_abs};
 use crate::simd::{LANES, Lanes, Plain};
 
 /// A run of support points, padded to a multiple of the lanes by repeating the last with coefficient 0.
@@ -21,6 +22,14 @@ pub(super) struct PointPanel {
 impl PointPanel {
     pub(super) fn columns(&self) -> Columns<'_> {
         Columns::new(&self.points, self.len, 0, self.len)
+    }
+
+    /// Adds to each output the inner product of its coefficients with numbers of the panel's points.
+    pub(super) fn add_outputs(&self, numbers: &[f64], out: &mut [f64]) {
+        for (sum, coef) in out.iter_mut().zip(&self.coef) {
+            let coef: Vec<f64> = coef.iter().flat_map(|c| c.0).collect();
+            *sum += dot(numbers, &coef);
+        }
     }
 }
 
@@ -123,8 +132,7 @@ impl PanelSide {
 /// factors can be `large`, the largest `max(0, ln |f|)`.
 pub(super) fn log_extent(factors: &[f64], large: bool) -> [f64; 2] {
     let min_factor = factors.iter().map(|f| f.abs()).filter(|f| *f > 0.0).fold(1.0, f64::min);
-    let max_factor =
-        if large { factors.iter().fold(1.0, |max_factor: f64, f| max_factor.max(f.abs())) } else { 1.0 };
+    let max_factor = if large { max_abs(factors).max(1.0) } else { 1.0 };
     [-min_factor.ln(), max_factor.ln()]
 }
 

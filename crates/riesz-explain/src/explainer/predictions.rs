@@ -5,6 +5,7 @@ use crate::attribution::kernel_shap::kernel_shap;
 use crate::attribution::permutation::estimate;
 use crate::error::{Error, Result};
 use crate::explainer::Explainer;
+use crate::explainer::probability_engine::explained_classes;
 use crate::explanation::Explanation;
 use crate::game::Game;
 use crate::kernel_model::KernelExpansion;
@@ -55,16 +56,12 @@ impl<'m> PredictionFunction<'m> {
         }
     }
 
-    /// The numbers of the classes whose probabilities the function returns.
-    fn classes(&self) -> Vec<usize> {
-        let count = self.model.classes.len();
-        if count == 2 { vec![1] } else { (0..count).collect() }
-    }
-
     /// Returns the names of the function's outputs.
     pub fn output_names(&self) -> Vec<String> {
         match self.probabilities {
-            true => self.classes().into_iter().map(|k| self.model.classes[k].clone()).collect(),
+            true => {
+                explained_classes(self.model).into_iter().map(|k| self.model.classes[k].clone()).collect()
+            }
             false => self.model.output_names.clone(),
         }
     }
@@ -82,7 +79,7 @@ impl<'m> PredictionFunction<'m> {
             let allowed = "this model has no probabilities of classes";
             return Err(Error::parameter("probabilities", true, allowed));
         };
-        let classes = self.classes();
+        let classes = explained_classes(self.model);
         let numbers = (0..probabilities.rows()).flat_map(|i| classes.iter().map(move |&k| (i, k)));
         let numbers = numbers.map(|entry| probabilities[entry]).collect();
         Ok(Matrix::from_row_major(probabilities.rows(), classes.len(), numbers))

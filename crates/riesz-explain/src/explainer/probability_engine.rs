@@ -9,12 +9,11 @@ use std::sync::atomic::AtomicBool;
 
 use super::engine::GameEngine;
 use super::product_engine::ProductEngine;
-use crate::attribution::coalition_tables::CoalitionWeights;
+use crate::attribution::coalition_tables::CoalitionPlan;
 use crate::attribution::index_computation::{IndexComputation, IndexValues};
 use crate::attribution::kernel_shap::kernel_shap_from;
 use crate::attribution::sampled_shapley::{Budget, SampleState};
-use crate::attribution::set_error_bounds::SetErrorBounds;
-use crate::attribution::sets::Sets;
+use crate::attribution::weighted_mean;
 use crate::coalition_structure::CoalitionTree;
 use crate::control::Progress;
 use crate::error::{Error, Result};
@@ -48,20 +47,6 @@ pub(super) struct ProbabilityEngine<'m> {
     stop: Arc<AtomicBool>,
 }
 
-/// The weights with which an index combines the values of all coalitions.
-struct CoalitionPlan {
-    recipe: IndexComputation,
-    sets: Sets,
-    weighing: CoalitionWeights,
-}
-
-impl CoalitionPlan {
-    fn new(recipe: IndexComputation, players: usize) -> Self {
-        let weighing = CoalitionWeights::new(&recipe, &(0..players).collect::<Vec<_>>());
-        Self { sets: Sets::new(players, recipe.order()), recipe, weighing }
-    }
-}
-
 impl GameEngine for ProbabilityEngine<'_> {
     fn players(&self) -> &Players {
         &self.products.groups
@@ -76,96 +61,6 @@ impl GameEngine for ProbabilityEngine<'_> {
     }
 
     fn explain(&self, rows: &Table, budget: Budget, sample: Option<&mut SampleState>) -> Result<Explanation> {
-        self.explain_probabilities(rows, budget, sample)
-    }
-
-    fn unsupported(&self, request: &str) -> Error {
-        not_linear(request)
-    }
-
-    fn set_isa(&mut self, isa: Isa) {
-        self.products.isa = isa;
-    }
-
-    fn set_progress(&mut self, progress: Arc<Progress>) {
-        self.products.progress = progress;
-    }
-
-    fn samples_coalitions(&self) -> bool {
-        self.coalitions.is_none()
-    }
-}
-
-impl<'m> ProbabilityEngine<'m> {
-    pub(super) fn new(
-        model: &'m KernelExpansion,
-        question: Question,
-        groups: Players,
-        unions: Option<&CoalitionTree>,
-        stop: Arc<AtomicBool>,
-    ) -> Result<Self> {
-        let Some(link) = ProbabilityLink::of_model(model) else {
-            let allowed = "this model's outputs do not determine probabilities, as those of logistic \
-                           regression and of LIBSVM models with probA and probB do: explain a function that \
-                           returns probabilities";
-            return Err(Error::parameter("probabilities", true, allowed));
-        };
-        let rows = match &question.game {
-            Game::Baseline { point } => point.clone().into(),
-            Game::Interventional { background } => background.clone(),
-            game => {
-                let allowed = "probabilities are explained in the baseline and the interventional game only";
-                return Err(Error::parameter("game", game.name(), allowed));
-            }
-        };
-        // With two classes, one probability determines the other.
-        let classes = if model.classes.len() == 2 { vec![1] } else { (0..model.classes.len()).collect() };
-        let products =
-            ProductEngine::new(model, question.game.clone(), question.index, groups.clone(), stop.clone())?;
-        // Probabilities that an iteration couples are explained as a black box.
-        let few_players = groups.players().len() <= MAX_EXACT_PLAYERS
-            && products.has_tame_factors()
-            && link.steepness().is_some();
-        let recipe = IndexComputation::new(question.index, unions);
-        let coalitions = few_players.then(|| CoalitionPlan::new(recipe, groups.players().len()));
-        if coalitions.is_none() && question.index != ValueIndex::Shapley {
-            let allowed = "only Shapley values are available for probabilities of more than 13 features, of \
-                           kernels with linear, polynomial or exponential factors, and of three or more \
-                           classes by pairwise coupling";
-            return Err(Error::parameter("index", question.index, allowed));
-        }
-        let mut engine = Self { products, link, coalitions, classes, base: Vec::new(), stop, question };
-        let answers = engine.class_probabilities(&rows.rows.align_to(model.columns())?)?;
-        let weights = crate::embedding::normalised(rows.weights.as_deref(), rows.rows.rows(), "background")?;
-        let mean = |k: usize| weights.iter().enumerate().map(|(b, w)| w * answers[(b, k)]).sum();
-        engine.base = (0..engine.classes.len()).map(mean).collect();
-        Ok(engine)
-    }
-
-    /// Returns the probabilities of the explained classes in `rows`.
-    fn class_probabilities(&self, rows: &Table) -> Result<Matrix> {
-        Ok(self.linked(&self.products.model.predict_until(rows, &self.stop)?))
-    }
-
-    /// Returns the probabilities of the explained classes, from outputs.
-    fn linked(&self, outputs: &Matrix) -> Matrix {
-        let mut probabilities = Vec::with_capacity(outputs.rows() * self.classes.len());
-        (0..outputs.rows()).for_each(|i| self.link(outputs.row(i), &mut probabilities));
-        Matrix::from_row_major(outputs.rows(), self.classes.len(), probabilities)
-    }
-
-    fn link(&self, outputs: &[f64], out: &mut Vec<f64>) {
-        let probabilities = self.link.probabilities(outputs);
-        out.extend(self.classes.iter().map(|&k| probabilities.get(k).copied().unwrap_or(f64::NAN)));
-    }
-
-    /// Returns the values of every row of `rows`.
-    fn explain_probabilities(
-        &self,
-        rows: &Table,
-        budget: Budget,
-        sample: Option<&mut SampleState>,
-    ) -> Result<Explanation> {
         let model = self.products.model;
         let data = rows.align_to(model.columns())?;
         let mut explanation = if let Some(coalitions) = &self.coalitions {
@@ -209,6 +104,86 @@ impl<'m> ProbabilityEngine<'m> {
         Ok(explanation)
     }
 
+    fn unsupported(&self, request: &str) -> Error {
+        not_linear(request)
+    }
+
+    fn set_isa(&mut self, isa: Isa) {
+        self.products.isa = isa;
+    }
+
+    fn set_progress(&mut self, progress: Arc<Progress>) {
+        self.products.progress = progress;
+    }
+
+    fn samples_coalitions(&self) -> bool {
+        self.coalitions.is_none()
+    }
+}
+
+impl<'m> ProbabilityEngine<'m> {
+    pub(super) fn new(
+        model: &'m KernelExpansion,
+        question: Question,
+        groups: Players,
+        unions: Option<&CoalitionTree>,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self> {
+        let Some(link) = ProbabilityLink::of_model(model) else {
+            let allowed = "this model's outputs do not determine probabilities, as those of logistic \
+                           regression and of LIBSVM models with probA and probB do: explain a function that \
+                           returns probabilities";
+            return Err(Error::parameter("probabilities", true, allowed));
+        };
+        let rows = match &question.game {
+            Game::Baseline { point } => point.clone().into(),
+            Game::Interventional { background } => background.clone(),
+            game => {
+                let allowed = "probabilities are explained in the baseline and the interventional game only";
+                return Err(Error::parameter("game", game.name(), allowed));
+            }
+        };
+        // With two classes, one probability determines the other.
+        let classes = explained_classes(model);
+        let products =
+            ProductEngine::new(model, question.game.clone(), question.index, groups.clone(), stop.clone())?;
+        // Probabilities that an iteration couples are explained as a black box.
+        let few_players = groups.players().len() <= MAX_EXACT_PLAYERS
+            && products.has_tame_factors()
+            && link.steepness().is_some();
+        let recipe = IndexComputation::new(question.index, unions);
+        let count = groups.players().len();
+        let coalitions = few_players.then(|| CoalitionPlan::new(recipe, count, (0..count).collect()));
+        if coalitions.is_none() && question.index != ValueIndex::Shapley {
+            let allowed = "only Shapley values are available for probabilities of more than 13 features, of \
+                           kernels with linear, polynomial or exponential factors, and of three or more \
+                           classes by pairwise coupling";
+            return Err(Error::parameter("index", question.index, allowed));
+        }
+        let mut engine = Self { products, link, coalitions, classes, base: Vec::new(), stop, question };
+        let answers = engine.class_probabilities(&rows.rows.align_to(model.columns())?)?;
+        let weights = crate::embedding::normalised(rows.weights.as_deref(), rows.rows.rows(), "background")?;
+        engine.base = weighted_mean(&weights, &answers);
+        Ok(engine)
+    }
+
+    /// Returns the probabilities of the explained classes in `rows`.
+    fn class_probabilities(&self, rows: &Table) -> Result<Matrix> {
+        Ok(self.linked(&self.products.model.predict_until(rows, &self.stop)?))
+    }
+
+    /// Returns the probabilities of the explained classes, from outputs.
+    fn linked(&self, outputs: &Matrix) -> Matrix {
+        let mut probabilities = Vec::with_capacity(outputs.rows() * self.classes.len());
+        (0..outputs.rows()).for_each(|i| self.link(outputs.row(i), &mut probabilities));
+        Matrix::from_row_major(outputs.rows(), self.classes.len(), probabilities)
+    }
+
+    fn link(&self, outputs: &[f64], out: &mut Vec<f64>) {
+        let probabilities = self.link.probabilities(outputs);
+        out.extend(self.classes.iter().map(|&k| probabilities.get(k).copied().unwrap_or(f64::NAN)));
+    }
+
     fn by_tables(&self, coalitions: &CoalitionPlan, data: &Table) -> Result<Explanation> {
         let (players, n) = (self.products.groups.players(), data.rows());
         let predictions = self.class_probabilities(data)?;
@@ -218,7 +193,7 @@ impl<'m> ProbabilityEngine<'m> {
             index: self.question.index,
             subsets: coalitions.recipe.subsets(players.len()),
             values,
-            base_values: (0..n).flat_map(|_| self.base.iter().copied()).collect(),
+            base_values: self.base.repeat(n),
             predictions: predictions.data().to_vec(),
             exactness: Exactness::Exact { bound: error },
             provenance: self.question.provenance(Vec::new(), Vec::new()),
@@ -227,15 +202,14 @@ impl<'m> ProbabilityEngine<'m> {
     }
 
     /// Returns the values of a batch of rows, with their bounds.
-    fn batch(&self, rows: &[Vec<f64>], of_coalitions: &CoalitionPlan) -> Result<IndexValues> {
-        let CoalitionPlan { recipe, sets, weighing } = of_coalitions;
+    fn batch(&self, rows: &[Vec<f64>], plan: &CoalitionPlan) -> Result<IndexValues> {
         let (players, classes) = (self.products.groups.players().len(), self.classes.len());
         let (coalitions, outputs) = (1_usize << players, self.products.model.outputs());
         let steepness = self.link.steepness().unwrap_or(f64::NAN);
         let mut probabilities = vec![0.0; rows.len() * classes * coalitions];
         let mut error = vec![0.0; rows.len()];
         let (mut outputs_of_coalition, mut linked) = (vec![0.0; outputs], Vec::new());
-        let weights = self.products.weights();
+        let weights = self.products.absent.weights();
         for (b, weight) in weights.iter().enumerate() {
             // Outputs of all coalitions, rows × outputs × coalitions.
             let (values, output_bounds) = self.products.mixtures(b, rows)?;
@@ -264,21 +238,21 @@ impl<'m> ProbabilityEngine<'m> {
         // Roundings of the exponentials, their sum, and the mean over the background; all these numbers are
         // at most 1.
         let roundings = (outputs + 8 + 3 * weights.len()) as f64;
-        let (mut values, mut bounds) = (vec![0.0; rows.len() * classes * sets.len()], Vec::new());
-        let owners: Vec<usize> = (0..players).collect();
-        for (g, (game_values, index_values)) in
-            probabilities.chunks_exact(coalitions).zip(values.chunks_exact_mut(sets.len())).enumerate()
-        {
-            let mut errors = SetErrorBounds::new(1, sets.order());
-            let size_bounds = weighing.add(game_values, &owners, sets, index_values);
-            errors.add_coalition_errors(0, error[g / classes] + f64::EPSILON * roundings, &size_bounds);
-            let bound = recipe.finish(&errors.row_bounds(0), index_values, sets);
-            // The sum of the values is rounded too.
-            let sum: f64 = index_values.iter().map(|v| v.abs()).sum();
-            bounds.push(bound + f64::EPSILON * (sets.len() + 4) as f64 * (sum + 1.0));
+        let sets = plan.sets.len();
+        let (mut values, mut bounds) = (vec![0.0; rows.len() * classes * sets], Vec::new());
+        let games = probabilities.chunks_exact(coalitions).zip(values.chunks_exact_mut(sets));
+        for (g, (game_values, index_values)) in games.enumerate() {
+            let error = error[g / classes] + f64::EPSILON * roundings;
+            bounds.push(plan.values(game_values, error, 1.0, index_values));
         }
         Ok(IndexValues { values, error: bounds })
     }
+}
+
+/// The classes whose probabilities are explained: the second of two classes, otherwise all.
+pub(super) fn explained_classes(model: &KernelExpansion) -> Vec<usize> {
+    let count = model.classes.len();
+    if count == 2 { vec![1] } else { (0..count).collect() }
 }
 
 /// The error for a request that needs values that are linear functionals of the model.

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use rayon::prelude::*;
 
 use self::powers::PanelPolynomial;
-use self::tables::Tables;
+use self::tables::PanelTable;
 use self::terms::RowBatches;
 use super::engine::GameEngine;
 use super::panel::{PanelSide, PointPanel, panels};
@@ -37,8 +37,7 @@ use crate::kernel::player_products::PlayerProduct;
 use crate::kernel::polynomial_terms::PolynomialTerm;
 use crate::kernel::{ColumnRanges, Columns};
 use crate::kernel_model::{KernelExpansion, VANISHING_REFERENCE_FACT};
-use crate::linalg::{Matrix, dot, dot_roundings};
-use crate::model_card::CardEntry;
+use crate::linalg::{Matrix, add_to, dot_roundings, max_abs, multiply_entries};
 use crate::posterior::{Functionals, Posterior};
 use crate::simd::{Isa, LANES};
 use crate::table::{Players, Table};
@@ -70,7 +69,7 @@ pub(super) struct ProductEngine<'m> {
     rounded: Vec<ProductRounding>,
     /// For each column, its least and largest number among the support points, and among the reference rows.
     column_ranges: (Vec<[f64; 2]>, Option<Vec<[f64; 2]>>),
-    absent: AbsentSide,
+    pub(super) absent: AbsentSide,
     panels: Vec<PointPanel>,
     /// The absent side of each product and panel, if it is the same for all rows: for one reference row, or
     /// for means.
@@ -80,9 +79,7 @@ pub(super) struct ProductEngine<'m> {
     nonunit_factors: Vec<Vec<Option<Vec<u32>>>>,
     pub(super) base: Vec<f64>,
     /// Tables of the coalitions' values, computed at first use, if they save work.
-    tables: OnceLock<Tables>,
-    /// The model card, formatted once: formatting the kernel's numbers takes longer than copying the text.
-    facts: Vec<CardEntry>,
+    tables: OnceLock<Vec<Vec<PanelTable>>>,
     pub(super) isa: Isa,
     pub(super) index: ValueIndex,
     /// The unions of Owen values.
@@ -242,7 +239,7 @@ impl<'m> ProductEngine<'m> {
             nonunit_factors: Vec::new(),
             base: Vec::new(),
             tables: OnceLock::new(),
-            facts: model.facts(),
+
             isa: Isa::detect(),
             index,
             unions: None,
@@ -315,7 +312,7 @@ impl<'m> ProductEngine<'m> {
         rounding.units += (predicted + base + 2 * (self.absent.normalised() + factors) + 32) as f64;
         rounding.sums = (longest / LANES + tiles * variants.div_ceil(self.portion(t, longest)) + 8) as f64;
         rounding.tiny = precision.tiny;
-        let coef = self.model.coef.data().iter().fold(1.0, |a: f64, c| a.max(c.abs()));
+        let coef = max_abs(self.model.coef.data()).max(1.0);
         // With several outputs the coefficients are applied afterwards.
         rounding.floor = FLOOR * product.scale.max(1.0) * if self.model.outputs() == 1 { coef } else { 1.0 };
         (rounding, factor_precisions.iter().map(|factor| factor.tiny).collect())
@@ -376,12 +373,7 @@ impl<'m> ProductEngine<'m> {
 
     /// Returns the provenance of the run.
     fn provenance(&self) -> Provenance {
-        Provenance {
-            game: self.game.name().into(),
-            absent: self.game.absent(),
-            model: self.facts.clone(),
-            run: vec![CardEntry::new("riesz", env!("CARGO_PKG_VERSION"))],
-        }
+        Provenance::of_run(self.game.name(), self.game.absent(), self.model.facts(), [])
     }
 
     fn nonunit_factors(&self, product: &PlayerProduct<'_>, panel: &PointPanel) -> Option<Vec<u32>> {
@@ -429,8 +421,7 @@ impl<'m> ProductEngine<'m> {
                         let mut value = vec![weight * product.scale; panel.len];
                         let factor_rows = factors.chunks_exact(panel.len);
                         if self.rounded[t].bounded {
-                            factor_rows
-                                .for_each(|factor| value.iter_mut().zip(factor).for_each(|(v, f)| *v *= f));
+                            factor_rows.for_each(|factor| multiply_entries(&mut value, factor));
                         } else {
                             // Partial products may leave the range of doubles although the product does not.
                             let mut wide: Vec<(f64, i64)> =
@@ -443,15 +434,12 @@ impl<'m> ProductEngine<'m> {
                             let narrow = wide.iter().map(|(fraction, power)| ldexp(*fraction, *power));
                             value.iter_mut().zip(narrow).for_each(|(v, narrow)| *v = narrow);
                         }
-                        batch_sum.iter_mut().zip(&value).for_each(|(m, v)| *m += v);
+                        add_to(&mut batch_sum, &value);
                         if (variant + 1) % TERMS == 0 || variant + 1 == variants {
                             mean.iter_mut().zip(&mut batch_sum).for_each(|(m, s)| *m += std::mem::take(s));
                         }
                     }
-                    for (sum, coef) in sums.iter_mut().zip(&panel.coef) {
-                        let coef: Vec<f64> = coef.iter().flat_map(|c| c.0).collect();
-                        *sum += dot(&mean, &coef);
-                    }
+                    panel.add_outputs(&mean, &mut sums);
                 }
                 for power in &self.powers {
                     check_cancelled(&self.stop)?;
@@ -461,9 +449,7 @@ impl<'m> ProductEngine<'m> {
             })
             .collect::<Result<_>>()?;
         let mut base = self.model.intercept.clone();
-        for sums in &per_panel {
-            base.iter_mut().zip(sums).for_each(|(b, s)| *b += s);
-        }
+        per_panel.iter().for_each(|sums| add_to(&mut base, sums));
         Ok(base)
     }
 
@@ -482,7 +468,7 @@ impl<'m> ProductEngine<'m> {
         let game = RowBatches { explainer: self, data: &data, batch };
         let recipe = IndexComputation::new(self.index, self.unions.as_ref());
         let IndexValues { values, error: mut bound } = match self.index_weights(&recipe) {
-            Some(weighings) => self.find_by_tables(self.tables()?, &recipe, &weighings, &data)?,
+            Some(weighings) => self.find_by_tables(&recipe, &weighings, &data)?,
             None => {
                 self.progress.start(game.parts());
                 recipe.compute(&game, self.isa, self.control(), (p, m))?
@@ -507,7 +493,7 @@ impl<'m> ProductEngine<'m> {
             index: self.index,
             subsets,
             values,
-            base_values: (0..n).flat_map(|_| self.base.iter().copied()).collect(),
+            base_values: self.base.repeat(n),
             predictions: predictions.data().to_vec(),
             exactness: Exactness::Exact { bound },
             provenance: self.provenance(),

@@ -3,7 +3,7 @@
 
 use rayon::prelude::*;
 
-use super::{Explainer, NO_POSTERIOR};
+use super::Explainer;
 use crate::attribution::coalition_covariance::RowPairs;
 use crate::attribution::index_computation::IndexComputation;
 use crate::attribution::rule::InclusionMeasure;
@@ -26,9 +26,7 @@ impl Explainer<'_> {
     /// # Errors
     /// As [`variance_shares`](Explainer::variance_shares).
     pub fn explain_variance(&self, rows: &Table) -> Result<Explanation> {
-        let posterior = self
-            .posterior
-            .ok_or_else(|| Error::parameter("covariance", self.with_covariance, NO_POSTERIOR))?;
+        let posterior = self.posterior()?;
         let shares = self.variance_shares(rows)?;
         let data = rows.align_to(self.model.columns())?;
         let (n, p) = (data.rows(), self.groups().players().len());
@@ -40,15 +38,12 @@ impl Explainer<'_> {
             values: share_rows().flat_map(|row| &row[..p]).copied().collect(),
             base_values: share_rows().map(|row| row[p]).collect(),
             predictions: posterior.variance(&data)?.data().to_vec(),
-            provenance: Provenance {
-                game: self.engine.game_name().into(),
-                absent: self.describe_absence(),
-                model: self.model.facts(),
-                run: vec![
-                    CardEntry::new("riesz", env!("CARGO_PKG_VERSION")),
-                    CardEntry::new("explained", variance_text),
-                ],
-            },
+            provenance: Provenance::of_run(
+                self.engine.game_name(),
+                self.describe_absence(),
+                self.model.facts(),
+                [CardEntry::new("explained", variance_text)],
+            ),
             ..Explanation::of_rows(self.groups().players(), &names, data)
         })
     }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Duel, Exactness, Explanation};
+use super::{Duel, Explanation};
 use crate::error::{Error, Result};
 use crate::linalg::Sparse;
 use crate::model_card::CardEntry;
@@ -62,13 +62,9 @@ impl Explanation {
         let (first, rows): (Vec<usize>, Vec<RowWeights>) =
             shares.iter().map(|row_weights| (row_weights[0].0, row_weights.clone())).unzip();
         let (sets, outputs): (Vec<_>, Vec<_>) = ((0..s).collect(), (0..m).collect());
-        let exactness = match &self.exactness {
-            Exactness::Exact { bound } => Exactness::Exact { bound: self.rounded(&rows, mean(bound, m)) },
-            Exactness::Estimated { std_error, sampling } => {
-                Exactness::Estimated { std_error: mean(std_error, m * s), sampling: *sampling }
-            }
-            Exactness::Unstated => Exactness::Unstated,
-        };
+        let exactness = self
+            .exactness
+            .map(|bound| self.rounded(&rows, mean(bound, m)), |std_error| mean(std_error, m * s));
         // Only a selection of single rows keeps its uncertainty.
         let is_selection = rows.iter().all(|row_weights| row_weights.len() == 1);
         let uncertainty = if is_selection { self.select(&first, &sets, &outputs).uncertainty } else { None };
@@ -198,6 +194,7 @@ mod tests {
     use super::super::tests::example;
     use super::super::{Dispersion, Uncertainty, UncertaintySource, WinProbability};
     use super::*;
+    use crate::explanation::Exactness;
 
     fn means(columns: &[&[(usize, f64)]]) -> Sparse {
         Sparse::from_columns(2, columns.iter().map(|column| column.to_vec())).unwrap()

@@ -23,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::kernel::Columns;
 use crate::kernel::player_products::PlayerProduct;
 use crate::kernel_model::KernelExpansion;
+use crate::linalg::{add_multiple, add_to};
 use crate::simd::Isa;
 use crate::table::{Column, Table};
 
@@ -220,17 +221,12 @@ impl Game {
 
     /// The absent factors of a product game, with rows aligned to the model's columns.
     pub(crate) fn absent_side(&self, columns: &[Column]) -> Result<AbsentSide> {
+        let rows = |background: &Background| ReferenceRows::new(background, columns);
         match self {
             Self::Functional => Ok(AbsentSide::Ones),
-            Self::Baseline { point } => {
-                Ok(AbsentSide::Rows(ReferenceRows::new(&baseline_row(point)?.into(), columns)?))
-            }
-            Self::Interventional { background } => {
-                Ok(AbsentSide::Rows(ReferenceRows::new(background, columns)?))
-            }
-            Self::MarginalProduct { background } => {
-                Ok(AbsentSide::Means(ReferenceRows::new(background, columns)?))
-            }
+            Self::Baseline { point } => rows(&baseline_row(point)?.into()).map(AbsentSide::Rows),
+            Self::Interventional { background } => rows(background).map(AbsentSide::Rows),
+            Self::MarginalProduct { background } => rows(background).map(AbsentSide::Means),
             Self::Observational { .. } | Self::Independent { .. } => {
                 Err(Error::parameter("game", self.name(), "it is not a product game"))
             }
@@ -277,13 +273,30 @@ impl ReferenceRows {
             weights: kept.iter().map(|&i| weights[i]).collect(),
         })
     }
-}
 
-impl ReferenceRows {
     /// The rows as a table.
     pub(crate) fn table(&self, columns: &[Column]) -> Result<Table> {
-        let values = (0..columns.len()).flat_map(|j| self.rows.iter().map(move |row| row[j])).collect();
-        Table::from_column_major(columns.to_vec(), self.rows.len(), values)
+        Table::from_named_rows(columns.to_vec(), &self.rows)
+    }
+
+    /// All numbers, column by column.
+    pub(crate) fn column_major(&self) -> Vec<f64> {
+        (0..self.rows[0].len()).flat_map(|j| self.rows.iter().map(move |row| row[j])).collect()
+    }
+
+    /// Writes the weighted mean over the rows of the numbers that `fill` computes for a row, summed [`TERMS`]
+    /// rows at a time.
+    pub(crate) fn mean(&self, mut fill: impl FnMut(&[f64], &mut [f64]), mean: &mut [f64]) {
+        let (mut numbers, mut batch_sums) = (vec![0.0; mean.len()], vec![0.0; mean.len()]);
+        mean.fill(0.0);
+        for (rows, weights) in self.rows.chunks(TERMS).zip(self.weights.chunks(TERMS)) {
+            batch_sums.fill(0.0);
+            for (row, weight) in rows.iter().zip(weights) {
+                fill(row, &mut numbers);
+                add_multiple(&mut batch_sums, *weight, &numbers);
+            }
+            add_to(mean, &batch_sums);
+        }
     }
 }
 
@@ -298,6 +311,14 @@ pub(crate) enum AbsentSide {
 }
 
 impl AbsentSide {
+    /// The reference rows; `None` if all factors are 1.
+    pub(crate) fn reference(&self) -> Option<&ReferenceRows> {
+        match self {
+            Self::Ones => None,
+            Self::Rows(reference) | Self::Means(reference) => Some(reference),
+        }
+    }
+
     /// The weights of the variants; the game is their weighted mean.
     pub(crate) fn weights(&self) -> &[f64] {
         match self {
@@ -316,17 +337,14 @@ impl AbsentSide {
 
     /// The number of roundings of the weights of reference rows, which are divided by their sum.
     pub(crate) fn normalised(&self) -> usize {
-        let (Self::Rows(ReferenceRows { weights, .. }) | Self::Means(ReferenceRows { weights, .. })) = self
-        else {
-            return 0;
-        };
+        let Some(ReferenceRows { weights, .. }) = self.reference() else { return 0 };
         let equal = 1.0 / weights.len() as f64;
         if weights.iter().all(|w| *w == equal) { 1 } else { 2 + weights.len() }
     }
 
     /// The smallest and the largest number of each of `width` columns; `None` without rows.
     pub(crate) fn column_ranges(&self, width: usize) -> Option<Vec<[f64; 2]>> {
-        let (Self::Rows(reference) | Self::Means(reference)) = self else { return None };
+        let reference = self.reference()?;
         let join = |[low, high]: [f64; 2], v: f64| [v.min(low), v.max(high)];
         let column = |j| reference.rows.iter().map(move |row| row[j]);
         Some((0..width).map(|j| column(j).fold([f64::INFINITY, f64::NEG_INFINITY], join)).collect())
@@ -365,21 +383,9 @@ impl AbsentSide {
             }
             Self::Means(reference) => {
                 // Factors are computed in parallel; each sums its rows in order, [`TERMS`] at a time.
-                out.par_chunks_exact_mut(u.len()).enumerate().for_each_init(
-                    || (vec![0.0; u.len()], vec![0.0; u.len()]),
-                    |(row_factors, batch_sums), (k, mean)| {
-                        mean.fill(0.0);
-                        let rows = reference.rows.chunks(TERMS).zip(reference.weights.chunks(TERMS));
-                        for (rows, weights) in rows {
-                            batch_sums.fill(0.0);
-                            for (row, weight) in rows.iter().zip(weights) {
-                                fill(k, row, row_factors);
-                                batch_sums.iter_mut().zip(&*row_factors).for_each(|(s, v)| *s += weight * v);
-                            }
-                            mean.iter_mut().zip(&*batch_sums).for_each(|(m, s)| *m += s);
-                        }
-                    },
-                );
+                out.par_chunks_exact_mut(u.len())
+                    .enumerate()
+                    .for_each(|(k, mean)| reference.mean(|row, factor| fill(k, row, factor), mean));
             }
         }
     }

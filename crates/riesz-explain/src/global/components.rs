@@ -15,13 +15,13 @@
 //! `Σ_p s_p Π_{j∈T} (k_pj(x, x') - m_pj(x) - m_pj(x') + M_pj) Π_{j∉T} M_pj` with `M = E m(X)`. These are the
 //! ANOVA kernels of Durrande, Ginsbourger, Roustant and Carraro 2013, for any product kernel.
 
-use super::marginals::{DistinctValues, InputMarginals};
+use super::marginals::InputMarginals;
 use crate::error::{Error, Result};
-use crate::game::{Background, TERMS};
+use crate::game::{Background, ReferenceRows};
 use crate::kernel::Columns;
 use crate::kernel::player_products::PlayerProduct;
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, add_to};
 use crate::posterior::Functionals;
 use crate::simd::Isa;
 use crate::table::{Player, Players, Table};
@@ -71,11 +71,9 @@ impl<'m> Components<'m> {
             let point_means =
                 |k: usize| mean(product, k, Columns::from_row(&model.support_points, 0), atoms(k), isa);
             let double_mean = |k: usize| {
-                let (rows, weights) = (&atoms(k).rows, &atoms(k).weights);
-                let columns = column_major(rows);
-                let inner =
-                    mean(product, k, Columns::new(&columns, rows.len(), 0, rows.len()), atoms(k), isa);
-                inner.iter().zip(weights).map(|(m, w)| m * w).sum::<f64>()
+                let (columns, count) = (atoms(k).column_major(), atoms(k).rows.len());
+                let inner = mean(product, k, Columns::new(&columns, count, 0, count), atoms(k), isa);
+                inner.iter().zip(&atoms(k).weights).map(|(m, w)| m * w).sum::<f64>()
             };
             means.push((0..product.players.len()).map(point_means).collect());
             double_means.push((0..product.players.len()).map(double_mean).collect());
@@ -136,7 +134,7 @@ impl<'m> Components<'m> {
                     }
                 }
             }
-            prior.data_mut().iter_mut().zip(product_kernel).for_each(|(sum, v)| *sum += v);
+            add_to(prior.data_mut(), &product_kernel);
         }
         Ok(Functionals {
             columns,
@@ -205,19 +203,8 @@ fn factors_of_players(product: &PlayerProduct<'_>, set: &[usize]) -> Option<Vec<
         .collect()
 }
 
-fn column_major(rows: &[Vec<f64>]) -> Vec<f64> {
-    (0..rows[0].len()).flat_map(|j| rows.iter().map(move |row| row[j])).collect()
-}
-
-fn mean(product: &PlayerProduct<'_>, k: usize, u: Columns<'_>, atoms: &DistinctValues, isa: Isa) -> Vec<f64> {
-    let (mut out, mut factor) = (vec![0.0; u.len()], vec![0.0; u.len()]);
-    for (rows, weights) in atoms.rows.chunks(TERMS).zip(atoms.weights.chunks(TERMS)) {
-        let mut batch_sums = vec![0.0; u.len()];
-        for (row, weight) in rows.iter().zip(weights) {
-            product.factor(isa, k, u, row, &mut factor);
-            batch_sums.iter_mut().zip(&factor).for_each(|(sum, f)| *sum += weight * f);
-        }
-        out.iter_mut().zip(&batch_sums).for_each(|(sum, batch_sum)| *sum += batch_sum);
-    }
-    out
+fn mean(product: &PlayerProduct<'_>, k: usize, u: Columns<'_>, atoms: &ReferenceRows, isa: Isa) -> Vec<f64> {
+    let mut mean = vec![0.0; u.len()];
+    atoms.mean(|row, factor| product.factor(isa, k, u, row, factor), &mut mean);
+    mean
 }

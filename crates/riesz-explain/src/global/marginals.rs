@@ -13,6 +13,7 @@ use crate::kernel::Columns;
 use crate::kernel::player_products::PlayerProduct;
 use crate::kernel::rounding_bounds::{ColumnRanges, RoundingBound};
 use crate::kernel_model::KernelExpansion;
+use crate::linalg::add_to;
 use crate::linalg::small_dense::add_outer_product;
 use crate::simd::{Isa, LANES};
 use crate::table::{Players, Table};
@@ -23,18 +24,11 @@ pub(super) const TILE: usize = 32;
 /// The number of a player's values over which products are summed in one step.
 const BATCH_VALUES: usize = 64;
 
-/// The distinct values of one player's columns.
-pub(super) struct DistinctValues {
-    /// Whole rows, of which only the player's columns matter.
-    pub(super) rows: Vec<Vec<f64>>,
-    /// The probability of each row.
-    pub(super) weights: Vec<f64>,
-}
-
 /// The distribution of inputs with independent players, whose marginals are those of a table.
 pub(super) struct InputMarginals {
-    /// For each player, its distinct values.
-    pub(super) atoms: Vec<DistinctValues>,
+    /// For each player, the distinct values of its columns with their probabilities: whole rows, of which
+    /// only the player's columns matter.
+    pub(super) atoms: Vec<ReferenceRows>,
     /// The smallest and the largest number of each column.
     pub(super) reach: Vec<[f64; 2]>,
     /// The number of roundings of a probability.
@@ -46,12 +40,15 @@ impl InputMarginals {
     pub(super) fn new(inputs: &Background, model: &KernelExpansion, groups: &Players) -> Result<Self> {
         let reference = ReferenceRows::new(inputs, model.columns())?;
         let table: Table = reference.table(model.columns())?;
-        let count = reference.rows.len() as f64;
+        let count = reference.rows.len();
+        let (total, roundings) = match inputs.weights {
+            Some(_) => (1.0, 3 + 2 * count),
+            None => (count as f64, 1),
+        };
         let weight = |i: usize| if inputs.weights.is_some() { reference.weights[i] } else { 1.0 };
-        let total = if inputs.weights.is_some() { 1.0 } else { count };
         let distinct_values = |columns: &[usize]| {
             let mut seen: HashMap<Vec<u64>, usize> = HashMap::new();
-            let mut atoms = DistinctValues { rows: Vec::new(), weights: Vec::new() };
+            let mut atoms = ReferenceRows { rows: Vec::new(), weights: Vec::new() };
             for (i, row) in reference.rows.iter().enumerate() {
                 // 0 and -0 are one number.
                 let key = columns.iter().map(|&j| (row[j] + 0.0).to_bits()).collect();
@@ -65,7 +62,6 @@ impl InputMarginals {
             atoms.weights.iter_mut().for_each(|w| *w /= total);
             atoms
         };
-        let roundings = if inputs.weights.is_some() { 3 + 2 * reference.rows.len() } else { 1 };
         let atoms = groups.players().iter().map(|player| distinct_values(&player.columns)).collect();
         Ok(Self {
             atoms,
@@ -97,7 +93,7 @@ impl FactorPanel {
         for (left, right) in left_chunks.zip(right_chunks) {
             batch_sums.fill(0.0);
             add_outer_product(&mut batch_sums, right, left, TILE);
-            out.iter_mut().zip(&batch_sums).for_each(|(sum, batch_sum)| *sum += batch_sum);
+            add_to(out, &batch_sums);
         }
     }
 }
@@ -142,7 +138,7 @@ impl FactorTable {
             let mut out = FactorPanel { factors: Vec::new(), means: Vec::new(), sizes: Vec::new() };
             for (k, &player) in product.players.iter().enumerate() {
                 control.check_cancelled()?;
-                let DistinctValues { rows, weights } = &inputs.atoms[player];
+                let ReferenceRows { rows, weights } = &inputs.atoms[player];
                 let mut factors = vec![0.0; rows.len() * TILE];
                 let (mut mean, mut square, mut size) = ([0.0; TILE], [0.0; TILE], [0.0; TILE]);
                 let chunks = rows.chunks(TERMS).zip(weights.chunks(TERMS));
@@ -162,7 +158,7 @@ impl FactorTable {
                         let root = weight.sqrt();
                         out.iter_mut().for_each(|f| *f *= root);
                     }
-                    mean.iter_mut().zip(batch_sums).for_each(|(sum, batch_sum)| *sum += batch_sum);
+                    add_to(&mut mean, &batch_sums);
                 }
                 out.factors.push(factors);
                 out.means.push(mean);

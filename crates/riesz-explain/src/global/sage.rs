@@ -18,6 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use super::importance::std_error;
 use crate::attribution::antithetic_orders::antithetic_orders;
+use crate::attribution::enumeration::shapley_weights;
+use crate::attribution::sampled_shapley::Coalition;
 use crate::attribution::std_error::{NORMAL, student_quantile};
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result};
@@ -25,8 +27,7 @@ use crate::explainer::CoalitionOutputs;
 use crate::explanation::{Exactness, Explanation, LOSS_GAME, Provenance, Sampling};
 use crate::game::{Background, ReferenceRows};
 use crate::kernel_model::{KernelExpansion, ProbabilityLink};
-use crate::linalg::Matrix;
-use crate::model_card::CardEntry;
+use crate::linalg::{Matrix, add_multiple};
 use crate::random::{Random, SeedableRng};
 use crate::table::{Player, Players, Table};
 
@@ -108,6 +109,11 @@ impl SageValues {
         let inflated = |errors: &Option<Vec<f64>>, j: usize| {
             errors.as_ref().map_or(0.0, |errors_by_player| wide * errors_by_player[j])
         };
+        let absent = format!(
+            "absent features are averaged over background rows: the value of present features is the \
+             reduction of the mean {} of {} rows",
+            self.measure, self.rows
+        );
         let p = self.players.len();
         let std_error =
             (0..p).map(|j| inflated(&self.std_error, j).hypot(inflated(&self.sampling_error, j))).collect();
@@ -123,16 +129,7 @@ impl SageValues {
                 },
                 None => Exactness::Unstated,
             },
-            provenance: Provenance {
-                game: LOSS_GAME.into(),
-                absent: format!(
-                    "absent features are averaged over background rows: the value of present features is the \
-                     reduction of the mean {} of {} rows",
-                    self.measure, self.rows
-                ),
-                model: model.facts(),
-                run: vec![CardEntry::new("riesz", env!("CARGO_PKG_VERSION"))],
-            },
+            provenance: Provenance::of_run(LOSS_GAME, absent, model.facts(), []),
             ..Explanation::of_rows(
                 &self.players,
                 std::slice::from_ref(&self.measure),
@@ -289,15 +286,15 @@ impl Sage {
 }
 
 fn check(model: &KernelExpansion, rows: usize, labels: &Labels) -> Result<()> {
-    let (actual, why) = match labels {
-        Labels::Numbers(y) => (y.rows(), "one per row"),
-        Labels::Classes(y) => (y.len(), "one per row"),
+    let actual = match labels {
+        Labels::Numbers(y) => y.rows(),
+        Labels::Classes(y) => y.len(),
     };
     if rows == 0 {
         return Err(Error::too_few("the table of labelled rows", 1, "row is"));
     }
     if actual != rows {
-        return Err(Error::shape("the labels", "rows", rows, actual, why));
+        return Err(Error::shape("the labels", "rows", rows, actual, "one per row"));
     }
     match labels {
         Labels::Numbers(y) if y.cols() != model.outputs() => {
@@ -382,7 +379,7 @@ impl RowLosses<'_> {
                 }
             };
             mean.resize(numbers.len(), 0.0);
-            mean.iter_mut().zip(numbers).for_each(|(sum, v)| *sum += weight * v);
+            add_multiple(&mut mean, weight, &numbers);
         }
         mean
     }
@@ -395,15 +392,6 @@ impl RowLosses<'_> {
     }
 }
 
-/// Returns the Shapley weight of a coalition that a player joins, by its size s: s! (p - 1 - s)! / p!.
-fn weights(p: usize) -> Vec<f64> {
-    let mut weights = vec![1.0 / p as f64; p];
-    for s in 1..p {
-        weights[s] = weights[s - 1] * s as f64 / (p - s) as f64;
-    }
-    weights
-}
-
 /// Returns the exact values of the squared error by player and row, from the mean outputs of all coalitions.
 fn exact_by_tables(
     coalition_outputs: &CoalitionOutputs<'_>,
@@ -411,7 +399,7 @@ fn exact_by_tables(
     p: usize,
     control: RunControl<'_>,
 ) -> Result<Vec<Vec<f64>>> {
-    let (weights, outputs, coalitions) = (weights(p), y.cols(), coalition_outputs.coalition_count());
+    let (weights, outputs, coalitions) = (shapley_weights(p), y.cols(), coalition_outputs.coalition_count());
     let indices: Vec<usize> = (0..x.rows()).collect();
     let chunk_values = |rows: &[usize]| {
         control.check_cancelled()?;
@@ -445,20 +433,20 @@ fn exact_by_tables(
 /// Returns the exact values by player and row, from all coalitions.
 fn exact_by_enumeration(game: &RowLosses<'_>, none: &[f64], grand: &[f64]) -> Result<Vec<Vec<f64>>> {
     let (p, n) = (game.players.len(), none.len());
-    let weights = weights(p);
+    let weights = shapley_weights(p);
     let mut sums = vec![vec![0.0; n]; p];
     for mask in 0..1_usize << p {
-        let is_present: Vec<bool> = (0..p).map(|j| mask >> j & 1 == 1).collect();
+        let coalition = Coalition::from_mask(mask, p);
         let size = mask.count_ones() as usize;
         let losses = match size {
             0 => none.to_vec(),
             s if s == p => grand.to_vec(),
-            _ => game.losses(&is_present)?,
+            _ => game.losses(coalition.present())?,
         };
         for (j, sum) in sums.iter_mut().enumerate() {
             // The value of a coalition is the reduction of the loss, hence the signs.
-            let weight = if is_present[j] { -weights[size - 1] } else { weights[size] };
-            sum.iter_mut().zip(&losses).for_each(|(sum, loss)| *sum += weight * loss);
+            let weight = if coalition.present()[j] { -weights[size - 1] } else { weights[size] };
+            add_multiple(sum, weight, &losses);
         }
     }
     Ok(sums)

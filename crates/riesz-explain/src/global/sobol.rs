@@ -18,8 +18,7 @@ use crate::explanation::{Exactness, Explanation, Provenance, VARIANCE_GAME};
 use crate::game::Background;
 use crate::index::ValueIndex;
 use crate::kernel_model::{KernelExpansion, Link};
-use crate::linalg::{Matrix, symmetric_eigen};
-use crate::model_card::CardEntry;
+use crate::linalg::{Matrix, add_to, symmetric_eigen};
 use crate::posterior::{Functionals, Posterior, PosteriorCovariance};
 use crate::simd::{Isa, Lanes, Plain};
 use crate::table::Players;
@@ -149,10 +148,8 @@ impl Sensitivity {
         let posterior = Posterior::new(model, covariance)?.with_cancel(&self.stop);
         not_skew(covariance)?;
         let n = model.support_points.rows();
-        let mut columns = Matrix::zeros(n, n);
-        (0..n).for_each(|i| columns[(i, i)] = 1.0);
-        let point_functionals =
-            Functionals { columns, prior_scale: Matrix::zeros(n, n), constants: vec![0.0; n] };
+        let (columns, prior_scale) = (Matrix::identity(n), Matrix::zeros(n, n));
+        let point_functionals = Functionals { columns, prior_scale, constants: vec![0.0; n] };
         let prior = covariance.scale.iter().map(|scale| covariance.prior_scale * scale * scale).collect();
         self.decompose(
             model,
@@ -325,16 +322,12 @@ impl Sensitivity {
 
 fn provenance(model: &KernelExpansion, inputs: &Background, has_posterior: bool) -> Provenance {
     let functions = if has_posterior { "functions drawn from the posterior" } else { "the model's outputs" };
-    Provenance {
-        game: VARIANCE_GAME.into(),
-        absent: format!(
-            "outputs are averaged over absent features: the value of present features is the variance of \
-             the remaining mean, where all are independent; of {functions}, over {} rows",
-            inputs.rows.rows()
-        ),
-        model: model.facts(),
-        run: vec![CardEntry::new("riesz", env!("CARGO_PKG_VERSION"))],
-    }
+    let absent = format!(
+        "outputs are averaged over absent features: the value of present features is the variance of \
+         the remaining mean, where all are independent; of {functions}, over {} rows",
+        inputs.rows.rows()
+    );
+    Provenance::of_run(VARIANCE_GAME, absent, model.facts(), [])
 }
 
 /// Returns the sums of values (outputs × sets) and of errors (outputs) over the parts of a game.
@@ -344,8 +337,8 @@ fn sums_over_parts(
 ) -> (Vec<f64>, Vec<f64>) {
     let (mut sums, mut errors) = (vec![0.0; outputs * sets], vec![0.0; outputs]);
     for (part, error) in values.chunks_exact(outputs * sets).zip(error.chunks_exact(outputs)) {
-        sums.iter_mut().zip(part).for_each(|(sum, v)| *sum += v);
-        errors.iter_mut().zip(error).for_each(|(sum, e)| *sum += e);
+        add_to(&mut sums, part);
+        add_to(&mut errors, error);
     }
     (sums, errors)
 }
@@ -370,13 +363,11 @@ impl Effects {
     }
 
     fn add(&mut self, other: &Self) {
-        let sum =
-            |sums: &mut [f64], terms: &[f64]| sums.iter_mut().zip(terms).for_each(|(total, v)| *total += v);
         for (sums, terms) in self.values.iter_mut().zip(&other.values) {
-            sum(&mut sums.values, &terms.values);
-            sum(&mut sums.error, &terms.error);
+            add_to(&mut sums.values, &terms.values);
+            add_to(&mut sums.error, &terms.error);
         }
-        sum(&mut self.variance, &other.variance);
+        add_to(&mut self.variance, &other.variance);
     }
 
     /// Returns a bound on the errors of all values of output o.

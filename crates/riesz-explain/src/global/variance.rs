@@ -12,17 +12,18 @@
 //! scale times `Π_{j∈S} E k_j(X_j, X_j) Π_{j∉S} E k_j(X_j, X'_j) - Π_j E k_j(X_j, X'_j)`, where X' is an
 //! independent copy of X.
 
-use super::marginals::{DistinctValues, FactorPanel, FactorTable, InputMarginals, TILE};
+use super::marginals::{FactorPanel, FactorTable, InputMarginals, TILE};
 use crate::attribution::product::{ProductGame, ProductTerms, TermSink};
 use crate::attribution::quadrature::{FLOOR, RoundingUnits, TermBatch};
 use crate::control::RunControl;
 use crate::error::Result;
-use crate::game::TERMS;
+use crate::game::{ReferenceRows, TERMS};
 use crate::kernel::Columns;
 use crate::kernel::player_products::PlayerProduct;
 use crate::kernel::rounding_bounds::RoundingBound;
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, max_abs};
+use crate::memory::refill;
 use crate::simd::{Isa, LANES, Lanes};
 use crate::table::Players;
 
@@ -48,16 +49,10 @@ pub(super) struct VarianceGame<'m> {
 
 /// A part of the sum that is computed in one step.
 enum GamePart {
-    Pairs(PanelPairs),
+    /// The points of a panel of product `left`, with those of the same or a later product, `right`.
+    Pairs { left: usize, right: usize, panel: usize },
     /// The prior variance of a product.
     Prior(usize),
-}
-
-/// The points of a panel of product `left`, with those of the same or a later product, `right`.
-struct PanelPairs {
-    left: usize,
-    right: usize,
-    panel: usize,
 }
 
 /// The factors of two products by the players that both have. Those of players that only one product has are
@@ -102,7 +97,7 @@ impl<'m> VarianceGame<'m> {
                 // Products without a common player are independent.
                 if product.players.iter().any(|player| other.players.contains(player)) {
                     let panels = 0..factors[left].panels.len();
-                    parts.extend(panels.map(|panel| GamePart::Pairs(PanelPairs { left, right, panel })));
+                    parts.extend(panels.map(|panel| GamePart::Pairs { left, right, panel }));
                 }
             }
         }
@@ -117,7 +112,7 @@ impl<'m> VarianceGame<'m> {
         }
         let max_values = inputs.atoms.iter().map(|atoms| atoms.rows.len()).max().unwrap_or(0);
         let prior_roundings = 2 * (TERMS + max_values.div_ceil(TERMS) + inputs.roundings + 4);
-        let largest = |numbers: &[f64]| numbers.iter().fold(1.0, |max_size: f64, v| max_size.max(v.abs()));
+        let largest = |numbers: &[f64]| max_abs(numbers).max(1.0);
         let known = posterior_terms.iter().flat_map(|terms| &terms.known).map(|known| largest(known.data()));
         let heaviest = known.fold(largest(model.coef.data()).powi(2), |total, v| total + v);
         Ok(Self {
@@ -160,7 +155,7 @@ impl<'m> VarianceGame<'m> {
 
     fn pairs(
         &self,
-        &PanelPairs { left, right, panel }: &PanelPairs,
+        (left, right, panel): (usize, usize, usize),
         memory: &mut Memory,
         reader: &mut TermSink<'_>,
     ) -> Result<()> {
@@ -172,9 +167,7 @@ impl<'m> VarianceGame<'m> {
         let bounded = left_table.bounded && two.bounded;
         let (n, size) = (self.model.support_points.rows(), TILE * TILE);
         let Memory { present, absent, active } = memory;
-        active.clear();
-        active.extend(0..players.len() as u32);
-        active.resize(players.len().next_multiple_of(4), players.len() as u32);
+        fill_active(players.len(), active);
         let mut rounding = self.rounding(left, right);
         let left_panel = &left_table.panels[panel];
         let first = if left == right { panel } else { 0 };
@@ -246,9 +239,7 @@ impl<'m> VarianceGame<'m> {
         let Memory { present, absent, active } = memory;
         let (product, means) = (&self.products[p], &self.prior_term[p]);
         let count = means.len();
-        active.clear();
-        active.extend(0..count as u32);
-        active.resize(count.next_multiple_of(4), count as u32);
+        fill_active(count, active);
         let side = |column: usize, out: &mut Vec<f64>| {
             out.clear();
             out.extend(means.iter().flat_map(|sides| [sides[column]; LANES]));
@@ -316,10 +307,8 @@ impl SharedFactors {
         absent: &mut Vec<f64>,
     ) {
         let (players, size) = (self.players.len(), TILE * TILE);
-        present.clear();
-        present.resize((players + 1) * size, 0.0);
-        absent.clear();
-        absent.resize((players + 1) * size, 1.0);
+        refill(present, (players + 1) * size, 0.0);
+        refill(absent, (players + 1) * size, 1.0);
         present[players * size..].fill(1.0);
         let sides = present.chunks_exact_mut(size).zip(absent.chunks_exact_mut(size));
         for (&(k, l), (present, absent)) in self.pairs.iter().zip(sides) {
@@ -331,6 +320,14 @@ impl SharedFactors {
     }
 }
 
+/// Writes the numbers of `count` factors, and pads them to whole groups with the number of the factor of
+/// ones.
+fn fill_active(count: usize, active: &mut Vec<u32>) {
+    active.clear();
+    active.extend(0..count as u32);
+    active.resize(count.next_multiple_of(4), count as u32);
+}
+
 /// Returns a bound on `-ln` of numbers of at most 1; zeros are skipped, because they make their term 0.
 fn neg_log_bound(numbers: &[f64]) -> f64 {
     -numbers.iter().filter(|v| **v > 0.0).fold(1.0, |min_number: f64, v| min_number.min(*v)).ln()
@@ -340,12 +337,12 @@ fn neg_log_bound(numbers: &[f64]) -> f64 {
 fn prior_means(
     product: &PlayerProduct<'_>,
     k: usize,
-    DistinctValues { rows, weights }: &DistinctValues,
+    atoms: &ReferenceRows,
     isa: Isa,
     control: RunControl<'_>,
 ) -> Result<[f64; 2]> {
-    let (count, width) = (rows.len(), rows[0].len());
-    let columns: Vec<f64> = (0..width).flat_map(|j| rows.iter().map(move |row| row[j])).collect();
+    let (ReferenceRows { rows, weights }, columns) = (atoms, atoms.column_major());
+    let count = rows.len();
     let u = Columns::new(&columns, count, 0, count);
     let mut factor = vec![0.0; count];
     let (mut diagonal_mean, mut mean) = (0.0, 0.0);
@@ -378,7 +375,9 @@ impl ProductGame for VarianceGame<'_> {
     fn terms(&self, part: usize, memory: &mut Memory, reader: &mut TermSink<'_>) -> Result<()> {
         reader.begin_tile(&(0..1), &(0..0));
         match (&self.parts[part], self.posterior_terms) {
-            (GamePart::Pairs(pairs), _) => self.pairs(pairs, memory, reader)?,
+            (&GamePart::Pairs { left, right, panel }, _) => {
+                self.pairs((left, right, panel), memory, reader)?
+            }
             (GamePart::Prior(p), Some(posterior_terms)) => {
                 self.prior_term(*p, posterior_terms, memory, reader)?
             }

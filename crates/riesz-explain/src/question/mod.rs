@@ -65,13 +65,7 @@ impl Question {
 
     /// The provenance of an explanation that answers this question, with entries about the model and the run.
     pub(crate) fn provenance(&self, model: Vec<CardEntry>, run: Vec<CardEntry>) -> Provenance {
-        let version = CardEntry::new("riesz", env!("CARGO_PKG_VERSION"));
-        Provenance {
-            game: self.game.name().into(),
-            absent: self.game.absent(),
-            model,
-            run: std::iter::once(version).chain(run).collect(),
-        }
+        Provenance::of_run(self.game.name(), self.game.absent(), model, run)
     }
 
     /// This question with other players.

@@ -347,7 +347,7 @@ impl<'k> SamplePairs<'k> {
         {
             if self.players > 1 && !part.indices.is_empty() {
                 add_to(&mut total, &part.indices[sets.of_size(2)]);
-                error += part.errors.row_bounds(0).per_value(2);
+                error += part.errors.per_value(0, 2);
             }
         }
         finite(&total)?;

@@ -19,7 +19,7 @@ use rayon::prelude::*;
 
 use super::{ObservationalGame, Product, ValueRule, map_kernel_rows};
 use crate::attribution::coalition_covariance::{
-    MOST_PLAYERS, MixedKernels, PairIndex, RowPairs, add_counted, player_covariance,
+    MOST_PLAYERS, MixedKernels, PairIndex, RowPairs, add_counted, add_over_unions, player_covariance,
 };
 use crate::attribution::sampled_shapley::{Coalition, definition_weight};
 use crate::control::check_cancelled;
@@ -30,9 +30,6 @@ use crate::table::Table;
 
 /// Largest count of numbers that weights and functionals take at a time.
 const NUMBERS: usize = 1 << 24;
-
-/// Number of parts in which unions of coalitions are summed.
-const PARTS: usize = 32;
 
 /// Weights at given rows. `weights` holds for each coalition, by its players' bits, the weights of the
 /// reference rows (rows × reference). `counts` holds for each row the coefficients of each coalition in the
@@ -95,11 +92,13 @@ impl ObservationalGame<'_> {
         let coalition_weights = |mask: usize| -> Result<Matrix> {
             check_cancelled(&self.stop)?;
             // The grand coalition has the value f(x) for any weights, and the empty coalition the mean.
-            let present = if mask == grand { vec![false; p] } else { coalition(mask, p).present().to_vec() };
+            let present =
+                if mask == grand { vec![false; p] } else { Coalition::from_mask(mask, p).present().to_vec() };
             Ok(self.means.raw_weights(&present, data, &self.stop)?.matrix.transpose())
         };
         let weights = (0..=grand).into_par_iter().map(coalition_weights).collect::<Result<Vec<_>>>()?;
-        let by_definition = |mask| (0..p).map(|j| definition_weight(&coalition(mask, p), j)).collect();
+        let by_definition =
+            |mask| (0..p).map(|j| definition_weight(&Coalition::from_mask(mask, p), j)).collect();
         let coefficients: Vec<Vec<f64>> = (0..=grand).map(by_definition).collect();
         let counts = (0..data.rows()).map(|r| {
             let mut counts = coefficients.clone();
@@ -124,8 +123,9 @@ impl ObservationalGame<'_> {
         let empty_value = map_kernel_rows(self.model, &self.means.learnt().rows, points, mean, &self.stop)?;
         let everybody = map_kernel_rows(self.model, data, points, <[f64]>::to_vec, &self.stop)?;
         let valuation = self.valuation(data)?;
-        let coalition_functional =
-            |mask: usize| valuation.functionals(products, &[(coalition(mask, p), 1.0)], &empty_value);
+        let coalition_functional = |mask: usize| {
+            valuation.functionals(products, &[(Coalition::from_mask(mask, p), 1.0)], &empty_value)
+        };
         let coalition_values =
             (1..(1 << p) - 1).into_par_iter().map(coalition_functional).collect::<Result<Vec<Vec<f64>>>>()?;
         let share = 1.0 / p as f64;
@@ -137,7 +137,8 @@ impl ObservationalGame<'_> {
             }
         }
         for (mask, values) in (1..).zip(&coalition_values) {
-            let weights: Vec<f64> = (0..p).map(|j| definition_weight(&coalition(mask, p), j)).collect();
+            let weights: Vec<f64> =
+                (0..p).map(|j| definition_weight(&Coalition::from_mask(mask, p), j)).collect();
             for i in 0..n {
                 let row = out.row_mut(i).chunks_exact_mut(p).enumerate();
                 row.for_each(|(r, row_values)| {
@@ -168,34 +169,25 @@ impl ObservationalGame<'_> {
             let factors = MixedKernels::new(&product.kernels, (&self.means.learnt().rows, data), None);
             // A fixed number of parts, each summed in order, makes results independent of the number of
             // threads.
-            let part = |from: usize| {
-                let mut sums = vec![Matrix::zeros(p, p); pairs.len()];
-                for union in (from..1 << p).step_by(PARTS) {
-                    check_cancelled(&self.stop)?;
-                    let (absent, places) = (factors.absent(union), PairIndex::new(union));
-                    for (sum, &(r, s)) in sums.iter_mut().zip(pairs) {
-                        let mut pair_sums = vec![0.0; PairIndex::count(union)];
-                        let [left, right] = [r, s].map(|row| move |set: usize| weighed.weights[set].row(row));
-                        factors.add(
-                            &places,
-                            (&absent, product.scale),
-                            ((r, s), r == s),
-                            (left, right),
-                            &mut pair_sums,
-                        );
-                        let number = |other, common| pair_sums[places.pair_index(other, common)];
-                        add_counted(union, (&weighed.counts[r], &weighed.counts[s]), number, sum);
-                    }
+            add_over_unions(p, &mut out, |union, sums| {
+                check_cancelled(&self.stop)?;
+                let (absent, places) = (factors.absent(union), PairIndex::new(union));
+                for (sum, &(r, s)) in sums.iter_mut().zip(pairs) {
+                    let mut pair_sums = vec![0.0; PairIndex::count(union)];
+                    let [left, right] = [r, s].map(|row| move |set: usize| weighed.weights[set].row(row));
+                    let same = r == s;
+                    factors.add(
+                        &places,
+                        (&absent, product.scale),
+                        ((r, s), same),
+                        (left, right),
+                        &mut pair_sums,
+                    );
+                    let number = |other, common| pair_sums[places.pair_index(other, common)];
+                    add_counted(union, (&weighed.counts[r], &weighed.counts[s]), number, sum);
                 }
-                Ok(sums)
-            };
-            let parts = (0..PARTS).into_par_iter().map(part).collect::<Result<Vec<_>>>()?;
-            for sums in &parts {
-                for (out, sum) in out.iter_mut().zip(sums) {
-                    let entries = out.data_mut().iter_mut().zip(sum.data());
-                    entries.for_each(|(out, v)| *out += v);
-                }
-            }
+                Ok(())
+            })?;
         }
         Ok(out)
     }
@@ -228,9 +220,4 @@ impl ObservationalGame<'_> {
         // An intercept cancels, since it is part of the values of both the grand and the empty coalition.
         Ok(Functionals { columns, prior_scale: joint, constants: vec![0.0; n * p] })
     }
-}
-
-/// The coalition of the players whose bits are set.
-fn coalition(mask: usize, players: usize) -> Coalition {
-    Coalition::new((0..players).map(|j| mask >> j & 1 == 1).collect())
 }

@@ -13,7 +13,8 @@ use crate::control;
 use crate::embedding::{ConditioningRows, DirectEmbeddings, Products, System, kept, multiply, split};
 use crate::error::Result;
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{dot, small_dense};
+use crate::linalg::{add_multiple, add_to, dot, small_dense};
+use crate::memory::refill;
 use crate::table::Table;
 
 /// Number of parts in which coalitions are summed.
@@ -122,8 +123,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         let mut missing = vec![weight; self.count];
         for (t, product) in products.iter().enumerate() {
             self.present_factors(t, coalition.present(), memory);
-            memory.averaged.clear();
-            memory.averaged.resize(n * self.count, 0.0);
+            refill(&mut memory.averaged, n * self.count, 0.0);
             for rows in means.blocks() {
                 let weights = means.weights(&memory.system, rows.clone(), &memory.weights);
                 self.absent_factors(t, product, coalition.present(), rows.clone(), memory);
@@ -143,7 +143,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         }
         if self.game.centred {
             for (missing, out) in missing.iter().zip(out.chunks_exact_mut(n.max(1))) {
-                out.iter_mut().zip(empty_value).for_each(|(out, mean)| *out += missing * mean);
+                add_multiple(out, *missing, empty_value);
             }
         }
         Ok(())
@@ -208,8 +208,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         let (game, means) = (self.game, self.means);
         let (size, m, reference) = (means.size(), game.model.outputs(), means.learnt.rows.rows());
         means.solve(&memory.system, &mut memory.weights, &game.stop)?;
-        memory.averaged.clear();
-        memory.averaged.resize(size * self.count * m, 0.0);
+        refill(&mut memory.averaged, size * self.count * m, 0.0);
         // Σ_i |coef_i| |present factors| times the largest absent factor, by row and output.
         let mut sizes = vec![0.0; self.count * m];
         for (t, product) in products.iter().enumerate() {
@@ -394,9 +393,7 @@ impl Valuation for FactoredRows<'_, '_> {
             })
             .collect::<Result<_>>()?;
         let mut total = vec![0.0; size];
-        for part in &parts {
-            total.iter_mut().zip(part).for_each(|(t, v)| *t += v);
-        }
+        parts.iter().for_each(|part| add_to(&mut total, part));
         Ok(total)
     }
 }

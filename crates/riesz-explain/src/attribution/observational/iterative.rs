@@ -7,7 +7,7 @@ use crate::attribution::sampled_shapley::Coalition;
 use crate::embedding::{CgSolution, IterativeEmbeddings, Products, RightHandSides, Tiles, blocks};
 use crate::error::Result;
 use crate::linalg::block_cg::lengths;
-use crate::linalg::{dot, small_dense};
+use crate::linalg::{add_multiple, dot, max_abs, small_dense};
 use crate::table::Table;
 
 /// Largest count of numbers that a batch of coalitions stores: half a gigabyte.
@@ -143,8 +143,7 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
                 .into_iter()
                 .map(|sums| (sums, vec![0.0_f64; coalitions.len()]));
             let finished = tiles.for_each_tile(stop, parts.collect(), |(sums, largest), tile| {
-                let tile_max = tile.numbers.iter().fold(0.0, |a: f64, v| a.max(v.abs()));
-                largest[tile.product] = largest[tile.product].max(tile_max);
+                largest[tile.product] = largest[tile.product].max(max_abs(tile.numbers));
                 let scaled = &scaled[tile.product][tile.u.start * count..tile.u.end * count];
                 small_dense::add_product(sums[tile.product], scaled, tile.numbers, count);
             })?;
@@ -242,7 +241,7 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
                     missing.iter_mut().zip(row).for_each(|(m, w)| *m -= weight * w);
                 }
                 for (missing, out) in missing.iter().zip(out.chunks_exact_mut(n.max(1))) {
-                    out.iter_mut().zip(empty_value).for_each(|(out, mean)| *out += missing * mean);
+                    add_multiple(out, *missing, empty_value);
                 }
             }
         }

@@ -40,7 +40,7 @@ use crate::game::{Background, Game, ReferenceRows};
 use crate::kernel::player_products::PlayerProduct;
 use crate::kernel::{Columns, Kernel};
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{Matrix, dot};
+use crate::linalg::{Matrix, add_to, dot};
 use crate::model_card::CardEntry;
 use crate::simd::Isa;
 use crate::table::{Players, Table};
@@ -240,7 +240,7 @@ impl<'m> ObservationalGame<'m> {
         let mut total: Vec<f64> =
             (0..n * count).map(|t| share * (everybody[t % n][t / n] - empty_value[t % n])).collect();
         let proper = self.valuation(&data)?.functionals(products, &coalitions, &empty_value)?;
-        total.iter_mut().zip(&proper).for_each(|(t, v)| *t += v);
+        add_to(&mut total, &proper);
         Ok(Matrix::from_row_major(count, n, total).transpose())
     }
 
@@ -286,15 +286,15 @@ impl<'m> ObservationalGame<'m> {
         };
         Ok(Explanation {
             values,
-            base_values: (0..n).flat_map(|_| self.base.iter().copied()).collect(),
+            base_values: self.base.repeat(n),
             predictions: predictions.data().to_vec(),
             exactness,
-            provenance: Provenance {
-                game: Game::NAMES[4].into(),
-                absent: self.observational_game().absent(),
-                model: self.model.facts(),
-                run: self.exactness(coalitions, max_error),
-            },
+            provenance: Provenance::of_run(
+                Game::NAMES[4],
+                self.observational_game().absent(),
+                self.model.facts(),
+                self.exactness(coalitions, max_error),
+            ),
             ..Explanation::of_rows(self.groups.players(), &self.model.output_names, data)
         })
     }
@@ -305,7 +305,6 @@ impl<'m> ObservationalGame<'m> {
         let tied = self.means.learnt().kernel.factors().is_none();
         let family = if tied { ", restricted to the present columns" } else { "" };
         let mut facts = vec![
-            CardEntry::new("riesz", env!("CARGO_PKG_VERSION")),
             CardEntry::new("conditioning kernel", self.means.kernel().formula() + family),
             CardEntry::measured("ridge", self.means.ridge()),
             CardEntry::new("approximation", self.means.approximation()),
@@ -415,10 +414,7 @@ impl<'e> RowGame<'e> {
         Ok(Self {
             players: game.groups.players().len(),
             valuation: game.valuation(rows)?,
-            ends: [
-                (0..count).flat_map(|_| game.base.iter().copied()).collect(),
-                predictions.data()[first * m..(first + count) * m].to_vec(),
-            ],
+            ends: [game.base.repeat(count), predictions.data()[first * m..(first + count) * m].to_vec()],
             error,
             largest,
         })

@@ -14,6 +14,7 @@ use crate::kernel::player_products::PlayerProduct;
 use crate::kernel::{ColumnRanges, Columns, Kernel};
 use crate::kernel_model::KernelExpansion;
 use crate::kernel_model::parts::DistinctRows;
+use crate::linalg::{add_to, multiply_entries, raise_to_abs};
 use crate::simd::{Isa, LANES, Lanes};
 use crate::table::Column;
 
@@ -46,6 +47,7 @@ pub(super) struct DomainMeans {
 }
 
 /// The quantities of one view at a row.
+#[derive(Default)]
 pub(super) struct ViewSide {
     /// For each row of the domain, the kernel, if all columns are always present.
     pub(super) always: Option<Vec<f64>>,
@@ -86,7 +88,7 @@ impl DomainMeans {
             for x in &self.rows {
                 check_cancelled(stop)?;
                 fill(product, x, true, &mut sizes);
-                update_max(&mut max_sizes, &sizes);
+                raise_to_abs(&mut max_sizes, &sizes);
             }
             Ok(max_sizes)
         };
@@ -112,7 +114,7 @@ impl DomainMeans {
             let means = means(isa, (players, rows), &source.reference.weights, |b, out| {
                 fill(product, &self.rows[b], false, out);
                 if !cancels {
-                    update_max(&mut sizes, out);
+                    raise_to_abs(&mut sizes, out);
                 }
             });
             Ok((sizes, means))
@@ -142,15 +144,7 @@ impl DomainMeans {
         isa: Isa,
     ) -> Result<ViewSide> {
         let (rows, columns) = (domain.rows.rows(), Columns::from_row(&domain.rows, 0));
-        let mut side = ViewSide {
-            always: None,
-            present: Vec::new(),
-            scales: Vec::new(),
-            tops: vec![0.0; rows],
-            units: 0.0,
-            per_log: 0.0,
-            tiny: 0.0,
-        };
+        let mut side = ViewSide { tops: vec![0.0; rows], ..ViewSide::default() };
         let mut reach = ColumnRanges {
             u: ColumnRanges::per_column(columns, self.owner.len()),
             v: x.iter().map(|v| [*v; 2]).collect(),
@@ -166,7 +160,7 @@ impl DomainMeans {
             for (k, &player) in product.players.iter().enumerate() {
                 product.size(isa, k, columns, x, &mut size);
                 if self.source.is_none() {
-                    top.iter_mut().zip(&size).for_each(|(top, point_size)| *top *= point_size);
+                    multiply_entries(&mut top, &size);
                     continue;
                 }
                 let range = player * rows..(player + 1) * rows;
@@ -181,7 +175,7 @@ impl DomainMeans {
                 side.present.push(present);
                 side.scales.push(product.scale);
             }
-            side.tops.iter_mut().zip(&top).for_each(|(sum, top)| *sum += top);
+            add_to(&mut side.tops, &top);
             let (_, precision) = product.precision(&reach);
             side.units = side.units.max(precision.units + (2 * players + products.len()) as f64);
             side.per_log = side.per_log.max(precision.per_log);
@@ -194,14 +188,6 @@ impl DomainMeans {
         }
         Ok(side)
     }
-}
-
-/// Replaces each entry of `largest` by its candidate's absolute value if that is larger.
-pub(super) fn update_max(largest: &mut [f64], candidates: &[f64]) {
-    largest
-        .iter_mut()
-        .zip(candidates)
-        .for_each(|(max_value, candidate)| *max_value = max_value.max(candidate.abs()));
 }
 
 /// Returns the columns of each background, and the columns that are in no background.

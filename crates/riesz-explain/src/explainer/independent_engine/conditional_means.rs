@@ -71,9 +71,7 @@ impl IndependentPartsEngine<'_> {
     ) -> Result<ConditionalMeans> {
         let (source, players) = (&self.sources[s], self.active_players());
         let part_players: Vec<usize> = (0..players).filter(|p| source.owner.contains(p)).collect();
-        let columns = means.learnt().rows.columns().to_vec();
-        let values = (0..columns.len()).flat_map(|j| distinct.iter().map(move |x| x[j])).collect();
-        let x = Table::from_column_major(columns, distinct.len(), values)?;
+        let x = Table::from_named_rows(means.learnt().rows.columns().to_vec(), distinct)?;
         let factors = self.reference_factors(s, &part_players)?;
         let coalition_means = |coalition: usize| {
             let present: Vec<bool> = (0..part_players.len()).map(|k| coalition >> k & 1 == 1).collect();
@@ -111,15 +109,13 @@ impl IndependentPartsEngine<'_> {
     /// Returns the factors between the reference rows of source `s` and the support points, by domain mean,
     /// product and player of the part.
     fn reference_factors(&self, s: usize, part_players: &[usize]) -> Result<Vec<ProductFactors>> {
-        let (players, reference) = (self.active_players(), self.sources[s].reference.rows.len());
+        let players = self.active_players();
         let domain_factors = |ground: &DomainMeans| -> Result<ProductFactors> {
             if ground.source != Some(s) {
                 return Ok(Vec::new());
             }
             let domain = self.domain(ground);
-            let values = (0..domain.rows.width()).flat_map(|j| ground.rows.iter().map(move |row| row[j]));
-            let names = domain.rows.columns().to_vec();
-            let rows = Table::from_column_major(names, reference, values.collect())?;
+            let rows = Table::from_named_rows(domain.rows.columns().to_vec(), &ground.rows)?;
             let product_factors = |product: &PlayerProduct<'_>| -> Vec<Vec<f64>> {
                 let kernels = product.kernels(players);
                 part_players

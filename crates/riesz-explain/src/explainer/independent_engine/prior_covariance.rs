@@ -13,20 +13,20 @@ use std::borrow::Cow;
 use rayon::prelude::*;
 
 use super::IndependentPartsEngine;
-use crate::attribution::coalition_covariance::{MixedKernels, PairIndex, add_counted, subsets};
+use crate::attribution::coalition_covariance::{
+    MixedKernels, PairIndex, add_counted, add_over_unions, subsets,
+};
 use crate::control::check_cancelled;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::kernel::player_products::PlayerProduct;
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, add_to, multiply_entries};
 use crate::memory;
+use crate::memory::refill;
 use crate::table::Table;
 
 /// The number of doubles that the kernel sums of pairs of coalitions may hold at a time.
 const NUMBERS: usize = 1 << 24;
-
-/// The number of parts into which the unions of coalitions are divided for summation.
-const SUMS: usize = 32;
 
 /// The columns of the model that a part's kernel reads: its own, or those that are swapped with them.
 #[derive(Debug, Clone, PartialEq)]
@@ -129,7 +129,7 @@ impl IndependentPartsEngine<'_> {
         let numbers: usize = meetings.iter().map(ViewPair::pairs).sum();
         self.check_memory(&meetings)?;
         let weights = self.weights(data)?;
-        let counts = self.weighing.coalition_coefficients();
+        let counts = self.plan.weighing.coalition_coefficients();
         let between: Vec<CrossKernel> =
             meetings.iter().map(|m| self.between(m, data)).collect::<Result<_>>()?;
         let mut out = Vec::with_capacity(pairs.len());
@@ -275,40 +275,29 @@ impl IndependentPartsEngine<'_> {
         counts: &[Vec<f64>],
     ) -> Result<Matrix> {
         let players = self.active_players();
-        let part = |from: usize| {
-            let (mut sums, mut product_terms) = (Matrix::zeros(players, players), Vec::new());
-            for union in (from..1 << players).step_by(SUMS) {
-                check_cancelled(&self.stop)?;
-                let places = PairIndex::new(union);
-                let pairs_with_tables = meetings.iter().zip(tables);
-                let numbers: Vec<Cow<'_, [f64]>> = pairs_with_tables
-                    .map(|(meeting, (table, transposed))| meeting.for_union(&places, table, *transposed))
-                    .collect();
-                let mut totals = vec![0.0; PairIndex::count(union)];
-                for product in products {
-                    product_terms.clear();
-                    product_terms.resize(totals.len(), product.scale);
-                    for &meeting in &product.meetings {
-                        product_terms
-                            .iter_mut()
-                            .zip(&*numbers[meeting])
-                            .for_each(|(value, number)| *value *= number);
-                    }
-                    totals.iter_mut().zip(&product_terms).for_each(|(total, value)| *total += value);
+        let mut out = [Matrix::zeros(players, players)];
+        add_over_unions(players, &mut out, |union, sums| {
+            check_cancelled(&self.stop)?;
+            let mut product_terms = Vec::new();
+            let places = PairIndex::new(union);
+            let pairs_with_tables = meetings.iter().zip(tables);
+            let numbers: Vec<Cow<'_, [f64]>> = pairs_with_tables
+                .map(|(meeting, (table, transposed))| meeting.for_union(&places, table, *transposed))
+                .collect();
+            let mut totals = vec![0.0; PairIndex::count(union)];
+            for product in products {
+                refill(&mut product_terms, totals.len(), product.scale);
+                for &meeting in &product.meetings {
+                    multiply_entries(&mut product_terms, &numbers[meeting]);
                 }
-                let number = |other, common| totals[places.pair_index(other, common)];
-                add_counted(union, (counts, counts), number, &mut sums);
+                add_to(&mut totals, &product_terms);
             }
-            Ok(sums)
-        };
-        // The number of parts is fixed and each is summed in order, so sums do not depend on the number of
-        // threads.
-        let parts = (0..SUMS).into_par_iter().map(part).collect::<Result<Vec<Matrix>>>()?;
-        let mut out = Matrix::zeros(players, players);
-        for sums in &parts {
-            out.data_mut().iter_mut().zip(sums.data()).for_each(|(out, v)| *out += v);
-        }
-        Ok(out)
+            let number = |other, common| totals[places.pair_index(other, common)];
+            add_counted(union, (counts, counts), number, &mut sums[0]);
+            Ok(())
+        })?;
+        let [covariance] = out;
+        Ok(covariance)
     }
 
     /// Returns, for each part, the weights of its reference rows.
@@ -337,13 +326,9 @@ impl IndependentPartsEngine<'_> {
             let weights_by_coalition =
                 (0..=grand).into_par_iter().map(coalition_weights).collect::<Result<Vec<Matrix>>>()?;
             for (position, &p) in parts.iter().enumerate() {
-                let rows = |weights: &Matrix| {
-                    let entries = weights.data()
-                        [position * n * weights.cols()..(position + 1) * n * weights.cols()]
-                        .to_vec();
-                    Matrix::from_row_major(n, weights.cols(), entries)
-                };
-                out[p] = Some(weights_by_coalition.iter().map(rows).collect());
+                let rows: Vec<usize> = (position * n..(position + 1) * n).collect();
+                out[p] =
+                    Some(weights_by_coalition.iter().map(|weights| weights.select_rows(&rows)).collect());
             }
         }
         Ok(out)

@@ -5,10 +5,10 @@ use rayon::prelude::*;
 use super::IndependentPartsEngine;
 use crate::attribution::coalition_covariance::{MOST_PLAYERS, RowPairs, player_covariance};
 use crate::attribution::part_coalition_values::blocks;
-use crate::control::{RunControl, check_cancelled};
+use crate::control::check_cancelled;
 use crate::error::{Error, Result};
 use crate::explainer::value_covariance::{by_coalitions, check_mirror, player_measure};
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, multiply_entries};
 use crate::posterior::{Functionals, Posterior};
 use crate::simd::{LANES, Lanes};
 use crate::table::Table;
@@ -42,19 +42,12 @@ impl IndependentPartsEngine<'_> {
     /// Returns a matrix (points × rows) for each of `players`: the contribution of a coefficient 1 of each
     /// support point to the player's value.
     pub(super) fn player_functionals(&self, rows: &Table, players: &[usize]) -> Result<Vec<Matrix>> {
-        player_measure(self.question.index, &self.recipe)?;
+        player_measure(self.question.index, &self.plan.recipe)?;
         let data = rows.align_to(self.model.columns())?;
         let (columns, count) = (self.columns(&data)?, self.groups.players().len());
         let player_columns = |player: &usize| {
-            let mut player_values = Matrix::zeros(columns.rows(), data.rows());
-            for i in 0..columns.rows() {
-                player_values
-                    .row_mut(i)
-                    .iter_mut()
-                    .enumerate()
-                    .for_each(|(r, v)| *v = columns[(i, r * count + player)]);
-            }
-            player_values
+            let row = |i: usize| columns.row(i).iter().skip(*player).step_by(count).copied();
+            Matrix::from_row_major(columns.rows(), data.rows(), (0..columns.rows()).flat_map(row).collect())
         };
         Ok(players.iter().map(player_columns).collect())
     }
@@ -64,8 +57,7 @@ impl IndependentPartsEngine<'_> {
     pub(super) fn row_covariances(&self, rows: &Table, posterior: &Posterior<'_>) -> Result<Vec<f64>> {
         let players = self.groups.players().len();
         let batch_size = self.rows_with_covariances(posterior.skew_swap());
-        let control = RunControl { stop: &self.stop, progress: &self.progress };
-        by_coalitions(rows, (players, batch_size), posterior, control, |rows, pairs| {
+        by_coalitions(rows, (players, batch_size), posterior, self.control(), |rows, pairs| {
             self.value_functionals(rows, posterior.skew_swap(), pairs)
         })
     }
@@ -79,7 +71,7 @@ impl IndependentPartsEngine<'_> {
         mirror: Option<&[usize]>,
         pairs: RowPairs,
     ) -> Result<Functionals> {
-        player_measure(self.question.index, &self.recipe)?;
+        player_measure(self.question.index, &self.plan.recipe)?;
         let data = rows.align_to(self.model.columns())?;
         let (n, count) = (data.rows(), self.groups.players().len());
         let pairs = pairs.row_pairs(n);
@@ -93,8 +85,12 @@ impl IndependentPartsEngine<'_> {
         // Players that cannot be absent have the value 0.
         let with_all_players = |block: Matrix| {
             let mut out = Matrix::zeros(count, count);
-            for (k, &j) in self.active.iter().enumerate() {
-                self.active.iter().enumerate().for_each(|(position, &l)| out[(j, l)] = block[(k, position)]);
+            for (k, &j) in self.plan.owners.iter().enumerate() {
+                self.plan
+                    .owners
+                    .iter()
+                    .enumerate()
+                    .for_each(|(position, &l)| out[(j, l)] = block[(k, position)]);
             }
             out
         };
@@ -108,15 +104,10 @@ impl IndependentPartsEngine<'_> {
     fn columns(&self, data: &Table) -> Result<Matrix> {
         let (n, count, points) = (data.rows(), self.groups.players().len(), self.model.support_points.rows());
         let rows: Vec<Vec<f64>> = (0..n).map(|r| data.row(r)).collect();
-        let counts = self.weighing.coalition_coefficients();
+        let counts = self.plan.weighing.coalition_coefficients();
         // The coefficients of each block's coalitions, by block and player.
-        let of_block = |block: usize, j: usize| {
-            let mut coefficients = [0.0; LANES];
-            coefficients
-                .iter_mut()
-                .zip(counts.iter().skip(block * LANES))
-                .for_each(|(v, counts)| *v = counts[j]);
-            coefficients
+        let of_block = |block: usize, j: usize| -> [f64; LANES] {
+            std::array::from_fn(|l| counts.get(block * LANES + l).map_or(0.0, |counts| counts[j]))
         };
         let blocks = blocks(self.active_players());
         let by_block: Vec<Vec<[f64; LANES]>> = (0..blocks)
@@ -142,10 +133,7 @@ impl IndependentPartsEngine<'_> {
                         for i in 0..points {
                             let mut product = number(*first, i).0.map(|v| term.scale * v);
                             for &view in remaining {
-                                product
-                                    .iter_mut()
-                                    .zip(number(view, i).0)
-                                    .for_each(|(v, factor)| *v *= factor);
+                                multiply_entries(&mut product, &number(view, i).0);
                             }
                             for (sum, counts) in sums.row_mut(i).iter_mut().zip(counts) {
                                 *sum += product.iter().zip(counts).map(|(v, count)| v * count).sum::<f64>();
@@ -158,7 +146,7 @@ impl IndependentPartsEngine<'_> {
             let functionals = chunk.par_iter().map(row_functionals).collect::<Result<Vec<Matrix>>>()?;
             for (r, sums) in (start..).zip(&functionals) {
                 for i in 0..points {
-                    let player_values = self.active.iter().zip(sums.row(i));
+                    let player_values = self.plan.owners.iter().zip(sums.row(i));
                     player_values.for_each(|(player, v)| out[(i, r * count + player)] = *v);
                 }
             }

@@ -14,7 +14,7 @@ use crate::game::{AbsentSide, TERMS};
 use crate::kernel::ColumnRanges;
 use crate::kernel::polynomial_terms::PolynomialTerm;
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{dot, dot_roundings};
+use crate::linalg::dot_roundings;
 use crate::simd::{Isa, LANES, Lanes};
 
 /// A polynomial term with the quantities that all rows share.
@@ -22,23 +22,10 @@ pub(super) struct PanelPolynomial<'m> {
     pub(super) power: PolynomialTerm<'m>,
     /// For each panel, the coefficients of the distances from the centre in the polynomial's argument.
     slopes: Vec<Vec<f64>>,
-    absent: AbsentPolynomial,
+    /// The distances of absent players from the centre.
+    absent: AbsentSums,
     units: f64,
     sums: f64,
-}
-
-/// The distances of absent players from the centre.
-enum AbsentPolynomial {
-    Rows {
-        centred: Vec<f64>,
-        weights: Vec<f64>,
-    },
-    /// For each panel, the series of exponential means of every player.
-    Means {
-        series: Vec<Vec<Lanes>>,
-        norms: Vec<f64>,
-        roundings: usize,
-    },
 }
 
 impl<'m> PanelPolynomial<'m> {
@@ -50,12 +37,12 @@ impl<'m> PanelPolynomial<'m> {
         panels: &[PointPanel],
         stop: &AtomicBool,
     ) -> Result<Option<Self>> {
-        let (AbsentSide::Rows(reference) | AbsentSide::Means(reference)) = absent else { return Ok(None) };
+        let Some(reference) = absent.reference() else { return Ok(None) };
         let centred: Vec<f64> = reference.rows.iter().flat_map(|row| power.centred(row)).collect();
         let weights = reference.weights.clone();
         let slopes: Vec<Vec<f64>> = panels.iter().map(|panel| power.slopes(panel.columns())).collect();
         let absent_polynomial = if let AbsentSide::Rows(_) = absent {
-            AbsentPolynomial::Rows { centred, weights }
+            AbsentSums::Rows { centred, weights }
         } else {
             let panel_means = |slopes: &Vec<f64>| {
                 check_cancelled(stop)?;
@@ -72,7 +59,7 @@ impl<'m> PanelPolynomial<'m> {
                 if top > 0.0 { 1.000_001 * top * mean.powf(1.0 / degree) } else { 0.0 }
             };
             let norms = (0..power.columns()).map(norm).collect();
-            AbsentPolynomial::Means { series, norms, roundings: absent.mean_roundings().unwrap_or(0) }
+            AbsentSums::Means { series, norms, roundings: absent.mean_roundings().unwrap_or(0) }
         };
         let width = model.support_points.width();
         let reach = ColumnRanges { u: vec![[0.0; 2]; width], v: vec![[0.0; 2]; width] };
@@ -98,12 +85,6 @@ impl<'m> PanelPolynomial<'m> {
 
     /// Returns the sums of a row whose distances from the centre are `present`, in panel `index`.
     pub(super) fn sums<'a>(&'a self, index: usize, panel: &PointPanel, present: &'a [f64]) -> RowSums<'a> {
-        let absent = match &self.absent {
-            AbsentPolynomial::Rows { centred, weights } => AbsentSums::Rows { centred, weights },
-            AbsentPolynomial::Means { series, norms, roundings } => {
-                AbsentSums::Means { series: &series[index], norms, roundings: *roundings }
-            }
-        };
         RowSums {
             scale: self.power.scale,
             degree: self.power.degree(),
@@ -112,7 +93,8 @@ impl<'m> PanelPolynomial<'m> {
             len: panel.len,
             ends: &self.power.ends,
             present,
-            absent,
+            absent: &self.absent,
+            panel: index,
             units: self.units,
             sums: self.sums,
         }
@@ -125,10 +107,7 @@ impl<'m> PanelPolynomial<'m> {
             (self.sums(index, panel, &empty_coalition), PowerEngine::new(isa, InclusionMeasure::default()));
         let empty_values: Vec<f64> =
             (0..panel.len / LANES).flat_map(|block| engine.empty_coalition_value(&sums, block).0).collect();
-        for (sum, coef) in out.iter_mut().zip(&panel.coef) {
-            let coef: Vec<f64> = coef.iter().flat_map(|c| c.0).collect();
-            *sum += dot(&empty_values, &coef);
-        }
+        panel.add_outputs(&empty_values, out);
     }
 }
 

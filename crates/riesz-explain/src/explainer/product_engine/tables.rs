@@ -16,10 +16,10 @@ use crate::attribution::quadrature::{FLOOR, RoundingUnits, TINIEST, neg_log_boun
 use crate::attribution::rule::InclusionMeasure;
 use crate::attribution::set_error_bounds::SetErrorBounds;
 use crate::attribution::sets::Sets;
-use crate::control::RunControl;
 use crate::error::Result;
 use crate::game::{AbsentSide, TERMS};
 use crate::kernel::player_products::PlayerProduct;
+use crate::linalg::{add_to, max_abs, raise_to_abs};
 use crate::simd::{LANES, Lanes};
 use crate::table::Table;
 
@@ -29,14 +29,9 @@ const NUMBERS: usize = 1 << 25;
 /// The computation of tables may cost as much as this number of rows without tables.
 const ROWS: usize = 80;
 
-/// The means of the products of absent factors, for each coalition.
-pub(in super::super) struct Tables {
-    /// Products × panels.
-    panel_tables: Vec<Vec<PanelTable>>,
-}
-
+/// The means of the products of absent factors, for each coalition, in a panel.
 #[derive(Clone)]
-struct PanelTable {
+pub(in super::super) struct PanelTable {
     /// Runs of lanes × coalitions × lanes: scaled means over the reference rows.
     means: Vec<Lanes>,
     /// Factors × points: the largest factor of a reference row.
@@ -88,24 +83,26 @@ impl ProductEngine<'_> {
             row += (1 << m) * 5 / 2;
             making += (1 << m) * 5 / 2 * reference.rows.len();
             engine += (m * (5 * nodes / 2 + 6) + nodes * larger) * reference.rows.len();
-            numbers += self.panels.iter().map(|panel| panel.len << m).sum::<usize>();
+            numbers += self.table_size(product);
         }
         self.has_tame_factors() && 2 * row < engine && making < ROWS * engine && numbers < NUMBERS
     }
 
+    /// The number of entries in the tables of a product.
+    fn table_size(&self, product: &PlayerProduct<'_>) -> usize {
+        self.panels.iter().map(|panel| panel.len << product.players.len()).sum()
+    }
+
     /// Whether the tables are small enough.
     pub(in super::super) fn has_room_for_tables(&self) -> bool {
-        let table_size = |product: &PlayerProduct<'_>| {
-            self.panels.iter().map(|panel| panel.len << product.players.len()).sum::<usize>()
-        };
-        self.products.iter().map(table_size).sum::<usize>() < NUMBERS
+        self.products.iter().map(|product| self.table_size(product)).sum::<usize>() < NUMBERS
     }
 
     /// Returns the tables of all products. Cost O(n · reference · 2^players).
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
-    pub(in super::super) fn tables(&self) -> Result<&Tables> {
+    pub(in super::super) fn tables(&self) -> Result<&[Vec<PanelTable>]> {
         if let Some(tables) = self.tables.get() {
             return Ok(tables);
         }
@@ -116,8 +113,7 @@ impl ProductEngine<'_> {
             let panels = (0..self.panels.len()).into_par_iter();
             panels.map(|index| self.panel_table(t, index, 0..weights.len(), weights)).collect()
         };
-        let tables =
-            Tables { panel_tables: (0..self.products.len()).map(tables_of_product).collect::<Result<_>>()? };
+        let tables = (0..self.products.len()).map(tables_of_product).collect::<Result<_>>()?;
         Ok(self.tables.get_or_init(|| tables))
     }
 
@@ -143,10 +139,7 @@ impl ProductEngine<'_> {
                     false,
                     &mut row_factors,
                 );
-                largest
-                    .iter_mut()
-                    .zip(&row_factors)
-                    .for_each(|(max_factor, factor)| *max_factor = max_factor.max(factor.abs()));
+                raise_to_abs(&mut largest, &row_factors);
                 padded(&row_factors, len, lanes_per_player * LANES, factors);
             }
             for (run, means) in means.chunks_exact_mut(lanes << m).enumerate() {
@@ -184,7 +177,7 @@ impl ProductEngine<'_> {
     /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub(in super::super) fn outputs_of_all(&self, rows: &[Vec<f64>]) -> Result<(Vec<f64>, Vec<f64>)> {
         let tables = self.tables()?;
-        self.mixed_outputs(|t| Ok(Cow::Borrowed(&tables.panel_tables[t][..])), rows)
+        self.mixed_outputs(|t| Ok(Cow::Borrowed(&tables[t][..])), rows)
     }
 
     /// Returns outputs and their error bounds, where `tables` gives the tables of each product.
@@ -199,8 +192,7 @@ impl ProductEngine<'_> {
         let mut totals: Vec<f64> = (0..rows.len()).flat_map(intercept).collect();
         let mut error = vec![0.0; rows.len() * outputs];
         for (t, product) in self.products.iter().enumerate() {
-            let CoalitionValueTable { values: coalition_values, errors } =
-                self.coalition_values(t, &tables(t)?, rows, self.control())?;
+            let (coalition_values, errors) = self.coalition_values(t, &tables(t)?, rows)?;
             // For each coalition, the product's players in it.
             let product_coalition: Vec<usize> = (0..coalitions)
                 .map(|s| product.players.iter().enumerate().map(|(k, &p)| (s >> p & 1) << k).sum())
@@ -211,21 +203,14 @@ impl ProductEngine<'_> {
             {
                 total.iter_mut().zip(&product_coalition).for_each(|(sum, &s)| *sum += product_values[s]);
             }
-            error.iter_mut().zip(errors).for_each(|(sum, product_error)| *sum += product_error);
+            add_to(&mut error, &errors);
         }
         for (totals, error) in totals.chunks_exact(coalitions).zip(&mut error) {
             // Outputs are sums over products that start from the intercept.
-            let largest = totals.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
-            *error += f64::EPSILON
-                * (self.products.len() + 1) as f64
-                * (largest + self.model.intercept.iter().fold(0.0, |m: f64, v| m.max(v.abs())));
+            let largest = max_abs(totals) + max_abs(&self.model.intercept);
+            *error += f64::EPSILON * (self.products.len() + 1) as f64 * largest;
         }
         Ok((totals, error))
-    }
-
-    /// The weights of the reference rows.
-    pub(in super::super) fn weights(&self) -> &[f64] {
-        self.absent.weights()
     }
 
     /// Returns the values of the index from tables, as [`IndexComputation::compute`] defines them.
@@ -234,14 +219,29 @@ impl ProductEngine<'_> {
     /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub(super) fn find_by_tables(
         &self,
-        tables: &Tables,
         recipe: &IndexComputation,
         weighings: &[CoalitionWeights],
         data: &Table,
     ) -> Result<IndexValues> {
-        let sets = Sets::new(self.groups.players().len(), recipe.order());
+        let (tables, sets) = (self.tables()?, Sets::new(self.groups.players().len(), recipe.order()));
         self.in_batches(data, |rows| {
-            self.batch_by_tables(tables, recipe, rows, (&sets, weighings), self.control())
+            let games = rows.len() * self.model.outputs();
+            let mut values = vec![0.0; games * sets.len()];
+            let mut errors = SetErrorBounds::new(games, sets.order());
+            for (t, weighing) in weighings.iter().enumerate() {
+                let (worth, off) = self.coalition_values(t, &tables[t], rows)?;
+                let coalitions = worth.len() / games;
+                for (g, (game_values, error)) in worth.chunks_exact(coalitions).zip(off).enumerate() {
+                    let index_values = &mut values[g * sets.len()..(g + 1) * sets.len()];
+                    let size_bounds =
+                        weighing.add(game_values, &self.products[t].players, &sets, index_values);
+                    errors.add_coalition_errors(g, error, &size_bounds);
+                }
+            }
+            let error = values.chunks_exact_mut(sets.len()).enumerate();
+            let error =
+                error.map(|(g, index_values)| recipe.finish((&errors, g), index_values, &sets)).collect();
+            Ok(IndexValues { values, error })
         })
     }
 
@@ -255,12 +255,11 @@ impl ProductEngine<'_> {
         data: &Table,
         find: impl Fn(&[Vec<f64>]) -> Result<IndexValues> + Sync,
     ) -> Result<IndexValues> {
-        let rows: Vec<usize> = (0..data.rows()).collect();
+        let rows: Vec<Vec<f64>> = (0..data.rows()).map(|i| data.row(i)).collect();
         let batch = rows.len().div_ceil(rayon::current_num_threads()).clamp(1, BATCH);
         self.progress.start(rows.len().div_ceil(batch));
-        let batch_result = |rows: &[usize]| {
-            let rows: Vec<Vec<f64>> = rows.iter().map(|&i| data.row(i)).collect();
-            let result = find(&rows)?;
+        let batch_result = |rows: &[Vec<f64>]| {
+            let result = find(rows)?;
             self.control().step();
             Ok((result.values, result.error))
         };
@@ -269,41 +268,14 @@ impl ProductEngine<'_> {
         Ok(IndexValues::join(parts))
     }
 
-    fn batch_by_tables(
-        &self,
-        tables: &Tables,
-        recipe: &IndexComputation,
-        rows: &[Vec<f64>],
-        (sets, weighings): (&Sets, &[CoalitionWeights]),
-        control: RunControl<'_>,
-    ) -> Result<IndexValues> {
-        let games = rows.len() * self.model.outputs();
-        let mut values = vec![0.0; games * sets.len()];
-        let mut errors = SetErrorBounds::new(games, sets.order());
-        for (t, weighing) in weighings.iter().enumerate() {
-            let CoalitionValueTable { values: worth, errors: off } =
-                self.coalition_values(t, &tables.panel_tables[t], rows, control)?;
-            let coalitions = worth.len() / games;
-            for (g, (game_values, error)) in worth.chunks_exact(coalitions).zip(off).enumerate() {
-                let index_values = &mut values[g * sets.len()..(g + 1) * sets.len()];
-                let size_bounds = weighing.add(game_values, &self.products[t].players, sets, index_values);
-                errors.add_coalition_errors(g, error, &size_bounds);
-            }
-        }
-        let error = values.chunks_exact_mut(sets.len()).enumerate();
-        let error =
-            error.map(|(g, index_values)| recipe.finish(&errors.row_bounds(g), index_values, sets)).collect();
-        Ok(IndexValues { values, error })
-    }
-
-    /// Returns the values of all coalitions in the given rows under product `t`.
+    /// Returns the values of all coalitions in the given rows under product `t` (rows × outputs ×
+    /// coalitions), and a bound on their error for each row and output.
     fn coalition_values(
         &self,
         t: usize,
         tables: &[PanelTable],
         rows: &[Vec<f64>],
-        control: RunControl<'_>,
-    ) -> Result<CoalitionValueTable> {
+    ) -> Result<(Vec<f64>, Vec<f64>)> {
         let (product, outputs) = (&self.products[t], self.model.outputs());
         let m = product.players.len();
         let (low, lanes, coalitions) = (m / 2, run(m), 1_usize << m);
@@ -312,7 +284,7 @@ impl ProductEngine<'_> {
         let (mut first, mut remaining) = (Vec::new(), vec![Vec::new(); outputs]);
         let mut present: Vec<Vec<f64>> = vec![Vec::new(); rows.len()];
         for (panel, table) in self.panels.iter().zip(tables) {
-            control.check_cancelled()?;
+            self.control().check_cancelled()?;
             let runs = (panel.len / LANES).div_ceil(lanes);
             let mut row_factors = vec![0.0; m * panel.len];
             for ((x, present), sizes) in rows.iter().zip(&mut present).zip(sizes.chunks_exact_mut(outputs)) {
@@ -366,12 +338,6 @@ impl ProductEngine<'_> {
             product.scale * (relative + lost)
         };
         let errors = sizes.iter().zip(lost.iter().cycle()).map(error).collect();
-        Ok(CoalitionValueTable { values: coalition_values, errors })
+        Ok((coalition_values, errors))
     }
-}
-
-/// Values of coalitions, rows × outputs × coalitions, and a bound on their error for each row and output.
-struct CoalitionValueTable {
-    values: Vec<f64>,
-    errors: Vec<f64>,
 }

@@ -7,6 +7,7 @@ use crate::attribution::quadrature::{RoundingUnits, TermBatch, max_products};
 use crate::error::Result;
 use crate::game::AbsentSide;
 use crate::kernel::player_products::PlayerProduct;
+use crate::memory::refill;
 use crate::simd::{LANES, Lanes};
 use crate::table::Table;
 
@@ -126,8 +127,7 @@ impl ProductEngine<'_> {
         let total = [weights.iter().sum()];
         let weights = if factors == 0 { &total } else { weights };
         // The engine's padding follows the factors.
-        w.present.clear();
-        w.present.resize((factors + 1) * len, 1.0);
+        refill(&mut w.present, (factors + 1) * len, 1.0);
         let ProductRounding { bounded, by_size, always } = &self.rounded[part.number];
         let (bounded, by_size) = (*bounded, *by_size);
         let mut candidates = std::mem::take(&mut w.candidates);
@@ -152,8 +152,7 @@ impl ProductEngine<'_> {
                     Some(list) => w.active.extend(list),
                     None => self.find_active(x, variant, part, b, &mut w.active, &w.present),
                 }
-                w.weights.clear();
-                w.weights.resize(len / LANES, Lanes::splat(weight * product.scale));
+                refill(&mut w.weights, len / LANES, Lanes::splat(weight * product.scale));
                 if by_size {
                     let other = part.absent_sizes.map(|b| &b[slot * size..(slot + 1) * size]);
                     max_products(&w.sizes, other, &w.weights, &mut w.tops);
@@ -278,8 +277,7 @@ impl ProductGame for RowBatches<'_> {
                 for from in (0..variants).step_by(portion) {
                     let range = from..(from + portion).min(variants);
                     let fill = |factors: &mut Vec<f64>, sizes: bool| {
-                        factors.clear();
-                        factors.resize(size * range.len(), 1.0);
+                        refill(factors, size * range.len(), 1.0);
                         for (out, variant) in factors.chunks_exact_mut(size).zip(range.clone()) {
                             let variant_factors = &mut out[..size - panel.len];
                             explainer.absent.fill_factors(

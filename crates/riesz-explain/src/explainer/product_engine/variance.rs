@@ -25,17 +25,18 @@ use crate::game::{AbsentSide, ReferenceRows};
 use crate::index::ValueIndex;
 use crate::kernel::Columns;
 use crate::kernel::player_products::PlayerProduct;
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, add_multiple};
 use crate::posterior::Posterior;
 use crate::table::Table;
 
-/// A product of one factor per player, present and absent: a summand of a coalition's value.
-struct FactorProduct {
+/// The factors of absent players in a summand of a coalition's value.
+struct AbsentProduct {
+    /// The index of the product.
+    product: usize,
     /// The index of the support point.
     point: usize,
     weight: f64,
-    present: Vec<f64>,
-    absent: Vec<f64>,
+    factors: Vec<f64>,
 }
 
 /// Sums the Shapley values of product games.
@@ -76,11 +77,10 @@ impl ProductEngine<'_> {
     /// of the base value in the last column. Cost for each row O((n · reference)² · players²), where the
     /// reference counts once if it is averaged factor by factor.
     pub(super) fn variances(&self, rows: &Table, posterior: &Posterior<'_>) -> Result<Vec<Matrix>> {
-        let reference = match &self.absent {
-            AbsentSide::Rows(reference) | AbsentSide::Means(reference) => Some(reference),
-            AbsentSide::Ones if self.products.iter().all(PlayerProduct::projects) => None,
-            AbsentSide::Ones => return Err(Error::parameter("game", self.game.name(), NO_PROJECTION)),
-        };
+        let reference = self.absent.reference();
+        if reference.is_none() && !self.products.iter().all(PlayerProduct::projects) {
+            return Err(Error::parameter("game", self.game.name(), NO_PROJECTION));
+        }
         if self.index != ValueIndex::Shapley {
             return Err(Error::parameter(
                 "index",
@@ -93,7 +93,7 @@ impl ProductEngine<'_> {
         check_mirror(&self.groups, mirror)?;
         let (n, p) = (data.rows(), self.groups.players().len());
         let nodes = InclusionMeasure::Lebesgue.rule(p.div_ceil(2).max(1));
-        let absent = self.absent_products(reference)?;
+        let absent = self.absent_products()?;
         self.progress.start(n * precisions.len());
         let mut out = vec![Matrix::zeros(n, p + 1); self.model.outputs()];
         for r in 0..n {
@@ -103,25 +103,29 @@ impl ProductEngine<'_> {
                 let other = self.of_prior_variance(&x, reference, mirror, nodes);
                 prior.iter_mut().zip(other).for_each(|(entry, other)| *entry -= other);
             }
-            let atoms = self.factor_products(&x, &absent);
+            let present_factors = |absent: &AbsentProduct| {
+                let point = self.model.support_points.row(absent.point);
+                self.factors(&self.products[absent.product], &x, &point)
+            };
+            let present: Vec<Vec<f64>> = absent.iter().map(present_factors).collect();
             for (known, precision) in precisions.iter().enumerate() {
                 let reduction_of_pair = |a: usize| -> Result<Vec<f64>> {
                     self.control().check_cancelled()?;
-                    let (first, mut sum) = (&atoms[a], Sum::new(p, nodes));
-                    for other in &atoms[a..] {
+                    let mut sum = Sum::new(p, nodes);
+                    for b in a..absent.len() {
+                        let (first, other) = (&absent[a], &absent[b]);
                         // A pair represents both of its orders.
-                        let times = if std::ptr::eq(first, other) { 1.0 } else { 2.0 };
+                        let times = if a == b { 1.0 } else { 2.0 };
                         let weight =
                             times * first.weight * other.weight * precision[(first.point, other.point)];
-                        let factors = |j: usize| {
-                            (first.present[j] * other.present[j], first.absent[j] * other.absent[j])
-                        };
+                        let factors =
+                            |j: usize| (present[a][j] * present[b][j], first.factors[j] * other.factors[j]);
                         sum.add(weight, factors);
                     }
                     Ok(sum.values)
                 };
                 let taken =
-                    (0..atoms.len()).into_par_iter().map(reduction_of_pair).collect::<Result<Vec<_>>>()?;
+                    (0..absent.len()).into_par_iter().map(reduction_of_pair).collect::<Result<Vec<_>>>()?;
                 self.control().step();
                 for (o, scale) in posterior.scales(known) {
                     for j in 0..=p {
@@ -190,56 +194,36 @@ impl ProductEngine<'_> {
     }
 
     /// Returns, for each product and support point, the factors of absent players and their weight.
-    fn absent_products(&self, reference: Option<&ReferenceRows>) -> Result<Vec<(usize, FactorProduct)>> {
-        let mut out = Vec::new();
+    fn absent_products(&self) -> Result<Vec<AbsentProduct>> {
+        let (mut out, players) = (Vec::new(), self.groups.players().len());
         for (t, product) in self.products.iter().enumerate() {
             for point in 0..self.model.support_points.rows() {
                 self.control().check_cancelled()?;
-                let Some(ReferenceRows { rows, weights }) = reference else {
-                    let absent = vec![1.0; self.groups.players().len()];
-                    out.push((
-                        t,
-                        FactorProduct { point, weight: product.scale, present: Vec::new(), absent },
-                    ));
-                    continue;
-                };
                 let row = self.model.support_points.row(point);
-                let factors_by_row = rows.iter().map(|b| self.factors(product, b, &row));
-                if matches!(self.absent, AbsentSide::Means(_)) {
-                    let mut absent = vec![0.0; self.groups.players().len()];
-                    for (factors, weight) in factors_by_row.zip(weights) {
-                        absent.iter_mut().zip(factors).for_each(|(m, f)| *m += weight * f);
+                let factors_at = |b: &Vec<f64>| self.factors(product, b, &row);
+                let weighted_factors: Vec<(f64, Vec<f64>)> = match &self.absent {
+                    AbsentSide::Ones => vec![(1.0, vec![1.0; players])],
+                    AbsentSide::Rows(ReferenceRows { rows, weights }) => {
+                        weights.iter().copied().zip(rows.iter().map(factors_at)).collect()
                     }
-                    // Weights sum to 1 up to rounding, so factors of 1 are set exactly.
-                    (0..absent.len()).filter(|j| !product.players.contains(j)).for_each(|j| absent[j] = 1.0);
-                    out.push((
-                        t,
-                        FactorProduct { point, weight: product.scale, present: Vec::new(), absent },
-                    ));
-                } else {
-                    out.extend(factors_by_row.zip(weights).map(|(absent, weight)| {
-                        (
-                            t,
-                            FactorProduct {
-                                point,
-                                weight: product.scale * weight,
-                                present: Vec::new(),
-                                absent,
-                            },
-                        )
-                    }));
-                }
+                    AbsentSide::Means(ReferenceRows { rows, weights }) => {
+                        let mut mean = vec![0.0; players];
+                        for (b, weight) in rows.iter().zip(weights) {
+                            add_multiple(&mut mean, *weight, &factors_at(b));
+                        }
+                        // Weights sum to 1 up to rounding, so factors of 1 are set exactly.
+                        (0..players).filter(|j| !product.players.contains(j)).for_each(|j| mean[j] = 1.0);
+                        vec![(1.0, mean)]
+                    }
+                };
+                out.extend(weighted_factors.into_iter().map(|(weight, factors)| AbsentProduct {
+                    product: t,
+                    point,
+                    weight: product.scale * weight,
+                    factors,
+                }));
             }
         }
         Ok(out)
-    }
-
-    /// Returns the given products with the factors of the players of `x` as present factors.
-    fn factor_products(&self, x: &[f64], absences: &[(usize, FactorProduct)]) -> Vec<FactorProduct> {
-        let with = |(t, atom): &(usize, FactorProduct)| {
-            let present = self.factors(&self.products[*t], x, &self.model.support_points.row(atom.point));
-            FactorProduct { present, absent: atom.absent.clone(), ..*atom }
-        };
-        absences.iter().map(with).collect()
     }
 }
