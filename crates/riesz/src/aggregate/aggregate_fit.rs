@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::gp::average::WithPosterior;
 use crate::gp::exact::LeastSquaresMean;
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{Cholesky, Matrix, Sparse};
+use crate::linalg::{Cholesky, Matrix, Sparse, add_times};
 use crate::posterior::{Posterior, PosteriorCovariance, cross_covariance_of_sums};
 use crate::table::Table;
 
@@ -93,7 +93,7 @@ impl AggregateFit {
         self.factor.solve_lower_in_place(&mut whitened);
         let taken = whitened.transpose().matmul(&whitened);
         let mut covariance = self.gram.clone();
-        covariance.data_mut().iter_mut().zip(taken.data()).for_each(|(c, t)| *c -= t);
+        covariance.add_times(-1.0, &taken);
         (means, covariance)
     }
 
@@ -143,7 +143,7 @@ impl AggregateFit {
             let solved = estimate.solved_response;
             for i in (0..solved.len()).filter(|_| estimate.precision > 0.0) {
                 let coefficient = solved[i] / estimate.precision;
-                inverse.row_mut(i).iter_mut().zip(&solved).for_each(|(v, s)| *v -= coefficient * s);
+                add_times(inverse.row_mut(i), -coefficient, &solved);
             }
         }
         let (precision, weights) = (|t: usize| inverse[(ties + t, ties + t)], self.weights());

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use crate::control::check_cancelled;
 use crate::error::Result;
 use crate::kernel::{Columns, GradientScratch, Kernel};
-use crate::linalg::{Matrix, Sparse};
+use crate::linalg::{Matrix, Sparse, add_times};
 use crate::random::{Random, RngExt};
 use crate::simd::Isa;
 use crate::table::Table;
@@ -207,7 +207,7 @@ impl BagRows {
         let mut out = vec![Matrix::zeros(bags, bags); 1 + count];
         for (bag, sums) in parts {
             for (out, sums) in out.iter_mut().zip(sums.chunks_exact(bags - bag)) {
-                out.row_mut(bag)[bag..].iter_mut().zip(sums).for_each(|(u, s)| *u += s);
+                add_times(&mut out.row_mut(bag)[bag..], 1.0, sums);
             }
         }
         out.iter_mut().for_each(Matrix::mirror_upper);
@@ -236,7 +236,7 @@ impl BagRows {
             },
         )?;
         let mut total = vec![0.0; count];
-        parts.iter().for_each(|(_, sums)| total.iter_mut().zip(sums).for_each(|(t, s)| *t += s));
+        parts.iter().for_each(|(_, sums)| add_times(&mut total, 1.0, sums));
         Ok(total)
     }
 }

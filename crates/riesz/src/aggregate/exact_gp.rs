@@ -30,7 +30,7 @@ use crate::gp::exact::LeastSquaresMean;
 use crate::gp::hyperparameters::ThetaReader;
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{Cholesky, Matrix, Sparse, dot};
+use crate::linalg::{Cholesky, Matrix, Sparse, add_times, dot};
 use crate::model_card::CardEntry;
 use crate::posterior::{PosteriorCovariance, VarianceReduction};
 
@@ -270,7 +270,7 @@ impl AggregateGaussianProcess {
         }
         let half_product = operator.times(&t);
         let mut by_gram = operator.times(&half_product.transpose());
-        by_gram.data_mut().iter_mut().for_each(|v| *v *= 0.5);
+        by_gram.scale(0.5);
         let mut gradient: Vec<f64> = match &state.slopes[..] {
             [] => state.rows.gradient(&state.kernel, &by_gram, control.stop)?,
             slopes => slopes.iter().map(|slope| dot(by_gram.data(), slope.data())).collect(),
@@ -292,15 +292,15 @@ impl AggregateGaussianProcess {
         }
         if let Some(term) = self.mediation.as_ref().filter(|_| mediation) {
             let slopes = if let Some(regression) = &operator.regression {
-                t.data_mut().iter_mut().for_each(|v| *v *= 0.5 * variance);
+                t.scale(0.5 * variance);
                 regression.gradient(&t)
             } else {
                 let mut by_matrix = state.noisy_bag_covariance.matmul(&half_product);
                 for b in 0..by_matrix.rows() {
                     let constant = state.mean * state.bag_weight_sums[b];
-                    by_matrix.row_mut(b).iter_mut().zip(weights).for_each(|(v, a)| *v += constant * a);
+                    add_times(by_matrix.row_mut(b), constant, weights);
                 }
-                t.data_mut().iter_mut().for_each(|v| *v *= 0.5 * uncertain);
+                t.scale(0.5 * uncertain);
                 operator.gradient(&by_matrix, (uncertain > 0.0).then_some(&t))
             };
             let none = vec![0.0; term.parameters().len()];
@@ -357,7 +357,7 @@ impl AggregateGaussianProcess {
             let mut v = operator.transpose_times(&operator.transpose_times(&with_noise).transpose());
             let mediation = variance * self.mediation_noise;
             if let Some(s) = operator.regression_covariance().filter(|_| mediation > 0.0) {
-                v.data_mut().iter_mut().zip(s.data()).for_each(|(v, s)| *v += mediation * s);
+                v.add_times(mediation, s);
             }
             if let Some(regression) = &operator.regression {
                 regression.add_to(&mut v, variance);

@@ -236,7 +236,7 @@ impl ObservationOperator {
         // product with -B.
         let mut cross = mediated.factor.solve(slopes);
         let mut between = mediated.weights.matmul(&cross.transpose());
-        between.data_mut().iter_mut().for_each(|v| *v = -*v);
+        between.scale(-1.0);
         let mut of_targets = Matrix::zeros(k, k);
         if let Some(variance_weights) = by_variance {
             for (c, (t, times)) in mediated.targets.iter().enumerate() {
@@ -245,9 +245,9 @@ impl ObservationOperator {
                 }
             }
             let product = mediated.weights.matmul(&of_targets);
-            cross.data_mut().iter_mut().zip(product.data()).for_each(|(v, p)| *v -= 2.0 * p);
+            cross.add_times(-2.0, &product);
             let square = product.matmul(&mediated.weights.transpose());
-            between.data_mut().iter_mut().zip(square.data()).for_each(|(v, s)| *v += s);
+            between.add_times(1.0, &square);
         }
         let mut joint_weights = Matrix::zeros(j + k, j + k);
         for b in 0..j {

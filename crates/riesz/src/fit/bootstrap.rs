@@ -220,13 +220,9 @@ impl KernelRidge {
     fn refit(&self, gram: &Matrix, y: &Matrix, counts: &[f64]) -> Result<(Matrix, Vec<f64>)> {
         let drawn_rows: Vec<usize> = (0..counts.len()).filter(|&i| counts[i] > 0.0).collect();
         let weights: Vec<f64> = drawn_rows.iter().map(|&i| counts[i] * self.weight(i)).collect();
-        let rows = drawn_rows.iter().flat_map(|&i| y.row(i)).copied().collect();
         let estimator = Self { sample_weight: Some(weights), ..self.clone() };
-        let (targets, intercept) =
-            estimator.centred(&Matrix::from_row_major(drawn_rows.len(), y.cols(), rows));
-        let pairs_with = |&i: &usize| drawn_rows.iter().map(move |&j| (i, j)).collect::<Vec<_>>();
-        let entries = drawn_rows.iter().flat_map(pairs_with).map(|pair| gram[pair]).collect();
-        let mut part = Matrix::from_row_major(drawn_rows.len(), drawn_rows.len(), entries);
+        let (targets, intercept) = estimator.centred(&y.select_rows(&drawn_rows));
+        let mut part = gram.select(&drawn_rows, &drawn_rows);
         part.add_diagonal(|i| self.ridge / estimator.weight(i));
         let solution = Cholesky::new(part, "gram matrix plus ridge")?.solve(targets);
         let mut coef = Matrix::zeros(counts.len(), y.cols());

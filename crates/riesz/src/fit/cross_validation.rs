@@ -304,14 +304,12 @@ pub(super) fn cross_validate_until<C: Sync>(
 ) -> Result<CrossValidation> {
     crate::checks::check_rows(x, y.rows(), 2)?;
     crate::checks::check_targets(y)?;
-    let take = |rows: &[usize]| {
-        Matrix::from_row_major(rows.len(), y.cols(), rows.iter().flat_map(|&r| y.row(r).to_vec()).collect())
-    };
     let n_chains = candidates.len();
     run((candidates, n_chains), x, folds, true, control, |candidate, split, (): &mut ()| {
-        let model = fit(candidate, &split.train, &take(&split.rows), &split.rows)?;
+        let model = fit(candidate, &split.train, &y.select_rows(&split.rows), &split.rows)?;
         sized("the fitted model", "outputs", y.cols(), model.outputs(), "one for each target")?;
-        let (predicted, truth) = (model.predict_until(&split.test, control.stop)?, take(&split.held_out));
+        let predicted = model.predict_until(&split.test, control.stop)?;
+        let truth = y.select_rows(&split.held_out);
         let squares = predicted.data().iter().zip(truth.data()).map(|(p, t)| (p - t).powi(2));
         Ok(squares.sum::<f64>() / truth.data().len() as f64)
     })

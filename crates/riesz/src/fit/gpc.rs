@@ -12,7 +12,7 @@ use crate::gp::likelihood::logistic::LogisticLikelihood;
 use crate::gp::search::{self, SearchOptions, SearchResult};
 use crate::kernel::Kernel;
 use crate::kernel_model::{KernelExpansion, Link};
-use crate::linalg::{Matrix, Sparse};
+use crate::linalg::{Matrix, Sparse, add_times};
 use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
 use crate::setting_schema::SettingValues;
@@ -221,7 +221,7 @@ fn value_and_gradient(
         let mode = mode(&gram, y, stop)?;
         total += mode.value;
         let slopes = mode.gradient(&gram, y).gram;
-        gradient.iter_mut().zip(kernel.gradient(x, &slopes)).for_each(|(sum, g)| *sum += g);
+        add_times(&mut gradient, 1.0, &kernel.gradient(x, &slopes));
     }
     Ok((total, gradient))
 }

@@ -193,7 +193,6 @@ pub(super) struct SearchRows {
 impl SearchRows {
     /// The search's rows of `y`.
     pub fn numbers(&self, y: &Matrix) -> Matrix {
-        let numbers = self.rows.iter().flat_map(|&i| y.row(i).iter().copied()).collect();
-        Matrix::from_row_major(self.rows.len(), y.cols(), numbers)
+        y.select_rows(&self.rows)
     }
 }

@@ -85,7 +85,7 @@ impl Penalty {
         lower.solve_lower_in_place(&mut v);
         let mut inner = v.matmul(&v.transpose());
         let c = self.strength / (n as f64 * ridge);
-        inner.data_mut().iter_mut().for_each(|x| *x *= c);
+        inner.scale(c);
         inner.add_diagonal(|_| 1.0);
         let inner = Cholesky::new(inner, "matrix of the penalty")?;
         let mut whitened_gram = Matrix::zeros(n, n);

@@ -108,9 +108,25 @@ impl Matrix {
         (0..self.rows).map(|i| self[(i, j)]).collect()
     }
 
+    /// The first `count` rows.
+    pub(crate) fn first_rows(&self, count: usize) -> Self {
+        Self { rows: count, cols: self.cols, data: self.data[..count * self.cols].to_vec() }
+    }
+
+    /// The entries at these rows and columns, in this order.
+    pub(crate) fn select(&self, rows: &[usize], cols: &[usize]) -> Self {
+        let data = rows.iter().flat_map(|&i| cols.iter().map(move |&j| self[(i, j)])).collect();
+        Self { rows: rows.len(), cols: cols.len(), data }
+    }
+
     /// Adds a matrix of the same size times a factor.
     pub(crate) fn add_times(&mut self, factor: f64, other: &Self) {
-        self.data.iter_mut().zip(&other.data).for_each(|(v, added)| *v += factor * added);
+        add_times(&mut self.data, factor, &other.data);
+    }
+
+    /// Multiplies all entries by a factor.
+    pub(crate) fn scale(&mut self, factor: f64) {
+        self.data.iter_mut().for_each(|v| *v *= factor);
     }
 
     /// Multiplies each row by its factor.
@@ -279,6 +295,11 @@ impl std::ops::IndexMut<(usize, usize)> for Matrix {
 /// independent of the number of threads.
 fn par() -> Par {
     Par::rayon(16)
+}
+
+/// Adds `factor` times `addend` to a vector.
+pub(crate) fn add_times(to: &mut [f64], factor: f64, addend: &[f64]) {
+    to.iter_mut().zip(addend).for_each(|(v, added)| *v += factor * added);
 }
 
 /// Maximum number of products that [`dot`] adds in one run.

@@ -9,7 +9,7 @@ use crate::aggregate::bag_gram::BagRows;
 use crate::control::RunControl;
 use crate::error::Result;
 use crate::kernel::{Columns, GradientScratch, Kernel};
-use crate::linalg::{Matrix, dot};
+use crate::linalg::{Matrix, add_times, dot};
 use crate::simd::Isa;
 use crate::table::Table;
 
@@ -27,10 +27,6 @@ pub(super) struct CrossKernel<'a> {
     kept: Option<Matrix>,
     blocks: Vec<(usize, Range<usize>)>,
     control: RunControl<'a>,
-}
-
-fn add(to: &mut [f64], times: f64, addend: &[f64]) {
-    to.iter_mut().zip(addend).for_each(|(t, w)| *t += times * w);
 }
 
 impl<'a> CrossKernel<'a> {
@@ -89,11 +85,14 @@ impl<'a> CrossKernel<'a> {
         let m = self.points.rows();
         let block_sums = self.for_each_block(|bag, range, block| {
             let mut sum = vec![0.0; m];
-            weights[range].iter().zip(block.chunks_exact(m)).for_each(|(w, row)| add(&mut sum, *w, row));
+            weights[range]
+                .iter()
+                .zip(block.chunks_exact(m))
+                .for_each(|(w, row)| add_times(&mut sum, *w, row));
             (bag, sum)
         })?;
         let mut out = Matrix::zeros(self.rows.bags(), m);
-        block_sums.iter().for_each(|(bag, sum)| add(out.row_mut(*bag), 1.0, sum));
+        block_sums.iter().for_each(|(bag, sum)| add_times(out.row_mut(*bag), 1.0, sum));
         Ok(out)
     }
 
@@ -113,14 +112,14 @@ impl<'a> CrossKernel<'a> {
             let (mut sum, mut block_total) = (vec![0.0; m], 0.0);
             for (w, row) in weights[range].iter().zip(block.chunks_exact(m)) {
                 let d = w * (shift + dot(row, alpha));
-                add(&mut sum, d, row);
+                add_times(&mut sum, d, row);
                 block_total += d;
             }
             (sum, block_total)
         })?;
         let mut total = (vec![0.0; m], 0.0);
         for (sum, block_total) in &block_products {
-            add(&mut total.0, 1.0, sum);
+            add_times(&mut total.0, 1.0, sum);
             total.1 += block_total;
         }
         Ok(total)
@@ -143,7 +142,7 @@ impl<'a> CrossKernel<'a> {
             for row in range.clone() {
                 weights.clear();
                 weights.extend(of_bags.row(*bag).iter().map(|r| of_rows[row] * r));
-                parts.iter().for_each(|(times, with)| add(weights, times[row], with));
+                parts.iter().for_each(|(times, with)| add_times(weights, times[row], with));
                 let (points, v) = (Columns::from_row(self.points, 0), self.rows.table.row(row));
                 self.kernel.add_gradient(isa, points, &v, weights, None, scratch, &mut sums);
             }
@@ -153,7 +152,7 @@ impl<'a> CrossKernel<'a> {
         let block_gradients = self.blocks.par_iter().map_init(memory, of_block);
         let block_gradients = block_gradients.collect::<Result<Vec<Vec<f64>>>>()?;
         let mut total = vec![0.0; count];
-        block_gradients.iter().for_each(|sums| add(&mut total, 1.0, sums));
+        block_gradients.iter().for_each(|sums| add_times(&mut total, 1.0, sums));
         Ok(total)
     }
 }

@@ -25,7 +25,7 @@ use crate::gp::likelihood::counts::Family;
 use crate::linalg::conjugate_gradients::{
     CgOutcome, InnerProductSpace, ResidualNorm, StoppingRule, conjugate_gradients,
 };
-use crate::linalg::{Cholesky, Matrix, dot};
+use crate::linalg::{Cholesky, Matrix, add_times, dot};
 
 /// The largest number of Newton steps, and of halvings of a step.
 const MAX_STEPS: usize = 200;
@@ -366,7 +366,7 @@ impl LocalModel {
     pub fn moved(&self, d: &LatentState) -> Vec<f64> {
         let mut out: Vec<f64> = self.jacobian_of_mean.iter().map(|s| s * d.beta).collect();
         for (k, v) in d.v.iter().enumerate() {
-            out.iter_mut().zip(self.jacobian.row(k)).for_each(|(o, p)| *o += v * p);
+            add_times(&mut out, *v, self.jacobian.row(k));
         }
         out
     }

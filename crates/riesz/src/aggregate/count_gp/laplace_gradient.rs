@@ -16,6 +16,7 @@ use super::cross_kernel::CrossKernel;
 use super::laplace::{CountObservations, LatentState, Mode, lower, to_bags, upper};
 use crate::error::Result;
 use crate::gp::whitened_inducing::WhitenedInducing;
+use crate::linalg::add_times;
 
 /// Returns the gradient in the kernel's parameters, and for each target the derivative in the logarithm of
 /// its dispersion. Cost: some passes over the kernel, one of them with derivatives, and O(points³).
@@ -82,6 +83,6 @@ pub(super) fn evidence_gradient(
     }
     inner.add_diagonal(|_| 0.5);
     let of_gram = points.gram_gradient(cross.kernel, cross.points, inner);
-    total.iter_mut().zip(&of_gram).for_each(|(t, g)| *t += g);
+    add_times(&mut total, 1.0, &of_gram);
     Ok((total, dispersed))
 }

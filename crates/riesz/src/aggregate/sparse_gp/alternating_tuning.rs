@@ -102,7 +102,7 @@ impl SparseAggregateProcess {
         for gram in
             SampledRowPairs::new(&rows, self.seed).sampled_covariances(&rows, &diagonal, kernel, control.stop)
         {
-            total.data_mut().iter_mut().zip(gram?.data()).for_each(|(t, v)| *t += v);
+            total.add_times(1.0, &gram?);
         }
         Ok(total)
     }

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::gp::exact::LeastSquaresMean;
 use crate::gp::whitened_inducing::WhitenedInducing;
 use crate::kernel::Kernel;
-use crate::linalg::{Cholesky, Matrix, dot};
+use crate::linalg::{Cholesky, Matrix, add_times, dot};
 use crate::table::Table;
 
 /// The evidence, the posterior and the terms of their gradients at one kernel and noise.
@@ -63,7 +63,7 @@ pub(super) struct CollapsedEvidence {
 /// Returns `Σ_i v_i m_i` over the rows m_i of a matrix.
 fn weighted(m: &Matrix, v: &[f64]) -> Vec<f64> {
     let mut out = vec![0.0; m.cols()];
-    v.iter().enumerate().for_each(|(i, v)| out.iter_mut().zip(m.row(i)).for_each(|(o, x)| *o += v * x));
+    v.iter().enumerate().for_each(|(i, v)| add_times(&mut out, *v, m.row(i)));
     out
 }
 
@@ -90,7 +90,7 @@ impl CollapsedEvidence {
         let total_variance = |(c, gap): (&f64, &f64)| if counts { c + gap } else { *c };
         let total_variances: Vec<f64> = noise.iter().zip(&gap).map(total_variance).collect();
         let roots: Vec<f64> = total_variances.iter().map(|d| 1.0 / d.sqrt()).collect();
-        (0..bags).for_each(|b| psi.row_mut(b).iter_mut().for_each(|v| *v *= roots[b]));
+        psi.scale_rows(roots.iter().copied());
         let information = psi.gram_of_columns();
         let mut lambda = information.clone();
         lambda.add_diagonal(|_| 1.0);
@@ -116,7 +116,7 @@ impl CollapsedEvidence {
         factor.solve_upper_in_place(&mut alpha);
         let left = lambda.inverse();
         let mut known = left.clone();
-        known.data_mut().iter_mut().for_each(|v| *v = -*v);
+        known.scale(-1.0);
         known.add_diagonal(|_| 1.0);
         let scaled_features = psi.matmul(&known);
         let precision = |b: usize| {
@@ -199,15 +199,15 @@ impl CollapsedEvidence {
             .map(|(g, d)| (1.0 / d + 2.0 * g) * d);
         let extra: Vec<f64> = extra.collect();
         let mut inner = self.information.clone();
-        inner.data_mut().iter_mut().zip(self.left.data()).for_each(|(v, l)| *v += l);
+        inner.add_times(1.0, &self.left);
         inner.add_diagonal(|_| -1.0);
         let mut by_phi = self.scaled_features.clone();
         if extra.iter().any(|e| *e != 0.0) {
             let mut scaled = self.whitened_features.clone();
-            (0..bags).for_each(|b| scaled.row_mut(b).iter_mut().for_each(|v| *v *= extra[b]));
-            by_phi.data_mut().iter_mut().zip(scaled.data()).for_each(|(h, s)| *h -= s);
+            scaled.scale_rows(extra);
+            by_phi.add_times(-1.0, &scaled);
             let product = self.whitened_features.transpose().matmul(&scaled);
-            inner.data_mut().iter_mut().zip(product.data()).for_each(|(v, entry)| *v -= entry);
+            inner.add_times(-1.0, &product);
         }
         self.points.factor.solve_upper_right(&mut by_phi);
         for b in 0..bags {
@@ -225,20 +225,16 @@ impl CollapsedEvidence {
         }
         let mut total = rows.gradient_of_features(features, kernel, points, &by_phi, control)?;
         for i in 0..m {
-            let coefficient = self.whitened[i];
-            inner
-                .row_mut(i)
-                .iter_mut()
-                .zip(&self.whitened)
-                .for_each(|(v, w)| *v = -0.5 * (*v + coefficient * w));
+            add_times(inner.row_mut(i), self.whitened[i], &self.whitened);
         }
+        inner.scale(-0.5);
         let of_gram = self.points.gram_gradient(kernel, points, inner);
-        total.iter_mut().zip(&of_gram).for_each(|(t, g)| *t += g);
+        add_times(&mut total, 1.0, &of_gram);
         for (b, weight) in by_own.iter().enumerate() {
             let diagonal_slopes = &features.bag_variances.row(b)[1..];
-            total.iter_mut().zip(diagonal_slopes).for_each(|(t, d)| *t += weight * d);
+            add_times(&mut total, *weight, diagonal_slopes);
         }
-        total.iter_mut().zip(&of_pairs).for_each(|(t, d)| *t += d);
+        add_times(&mut total, 1.0, &of_pairs);
         Ok(total)
     }
 

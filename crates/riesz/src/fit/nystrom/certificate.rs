@@ -16,7 +16,7 @@ use super::plan::FitPlan;
 use super::sample::SamplePreconditioner;
 use crate::error::Result;
 use crate::linalg::exact_gram::FRACTION_BITS;
-use crate::linalg::{Cholesky, Matrix, dot, dot_roundings};
+use crate::linalg::{Cholesky, Matrix, add_times, dot, dot_roundings};
 
 /// A proved bound on the distance between a fit and the exact fit with the same landmarks.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +41,7 @@ impl Certificate {
             UNIT * ((dot_roundings(m) + 3) as f64 * sum + 4.0 * constant)
         };
         self.rounding = (0..plan.targets.len()).map(rounding_error).collect();
-        self.anywhere.iter_mut().zip(&self.rounding).for_each(|(bound, error)| *bound += error);
+        add_times(&mut self.anywhere, 1.0, &self.rounding);
         self
     }
 }
@@ -214,7 +214,7 @@ impl ResidualMeasurement<'_> {
         } else {
             f64::INFINITY
         };
-        let mut whitened = Matrix::from_row_major(m, t, left.data()[..m * t].to_vec());
+        let mut whitened = left.first_rows(m);
         factor.solve_lower_in_place(&mut whitened);
         let reach = (plan.bound / scale + 1.0 / constant).sqrt();
         let anywhere = |o: usize| {

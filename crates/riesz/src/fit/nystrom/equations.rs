@@ -42,26 +42,22 @@ impl NormalEquations {
         if intercept {
             places.push(m);
         }
-        let part = |from: &Matrix| {
-            let data = places.iter().flat_map(|&i| places.iter().map(move |&j| from[(i, j)])).collect();
-            Matrix::from_row_major(places.len(), places.len(), data)
-        };
         let t = plan.targets.len();
         let cross = places
             .iter()
             .flat_map(|&i| (0..t).map(move |o| right_hand_side(plan, sums, intercept, i, o)))
             .collect();
         Self {
-            matrix: part(&sums.gram),
+            matrix: sums.gram.select(&places, &places),
             cross: Matrix::from_row_major(places.len(), t, cross),
-            gram: part(gram),
+            gram: gram.select(&places, &places),
         }
     }
 
     /// The Cholesky factor of `Â`.
     fn factor(&self, ridge: f64) -> Result<Cholesky> {
         let mut matrix = self.matrix.clone();
-        matrix.data_mut().iter_mut().zip(self.gram.data()).for_each(|(v, p)| *v += ridge * p);
+        matrix.add_times(ridge, &self.gram);
         Cholesky::new(matrix, "matrix of the normal equations")
     }
 }

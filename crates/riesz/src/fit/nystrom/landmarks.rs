@@ -66,7 +66,8 @@ pub(crate) fn randomly_pivoted_cholesky(
         let block = candidates.select_rows(&drawn);
         // The part of the kernel between the drawn rows that the landmarks so far do not explain.
         let mut residual_gram = kernel.gram(&block);
-        let known = columns(&factor, &drawn);
+        let earlier: Vec<usize> = (0..rows.len()).collect();
+        let known = factor.select(&earlier, &drawn);
         residual_gram.subtract_product(&known, &known);
         drop(known);
         let (mut accepted, lower) = rejection_step(&residual_gram, &drawn, &left, &mut random);
@@ -76,7 +77,7 @@ pub(crate) fn randomly_pivoted_cholesky(
         }
         let chosen: Vec<usize> = accepted.iter().map(|&k| drawn[k]).collect();
         let mut new = kernel.cross_gram(&candidates.select_rows(&chosen), candidates);
-        new.subtract_product(&columns(&factor, &chosen), &factor);
+        new.subtract_product(&factor.select(&earlier, &chosen), &factor);
         let Some(block_factor) = accepted_factor(&lower, &accepted) else { continue };
         block_factor.solve_lower_in_place(&mut new);
         for row in 0..new.rows() {
@@ -149,12 +150,6 @@ fn accepted_factor(lower: &Matrix, accepted: &[usize]) -> Option<Cholesky> {
     let packed =
         accepted.iter().enumerate().flat_map(|(t, &k)| accepted[..=t].iter().map(move |&j| lower[(k, j)]));
     Cholesky::from_packed(accepted.len(), &packed.collect::<Vec<_>>(), 0.0)
-}
-
-/// The columns of a matrix at these indices.
-fn columns(matrix: &Matrix, places: &[usize]) -> Matrix {
-    let data = (0..matrix.rows()).flat_map(|i| places.iter().map(move |&j| matrix[(i, j)])).collect();
-    Matrix::from_row_major(matrix.rows(), places.len(), data)
 }
 
 /// The share of the trace of the kernel over `rows` that `points` do not explain.

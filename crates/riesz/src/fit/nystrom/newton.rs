@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::fit::InducingLaplace;
 use crate::fit::task::FittedModel;
 use crate::kernel_model::{KernelExpansion, Link};
-use crate::linalg::{Cholesky, Matrix, dot};
+use crate::linalg::{Cholesky, Matrix, add_times, dot};
 use crate::model_card::CardEntry;
 
 /// State of Newton's method.
@@ -87,20 +87,17 @@ impl HessianModel {
     /// The inverse curvature times a vector, from the factor and all secants (two-loop recursion of BFGS,
     /// Nocedal 1980).
     fn solve(&self, gradient: &[f64]) -> Vec<f64> {
-        let add = |to: &mut [f64], scale: f64, direction: &[f64]| {
-            to.iter_mut().zip(direction).for_each(|(v, w)| *v += scale * w);
-        };
         let mut left = gradient.to_vec();
         let mut shares = Vec::new();
         for (step, growth) in self.secants.iter().rev() {
             let share = dot(step, &left) / dot(step, growth);
-            add(&mut left, -share, growth);
+            add_times(&mut left, -share, growth);
             shares.push(share);
         }
         let mut change = self.factor.solve_vector(&left);
         for ((step, growth), share) in self.secants.iter().zip(shares.into_iter().rev()) {
             let other = dot(growth, &change) / dot(step, growth);
-            add(&mut change, share - other, step);
+            add_times(&mut change, share - other, step);
         }
         change
     }
@@ -258,7 +255,7 @@ impl StreamingNewton {
         self.last_accepted =
             Some(AcceptedPoint { values: self.coefficients.values.clone(), objective, gradient });
         let mut values = theta;
-        values.iter_mut().zip(&change).for_each(|(v, c)| *v += c);
+        add_times(&mut values, 1.0, &change);
         let curvature = self.check_convergence(objective, before, slope.has_curvature());
         self.coefficients = Coefficients { values: Matrix::from_row_major(p, 1, values), curvature };
         if self.passes > 100 && !self.converged {

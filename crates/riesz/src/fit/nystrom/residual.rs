@@ -13,8 +13,8 @@ use super::rows::LabelledRows;
 use super::statistics::{FixedPointRows, join_slices};
 use crate::error::{Error, Result};
 use crate::kernel::Columns;
-use crate::linalg::Matrix;
 use crate::linalg::exact_gram::{FRACTION_BITS, UNIT, nearest, sliced_products, split_high_low};
+use crate::linalg::{Matrix, add_times};
 use crate::simd::{Isa, Simd, dispatch};
 
 /// Number of rows in a block, whose kernel values with landmarks stay in the cache.
@@ -49,7 +49,7 @@ pub(super) fn predictions(
         })
         .collect();
     let mut sums = vec![0.0; n * t];
-    runs.iter().for_each(|run| sums.iter_mut().zip(run).for_each(|(sum, partial_sum)| *sum += partial_sum));
+    runs.iter().for_each(|run| add_times(&mut sums, 1.0, run));
     (0..t).for_each(|o| sums[o * n..(o + 1) * n].iter_mut().for_each(|v| *v += theta[(m, o)]));
     sums
 }

@@ -209,8 +209,7 @@ impl RidgeSolution {
             let radius = certificate.radius.as_ref();
             radius.is_some_and(|radius| (0..t).any(|o| trust.next_step_reduction(norms[o]) > 0.5 * radius[o]))
         });
-        let values = &mut self.coefficients.values;
-        values.data_mut().iter_mut().zip(solved.data()).for_each(|(v, step)| *v += step);
+        self.coefficients.values.add_times(1.0, &solved);
         self.store_certificate(certificate, squares)
     }
 
@@ -360,8 +359,7 @@ impl RidgeSolution {
             let mut step = descent.run.point(self.factor.size());
             self.factor.solve_upper_in_place(&mut step);
             self.coefficients.values.clone_from(&descent.start);
-            let values = self.coefficients.values.data_mut();
-            values.iter_mut().zip(step.data()).for_each(|(v, step)| *v += step);
+            self.coefficients.values.add_times(1.0, &step);
         }
         self.descent = Some(descent);
         Ok(())
@@ -398,12 +396,11 @@ impl RidgeSolution {
         }
         let (cross, squares, weight) = residual.sums(&self.plan);
         self.weight = weight;
-        let (size, t) = (self.factor.size(), self.plan.targets.len());
         // Without an intercept the constant has no equation.
-        let equations = |values: &Matrix| Matrix::from_row_major(size, t, values.data()[..size * t].to_vec());
-        let (mut left, theta) = (equations(&cross), equations(&self.coefficients.values));
+        let size = self.factor.size();
+        let (mut left, theta) = (cross.first_rows(size), self.coefficients.values.first_rows(size));
         let pull = penalty_times(&self.plan, &theta);
-        left.data_mut().iter_mut().zip(pull.data()).for_each(|(l, p)| *l -= self.ridge * p);
+        left.add_times(-self.ridge, &pull);
         Ok((left, squares))
     }
 
@@ -477,7 +474,7 @@ impl RidgeSolution {
         let (plan, t) = (&self.plan, self.plan.targets.len());
         let m = plan.landmarks.rows();
         let values = &self.coefficients.values;
-        let coef = Matrix::from_row_major(m, t, values.data()[..m * t].to_vec());
+        let coef = values.first_rows(m);
         let intercept =
             (0..t).map(|o| if self.intercept { plan.targets[o].center + values[(m, o)] } else { 0.0 });
         let mut model =

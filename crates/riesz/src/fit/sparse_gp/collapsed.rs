@@ -123,12 +123,12 @@ impl CollapsedBound {
         // Λ - 2I + Λ⁻¹ is T - I + Λ⁻¹.
         points.add_diagonal(|_| 0.5 * t);
         let mut rows = left;
-        rows.data_mut().iter_mut().for_each(|v| *v *= -t);
+        rows.scale(-t);
         rows.add_diagonal(|_| t);
         self.points.factor.solve_upper_in_place(&mut rows);
         self.points.factor.solve_upper_right(&mut rows);
         let mean = self.alpha.matmul(&self.alpha.transpose());
-        rows.data_mut().iter_mut().zip(mean.data()).for_each(|(v, mean)| *v -= mean);
+        rows.add_times(-1.0, &mean);
         BoundAdjoint { rows, points }
     }
 }
