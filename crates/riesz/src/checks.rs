@@ -23,9 +23,14 @@ pub(crate) fn check_rows(x: &Table, n_targets: usize, minimum: usize) -> Result<
 
 /// Checks that all targets are finite.
 pub(crate) fn check_targets(y: &Matrix) -> Result<()> {
-    match y.data().iter().position(|v| !v.is_finite()) {
+    check_finite(y.data(), y.cols())
+}
+
+/// Checks that the values of `columns` targets, row by row, are finite.
+pub(crate) fn check_finite(targets: &[f64], columns: usize) -> Result<()> {
+    match targets.iter().position(|v| !v.is_finite()) {
         None => Ok(()),
-        Some(position) => Err(Error::not_finite(position / y.cols(), "target", y.data()[position])),
+        Some(position) => Err(Error::not_finite(position / columns, "target", targets[position])),
     }
 }
 
@@ -57,4 +62,12 @@ pub(crate) fn positive(name: &str, value: f64) -> Result<()> {
         return Ok(());
     }
     Err(Error::parameter(name, value, "it is a positive number"))
+}
+
+/// Checks that the parameter `name` is finite and not negative; `allowed` is the rule for the message.
+pub(crate) fn not_negative(name: &str, value: f64, allowed: &str) -> Result<()> {
+    if value.is_finite() && value >= 0.0 {
+        return Ok(());
+    }
+    Err(Error::parameter(name, value, allowed))
 }

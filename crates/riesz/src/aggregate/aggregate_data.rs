@@ -2,7 +2,8 @@
 
 use super::mediation::Mediators;
 use super::row_bags::{Bags, TargetUnit};
-use crate::error::{Error, Result};
+use crate::checks::{check_finite, check_rows, not_negative};
+use crate::error::{Error, Result, sized};
 use crate::fit::mean_variance_of_sums;
 use crate::kernel::Kernel;
 use crate::table::Table;
@@ -117,24 +118,19 @@ impl Aggregates {
 
     pub(super) fn check(&self) -> Result<()> {
         let m = self.targets.len();
-        crate::checks::check_rows(&self.rows, self.bags.weights().rows(), 1)?;
+        check_rows(&self.rows, self.bags.weights().rows(), 1)?;
         if m == 0 {
             return Err(Error::too_few("the list of targets", 1, "target is"));
         }
         let noise = self.target_noise.as_ref();
         let lists = [("the list of the targets' bags", self.bag_of_target.len())];
         let noises = noise.map(|noise| ("the list of the targets' variances", noise.len()));
-        if let Some((name, length)) = lists.into_iter().chain(noises).find(|(_, length)| *length != m) {
-            let (subject, why) = (name, "one for each target");
-            return Err(Error::shape(subject, "entries", m, length, why));
+        for (name, length) in lists.into_iter().chain(noises) {
+            sized(name, "entries", m, length, "one for each target")?;
         }
-        if let Some(row) = self.targets.iter().position(|z| !z.is_finite()) {
-            return Err(Error::not_finite(row, "target", self.targets[row]));
-        }
-        if let Some(bad) = noise.into_iter().flatten().find(|v| !(v.is_finite() && **v >= 0.0)) {
-            return Err(Error::parameter("variance of a target", bad, "variances are not negative"));
-        }
-        Ok(())
+        check_finite(&self.targets, 1)?;
+        let allowed = "variances are not negative";
+        noise.into_iter().flatten().try_for_each(|v| not_negative("variance of a target", *v, allowed))
     }
 
     /// The variance of the targets, by which the model's variances are multiplied if targets are normalised.

@@ -265,9 +265,7 @@ impl CountProcess {
         for (name, value) in
             [("dispersion", self.dispersion), ("mediation_dispersion", self.mediation_dispersion)]
         {
-            if !(value.is_finite() && value >= 0.0) {
-                return Err(Error::parameter(name, value, "it is a number, not negative"));
-            }
+            crate::checks::not_negative(name, value, "it is a number, not negative")?;
         }
         if let Some(mean) = self.prior_mean.filter(|mean| !mean.is_finite()) {
             return Err(Error::parameter("prior_mean", mean, "it is a finite number"));

@@ -23,7 +23,7 @@ use super::bag_gram::BagRows;
 use super::mediation::{Mediation, MediationTarget};
 use super::observation_operator::ObservationOperator;
 use super::row_bags::TargetUnit;
-use crate::checks::positive;
+use crate::checks::{not_negative, positive};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
 use crate::gp::exact::LeastSquaresMean;
@@ -318,9 +318,7 @@ impl AggregateGaussianProcess {
             positive("noise", self.noise)?;
         }
         for (name, value) in [("row_noise", self.row_noise), ("mediation_noise", self.mediation_noise)] {
-            if !(value.is_finite() && value >= 0.0) {
-                return Err(Error::parameter(name, value, "variances are not negative"));
-            }
+            not_negative(name, value, "variances are not negative")?;
         }
         match self.prior_mean {
             Some(mean) if !mean.is_finite() => {

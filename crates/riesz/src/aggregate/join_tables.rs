@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sized};
 
 /// Maximum number of names in an error.
 const SHOWN: usize = 5;
@@ -50,15 +50,7 @@ pub fn join<R: AsRef<str>, B: AsRef<str>>(
     mediators: bool,
     drop_unmatched: bool,
 ) -> Result<BagJoin> {
-    if has_target.len() != bags.len() {
-        return Err(Error::shape(
-            "the list of targets",
-            "numbers",
-            bags.len(),
-            has_target.len(),
-            "one for each bag",
-        ));
-    }
+    sized("the list of targets", "numbers", bags.len(), has_target.len(), "one for each bag")?;
     if rows.is_empty() {
         return Err(Error::too_few("the table of rows", 1, "row is"));
     }
@@ -97,11 +89,10 @@ pub fn join<R: AsRef<str>, B: AsRef<str>>(
     }
     let targets: Vec<usize> = (0..bags.len()).filter(|&b| has_target[b] && (known[b] || mediators)).collect();
     if targets.is_empty() {
-        return join_error(
+        return Err(Error::format(
             "no bag has a usable target: give bags with both rows and a target, or mediators, coarse \
-             covariates that relate bags with rows to bags with targets"
-                .into(),
-        );
+             covariates that relate bags with rows to bags with targets",
+        ));
     }
     let mut place = vec![None; bags.len()];
     with_rows.iter().enumerate().for_each(|(index, &b)| place[b] = Some(index));

@@ -31,6 +31,7 @@ use super::bag_gram::BagRows;
 use super::mediation::Mediation;
 use super::observation_operator::ObservationOperator;
 use super::tuning::default_prior;
+use crate::checks::{check_finite, not_negative};
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result, sized};
 use crate::fit::TunedParameters;
@@ -480,9 +481,7 @@ impl SparseAggregateProcess {
         }
         if let Some(known) = &self.known_noise {
             sized("known_noise", "numbers", targets, known.len(), "one per bag")?;
-            if let Some(bad) = known.iter().find(|v| !(v.is_finite() && **v >= 0.0)) {
-                return Err(Error::parameter("known_noise", bad, "variances are not negative"));
-            }
+            known.iter().try_for_each(|v| not_negative("known_noise", *v, "variances are not negative"))?;
         }
         Ok(())
     }
@@ -529,9 +528,7 @@ impl SparseAggregateProcess {
                 "targets are",
             ));
         }
-        if let Some(row) = values.iter().position(|v| !v.is_finite()) {
-            return Err(Error::not_finite(row, "target", values[row]));
-        }
+        check_finite(values, 1)?;
         self.check_parameters(values.len())?;
         let numbers_per_point = values.len().max(bags.count()).saturating_add(4 * points.rows());
         crate::memory::check_allocation("number of inducing points", points.rows(), numbers_per_point)?;

@@ -146,12 +146,8 @@ pub(super) fn run_refits(
     (0..outputs).for_each(|o| scatter(&whole_fit, o, &support_rows, |i, value| coef[(i, o)] = value));
     (model.support_points, model.coef) = (task.x.select_rows(&support_rows), coef);
     model.model_card.push(bootstrap_fact(count, task.seed));
-    fitted.covariance = Some(PosteriorCovariance {
-        prior_scale: 0.0,
-        skew_swap: None,
-        reduction: refit_differences(&refits, &support_rows, task.seed),
-        scale: vec![unit; outputs],
-    });
+    let differences = refit_differences(&refits, &support_rows, task.seed);
+    fitted.covariance = Some(PosteriorCovariance::of_refits(differences, vec![unit; outputs]));
     let unfinished = refits.iter().filter(|refit| !refit.converged).count();
     if unfinished > 0 {
         fitted.warnings.push(format!("{unfinished} of {count} refits stopped before they converged"));
@@ -208,12 +204,8 @@ impl KernelRidge {
             let (coef, intercept) = self.refit(&gram, y, &counts)?;
             Ok(BootstrapRefit { rows: rows.clone(), coef, intercept, converged: true })
         })?;
-        Ok(PosteriorCovariance {
-            prior_scale: 0.0,
-            skew_swap: None,
-            reduction: refit_differences(&refits, &rows, seed),
-            scale: vec![1.0; y.cols()],
-        })
+        let differences = refit_differences(&refits, &rows, seed);
+        Ok(PosteriorCovariance::of_refits(differences, vec![1.0; y.cols()]))
     }
 
     /// Coefficients and intercepts of a fit in which row i has the multiplicity `counts[i]`.

@@ -37,7 +37,7 @@ use rayon::prelude::*;
 use crate::checks::positive;
 use crate::control::RunControl;
 use crate::error::{Error, Result, sized};
-use crate::fit::{KernelRidge, check_labels};
+use crate::fit::{KernelRidge, check_label_range, check_labels};
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::Matrix;
 use crate::random::{Random, SeedableRng, SliceRandom};
@@ -218,15 +218,7 @@ pub fn folds(n: usize, k: usize, seed: u64) -> Result<Vec<usize>> {
 /// than two rows, because a fold would then be predicted by a model that was trained without this class.
 pub fn stratified_folds(labels: &[usize], classes: &[String], k: usize, seed: u64) -> Result<Vec<usize>> {
     check_count(labels.len(), k)?;
-    if let Some(r) = labels.iter().position(|&l| l >= classes.len()) {
-        let problem = format!(
-            "is class number {} (from 0) in row {}, but there are {} classes",
-            labels[r],
-            r + 1,
-            classes.len()
-        );
-        return Err(bad_labels(problem));
-    }
+    check_label_range(labels, classes)?;
     let mut fold = vec![0; labels.len()];
     let (mut random, mut next) = (Random::seed_from_u64(seed), 0);
     for c in 0..classes.len() {

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::Penalty;
 use crate::control::check_cancelled;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sized};
 use crate::fit::class_weights::{ClassWeight, row_weights};
 use crate::kernel::Kernel;
 use crate::kernel_model::{KernelExpansion, Link};
@@ -221,15 +221,8 @@ impl LogisticProblem<'_> {
             ("outputs", m, start.coef.cols()),
             ("intercepts", m, start.intercept.len()),
         ] {
-            if expected != count {
-                return Err(Error::shape(
-                    "the start",
-                    unit,
-                    expected,
-                    count,
-                    "as many as rows of positive weight and as outputs",
-                ));
-            }
+            let why = "as many as rows of positive weight and as outputs";
+            sized("the start", unit, expected, count, why)?;
         }
         let intercept = if self.settings.fit_intercept { start.intercept.clone() } else { vec![0.0; m] };
         Ok((start.coef.transpose(), intercept))

@@ -265,9 +265,7 @@ impl KernelRidge {
     pub(super) fn check(&self, x: &Table, y: &Matrix) -> Result<()> {
         crate::checks::check_rows(x, y.rows(), 2)?;
         self.kernel.validate(x.width())?;
-        if !(self.ridge.is_finite() && self.ridge > 0.0) {
-            return Err(Error::parameter("ridge", self.ridge, "it is a positive number"));
-        }
+        crate::checks::positive("ridge", self.ridge)?;
         crate::checks::check_targets(y)?;
         crate::checks::check_positive_weights(x, self.sample_weight.as_deref(), 2)
     }

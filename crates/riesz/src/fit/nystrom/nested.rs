@@ -145,15 +145,8 @@ impl NestedFits<'_> {
                 method: Refitted::LandmarkDoubling,
             });
         }
-        Some(LandmarkErrorEstimate {
-            distances,
-            covariance: PosteriorCovariance {
-                prior_scale: 0.0,
-                skew_swap: None,
-                reduction: known,
-                scale: vec![1.0; t],
-            },
-        })
+        let covariance = PosteriorCovariance::of_refits(known, vec![1.0; t]);
+        Some(LandmarkErrorEstimate { distances, covariance })
     }
 
     /// The fit with the first landmarks and the constant alone, from `Lᵀθ`.

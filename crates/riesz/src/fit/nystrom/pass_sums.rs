@@ -110,12 +110,12 @@ impl PassSums {
     ///
     /// # Errors
     /// [`Error::Format`] for a damaged file, or one of another plan or of other coefficients.
-    pub fn read(mut self, bytes: &[u8], file_kind: &str) -> Result<Self> {
+    pub fn read(&mut self, bytes: &[u8]) -> Result<()> {
+        let file_kind = if self.record.residual.is_some() { "residuals" } else { "slopes" };
         let (record, numbers) = decode::<PassRecord>(bytes, file_kind)?;
         self.check_same_pass(&record, numbers.len() == self.lists.iter().map(Vec::len).sum::<usize>())?;
-        let mut numbers = numbers.into_iter();
-        self.lists.iter_mut().flatten().for_each(|sum| *sum = numbers.next().unwrap_or(0));
+        self.lists.iter_mut().flatten().zip(numbers).for_each(|(sum, number)| *sum = number);
         self.record = record;
-        Ok(self)
+        Ok(())
     }
 }

@@ -1,8 +1,6 @@
 //! The residual pass: residuals of a solution as integers. Products of the kernel with the residuals correct
 //! the solution, and bound its distance from the solution in exact arithmetic.
 
-use std::collections::BTreeSet;
-
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +40,7 @@ pub(super) fn predictions(
             kernels(run * LANDMARK_BLOCK, kernel_block.len() / n, kernel_block);
             for (k, column) in kernel_block.chunks(n).enumerate() {
                 for (o, predictions_of_target) in partial_predictions.chunks_mut(n).enumerate() {
-                    add_times(isa, theta[(run * LANDMARK_BLOCK + k, o)], column, predictions_of_target);
+                    add_column(isa, theta[(run * LANDMARK_BLOCK + k, o)], column, predictions_of_target);
                 }
             }
             partial_predictions
@@ -55,7 +53,7 @@ pub(super) fn predictions(
 }
 
 dispatch! {
-    fn add_times<V: Simd>(coef: f64, column: &[f64], prediction: &mut [f64]) {
+    fn add_column<V: Simd>(coef: f64, column: &[f64], prediction: &mut [f64]) {
         for (s, k) in prediction.iter_mut().zip(column) {
             *s += coef * k;
         }
@@ -202,11 +200,6 @@ impl ResidualPass {
         self.0.rows()
     }
 
-    /// The units whose rows the sums contain.
-    pub fn units(&self) -> &BTreeSet<u64> {
-        self.0.units()
-    }
-
     /// Assigns the rows that were added so far to a unit.
     pub fn of_unit(mut self, unit: u64) -> Self {
         self.0.set_unit(unit);
@@ -250,34 +243,6 @@ impl ResidualPass {
         weight[0] += thread_sums.weight;
         self.0.add_rows(rows.len());
         Ok(())
-    }
-
-    /// Adds the sums of other units.
-    ///
-    /// # Errors
-    /// [`Error::Format`] if the other one has another plan or other coefficients, or both contain the same
-    /// unit.
-    pub fn merge(&mut self, other: &Self) -> Result<()> {
-        self.0.merge(&other.0)
-    }
-
-    /// The bytes of the sums, without the set of units.
-    #[cfg(test)]
-    pub(super) fn sums_bytes(&self) -> Vec<u8> {
-        format!("{} {:?}", self.rows(), self.0.lists).into_bytes()
-    }
-
-    /// The bytes of the sums as a file. Equal residuals have equal bytes.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        self.0.to_bytes()
-    }
-
-    /// Reads a file of residuals for this plan and these coefficients.
-    ///
-    /// # Errors
-    /// [`Error::Format`] for a damaged file, or one of another plan or of other coefficients.
-    pub fn from_bytes(plan: &FitPlan, coefficients: &Coefficients, bytes: &[u8]) -> Result<Self> {
-        Ok(Self(Self::empty(plan, coefficients).0.read(bytes, "residuals")?))
     }
 
     /// `Σ k e` ((landmarks and constant) × targets), `Σ e²` and the sum of the weights, in the units of

@@ -81,9 +81,7 @@ impl RidgeSolution {
     /// [`Error::TooFew`] for fewer than two rows; [`Error::NotPositiveDefinite`].
     pub fn new(plan: &FitPlan, statistics: Statistics, penalties: &RidgeSpec) -> Result<Self> {
         let RidgeSpec { ridges, intercept } = penalties;
-        if let Some(bad) = ridges.iter().find(|r| !(r.is_finite() && **r > 0.0)) {
-            return Err(Error::parameter("ridge", bad, "it is a positive number"));
-        }
+        ridges.iter().try_for_each(|ridge| crate::checks::positive("ridge", *ridge))?;
         if statistics.rows() < 2 {
             return Err(Error::too_few(format!("a table of {} row(s)", statistics.rows()), 2, "rows are"));
         }

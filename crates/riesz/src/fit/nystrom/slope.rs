@@ -5,8 +5,6 @@
 //! For the gradient, which decides where the iteration ends, the rounding error is 2⁻⁴². Kernel values are
 //! computed by products of [`FixedRows`].
 
-use std::collections::BTreeSet;
-
 use rayon::prelude::*;
 
 use super::parts::add_integers;
@@ -38,11 +36,6 @@ impl LogisticGradient {
     pub fn empty(plan: &FitPlan, coefficients: &Coefficients) -> Self {
         let gram = vec![0; if coefficients.curvature { packed_len(plan.size()) } else { 0 }];
         Self(PassSums::slope(plan, coefficients, [gram, vec![0; plan.size()], vec![0]]))
-    }
-
-    /// The units whose rows the sums contain.
-    pub fn units(&self) -> &BTreeSet<u64> {
-        self.0.units()
     }
 
     /// The number of rows.
@@ -87,28 +80,6 @@ impl LogisticGradient {
     pub(super) fn weight(&self, plan: &FitPlan) -> f64 {
         let total = self.0.lists[0].last().map_or(0.0, |sum| *sum as f64);
         total * STEP * plan.largest_weight.unwrap_or(1.0)
-    }
-
-    /// Adds the sums of other units.
-    ///
-    /// # Errors
-    /// [`Error::Format`] if the other one has another plan or other coefficients, or both contain the same
-    /// unit.
-    pub fn merge(&mut self, other: &Self) -> Result<()> {
-        self.0.merge(&other.0)
-    }
-
-    /// The bytes of the sums as a file. Equal sums have equal bytes.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        self.0.to_bytes()
-    }
-
-    /// Reads a file of sums for this plan and these coefficients.
-    ///
-    /// # Errors
-    /// [`Error::Format`] for a damaged file, or one of another plan or of other coefficients.
-    pub fn from_bytes(plan: &FitPlan, coefficients: &Coefficients, bytes: &[u8]) -> Result<Self> {
-        Ok(Self(Self::empty(plan, coefficients).0.read(bytes, "slopes")?))
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::solver::{Problem, Solution, SolverSettings, solve};
 use super::{CACHE_BYTES, TOLERANCE, UNCONVERGED_REMEDY, check_bounds, check_tolerance, support_vectors};
-use crate::checks::positive;
+use crate::checks::{check_finite, check_rows, not_negative, positive};
 use crate::error::{Error, Result};
 use crate::fit::bootstrap::{BOOTSTRAP, BootstrapRefit, run_refits};
 use crate::fit::grid_search::{C_GRID, GridSearch};
@@ -150,16 +150,12 @@ impl SupportVectorRegressor {
 
     /// Fits as [`fit`](Self::fit) does; [`Error::Interrupted`] soon after `stop` is set.
     fn fit_until(&self, x: &Table, y: &[f64], stop: &AtomicBool) -> Result<SvrFit> {
-        crate::checks::check_rows(x, y.len(), 1)?;
+        check_rows(x, y.len(), 1)?;
         self.kernel.validate(x.width())?;
         positive("c", self.c)?;
         check_tolerance(self.tolerance)?;
-        if !(self.epsilon.is_finite() && self.epsilon >= 0.0) {
-            return Err(Error::parameter("epsilon", self.epsilon, "it must not be negative"));
-        }
-        if let Some(row) = y.iter().position(|v| !v.is_finite()) {
-            return Err(Error::not_finite(row, "target", y[row]));
-        }
+        not_negative("epsilon", self.epsilon, "it must not be negative")?;
+        check_finite(y, 1)?;
         let bounds: Vec<f64> =
             sample_weights(self.sample_weight.as_deref(), x)?.iter().map(|w| self.c * w).collect();
         check_bounds(&bounds)?;

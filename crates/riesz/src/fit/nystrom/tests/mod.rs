@@ -202,16 +202,15 @@ fn statistics_are_the_same_however_the_work_is_divided() {
             RidgeSolution::new(&plan, total.clone(), &RidgeSpec { ridges: vec![0.1], intercept: true })
                 .unwrap();
         let coefficients = solution.coefficients().clone();
-        let mut residual = ResidualPass::empty(&plan, &coefficients);
+        let mut residual = DataPass::empty(&plan, &coefficients);
         for (unit, piece) in pieces.iter().enumerate() {
             let mut part = ResidualPass::empty(&plan, &coefficients);
             part.add(&plan, &coefficients, piece).unwrap();
-            let unit_pass = part.of_unit(unit as u64);
-            residual
-                .merge(&ResidualPass::from_bytes(&plan, &coefficients, &unit_pass.to_bytes()).unwrap())
-                .unwrap();
+            let bytes = DataPass::Residual(part.of_unit(unit as u64)).to_bytes();
+            residual.merge(&DataPass::from_bytes(&plan, &coefficients, &bytes).unwrap()).unwrap();
         }
-        (plan.to_bytes(), total.folds_bytes(), coefficients, residual.sums_bytes())
+        let residual_sums = (residual.rows(), residual.sums().lists.clone());
+        (plan.to_bytes(), total.folds, coefficients, residual_sums)
     };
     let mut order: Vec<usize> = (0..5000).collect();
     let straight = make(&order, &[5000], 5000);
@@ -534,15 +533,16 @@ fn logistic_regression_finds_its_optimum() {
             let mut newton = StreamingNewton::new(plan, intercept).unwrap();
             while !newton.converged {
                 let coefficients = newton.coefficients.clone();
-                let mut total = LogisticGradient::empty(plan, &coefficients);
+                let mut total = DataPass::empty(plan, &coefficients);
                 let mut from = 0;
                 for (unit, part) in parts.iter().enumerate() {
                     let mut builder = LogisticGradientBuilder::new(plan, &coefficients);
                     builder.add(&select(data, &(from..from + part).collect::<Vec<_>>())).unwrap();
-                    let bytes = builder.finish(unit as u64).to_bytes();
-                    total.merge(&LogisticGradient::from_bytes(plan, &coefficients, &bytes).unwrap()).unwrap();
+                    let bytes = DataPass::Slope(builder.finish(unit as u64)).to_bytes();
+                    total.merge(&DataPass::from_bytes(plan, &coefficients, &bytes).unwrap()).unwrap();
                     from += part;
                 }
+                let DataPass::Slope(total) = total else { unreachable!("the plan is for classes") };
                 newton.step(&total).unwrap();
             }
             newton
