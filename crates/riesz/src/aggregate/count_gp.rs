@@ -129,14 +129,13 @@ impl CountProcess {
     /// Creates a process with an estimated prior mean, no mediators and no overdispersion. Where
     /// [`smoothing`](Self::smoothing) is set, the dispersion of counts through mediators starts at 0.1.
     pub fn new(kernel: Kernel, points: Table, family: Family) -> Self {
-        let mediation_dispersion = MEDIATION_DISPERSION;
         Self {
             kernel,
             points,
             family,
             smoothing: None,
             dispersion: 0.0,
-            mediation_dispersion,
+            mediation_dispersion: MEDIATION_DISPERSION,
             prior_mean: None,
         }
     }
@@ -194,10 +193,9 @@ impl CountProcess {
         warm_start: Option<&LatentState>,
         control: RunControl<'_>,
     ) -> Result<CountFit> {
-        let points = WhitenedInducing::new(&self.kernel, &work.points)?;
-        let cross = CrossKernel::new(&work.rows, &self.kernel, &work.points, control)?;
-        let mode = work.observed(self, data).mode(&cross, &points.factor, warm_start)?;
-        self.result(data, work, &points, &mode)
+        let observed = work.observed(self, data, control)?;
+        let mode = observed.mode(warm_start)?;
+        self.result(data, &observed, &mode)
     }
 
     /// Returns Laplace's approximation of `log p(z)` and its gradient in `theta`, the values of the
@@ -222,12 +220,9 @@ impl CountProcess {
         warm_start: &mut Option<LatentState>,
         control: RunControl<'_>,
     ) -> Result<(f64, Vec<f64>)> {
-        let points = WhitenedInducing::new(&self.kernel, &work.points)?;
-        let cross = CrossKernel::new(&work.rows, &self.kernel, &work.points, control)?;
-        let observed = work.observed(self, data);
-        let mode = observed.mode(&cross, &points.factor, warm_start.as_ref())?;
-        let (mut slopes, by_dispersion) =
-            laplace_gradient::evidence_gradient(&observed, &cross, &points, &mode)?;
+        let observed = work.observed(self, data, control)?;
+        let mode = observed.mode(warm_start.as_ref())?;
+        let (mut slopes, by_dispersion) = laplace_gradient::evidence_gradient(&observed, &mode)?;
         for (k, _) in self.tuned().iter().enumerate().filter(|(_, tuned)| tuned.is_some()) {
             let derivative_of_target = |(t, slope): (usize, &f64)| {
                 if usize::from(data.bag_of_target[t].is_none()) == k { *slope } else { 0.0 }
@@ -282,24 +277,16 @@ impl CountProcess {
             _ => ObservationOperator::new(&data.bags, &data.bag_of_target, None)?,
         };
         let weights = data.bags.weights();
-        let bag_responses: Vec<f64> =
-            (0..weights.cols()).map(|b| weights.column(b).map(|(_, w)| w).sum()).collect();
-        let exposures = operator.transpose_times(&Matrix::column_vector(bag_responses)).data().to_vec();
+        let exposures = operator.transpose_times_vector(weights.column_sums());
         let level = self.family.level(&data.targets, &exposures);
         Ok(CountProblem { rows: BagRows::new(&data.rows, weights), points, operator, level })
     }
 
-    fn result(
-        &self,
-        data: &Aggregates,
-        work: &CountProblem,
-        points: &WhitenedInducing,
-        mode: &Mode,
-    ) -> Result<CountFit> {
-        let (state, local) = (&mode.evaluation, &mode.local);
+    fn result(&self, data: &Aggregates, observed: &CountObservations<'_>, mode: &Mode) -> Result<CountFit> {
+        let (state, local, points) = (&mode.evaluation, &mode.local, &observed.points);
         let alpha = Matrix::column_vector(state.alpha.clone());
-        let mut model =
-            KernelExpansion::new(self.kernel.clone(), work.points.clone(), alpha, vec![state.state.beta])?;
+        let table = observed.cross.points.clone();
+        let mut model = KernelExpansion::new(self.kernel.clone(), table, alpha, vec![state.state.beta])?;
         model.link = self.family.link();
         let mediated = data.mediated();
         model.model_card = vec![
@@ -318,7 +305,7 @@ impl CountProcess {
             CardEntry::new("bags with rows", data.bags.count()),
             CardEntry::new("targets with rows of their own", data.bag_of_target.len() - mediated),
             CardEntry::new("targets through mediators", mediated),
-            CardEntry::new("inducing points", work.points.rows()),
+            CardEntry::new("inducing points", model.support_points.rows()),
             CardEntry::measured("log marginal likelihood (Laplace)", mode.value),
             CardEntry::measured("jitter", points.jitter),
         ];
@@ -335,7 +322,7 @@ impl CountProcess {
             dispersions,
             log_marginal_likelihood: mode.value,
             fitted: state.likelihood_terms.iter().map(|s| s.mean).collect(),
-            left_out: leave_one_out::leave_one_out(&work.observed(self, data), state, local),
+            left_out: leave_one_out::leave_one_out(observed, state, local),
             jitter: points.jitter,
             steps: mode.steps,
         })
@@ -351,8 +338,15 @@ struct CountProblem {
 }
 
 impl CountProblem {
-    fn observed<'a>(&'a self, process: &'a CountProcess, data: &'a Aggregates) -> CountObservations<'a> {
-        CountObservations {
+    fn observed<'a>(
+        &'a self,
+        process: &'a CountProcess,
+        data: &'a Aggregates,
+        control: RunControl<'a>,
+    ) -> Result<CountObservations<'a>> {
+        Ok(CountObservations {
+            points: WhitenedInducing::new(&process.kernel, &self.points)?,
+            cross: CrossKernel::new(&self.rows, &process.kernel, &self.points, control)?,
             operator: &self.operator,
             family: &process.family,
             counts: &data.targets,
@@ -363,7 +357,7 @@ impl CountProblem {
                 .collect(),
             given_mean: process.prior_mean,
             level: self.level,
-        }
+        })
     }
 }
 
@@ -412,8 +406,7 @@ impl Tuning {
         };
         let smoother = start.kernel.with_lengthscales_times(3.0);
         let smoother = smoother.map(|kernel| CountProcess { kernel, ..start.clone() });
-        let starts = [Some(start.clone()), smoother].into_iter().flatten();
-        let best = best_search(starts, |process| {
+        let (optimum, from) = best_search(start.clone(), smoother, |process| {
             let mut from: Option<LatentState> = None;
             let optimum = maximise_within_priors(&coordinates, &logs(&process), control, |theta| {
                 let process = start.with_parameters(theta);
@@ -422,16 +415,10 @@ impl Tuning {
             })?;
             Ok((optimum, from))
         })?;
-        let (process, warnings, from, [steps, evaluations]) = match best {
-            Some((best, from)) => {
-                (start.with_parameters(&best.theta), best.warnings, from, [best.steps, best.evaluations])
-            }
-            None => (start, Vec::new(), None, [0, 0]),
-        };
+        let process = start.with_parameters(&optimum.theta);
         let mut fit = process.fit_from(data, &work, from.as_ref(), control)?;
-        fit.model.model_card.push(CardEntry::new("optimiser steps", steps));
-        fit.model.model_card.extend(warnings.iter().map(|w| CardEntry::new("warning", w)));
-        Ok(TunedCounts { process, fit, evaluations, warnings })
+        fit.model.model_card.extend(optimum.tuning_facts());
+        Ok(TunedCounts { process, fit, evaluations: optimum.evaluations, warnings: optimum.warnings })
     }
 
     /// Returns the posterior averaged over hyper-parameters by importance sampling, under weakly informative

@@ -368,8 +368,7 @@ impl AggregateGaussianProcess {
         };
         let factor = Cholesky::new(covariance(), "covariance of the targets")
             .map_err(|e| nearly_duplicate_targets(e, ties, &covariance()))?;
-        let sums = |j: usize| data.bags.weights().column(j).map(|(_, w)| w).sum::<f64>();
-        let of_bags: Vec<f64> = (0..data.bags.count()).map(sums).collect();
+        let of_bags = data.bags.weights().column_sums();
         let constants = operator.constants(&of_bags);
         // Ties are observed to be 0.
         let targets = [&vec![0.0; ties][..], &data.targets].concat();

@@ -187,7 +187,7 @@ impl ObservationOperator {
 
     /// Responses of ties and targets to a constant function 1, given the responses of the bags.
     pub(super) fn constants(&self, of_bags: &[f64]) -> Vec<f64> {
-        let mut out = self.transpose_times(&Matrix::column_vector(of_bags.to_vec())).column(0);
+        let mut out = self.transpose_times_vector(of_bags.to_vec());
         if let Some(regression) = &self.regression {
             regression.constants(&mut out);
         }
@@ -214,6 +214,16 @@ impl ObservationOperator {
             OperatorMatrix::Dense(b) => b.transpose().matmul(dense),
             OperatorMatrix::Matched(b) => b.transpose_times(dense),
         }
+    }
+
+    /// B times a vector with one number per target.
+    pub(super) fn times_vector(&self, of_targets: Vec<f64>) -> Vec<f64> {
+        self.times(&Matrix::column_vector(of_targets)).into_data()
+    }
+
+    /// Bᵀ times a vector with one number per bag.
+    pub(super) fn transpose_times_vector(&self, of_bags: Vec<f64>) -> Vec<f64> {
+        self.transpose_times(&Matrix::column_vector(of_bags)).into_data()
     }
 
     /// Gradient of a function with respect to the parameters of the [`Mediation`], given its derivatives with

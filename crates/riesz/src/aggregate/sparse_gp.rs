@@ -307,12 +307,7 @@ impl SparseAggregateProcess {
     ) -> Result<SparseAggregateFit> {
         let control = self.control();
         let (of_kernel, count) = (self.kernel.parameters().len(), parameters.len());
-        let free = match self.tune {
-            TunedParameters::Nothing => count..count,
-            TunedParameters::Kernel => 0..of_kernel,
-            TunedParameters::Noise => of_kernel..count,
-            TunedParameters::KernelAndNoise => 0..count,
-        };
+        let free = self.tune.free(of_kernel, count);
         let tuned = !free.is_empty();
         let tune_on_subset =
             tuned && targets.mediated.is_none() && targets.values.len() / 2 >= self.tuning_bags.max(1);
@@ -341,10 +336,10 @@ impl SparseAggregateProcess {
         (optimum.steps, optimum.evaluations) = (optimum.steps + steps, optimum.evaluations + evaluations);
         optimum.warnings.extend(warnings);
         optimum.warnings.dedup();
-        let (kernel, _) = self.hyperparameters(targets, &optimum.theta);
+        let (kernel, noises) = self.hyperparameters(targets, &optimum.theta);
         let features = targets.features(&kernel, false, control)?;
-        let state = self.state(targets, &optimum.theta, &features)?;
-        self.result(targets, kernel, &features, &state, optimum, tuned)
+        let state = self.state(targets, &kernel, noises, &features)?;
+        self.result(targets, (kernel, noises), &features, &state, optimum, tuned)
     }
 
     /// Maximises the evidence times the priors of the `free` parameters, starting at `from`.
@@ -363,19 +358,11 @@ impl SparseAggregateProcess {
         };
         let coordinates: Vec<HyperParameter> =
             self.parameters().into_iter().enumerate().map(hyperparameter).collect();
-        // The sums do not depend on the noise.
         let mut cached_features = None;
         let objective = |theta: &[f64]| {
-            let (kernel, _) = self.hyperparameters(targets, theta);
-            let features = match cached_features.take() {
-                Some(features) => features,
-                None => targets.features(&kernel, slopes, control)?,
-            };
-            let state = self.state(targets, theta, &features)?;
-            control.check_cancelled()?;
-            let gradient = self.gradient(targets, theta, &state, &features, slopes, control)?;
-            cached_features = (!slopes).then_some(features);
-            Ok(add_log_priors(&coordinates, theta, (state.value, gradient)))
+            let evaluation =
+                self.value_and_gradient(targets, theta, slopes, &mut cached_features, control)?;
+            Ok(add_log_priors(&coordinates, theta, evaluation))
         };
         search::maximise(from, free, search, control, objective)
     }
@@ -396,12 +383,37 @@ impl SparseAggregateProcess {
     }
 
     fn evidence_of(&self, targets: &SparseTargets, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
-        let control = RunControl::none();
         search::check("theta", "numbers", theta.len(), &self.parameters())?;
-        let (kernel, _) = self.hyperparameters(targets, theta);
-        let features = targets.features(&kernel, true, control)?;
-        let state = self.state(targets, theta, &features)?;
-        let gradient = self.gradient(targets, theta, &state, &features, true, control)?;
+        self.value_and_gradient(targets, theta, true, &mut None, RunControl::none())
+    }
+
+    /// Returns the evidence and its gradient, with zeros for the kernel's parameters unless `slopes` is true.
+    /// Without slopes the kernel stays as it is, and the sums, which do not depend on the noise, are kept in
+    /// `cached_features`.
+    fn value_and_gradient(
+        &self,
+        targets: &SparseTargets,
+        theta: &[f64],
+        slopes: bool,
+        cached_features: &mut Option<BagFeatures>,
+        control: RunControl<'_>,
+    ) -> Result<(f64, Vec<f64>)> {
+        let (kernel, noises) = self.hyperparameters(targets, theta);
+        let features = match cached_features.take() {
+            Some(features) => features,
+            None => targets.features(&kernel, slopes, control)?,
+        };
+        let state = self.state(targets, &kernel, noises, &features)?;
+        control.check_cancelled()?;
+        let mut gradient = match slopes {
+            true => state.kernel_gradient(&kernel, targets, &features, control)?,
+            false => vec![0.0; self.kernel.parameters().len()],
+        };
+        gradient.push(noises[0] * state.grad_noise.iter().sum::<f64>());
+        if self.row_noise.or(self.mediation_noise).is_some() {
+            gradient.push(noises[1] * dot(&state.grad_noise, &targets.weight_norms));
+        }
+        *cached_features = (!slopes).then_some(features);
         Ok((state.value, gradient))
     }
 
@@ -418,50 +430,14 @@ impl SparseAggregateProcess {
     fn state(
         &self,
         targets: &SparseTargets,
-        theta: &[f64],
+        kernel: &Kernel,
+        [noise, of_rows]: [f64; 2],
         features: &BagFeatures,
     ) -> Result<CollapsedEvidence> {
-        let (kernel, [noise, of_rows]) = self.hyperparameters(targets, theta);
         let variances =
             targets.weight_norms.iter().zip(&targets.known).map(|(s, known)| noise + of_rows * s + known);
-        let sums = (&targets.values[..], &targets.weight_sums[..]);
         let noise: Vec<f64> = variances.collect();
-        CollapsedEvidence::new(
-            &kernel,
-            &targets.points,
-            features,
-            (self.approximation, &noise),
-            sums,
-            self.mean,
-        )
-    }
-
-    /// Returns the gradient of the evidence, with zeros for the kernel's parameters unless `slopes` is true.
-    fn gradient(
-        &self,
-        targets: &SparseTargets,
-        theta: &[f64],
-        state: &CollapsedEvidence,
-        features: &BagFeatures,
-        slopes: bool,
-        control: RunControl<'_>,
-    ) -> Result<Vec<f64>> {
-        let (kernel, [noise, of_rows]) = self.hyperparameters(targets, theta);
-        let mut gradient = if slopes {
-            state.kernel_gradient(
-                &kernel,
-                &targets.points,
-                (&targets.rows, features, targets.mediated.as_ref()),
-                control,
-            )?
-        } else {
-            vec![0.0; self.kernel.parameters().len()]
-        };
-        gradient.push(noise * state.grad_noise.iter().sum::<f64>());
-        if self.row_noise.or(self.mediation_noise).is_some() {
-            gradient.push(of_rows * dot(&state.grad_noise, &targets.weight_norms));
-        }
-        Ok(gradient)
+        CollapsedEvidence::new(kernel, targets, features, self.approximation, &noise, self.mean)
     }
 
     /// Checks that variances and the mean are usable with this number of targets.
@@ -533,11 +509,10 @@ impl SparseAggregateProcess {
         let numbers_per_point = values.len().max(bags.count()).saturating_add(4 * points.rows());
         crate::memory::check_allocation("number of inducing points", points.rows(), numbers_per_point)?;
         let weights = bags.weights();
-        let sum = |b: usize, transform: fn(f64) -> f64| weights.column(b).map(|(_, w)| transform(w)).sum();
-        let mut responses: Vec<f64> = (0..bags.count()).map(|b| sum(b, |w| w)).collect();
-        let mut squares = (0..bags.count()).map(|b| sum(b, |w| w * w)).collect();
+        let mut responses = weights.column_sums();
+        let mut squares = (0..bags.count()).map(|b| weights.column(b).map(|(_, w)| w * w).sum()).collect();
         if let Some(operator) = operator {
-            responses = operator.transpose_times(&Matrix::column_vector(responses)).column(0);
+            responses = operator.transpose_times_vector(responses);
             let regression_variance = |t: usize| {
                 operator.regression_covariance().map_or(0.0, |covariance| covariance[(t, t)].max(0.0))
             };
@@ -562,13 +537,12 @@ impl SparseAggregateProcess {
     fn result(
         &self,
         targets: &SparseTargets,
-        kernel: Kernel,
+        (kernel, [noise, other]): (Kernel, [f64; 2]),
         features: &BagFeatures,
         state: &CollapsedEvidence,
         optimum: SearchResult,
         tuned: bool,
     ) -> Result<SparseAggregateFit> {
-        let (_, [noise, other]) = self.hyperparameters(targets, &optimum.theta);
         let [row_noise, mediation_noise] = [self.row_noise, self.mediation_noise]
             .map(|given_noise| if given_noise.is_some() { other } else { 0.0 });
         let bags = targets.values.len();

@@ -31,7 +31,6 @@ use crate::gp::search::{
 };
 use crate::kernel::{Kernel, Parameter};
 use crate::linalg::Matrix;
-use crate::model_card::CardEntry;
 
 /// The smallest number of targets for which parameters are tuned.
 pub(super) const MIN_TARGETS: usize = 5;
@@ -212,14 +211,10 @@ impl Tuning {
         {
             mediation.ridge *= 10.0;
         }
-        let best = best_search([start, &noisier], |from| self.run(start, from, data, control))?;
-        let (warnings, process, [steps, evaluations]) = match best {
-            Some((run, process)) => (run.warnings, process, [run.steps, run.evaluations]),
-            None => (Vec::new(), start.clone(), [0, 0]),
-        };
+        let (run, process) = best_search(start, [&noisier], |from| self.run(start, from, data, control))?;
         let mut fit = process.fit_until(data, control)?;
-        fit.model.model_card.push(CardEntry::new("optimiser steps", steps));
-        fit.model.model_card.extend(warnings.iter().map(|w| CardEntry::new("warning", w)));
+        fit.model.model_card.extend(run.tuning_facts());
+        let SearchResult { steps, evaluations, warnings, .. } = run;
         Ok(TunedAggregate { process, fit, steps, evaluations, warnings })
     }
 
@@ -371,9 +366,8 @@ pub(super) fn bag_mean_gram(kernel: &Kernel, data: &Aggregates, control: RunCont
 
 /// Returns the gram matrix of the bags' means, given the covariance U (J × J) of the bags' sums.
 fn of_means(mut gram: Matrix, data: &Aggregates) -> Matrix {
-    let j = data.bags.count();
-    let sums: Vec<f64> = (0..j).map(|b| data.bags.weights().column(b).map(|(_, w)| w).sum::<f64>()).collect();
-    for b in 0..j {
+    let sums = data.bags.weights().column_sums();
+    for b in 0..sums.len() {
         gram.row_mut(b).iter_mut().zip(&sums).for_each(|(u, sum)| *u /= sum * sums[b]);
     }
     gram

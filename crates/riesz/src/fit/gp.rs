@@ -15,7 +15,7 @@ use crate::error::{Error, Result, sized};
 use crate::gp::exact::NormalEvidence;
 use crate::gp::hyperparameters::{ThetaReader, TunedParameters};
 use crate::gp::search::{self, SearchOptions, SearchResult};
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Matrix, Sparse};
 use crate::memory::ensure_free;
@@ -218,9 +218,9 @@ impl GaussianProcess {
 
     /// Returns names and starting values of the tunable parameters, on the tuning scale: the kernel's
     /// parameters, then the logarithm of the noise.
-    pub fn parameters(&self) -> Vec<crate::kernel::Parameter> {
+    pub fn parameters(&self) -> Vec<Parameter> {
         let mut parameters = self.kernel.parameters();
-        parameters.push(crate::kernel::Parameter { name: "noise".into(), log_value: self.noise.ln() });
+        parameters.push(Parameter::logarithm("noise", self.noise));
         parameters
     }
 
@@ -242,7 +242,7 @@ impl GaussianProcess {
         let targets = self.check(x, y)?;
         self.check_memory(x.rows(), y.rows())?;
         let parameters = self.parameters();
-        let free = self.tune.free(parameters.len());
+        let free = self.tune.free(parameters.len() - 1, parameters.len());
         let tuned = !free.is_empty();
         let objective = |theta: &[f64]| {
             let (kernel, noise) = self.hyperparameters(theta);

@@ -28,9 +28,8 @@ pub enum TunedParameters {
 }
 
 impl TunedParameters {
-    /// Indices of the tuned parameters among `count`, of which the last is the noise.
-    pub(crate) fn free(self, count: usize) -> Range<usize> {
-        let noise = count - 1;
+    /// Indices of the tuned parameters among `count`: the kernel's, then noises from the index `noise` on.
+    pub(crate) fn free(self, noise: usize, count: usize) -> Range<usize> {
         match self {
             Self::Nothing => count..count,
             Self::Kernel => 0..noise,

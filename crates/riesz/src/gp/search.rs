@@ -46,6 +46,12 @@ impl SearchResult {
         let warnings = self.warnings.iter().map(|w| CardEntry::new("warning", w));
         tuned.into_iter().flatten().chain(warnings).collect()
     }
+
+    /// Returns the model card entries of a search without restarts.
+    pub fn tuning_facts(&self) -> impl Iterator<Item = CardEntry> {
+        let warnings = self.warnings.iter().map(|w| CardEntry::new("warning", w));
+        std::iter::once(CardEntry::new("optimiser steps", self.steps)).chain(warnings)
+    }
 }
 
 /// Options of a search for a maximum.
@@ -159,21 +165,23 @@ pub(crate) fn minimise_loo_loss(
 
 /// Runs a search from each start in turn. Returns the result with the largest value (the first among equal
 /// ones) and the second part of its search's return value. Steps and evaluations are totals over all
-/// searches. Returns `None` without starts.
+/// searches.
 pub(crate) fn best_search<S, T>(
-    starts: impl IntoIterator<Item = S>,
+    first: S,
+    others: impl IntoIterator<Item = S>,
     mut search: impl FnMut(S) -> Result<(SearchResult, T)>,
-) -> Result<Option<(SearchResult, T)>> {
-    let mut best: Option<(SearchResult, T)> = None;
-    let (mut steps, mut evaluations) = (0, 0);
-    for start in starts {
-        let next = search(start)?;
-        (steps, evaluations) = (steps + next.0.steps, evaluations + next.0.evaluations);
-        if best.as_ref().is_none_or(|(result, _)| next.0.value > result.value) {
-            best = Some(next);
+) -> Result<(SearchResult, T)> {
+    let (mut best, mut extra) = search(first)?;
+    for start in others {
+        let (mut next, next_extra) = search(start)?;
+        let totals = (best.steps + next.steps, best.evaluations + next.evaluations);
+        if next.value > best.value {
+            std::mem::swap(&mut best, &mut next);
+            extra = next_extra;
         }
+        (best.steps, best.evaluations) = totals;
     }
-    Ok(best.map(|(result, extra)| (SearchResult { steps, evaluations, ..result }, extra)))
+    Ok((best, extra))
 }
 
 /// Maximises `objective` (value and gradient) in several runs. The first run starts at the current

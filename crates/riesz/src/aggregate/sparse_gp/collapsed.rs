@@ -13,17 +13,14 @@
 //! points), no matrix is larger than bags × points or points × points. The constant mean β maximises the
 //! evidence, by generalised least squares, unless it is given.
 
-use super::Approximation;
 use super::bag_features::BagFeatures;
-use super::mediated_features::MediatedFeatures;
-use crate::aggregate::bag_gram::BagRows;
+use super::{Approximation, SparseTargets};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
 use crate::gp::exact::LeastSquaresMean;
 use crate::gp::whitened_inducing::WhitenedInducing;
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, add_times, dot};
-use crate::table::Table;
 
 /// The evidence, the posterior and the terms of their gradients at one kernel and noise.
 pub(super) struct CollapsedEvidence {
@@ -68,18 +65,20 @@ fn weighted(m: &Matrix, v: &[f64]) -> Vec<f64> {
 }
 
 impl CollapsedEvidence {
-    /// Computes the evidence of `targets`. `ones` are the sums of weights s, which are the targets of a
-    /// constant f = 1. The mean is estimated unless it is given. Cost O(bags points² + points³).
+    /// Computes the evidence of the targets. The mean is estimated unless it is given. Cost O(bags points² +
+    /// points³).
     pub fn new(
         kernel: &Kernel,
-        points: &Table,
+        targets: &SparseTargets,
         features: &BagFeatures,
-        (approximation, noise): (Approximation, &[f64]),
-        (targets, ones): (&[f64], &[f64]),
+        approximation: Approximation,
+        noise: &[f64],
         given_mean: Option<f64>,
     ) -> Result<Self> {
-        let bags = targets.len();
-        let whitening = WhitenedInducing::new(kernel, points)?;
+        // The sums of weights s are the targets of a constant f = 1.
+        let (values, ones) = (&targets.values, &targets.weight_sums);
+        let bags = values.len();
+        let whitening = WhitenedInducing::new(kernel, &targets.points)?;
         let factor = &whitening.factor;
         let mut psi = features.phi.clone();
         factor.solve_lower_right(&mut psi);
@@ -106,11 +105,11 @@ impl CollapsedEvidence {
         let (mean, of_mean) = match given_mean {
             Some(mean) => (mean, None),
             None => {
-                let estimate = LeastSquaresMean::new(|v| solve(v).0, ones, targets);
+                let estimate = LeastSquaresMean::new(|v| solve(v).0, ones, values);
                 (estimate.mean, Some((estimate.solved_response, estimate.precision)))
             }
         };
-        let r: Vec<f64> = targets.iter().zip(ones).map(|(z, s)| z - mean * s).collect();
+        let r: Vec<f64> = values.iter().zip(ones).map(|(z, s)| z - mean * s).collect();
         let (residual, inner) = solve(&r);
         let mut alpha = Matrix::column_vector(inner.clone());
         factor.solve_upper_in_place(&mut alpha);
@@ -186,11 +185,11 @@ impl CollapsedEvidence {
     pub fn kernel_gradient(
         &self,
         kernel: &Kernel,
-        points: &Table,
-        (rows, features, through): (&BagRows, &BagFeatures, Option<&MediatedFeatures>),
+        targets: &SparseTargets,
+        features: &BagFeatures,
         control: RunControl<'_>,
     ) -> Result<Vec<f64>> {
-        let (m, bags) = (points.rows(), self.total_variances.len());
+        let (rows, points, bags) = (&targets.rows, &targets.points, self.total_variances.len());
         // This order of operations makes ε exactly 0 for the VFE.
         let extra = self
             .grad_residual_variance
@@ -217,16 +216,14 @@ impl CollapsedEvidence {
         control.check_cancelled()?;
         let mut by_own = self.grad_residual_variance.clone();
         let mut of_pairs = Vec::new();
-        if let Some(mediated) = through {
+        if let Some(mediated) = &targets.mediated {
             by_phi = mediated.operator.times(&by_phi);
             let bag_weights = mediated.grad_bag_covariance(&self.grad_residual_variance);
             by_own = (0..bag_weights.rows()).map(|b| bag_weights[(b, b)]).collect();
             of_pairs = mediated.gradient(rows, kernel, bag_weights, control.stop)?;
         }
         let mut total = rows.gradient_of_features(features, kernel, points, &by_phi, control)?;
-        for i in 0..m {
-            add_times(inner.row_mut(i), self.whitened[i], &self.whitened);
-        }
+        inner.add_outer(self.whitened.iter().copied(), &self.whitened);
         inner.scale(-0.5);
         let of_gram = self.points.gram_gradient(kernel, points, inner);
         add_times(&mut total, 1.0, &of_gram);

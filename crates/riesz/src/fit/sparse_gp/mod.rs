@@ -139,7 +139,7 @@ impl SparseGaussianProcess {
     /// parameters, then the logarithm of the noise.
     pub fn parameters(&self) -> Vec<Parameter> {
         let mut parameters = self.kernel.parameters();
-        parameters.push(Parameter { name: "noise".into(), log_value: self.noise.ln() });
+        parameters.push(Parameter::logarithm("noise", self.noise));
         parameters
     }
 
@@ -223,7 +223,7 @@ impl SparseGaussianProcess {
     /// Tunes the parameters on all rows, or on a sample of them.
     fn search(&self, data: SparseData<'_>, variance: f64) -> Result<SearchResult> {
         let parameters = self.parameters();
-        let free = self.tune.free(parameters.len());
+        let free = self.tune.free(parameters.len() - 1, parameters.len());
         let sample = (!free.is_empty() && self.tuning_rows() < data.x.rows()).then(|| {
             let places = data.x.sample_rows(self.tuning_rows(), self.seed);
             let own_noise =
