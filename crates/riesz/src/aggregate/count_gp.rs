@@ -31,7 +31,7 @@ use super::tuning::{Conventions, MIN_TARGETS, Tuning, default_prior};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
 use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior};
-use crate::gp::hyperparameters::{HyperParameter, ThetaReader, add_log_priors};
+use crate::gp::hyperparameters::{HyperParameter, ThetaReader, add_log_priors, log_values};
 use crate::gp::inducing_points::{distinct, inducing_points};
 use crate::gp::search::{best_search, maximise_within_priors};
 use crate::gp::whitened_inducing::WhitenedInducing;
@@ -39,7 +39,7 @@ use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
 use crate::model_card::CardEntry;
-use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
+use crate::posterior::{Posterior, PosteriorCovariance};
 use crate::table::Table;
 
 /// The largest number of distinct rows for which every row is an inducing point.
@@ -314,10 +314,9 @@ impl CountProcess {
         model.model_card.extend(
             named.filter(|(_, value)| *value > 0.0).map(|(name, value)| CardEntry::measured(name, value)),
         );
-        let known = vec![VarianceReduction::LowRank(points.reduction_root(&local.information)?)];
         Ok(CountFit {
             model,
-            covariance: PosteriorCovariance::new(known, vec![1.0]),
+            covariance: points.posterior_covariance(&local.information, 1)?,
             smoothing: self.smoothing.clone().filter(|_| mediated > 0),
             dispersions,
             log_marginal_likelihood: mode.value,
@@ -408,11 +407,12 @@ impl Tuning {
         let smoother = smoother.map(|kernel| CountProcess { kernel, ..start.clone() });
         let (optimum, from) = best_search(start.clone(), smoother, |process| {
             let mut from: Option<LatentState> = None;
-            let optimum = maximise_within_priors(&coordinates, &logs(&process), control, |theta| {
-                let process = start.with_parameters(theta);
-                let evaluation = process.value_and_gradient(data, &work, &mut from, control)?;
-                Ok(add_log_priors(priors, theta, evaluation))
-            })?;
+            let optimum =
+                maximise_within_priors(&coordinates, &log_values(&process.parameters()), control, |theta| {
+                    let process = start.with_parameters(theta);
+                    let evaluation = process.value_and_gradient(data, &work, &mut from, control)?;
+                    Ok(add_log_priors(priors, theta, evaluation))
+                })?;
             Ok((optimum, from))
         })?;
         let process = start.with_parameters(&optimum.theta);
@@ -441,7 +441,11 @@ impl Tuning {
     ) -> Result<PosteriorMixture<CountFit>> {
         let (control, work) = (self.control(), tuned.work(data)?);
         let mut from = None;
-        let surface = HyperPosterior { coordinates: &coordinates(start), from: &logs(tuned), control };
+        let surface = HyperPosterior {
+            coordinates: &coordinates(start),
+            from: &log_values(&tuned.parameters()),
+            control,
+        };
         let posterior =
             |theta: &[f64]| tuned.with_parameters(theta).value_and_gradient(data, &work, &mut from, control);
         let fit = |theta: &[f64]| {
@@ -455,10 +459,6 @@ impl Tuning {
 /// Returns all parameters of a process with their default priors.
 fn coordinates(process: &CountProcess) -> Vec<HyperParameter> {
     process.parameters().into_iter().map(default_prior).collect()
-}
-
-fn logs(process: &CountProcess) -> Vec<f64> {
-    process.parameters().iter().map(|p| p.log_value).collect()
 }
 
 /// A process of counts with tuned hyper-parameters, and its fit to the data.

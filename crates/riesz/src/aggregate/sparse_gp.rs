@@ -41,7 +41,7 @@ use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Matrix, dot};
 use crate::model_card::CardEntry;
-use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
+use crate::posterior::{Posterior, PosteriorCovariance};
 use crate::random::{Random, SeedableRng, index};
 use crate::table::Table;
 
@@ -317,7 +317,7 @@ impl SparseAggregateProcess {
         let enough = if tune_on_subset || sampled { MIN_EVIDENCE_GAIN } else { 0.0 };
         let mut search =
             SearchOptions { bounds, restarts, seed, min_gain: enough, ..SearchOptions::default() };
-        let (mut steps, mut evaluations, mut warnings) = (0, 0, Vec::new());
+        let mut first_stage = None;
         if tune_on_subset {
             let mut random = Random::seed_from_u64(seed);
             let mut subset = index::sample(&mut random, targets.values.len(), self.tuning_bags).into_vec();
@@ -325,16 +325,17 @@ impl SparseAggregateProcess {
             let subset_optimum =
                 self.tune(&targets.of_bags(&subset), &parameters, free.clone(), search, control)?;
             parameters.iter_mut().zip(&subset_optimum.theta).for_each(|(p, value)| p.log_value = *value);
-            (steps, evaluations, warnings) =
-                (subset_optimum.steps, subset_optimum.evaluations, subset_optimum.warnings);
             // The evidence is a sum over bags, except for the priors.
             let times = targets.values.len() as f64 / self.tuning_bags as f64;
-            let curvature = subset_optimum.curvature.times(times);
+            let curvature = subset_optimum.curvature.clone().times(times);
             search = SearchOptions { bounds, min_gain: enough, curvature, ..SearchOptions::default() };
+            first_stage = Some(subset_optimum);
         }
         let mut optimum = self.tune(targets, &parameters, free, search, control)?;
-        (optimum.steps, optimum.evaluations) = (optimum.steps + steps, optimum.evaluations + evaluations);
-        optimum.warnings.extend(warnings);
+        if let Some(first_stage) = first_stage {
+            optimum.count(&first_stage);
+            optimum.warnings.extend(first_stage.warnings);
+        }
         optimum.warnings.dedup();
         let (kernel, noises) = self.hyperparameters(targets, &optimum.theta);
         let features = targets.features(&kernel, false, control)?;
@@ -591,11 +592,10 @@ impl SparseAggregateProcess {
             model.model_card.insert(2, CardEntry::measured(entry_name, mediation_noise));
         }
         model.model_card.extend(optimum.facts(tuned.then_some(self.restarts)));
-        let known = vec![VarianceReduction::LowRank(state.root()?)];
         let SearchResult { theta, steps, evaluations, warnings, .. } = optimum;
         Ok(SparseAggregateFit {
             model,
-            covariance: PosteriorCovariance::new(known, vec![1.0]),
+            covariance: state.covariance()?,
             noise,
             row_noise,
             mediation_noise,

@@ -25,7 +25,7 @@ use super::mediator_regression;
 use crate::control::{Progress, RunControl};
 use crate::error::Result;
 use crate::gp::average::{HyperPosterior, PosteriorMixture};
-use crate::gp::hyperparameters::{HyperParameter, add_log_priors};
+use crate::gp::hyperparameters::{HyperParameter, add_log_priors, log_values};
 use crate::gp::search::{
     SearchResult, best_search, maximise_posterior, maximise_within_priors, minimise_loo_loss,
 };
@@ -125,8 +125,12 @@ pub struct Tuning {
 
 impl Default for Tuning {
     fn default() -> Self {
-        let (stop, progress) = (Arc::default(), Arc::default());
-        Self { conventions: Conventions::default(), rounds: 3, stop, progress }
+        Self {
+            conventions: Conventions::default(),
+            rounds: 3,
+            stop: Arc::default(),
+            progress: Arc::default(),
+        }
     }
 }
 
@@ -276,8 +280,7 @@ impl Tuning {
             let before = log_parameters(&process);
             if by_turns {
                 let mediation_optimum = tune_mediation(&process, &coordinates[n_process..], data, control)?;
-                (run.steps, run.evaluations) =
-                    (run.steps + mediation_optimum.steps, run.evaluations + mediation_optimum.evaluations);
+                run.count(&mediation_optimum);
                 process.mediation = process.mediation.map(|m| m.with_parameters(&mediation_optimum.theta));
                 run.warnings = mediation_optimum.warnings;
             } else {
@@ -300,7 +303,7 @@ impl Tuning {
                 control,
                 objective,
             )?;
-            (run.steps, run.evaluations) = (run.steps + optimum.steps, run.evaluations + optimum.evaluations);
+            run.count(&optimum);
             run.value = optimum.value;
             run.warnings.extend(optimum.warnings);
             process = process.with_parameters(&[&optimum.theta[..], &fixed_values].concat());
@@ -316,8 +319,8 @@ impl Tuning {
     }
 }
 
-pub(super) fn log_parameters(process: &AggregateGaussianProcess) -> Vec<f64> {
-    process.parameters().iter().map(|p| p.log_value).collect()
+fn log_parameters(process: &AggregateGaussianProcess) -> Vec<f64> {
+    log_values(&process.parameters())
 }
 
 /// Tunes the parameters of the regression on mediators. They maximise their prior times `loss^(-J/2)`, the
@@ -333,7 +336,7 @@ fn tune_mediation(
         return maximise_posterior(&[], &[], control, |_| Ok((0.0, Vec::new())));
     };
     if mediation.regressed == MediationTarget::Targets {
-        let start: Vec<f64> = mediation.parameters().iter().map(|p| p.log_value).collect();
+        let start = log_values(&mediation.parameters());
         let variance = if process.normalize_y { data.target_variance()? } else { 1.0 };
         return maximise_posterior(hyperparameters, &start, control, |theta| {
             let candidate = mediation.with_parameters(theta);
@@ -353,7 +356,7 @@ fn tune_mediation_by_loo(
     data: &Aggregates,
     control: RunControl<'_>,
 ) -> Result<SearchResult> {
-    let start: Vec<f64> = mediation.parameters().iter().map(|p| p.log_value).collect();
+    let start = log_values(&mediation.parameters());
     minimise_loo_loss(hyperparameters, &start, data.bags.count(), control, |theta| {
         mediation.with_parameters(theta).loo_loss(&data.bags, &mediators.bags, gram)
     })

@@ -5,7 +5,7 @@ use super::cross_validation::{
     stratified_folds,
 };
 use super::task::{AUTO, FOLDS, FitTask, SEARCH_ROWS};
-use crate::error::{Error, Result};
+use crate::error::{Result, unused};
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
@@ -107,7 +107,7 @@ impl GridSearch<'_> {
             for setting in [FOLDS.name, SEARCH_ROWS.name] {
                 if self.task.settings.get(setting).is_some() {
                     let belongs = format!("{} = '{AUTO}', but here it is {value}", self.setting);
-                    return Err(Error::Unused { setting: setting.into(), belongs });
+                    return Err(unused(setting, &belongs));
                 }
             }
             return Ok(GridChoice { value, kernel: kernel.clone(), facts: Vec::new(), warnings: Vec::new() });

@@ -14,7 +14,7 @@ use super::task::{
 };
 use super::through_landmarks;
 use crate::control::check_cancelled;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unused};
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Cholesky, Matrix, symmetric_eigen};
@@ -119,13 +119,12 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
 /// The job of a fit through landmarks; `None` if the settings don't request one.
 fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
     let job = through_landmarks::job(settings, seed, &[SEARCH_ROWS.name, BOOTSTRAP.name, JACKKNIFE.name])?;
-    let unused = |names: &[&'static str], belongs: &str| {
+    let absent = |names: &[&'static str], belongs: &str| {
         let given_name = names.iter().find(|name| settings.get(name).is_some());
-        given_name
-            .map_or(Ok(()), |name| Err(Error::Unused { setting: (*name).into(), belongs: belongs.into() }))
+        given_name.map_or(Ok(()), |name| Err(unused(name, belongs)))
     };
     let Some(job) = job else {
-        unused(&[CORRECTIONS.name, SOLVER.name, TOLERANCE.name], "fits through landmarks")?;
+        absent(&[CORRECTIONS.name, SOLVER.name, TOLERANCE.name], "fits through landmarks")?;
         return Ok(None);
     };
     let solver = match settings.get(SOLVER.name).and_then(|name| name.as_str()) {
@@ -134,8 +133,8 @@ fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
         _ => None,
     };
     match solver {
-        Some(Solver::Direct) => unused(&[TOLERANCE.name], "the solver 'cg'")?,
-        Some(Solver::Cg) => unused(&[CORRECTIONS.name], "the solver 'direct'")?,
+        Some(Solver::Direct) => absent(&[TOLERANCE.name], "the solver 'cg'")?,
+        Some(Solver::Cg) => absent(&[CORRECTIONS.name], "the solver 'direct'")?,
         None => {}
     }
     let corrections = settings.count(CORRECTIONS.name).unwrap_or(job.corrections);

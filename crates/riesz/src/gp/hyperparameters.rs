@@ -131,6 +131,11 @@ impl HyperParameter {
     }
 }
 
+/// Returns the values of parameters on the tuning scale.
+pub(crate) fn log_values(parameters: &[Parameter]) -> Vec<f64> {
+    parameters.iter().map(|p| p.log_value).collect()
+}
+
 /// Adds the log priors at `theta` to a value and the derivatives of the log priors to its gradient.
 pub(crate) fn add_log_priors(
     coordinates: &[HyperParameter],

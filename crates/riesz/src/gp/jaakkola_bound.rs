@@ -6,7 +6,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::laplace::{LaplaceMode, apply_reduction, factor_b};
+use super::laplace::{LaplaceMode, PriorCovariance};
 use super::likelihood::logistic::{LogisticLikelihood, log_logistic};
 use crate::control::check_cancelled;
 use crate::error::{Error, Result};
@@ -52,8 +52,8 @@ pub(crate) fn maximise_bound(
         let lambda = |c: f64| if c < 1e-4 { 0.125 - c * c / 96.0 } else { (0.5 * c).tanh() / (4.0 * c) };
         let root_weight: Vec<f64> =
             (0..n).map(|i| (2.0 * likelihood.weight(i) * lambda(places[i])).sqrt()).collect();
-        let factor = factor_b(gram, &root_weight)?;
-        let known = apply_reduction(&factor, &root_weight, &gram.matvec(&half_difference));
+        let factor = gram.factor_b(&root_weight)?;
+        let known = gram.apply_reduction(&factor, &root_weight, &gram.matvec(&half_difference));
         let alpha: Vec<f64> = half_difference.iter().zip(&known).map(|(k, d)| k - d).collect();
         let f = gram.matvec(&alpha);
         let log_bound = |i: usize| {

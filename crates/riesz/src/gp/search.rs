@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::hyperparameters::{DEFAULT_BOUND_FACTOR, HyperParameter, add_log_priors};
+use super::hyperparameters::{DEFAULT_BOUND_FACTOR, HyperParameter, add_log_priors, log_values};
 use crate::control::RunControl;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sized};
 use crate::kernel::Parameter;
 use crate::lbfgsb::{LbfgsMemory, MinimizeResult, minimize};
 use crate::model_card::CardEntry;
@@ -37,6 +37,12 @@ impl SearchResult {
             warnings: Vec::new(),
             curvature: LbfgsMemory::default(),
         }
+    }
+
+    /// Adds the steps and evaluations of another search to the totals.
+    pub fn count(&mut self, other: &Self) {
+        self.steps += other.steps;
+        self.evaluations += other.evaluations;
     }
 
     /// Returns the model card entries of the search; `restarts` is `None` if nothing was tuned.
@@ -76,17 +82,9 @@ pub(crate) fn check(
     count: usize,
     parameters: &[Parameter],
 ) -> Result<()> {
-    if count == parameters.len() {
-        return Ok(());
-    }
     let names: Vec<&str> = parameters.iter().map(|p| p.name.as_str()).collect();
-    Err(Error::shape(
-        argument,
-        unit,
-        parameters.len(),
-        count,
-        format!("one per parameter: {}", names.join(", ")),
-    ))
+    let why = format!("one per parameter: {}", names.join(", "));
+    sized(argument, unit, parameters.len(), count, &why)
 }
 
 /// Returns `given_bounds` after checks, or the default bounds around `start`.
@@ -174,12 +172,11 @@ pub(crate) fn best_search<S, T>(
     let (mut best, mut extra) = search(first)?;
     for start in others {
         let (mut next, next_extra) = search(start)?;
-        let totals = (best.steps + next.steps, best.evaluations + next.evaluations);
         if next.value > best.value {
             std::mem::swap(&mut best, &mut next);
             extra = next_extra;
         }
-        (best.steps, best.evaluations) = totals;
+        best.count(&next);
     }
     Ok((best, extra))
 }
@@ -196,7 +193,7 @@ pub(crate) fn maximise(
     control: RunControl<'_>,
     mut objective: impl FnMut(&[f64]) -> Result<(f64, Vec<f64>)>,
 ) -> Result<SearchResult> {
-    let start: Vec<f64> = parameters.iter().map(|p| p.log_value).collect();
+    let start = log_values(parameters);
     let SearchOptions { bounds: given_bounds, restarts, seed, min_gain, mut curvature } = options;
     let mut bounds = bounds(given_bounds, &start, parameters)?;
     if free.is_empty() {

@@ -22,7 +22,7 @@ use crate::aggregate::observation_operator::ObservationOperator;
 use crate::error::{Error, Result};
 use crate::gp::likelihood::LikelihoodTerms;
 use crate::gp::likelihood::counts::Family;
-use crate::gp::whitened_inducing::WhitenedInducing;
+use crate::gp::whitened_inducing::{WhitenedInducing, posterior_precision};
 use crate::linalg::conjugate_gradients::{
     CgOutcome, InnerProductSpace, ResidualNorm, StoppingRule, conjugate_gradients,
 };
@@ -189,15 +189,11 @@ impl CountObservations<'_> {
         scaled.scale_rows(terms.iter().map(|target_terms| target_terms.information.sqrt()));
         let (information, mean_responses) =
             (scaled.gram_of_columns(), self.operator.transpose_times_vector(mean_responses));
-        let mut lambda = information.clone();
-        lambda.add_diagonal(|_| 1.0);
-        if lambda.data().iter().any(|v| !v.is_finite()) {
-            return Err(Error::overflow(
-                "posterior precision of the inducing points",
-                "check the kernel's parameters and the weights",
-            ));
+        let name = "posterior precision of the inducing points";
+        if information.data().iter().any(|v| !v.is_finite()) {
+            return Err(Error::overflow(name, "check the kernel's parameters and the weights"));
         }
-        let lambda = Cholesky::new(lambda, "posterior precision of the inducing points")?;
+        let lambda = posterior_precision(&information, name)?;
         let border = self.given_mean.is_none().then(|| {
             let weighted_means: Vec<f64> = mean_responses
                 .iter()

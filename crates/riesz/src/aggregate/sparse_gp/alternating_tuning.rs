@@ -11,6 +11,7 @@ use crate::aggregate::observation_operator::ObservationOperator;
 use crate::aggregate::tuning::{CONVERGED, tune_mediators};
 use crate::error::{Error, Result};
 use crate::fit::TunedParameters;
+use crate::gp::hyperparameters::log_values;
 use crate::kernel::{Kernel, Parameter};
 use crate::linalg::Matrix;
 
@@ -70,7 +71,7 @@ impl SparseAggregateProcess {
         let (mut turn, mut steps, mut evaluations) = (0, 0, 0);
         loop {
             turn += 1;
-            let theta: Vec<f64> = from.iter().map(|p| p.log_value).collect();
+            let theta = log_values(&from);
             let kernel = self.kernel.with_parameters(&theta[..self.kernel.parameters().len()]);
             let gram = self.gram(&kernel, data)?;
             let tuned =

@@ -18,9 +18,10 @@ use super::{Approximation, SparseTargets};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
 use crate::gp::exact::LeastSquaresMean;
-use crate::gp::whitened_inducing::WhitenedInducing;
+use crate::gp::whitened_inducing::{WhitenedInducing, posterior_precision};
 use crate::kernel::Kernel;
-use crate::linalg::{Cholesky, Matrix, add_times, dot};
+use crate::linalg::{Matrix, add_times, dot};
+use crate::posterior::PosteriorCovariance;
 
 /// The evidence, the posterior and the terms of their gradients at one kernel and noise.
 pub(super) struct CollapsedEvidence {
@@ -91,9 +92,7 @@ impl CollapsedEvidence {
         let roots: Vec<f64> = total_variances.iter().map(|d| 1.0 / d.sqrt()).collect();
         psi.scale_rows(roots.iter().copied());
         let information = psi.gram_of_columns();
-        let mut lambda = information.clone();
-        lambda.add_diagonal(|_| 1.0);
-        let lambda = Cholesky::new(lambda, "posterior precision of the inducing points")?;
+        let lambda = posterior_precision(&information, "posterior precision of the inducing points")?;
         // V⁻¹v, and the intermediate result Λ⁻¹ΨD⁻¹v.
         let solve = |v: &[f64]| {
             let scaled: Vec<f64> = v.iter().zip(&roots).map(|(v, root)| v * root).collect();
@@ -235,9 +234,9 @@ impl CollapsedEvidence {
         Ok(total)
     }
 
-    /// Returns F with `FFᵀ = L⁻ᵀ(I - Λ⁻¹)L⁻¹`, which is `K(W, W)⁻¹ - (K(W, W) + ΦᵀD⁻¹Φ)⁻¹`. F has one column
-    /// for each eigenvalue that is not negligible. Cost O(points³).
-    pub fn root(&self) -> Result<Matrix> {
-        self.points.reduction_root(&self.information)
+    /// Returns the posterior covariance, whose variance reduction is
+    /// `L⁻ᵀ(I - Λ⁻¹)L⁻¹ = K(W, W)⁻¹ - (K(W, W) + ΦᵀD⁻¹Φ)⁻¹`. Cost O(points³).
+    pub fn covariance(&self) -> Result<PosteriorCovariance> {
+        self.points.posterior_covariance(&self.information, 1)
     }
 }

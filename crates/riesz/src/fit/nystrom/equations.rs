@@ -42,14 +42,9 @@ impl NormalEquations {
         if intercept {
             places.push(m);
         }
-        let t = plan.targets.len();
-        let cross = places
-            .iter()
-            .flat_map(|&i| (0..t).map(move |o| right_hand_side(plan, sums, intercept, i, o)))
-            .collect();
         Self {
             matrix: sums.gram.select(&places, &places),
-            cross: Matrix::from_row_major(places.len(), t, cross),
+            cross: right_hand_sides(plan, sums, intercept, &places),
             gram: gram.select(&places, &places),
         }
     }
@@ -74,23 +69,24 @@ pub(super) struct NormalSolution {
 
 /// Solves the equations, reusing the memory of the sums.
 pub(super) fn solved(plan: &FitPlan, sums: Sums, ridge: f64, intercept: bool) -> Result<NormalSolution> {
-    let (m, t) = (plan.landmarks.rows(), plan.targets.len());
-    let size = m + usize::from(intercept);
-    let cross =
-        (0..size * t).map(|entry| right_hand_side(plan, &sums, intercept, entry / t, entry % t)).collect();
+    let size = plan.landmarks.rows() + usize::from(intercept);
+    let cross = right_hand_sides(plan, &sums, intercept, &(0..size).collect::<Vec<_>>());
     let mut matrix = sums.gram.truncate_square(size);
     add_penalty(plan, ridge, &mut matrix);
     let trace = (0..size).map(|i| matrix[(i, i)]).sum();
     let factor = Cholesky::new(matrix, "matrix of the normal equations")?;
-    Ok(NormalSolution { values: factor.solve(Matrix::from_row_major(size, t, cross)), factor, trace })
+    Ok(NormalSolution { values: factor.solve(cross), factor, trace })
 }
 
-/// An entry of the right-hand side. Targets in the sums are centred, so a model without a constant adds their
-/// centre back.
-fn right_hand_side(plan: &FitPlan, sums: &Sums, intercept: bool, i: usize, o: usize) -> f64 {
-    let constant_index = plan.landmarks.rows();
-    let center = if intercept { 0.0 } else { plan.targets[o].center * sums.gram[(i, constant_index)] };
-    sums.cross[(i, o)] + center
+/// The rows of the right-hand sides at these indices. Targets in the sums are centred, so a model without a
+/// constant adds their centre back.
+fn right_hand_sides(plan: &FitPlan, sums: &Sums, intercept: bool, places: &[usize]) -> Matrix {
+    let (constant_index, mut sides) = (plan.landmarks.rows(), sums.cross.select_rows(places));
+    if !intercept {
+        let centers: Vec<f64> = plan.targets.iter().map(|target| target.center).collect();
+        sides.add_outer(places.iter().map(|&i| sums.gram[(i, constant_index)]), &centers);
+    }
+    sides
 }
 
 /// The ridge with the smallest error on held-out folds, and the errors of all ridges.

@@ -5,8 +5,6 @@
 //! with rejection, so that most of the work is products of matrices (Epperly, Tropp and Webber, "Embrace
 //! rejection", 2024, algorithm 2.2).
 
-use std::collections::HashSet;
-
 use crate::control::RunControl;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
@@ -94,13 +92,6 @@ pub(crate) fn randomly_pivoted_cholesky(
     Ok(Landmarks { rows, unexplained: (left.iter().sum::<f64>() / trace).max(0.0) })
 }
 
-/// The first `count` rows that are equal to no row in `chosen` and to no earlier row.
-pub(super) fn distinct_rows_except(x: &Table, chosen: &[usize], count: usize) -> Vec<usize> {
-    let numbers = |i: usize| x.row(i).iter().map(|v| (v + 0.0).to_bits()).collect::<Vec<u64>>();
-    let mut known: HashSet<Vec<u64>> = chosen.iter().map(|&i| numbers(i)).collect();
-    (0..x.rows()).filter(|&i| known.insert(numbers(i))).take(count).collect()
-}
-
 /// Draws `count` rows with replacement, with probabilities proportional to `left`, whose sum is `total`.
 fn draw(left: &[f64], total: f64, count: usize, random: &mut Random) -> Vec<usize> {
     let mut sums: Vec<f64> = Vec::with_capacity(left.len());
@@ -165,6 +156,7 @@ fn unexplained(kernel: &Kernel, rows: &Table, points: &Table) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gp::inducing_points::distinct_rows_except;
 
     fn uneven(n: usize) -> Table {
         let mut random = Random::seed_from_u64(5);

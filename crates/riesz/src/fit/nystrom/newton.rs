@@ -152,8 +152,8 @@ pub(super) fn start_of_classes(plan: &FitPlan, sample: &LabelledRows, intercept:
             let mut slope = LogisticGradientBuilder::new(plan, &coefficients);
             slope.add(&sample_rows)?;
             newton.step(&slope.finish(0))?;
-            let last_objective = newton.last_accepted.as_ref().map_or(0.0, |accepted| accepted.objective);
-            if newton.converged || newton.decrement <= ROUGH * last_objective || newton.passes >= STARTS {
+            let rough = newton.decrement <= ROUGH * newton.last_objective();
+            if newton.converged || rough || newton.passes >= STARTS {
                 return Ok::<_, Error>(newton.coefficients.values.into_data());
             }
         }
@@ -329,12 +329,14 @@ impl StreamingNewton {
         }
     }
 
+    /// The objective of the last accepted step; NaN before the first one.
+    fn last_objective(&self) -> f64 {
+        self.last_accepted.as_ref().map_or(f64::NAN, |accepted| accepted.objective)
+    }
+
     /// The warning for an iteration that stopped early.
     fn ended_short(&self) -> String {
-        let above = self
-            .last_accepted
-            .as_ref()
-            .map_or(f64::NAN, |accepted| 0.5 * self.decrement / accepted.objective.abs());
+        let above = 0.5 * self.decrement / self.last_objective().abs();
         format!(
             "Newton's method ended after {} passes with the objective above its minimum by a \
              relative {above:.0e}, because the landmarks are nearly linearly dependent: {}",
@@ -361,10 +363,7 @@ impl StreamingNewton {
         self.missing = self.curved.as_ref().and_then(nested_fits);
         if self.latent_function == LatentFunction::Process {
             // The objective after the last step, by its quadratic model.
-            let final_objective = self
-                .last_accepted
-                .as_ref()
-                .map_or(f64::NAN, |accepted| accepted.objective - 0.5 * self.decrement);
+            let final_objective = self.last_objective() - 0.5 * self.decrement;
             let rounding = 0.5 * plan.bound * 0.5_f64.powi(22);
             let gram = slope.curvature(plan, plan.landmarks.rows());
             let laplace = InducingLaplace::new(&plan.kernel, &plan.landmarks, gram, rounding)?;
@@ -409,10 +408,7 @@ impl StreamingNewton {
             CardEntry::new("rows", self.rows),
             CardEntry::new("passes", self.passes),
             CardEntry::measured("decrement before the last step", self.decrement),
-            CardEntry::measured(
-                "objective before the last step",
-                self.last_accepted.as_ref().map_or(f64::NAN, |accepted| accepted.objective),
-            ),
+            CardEntry::measured("objective before the last step", self.last_objective()),
             CardEntry::new("plan", &self.plan.digest()[..16]),
         ]);
         card.extend(self.missing.iter().flat_map(LandmarkErrorEstimate::facts));

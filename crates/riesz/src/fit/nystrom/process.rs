@@ -7,7 +7,7 @@ use super::nested::{LandmarkErrorEstimate, NestedFits};
 use super::plan::{FitPlan, GpPrior, Model};
 use super::rows::LabelledRows;
 use super::statistics::Statistics;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unused};
 use crate::fit::task::FittedModel;
 use crate::fit::{KernelSums, SparseGaussianProcess, TunedParameters};
 use crate::kernel::Kernel;
@@ -50,7 +50,7 @@ impl GpTuning {
             ));
         }
         if sample.weights.is_some() {
-            return Err(Error::Unused { setting: "sample_weight".into(), belongs: "krr".into() });
+            return Err(unused("sample_weight", "krr"));
         }
         let (rows, points) = TUNING_SAMPLE;
         let sample_rows: Vec<usize> = (0..sample.len().min(rows)).collect();

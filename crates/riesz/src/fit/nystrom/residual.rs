@@ -93,14 +93,13 @@ impl Coefficients {
     /// # Errors
     /// [`Error::Format`] for a file of another kind, or coefficients of a plan with another size.
     pub fn from_bytes(plan: &FitPlan, bytes: &[u8]) -> Result<Self> {
-        let problem = |problem: String| Error::format(problem);
         let parsed: Self = serde_json::from_slice(bytes)
-            .map_err(|e| problem(format!("the file doesn't contain coefficients: {e}")))?;
+            .map_err(|e| Error::format(format!("the file doesn't contain coefficients: {e}")))?;
         if parsed.values.rows() != plan.size()
             || parsed.values.cols() != plan.targets.len()
             || parsed.values.data().len() != plan.size() * plan.targets.len()
         {
-            return Err(problem("these coefficients belong to another plan".into()));
+            return Err(Error::format("these coefficients belong to another plan"));
         }
         Ok(parsed)
     }

@@ -18,7 +18,7 @@
 
 use super::sufficient_statistics::{WhitenedSums, overflow};
 use crate::error::{Error, Result};
-use crate::gp::whitened_inducing::WhitenedInducing;
+use crate::gp::whitened_inducing::{WhitenedInducing, posterior_precision};
 use crate::linalg::{Cholesky, Matrix, dot};
 
 /// The collapsed bound for one kernel and noise.
@@ -60,10 +60,8 @@ impl CollapsedBound {
             .into_iter()
             .for_each(|m| m.data_mut().iter_mut().for_each(|v| *v /= noise));
         let (m, t) = (information.rows(), targets.cols() as f64);
-        let mut lambda = information.clone();
-        lambda.add_diagonal(|_| 1.0);
         let matrix = "information matrix of the inducing points";
-        let lambda = Cholesky::new(lambda, matrix)?;
+        let lambda = posterior_precision(&information, matrix)?;
         if lambda.jitter > 0.0 {
             // A negative eigenvalue is a rounding error, because T is positive semidefinite; jitter would
             // hide it.

@@ -3,10 +3,10 @@
 use super::collapsed::CollapsedBound;
 use super::sufficient_statistics::KernelSums;
 use crate::error::{Result, sized};
-use crate::gp::whitened_inducing::WhitenedInducing;
+use crate::gp::whitened_inducing::{WhitenedInducing, posterior_precision};
 use crate::kernel::Kernel;
-use crate::linalg::{Cholesky, Matrix};
-use crate::posterior::{PosteriorCovariance, VarianceReduction};
+use crate::linalg::Matrix;
+use crate::posterior::PosteriorCovariance;
 use crate::table::Table;
 
 /// Posterior of a sparse Gaussian process, as an expansion over its m inducing points Z.
@@ -103,10 +103,8 @@ impl InducingLaplace {
         whitening.factor.solve_lower_in_place(&mut gram);
         whitening.factor.solve_lower_right(&mut gram);
         gram.mirror_upper();
-        let known = VarianceReduction::LowRank(whitening.reduction_root(&gram)?);
-        gram.add_diagonal(|_| 1.0);
-        let volume = Cholesky::new(gram, "information matrix of the landmarks")?.log_det();
-        let covariance = PosteriorCovariance::new(vec![known], vec![1.0]);
+        let covariance = whitening.posterior_covariance(&gram, 1)?;
+        let volume = posterior_precision(&gram, "information matrix of the landmarks")?.log_det();
         Ok(Self { covariance, volume, jitter: whitening.jitter })
     }
 }
@@ -114,13 +112,9 @@ impl InducingLaplace {
 impl CollapsedBound {
     /// Returns the mean, the covariance and both bounds. Cost O(m³).
     pub(super) fn posterior(&self) -> Result<SparsePosterior> {
-        let covariance = PosteriorCovariance::new(
-            vec![VarianceReduction::LowRank(self.points.reduction_root(&self.information)?)],
-            vec![1.0; self.alpha.cols()],
-        );
         Ok(SparsePosterior {
             coef: self.alpha.clone(),
-            covariance,
+            covariance: self.points.posterior_covariance(&self.information, self.alpha.cols())?,
             lower: self.value,
             upper: self.upper_bound()?,
             jitter: self.points.jitter,
