@@ -79,6 +79,15 @@ impl BagRows {
         self.starts[bag]..self.starts[bag + 1]
     }
 
+    /// Blocks of at most `size` rows of one bag, each with its bag.
+    pub fn blocks(&self, size: usize) -> Vec<(usize, Range<usize>)> {
+        let blocks_of_bag = |b: usize| {
+            let Range { start, end } = self.range(b);
+            (start..end).step_by(size).map(move |from| (b, from..end.min(from + size)))
+        };
+        (0..self.bags()).flat_map(blocks_of_bag).collect()
+    }
+
     /// The rows of a subset of the bags.
     pub fn of_bags(&self, bags: &[usize]) -> Self {
         let places: Vec<usize> = bags.iter().flat_map(|&b| self.range(b)).collect();
@@ -131,12 +140,6 @@ impl BagRows {
         for_each_tile: impl Fn(&mut T, &GramTile<'_>) + Sync,
     ) -> Result<Vec<(usize, T)>> {
         let isa = Isa::detect();
-        let blocks: Vec<(usize, Range<usize>)> = (0..self.bags())
-            .flat_map(|b| {
-                let Range { start, end } = self.range(b);
-                (start..end).step_by(BLOCK).map(move |from| (b, from..end.min(from + BLOCK)))
-            })
-            .collect();
         let memory = || TileScratch {
             row: vec![0.0; self.table.width()],
             counts: Vec::new(),
@@ -172,7 +175,7 @@ impl BagRows {
             }
             Ok((bag, accumulated))
         };
-        blocks.into_par_iter().map_init(memory, work).collect()
+        self.blocks(BLOCK).into_par_iter().map_init(memory, work).collect()
     }
 
     /// U, bags × bags. Cost N²/2 kernel values for N rows; memory: U and a part of U for every 64 rows.

@@ -6,7 +6,7 @@
 //! divided by the sum of these weights over bags. The length scales of ℓ are chosen by the prediction of
 //! left-out bags. This is an addition of riesz: the source has no mediated counts.
 
-use super::mediation::{BagWeighting, Mediators};
+use super::mediation::{BagWeighting, Mediators, check_loo_inputs};
 use super::observation_operator::ObservationOperator;
 use super::row_bags::{Bags, TargetUnit};
 use crate::control::RunControl;
@@ -64,12 +64,12 @@ impl BagSmoother {
         let mass = bags.weight_sums();
         let mut weights = Matrix::zeros(j, bag_of_target.len());
         for (t, bag) in bag_of_target.iter().enumerate() {
-            if let Some(b) = bag {
-                let Some(of_bag) = mass.get(*b).map(|_| 1.0) else {
+            if let Some(b) = *bag {
+                if b >= j {
                     let allowed = format!("there are {j} bags, numbered from 0");
                     return Err(Error::parameter(format!("bag of target {}", t + 1), b, allowed));
-                };
-                weights[(*b, t)] = of_bag;
+                }
+                weights[(b, t)] = 1.0;
                 continue;
             }
             let total = match (bags.unit(), totals) {
@@ -124,11 +124,7 @@ impl BagSmoother {
     /// # Panics
     /// Unless `mediators` and `gram` have one row per bag.
     pub fn loo_loss(&self, bags: &Bags, mediators: &Table, gram: &Matrix) -> Result<(f64, Vec<f64>)> {
-        let j = bags.count();
-        assert_eq!((j, j, j), (mediators.rows(), gram.rows(), gram.cols()), "one row for each bag");
-        if j < 2 {
-            return Err(Error::too_few("the list of bags", 2, "bags are"));
-        }
+        let j = check_loo_inputs(bags, mediators, gram)?;
         self.kernel.validate(mediators.width())?;
         let counts: Vec<f64> = bags.weight_sums().iter().map(|mass| self.count(*mass)).collect();
         let mut weights = self.kernel.gram(mediators);

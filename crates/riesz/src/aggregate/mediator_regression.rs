@@ -19,9 +19,9 @@
 //! covariance are the baselines of Chau 2023, table 3.1.
 
 use super::aggregate_data::Aggregates;
-use super::mediation::{Mediation, Mediators};
+use super::mediation::{Mediation, Mediators, check_mediators_kernel};
 use crate::checks::positive;
-use crate::error::{Error, Result, sized};
+use crate::error::{Result, sized};
 use crate::gp::exact::{LeastSquaresMean, NormalEvidence};
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, dot};
@@ -42,13 +42,8 @@ pub(super) struct MediatorGp {
 
 fn covariance(kernel: &Kernel, rows: &Table) -> Result<Matrix> {
     let gram = kernel.gram(rows);
-    if gram.data().iter().all(|v| v.is_finite()) {
-        return Ok(gram);
-    }
-    Err(Error::overflow(
-        "the mediators' kernel",
-        "standardise the mediators or change their kernel's parameters",
-    ))
+    check_mediators_kernel(&gram)?;
+    Ok(gram)
 }
 
 impl MediatorGp {

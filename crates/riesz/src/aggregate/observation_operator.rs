@@ -16,7 +16,7 @@
 //! (CMP, where the mediator is repeated for every row; the weights are the same by the push-through identity)
 //! and 3.9 (S-CMP). Centring and S are additions of riesz.
 
-use super::mediation::{Mediation, MediationTarget, Mediators};
+use super::mediation::{Mediation, MediationTarget, Mediators, check_mediators_kernel};
 use super::mediator_regression::MediatorGp;
 use super::row_bags::{Bags, TargetUnit};
 use crate::error::{Error, Result, sized};
@@ -312,12 +312,7 @@ impl MediatedTargets {
             .map(|bag_mass| if mediation.centred { bag_mass / total_mass } else { 0.0 })
             .collect();
         let weights = factor.solve(cross);
-        if weights.data().iter().any(|v| !v.is_finite()) {
-            return Err(Error::overflow(
-                "the mediators' kernel",
-                "standardise the mediators or change their kernel's parameters",
-            ));
-        }
+        check_mediators_kernel(&weights)?;
         Ok(Self {
             mediation: mediation.clone(),
             rows,

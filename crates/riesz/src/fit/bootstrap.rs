@@ -38,11 +38,11 @@ pub(super) const PENALTY_CONFLICT: &str =
     "protected features need all rows, but a refit lacks some of them: leave one of the two settings out";
 
 /// The draws of all refits.
-pub(super) struct BootstrapPlan {
+struct BootstrapPlan {
     /// Strata: lists of rows. From each list, as many rows as it has are drawn with replacement.
-    pub(super) strata: Vec<Vec<usize>>,
-    pub(super) count: usize,
-    pub(super) seed: u64,
+    strata: Vec<Vec<usize>>,
+    count: usize,
+    seed: u64,
 }
 
 /// The result of a refit.
@@ -153,6 +153,11 @@ pub(super) fn run_refits(
         fitted.warnings.push(format!("{unfinished} of {count} refits stopped before they converged"));
     }
     Ok(fitted)
+}
+
+/// The weights of rows that are drawn these numbers of times.
+pub(super) fn weighted_counts(counts: &[f64], weights: &[f64]) -> Vec<f64> {
+    counts.iter().zip(weights).map(|(count, weight)| count * weight).collect()
 }
 
 /// The entry about refits for the model card.

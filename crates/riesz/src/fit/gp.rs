@@ -55,41 +55,29 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
         let name = task.target_names.get(o).map_or_else(|| format!("target {}", o + 1), String::clone);
         return Err(Error::target(name, format!("is {} in every row: there is nothing to learn", y[(0, o)])));
     }
+    let (kernel, normalize_y, row_noise) = (task.kernel.clone(), task.normalize_y(), task.row_noise.clone());
+    let (restarts, seed) = (task.restarts(), task.seed);
+    let (model, covariance, warnings, steps, noise, evidence);
     if let Some(landmarks) = task.landmarks() {
-        let estimator = SparseGaussianProcess {
-            tune,
-            normalize_y: task.normalize_y(),
-            row_noise: task.row_noise.clone(),
-            restarts: task.restarts(),
-            seed: task.seed,
-            ..SparseGaussianProcess::new(task.kernel.clone(), noise, landmarks)
-        };
+        let standard = SparseGaussianProcess::new(kernel, noise, landmarks);
+        let estimator = SparseGaussianProcess { tune, normalize_y, row_noise, restarts, seed, ..standard };
         let fit = estimator.fit_until(task.x, y, task.control())?;
-        return Ok(FittedModel {
-            covariance: Some(fit.covariance),
-            warnings: fit.warnings,
-            iterations: vec![fit.steps],
-            noise: Some(fit.noise),
-            log_marginal_likelihood: Some(fit.lower),
-            ..fit.model.into()
-        });
+        (model, covariance, warnings) = (fit.model, fit.covariance, fit.warnings);
+        (steps, noise, evidence) = (fit.steps, fit.noise, fit.lower);
+    } else {
+        let standard = GaussianProcess::new(kernel, noise);
+        let estimator = GaussianProcess { tune, normalize_y, row_noise, restarts, seed, ..standard };
+        let fit = estimator.fit_until(task.x, y, task.control())?;
+        (model, covariance, warnings) = (fit.model, fit.covariance, fit.warnings);
+        (steps, noise, evidence) = (fit.steps, fit.noise, fit.log_marginal_likelihood);
     }
-    let estimator = GaussianProcess {
-        tune,
-        normalize_y: task.normalize_y(),
-        row_noise: task.row_noise.clone(),
-        restarts: task.restarts(),
-        seed: task.seed,
-        ..GaussianProcess::new(task.kernel.clone(), noise)
-    };
-    let fit = estimator.fit_until(task.x, y, task.control())?;
     Ok(FittedModel {
-        covariance: Some(fit.covariance),
-        warnings: fit.warnings,
-        iterations: vec![fit.steps],
-        noise: Some(fit.noise),
-        log_marginal_likelihood: Some(fit.log_marginal_likelihood),
-        ..fit.model.into()
+        covariance: Some(covariance),
+        warnings,
+        iterations: vec![steps],
+        noise: Some(noise),
+        log_marginal_likelihood: Some(evidence),
+        ..model.into()
     })
 }
 

@@ -52,11 +52,10 @@ const ROWS_OF_LEAVE_ONE_OUT: usize = 2000;
 
 fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let y = task.numbers()?;
-    let with = |kernel: Kernel, ridge: f64, weights: Option<Vec<f64>>| {
-        let mut estimator = KernelRidge::new(kernel, ridge);
-        estimator.sample_weight = weights;
-        estimator.center = task.settings.switch(FIT_INTERCEPT.name).unwrap_or(true);
-        estimator
+    let with = |kernel: Kernel, ridge: f64, sample_weight: Option<Vec<f64>>| KernelRidge {
+        sample_weight,
+        center: task.settings.switch(FIT_INTERCEPT.name).unwrap_or(true),
+        ..KernelRidge::new(kernel, ridge)
     };
     let search = GridSearch { task, setting: "ridge", values: &RIDGES, default: None };
     if let Some(job) = landmark_job(&task.settings, task.seed)? {

@@ -38,13 +38,9 @@ impl<'a> CrossKernel<'a> {
         control: RunControl<'a>,
     ) -> Result<Self> {
         control.check_cancelled()?;
-        let blocks = (0..rows.bags()).flat_map(|b| {
-            let Range { start, end } = rows.range(b);
-            (start..end).step_by(BLOCK).map(move |from| (b, from..end.min(from + BLOCK)))
-        });
         let kept = rows.weights.len() * points.rows() <= CACHE_LIMIT;
         let kept = kept.then(|| kernel.cross_gram(&rows.table, points));
-        Ok(Self { rows, kernel, points, kept, blocks: blocks.collect(), control })
+        Ok(Self { rows, kernel, points, kept, blocks: rows.blocks(BLOCK), control })
     }
 
     /// Returns the results of `work` for all blocks, in their order. `work` receives the bag of a block, its

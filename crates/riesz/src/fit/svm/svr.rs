@@ -6,7 +6,7 @@ use super::solver::{Problem, Solution, SolverSettings, solve};
 use super::{CACHE_BYTES, TOLERANCE, UNCONVERGED_REMEDY, check_bounds, check_tolerance, support_vectors};
 use crate::checks::{check_finite, check_rows, not_negative, positive};
 use crate::error::{Error, Result};
-use crate::fit::bootstrap::{BOOTSTRAP, BootstrapRefit, run_refits};
+use crate::fit::bootstrap::{BOOTSTRAP, BootstrapRefit, run_refits, weighted_counts};
 use crate::fit::grid_search::{C_GRID, GridSearch};
 use crate::fit::sample_weights;
 use crate::fit::task::{
@@ -43,14 +43,13 @@ pub(in crate::fit) static SVR: ModelKind = ModelKind {
 fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let (y, center, scale) = task.standardised()?;
     let epsilon = task.settings.number(EPSILON.name).unwrap_or(0.1);
-    let with = |kernel: Kernel, c: f64, weights: Option<Vec<f64>>| {
-        let mut estimator = SupportVectorRegressor::new(kernel, c, epsilon);
-        estimator.sample_weight = weights;
-        estimator.tolerance = task.settings.number(TOL.name).unwrap_or(TOLERANCE);
-        estimator.max_iterations = task.max_iter();
+    let with = |kernel: Kernel, c: f64, sample_weight: Option<Vec<f64>>| SupportVectorRegressor {
+        sample_weight,
+        tolerance: task.settings.number(TOL.name).unwrap_or(TOLERANCE),
+        max_iterations: task.max_iter(),
         // Without a limit by the user, a fit that doesn't converge is an error.
-        estimator.keep_unfinished = task.max_iter().is_some();
-        estimator
+        keep_unfinished: task.max_iter().is_some(),
+        ..SupportVectorRegressor::new(kernel, c, epsilon)
     };
     let search = GridSearch { task, setting: "c", values: &C_GRID, default: Some(1.0) };
     let unit = if task.normalize_y() { ", in units of the standardised target," } else { "" };
@@ -73,8 +72,8 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let weights = sample_weights(task.sample_weight.as_deref(), task.x)?;
     let drawn = (0..y.len()).filter(|&r| weights[r] > 0.0).collect();
     run_refits(task, fitted, fit.support, vec![drawn], scale, |counts| {
-        let weights = counts.iter().zip(&weights).map(|(count, weight)| count * weight).collect();
-        let refit_estimator = SupportVectorRegressor { sample_weight: Some(weights), ..estimator.clone() };
+        let sample_weight = Some(weighted_counts(&counts, &weights));
+        let refit_estimator = SupportVectorRegressor { sample_weight, ..estimator.clone() };
         let fit = refit_estimator.fit_until(task.x, &y, &task.stop)?;
         Ok(BootstrapRefit::from_model(fit.support, fit.model, fit.converged))
     })
