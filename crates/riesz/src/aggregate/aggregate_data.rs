@@ -6,6 +6,7 @@ use crate::checks::{check_finite, check_rows, not_negative};
 use crate::error::{Error, Result, sized};
 use crate::fit::mean_variance_of_sums;
 use crate::kernel::Kernel;
+use crate::model_card::CardEntry;
 use crate::table::Table;
 
 /// Value of a Gaussian kernel at a distance of three length scales.
@@ -99,7 +100,7 @@ impl Aggregates {
             matched.map(|(z, b)| (z, self.bags.weight_sums()[b])).unzip();
         let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
         let (middle, typical) = (mean(&mass), mean(&sizes));
-        let max_deviation = mass.iter().fold(0.0, |maximum: f64, m| maximum.max((m - middle).abs()));
+        let max_deviation = mass.iter().map(|m| (m - middle).abs()).fold(0.0, f64::max);
         let covariance: f64 = mass.iter().zip(&sizes).map(|(m, z)| (m - middle) * (z - typical)).sum();
         let differ = sizes.iter().any(|size| *size != sizes[0]);
         sizes.len() >= 5 && differ && max_deviation > 1e-9 * middle && covariance < 0.0
@@ -110,10 +111,20 @@ impl Aggregates {
     /// J² + JM kernel values.
     pub fn distant_mediators(&self, kernel: &Kernel) -> Vec<usize> {
         let Some(mediators) = &self.mediators else { return Vec::new() };
-        let largest = kernel.gram(&mediators.bags).data().iter().fold(0.0, |maximum: f64, k| maximum.max(*k));
+        let largest = kernel.gram(&mediators.bags).data().iter().copied().fold(0.0, f64::max);
         let similarity = kernel.cross_gram(&mediators.targets, &mediators.bags);
         let is_far = |t: &usize| similarity.row(*t).iter().all(|k| *k < DISTANT_KERNEL_VALUE * largest);
         (0..self.bag_of_target.len()).filter(|&t| self.bag_of_target[t].is_none()).filter(is_far).collect()
+    }
+
+    /// Entries of the model card: the numbers of bags and of targets.
+    pub(super) fn facts(&self) -> [CardEntry; 3] {
+        let mediated = self.mediated();
+        [
+            CardEntry::new("bags with rows", self.bags.count()),
+            CardEntry::new("targets with rows of their own", self.bag_of_target.len() - mediated),
+            CardEntry::new("targets through mediators", mediated),
+        ]
     }
 
     pub(super) fn check(&self) -> Result<()> {

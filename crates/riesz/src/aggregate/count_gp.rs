@@ -302,13 +302,13 @@ impl CountProcess {
                     }
                 },
             ),
-            CardEntry::new("bags with rows", data.bags.count()),
-            CardEntry::new("targets with rows of their own", data.bag_of_target.len() - mediated),
-            CardEntry::new("targets through mediators", mediated),
+        ];
+        model.model_card.extend(data.facts());
+        model.model_card.extend([
             CardEntry::new("inducing points", model.support_points.rows()),
             CardEntry::measured("log marginal likelihood (Laplace)", mode.value),
             CardEntry::measured("jitter", points.jitter),
-        ];
+        ]);
         let dispersions = [self.dispersion, if mediated > 0 { self.mediation_dispersion } else { 0.0 }];
         let named = ["dispersion", "dispersion of mediated counts"].into_iter().zip(dispersions);
         model.model_card.extend(

@@ -183,7 +183,6 @@ impl AggregateGaussianProcess {
         let mut model =
             KernelExpansion::new(kernel, data.rows.clone(), p.matmul(&weights_of_bags), vec![mean])?;
         let (jitter, value, variance) = (factor.jitter, state.value, state.variance);
-        let mediated = data.mediated();
         model.model_card = vec![
             CardEntry::new("model", "Gaussian process with aggregated observations"),
             CardEntry::new(
@@ -193,15 +192,15 @@ impl AggregateGaussianProcess {
                     TargetUnit::Sum => "weighted sums of rows",
                 },
             ),
-            CardEntry::new("bags with rows", data.bags.count()),
-            CardEntry::new("targets with rows of their own", data.bag_of_target.len() - mediated),
-            CardEntry::new("targets through mediators", mediated),
+        ];
+        model.model_card.extend(data.facts());
+        model.model_card.extend([
             CardEntry::measured("noise", variance * self.noise),
             CardEntry::measured("noise of a row", variance * self.row_noise),
             CardEntry::measured("noise of mediation", variance * self.mediation_noise),
             CardEntry::measured("log marginal likelihood", value),
             CardEntry::measured("jitter", jitter),
-        ];
+        ]);
         if operator.regression.is_some() {
             model
                 .model_card
@@ -265,9 +264,8 @@ impl AggregateGaussianProcess {
                 target_rows.transpose_matmul(&target_rows)
             }
         };
-        for i in 0..m {
-            t.row_mut(i).iter_mut().zip(weights).for_each(|(t, a)| *t = weights[i] * a - *t);
-        }
+        t.scale(-1.0);
+        t.add_outer(weights.iter().copied(), weights);
         let half_product = operator.times(&t);
         let mut by_gram = operator.times(&half_product.transpose());
         by_gram.scale(0.5);

@@ -155,7 +155,8 @@ impl BagSmoother {
             }
         }
         let mut symmetric = slopes.transpose();
-        symmetric.data_mut().iter_mut().zip(slopes.data()).for_each(|(t, slope)| *t = 0.5 * (*t + slope));
+        symmetric.add_times(1.0, &slopes);
+        symmetric.scale(0.5);
         Ok((loss / j as f64, self.kernel.gradient(mediators, &symmetric)))
     }
 

@@ -144,7 +144,8 @@ impl Mediation {
         }
         let derivative = inverse.matmul(&slopes).matmul(&inverse);
         let mut weights = derivative.transpose();
-        weights.data_mut().iter_mut().zip(derivative.data()).for_each(|(t, entry)| *t = -0.5 * (*t + entry));
+        weights.add_times(1.0, &derivative);
+        weights.scale(-0.5);
         let mut gradient = self.kernel.gradient(mediators, &weights);
         gradient.push((0..j).map(|b| weights[(b, b)] * ridges[b]).sum());
         Ok((loss, gradient))

@@ -84,7 +84,7 @@ impl ObservationOperator {
         let Some(&first) = open.first() else {
             let columns = bag_of_target.iter().flatten().map(|&b| [(b, 1.0)]);
             let weights = OperatorMatrix::Matched(Sparse::from_columns(j, columns)?);
-            return Ok(Self { weights, regression_covariance: None, mediated: None, regression: None });
+            return Ok(Self::without_regression(weights));
         };
         let Some((mediation, mediators)) = mediation else {
             let allowed =
@@ -115,10 +115,9 @@ impl ObservationOperator {
             (0..j).for_each(|b| ties[(b, b)] = 1.0);
             let weights = OperatorMatrix::Matched(Sparse::from_columns(j, columns)?);
             return Ok(Self {
-                weights,
                 regression_covariance: Some(ties),
-                mediated: None,
                 regression: Some(regression),
+                ..Self::without_regression(weights)
             });
         }
         let mediated = MediatedTargets::new(bags, &open, mediation, mediators)?;
@@ -131,23 +130,20 @@ impl ObservationOperator {
                 weights[(b, *t)] = times * mediated.bag_scaling[b] * weight;
             }
         }
-        let variance = Some(mediated.regression_covariance(m));
         Ok(Self {
-            weights: OperatorMatrix::Dense(weights),
-            regression_covariance: variance,
+            regression_covariance: Some(mediated.regression_covariance(m)),
             mediated: Some(mediated),
-            regression: None,
+            ..Self::of_weights(weights)
         })
     }
 
     /// The operator with given weights (J × M), which have no covariance.
     pub(super) fn of_weights(weights: Matrix) -> Self {
-        Self {
-            weights: OperatorMatrix::Dense(weights),
-            regression_covariance: None,
-            mediated: None,
-            regression: None,
-        }
+        Self::without_regression(OperatorMatrix::Dense(weights))
+    }
+
+    fn without_regression(weights: OperatorMatrix) -> Self {
+        Self { weights, regression_covariance: None, mediated: None, regression: None }
     }
 
     /// The matrix B, J × M.

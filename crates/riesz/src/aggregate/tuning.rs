@@ -307,16 +307,17 @@ impl Tuning {
             run.value = optimum.value;
             run.warnings.extend(optimum.warnings);
             process = process.with_parameters(&[&optimum.theta[..], &fixed_values].concat());
-            let moved = before
-                .iter()
-                .zip(log_parameters(&process))
-                .fold(0.0, |a: f64, (a0, b)| a.max((a0 - b).abs()));
-            if moved < CONVERGED {
+            if largest_change(&before, &log_parameters(&process)) < CONVERGED {
                 break;
             }
         }
         Ok((run, process))
     }
+}
+
+/// Returns the largest absolute difference between entries of two vectors.
+pub(super) fn largest_change(before: &[f64], after: &[f64]) -> f64 {
+    before.iter().zip(after).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
 }
 
 fn log_parameters(process: &AggregateGaussianProcess) -> Vec<f64> {

@@ -8,7 +8,7 @@ use crate::aggregate::aggregate_data::Aggregates;
 use crate::aggregate::bag_gram::BagRows;
 use crate::aggregate::mediation::MediationTarget;
 use crate::aggregate::observation_operator::ObservationOperator;
-use crate::aggregate::tuning::{CONVERGED, tune_mediators};
+use crate::aggregate::tuning::{CONVERGED, largest_change, tune_mediators};
 use crate::error::{Error, Result};
 use crate::fit::TunedParameters;
 use crate::gp::hyperparameters::log_values;
@@ -82,9 +82,7 @@ impl SparseAggregateProcess {
             });
             let mut fit = self.fit_mediated(data, from.clone())?;
             (steps, evaluations) = (steps + fit.steps, evaluations + fit.evaluations);
-            let moved =
-                theta.iter().zip(&fit.theta).fold(0.0, |maximum: f64, (a, b)| maximum.max((a - b).abs()));
-            if turn == MAX_ROUNDS || moved < CONVERGED {
+            if turn == MAX_ROUNDS || largest_change(&theta, &fit.theta) < CONVERGED {
                 fit.warnings.extend(warnings);
                 return Ok(SparseAggregateFit { steps, evaluations, ..fit });
             }

@@ -165,7 +165,7 @@ impl FitPlan {
         // Rows are in the order of their hashes, so the first ones are a random part of the sample.
         let ((rows_per_landmark, min_candidates), n_pivoted) = (CANDIDATES, choice.landmarks.min(PIVOTED));
         let n_candidates = sample.len().min((n_pivoted * rows_per_landmark).max(min_candidates));
-        let candidates = sample.x.select_rows(&(0..n_candidates).collect::<Vec<_>>());
+        let candidates = sample.x.head(n_candidates);
         let mut choice_of_rows =
             randomly_pivoted_cholesky(&kernel, &candidates, n_pivoted, choice.seed, RunControl::none())?;
         if choice_of_rows.rows.len() == PIVOTED {

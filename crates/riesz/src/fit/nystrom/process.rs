@@ -53,7 +53,7 @@ impl GpTuning {
             return Err(unused("sample_weight", "krr"));
         }
         let (rows, points) = TUNING_SAMPLE;
-        let sample_rows: Vec<usize> = (0..sample.len().min(rows)).collect();
+        let sample = sample.head(rows);
         let estimator = SparseGaussianProcess {
             tune: self.tune,
             normalize_y: self.normalize_y,
@@ -61,7 +61,7 @@ impl GpTuning {
             seed,
             ..SparseGaussianProcess::new(kernel, self.noise, landmarks.min(points))
         };
-        let fit = estimator.fit(&sample.x.select_rows(&sample_rows), &sample.y.select_rows(&sample_rows))?;
+        let fit = estimator.fit(&sample.x, &sample.y)?;
         Ok((fit.model.kernel, GpPrior { noise: fit.noise, mean: fit.model.intercept[0] }))
     }
 }

@@ -70,6 +70,11 @@ struct CgProgress {
     fell_short: bool,
 }
 
+/// The Euclidean norms of the columns.
+fn column_norms(matrix: &Matrix) -> Vec<f64> {
+    (0..matrix.cols()).map(|o| dot(&matrix.column(o), &matrix.column(o)).sqrt()).collect()
+}
+
 /// Number of landmarks, from the first on, at which the bound is evaluated.
 const MAX_CHECKED: usize = 500;
 
@@ -200,7 +205,7 @@ impl RidgeSolution {
         let t = left.cols();
         let mut solved = left;
         self.factor.solve_lower_in_place(&mut solved);
-        let norms: Vec<f64> = (0..t).map(|o| dot(&solved.column(o), &solved.column(o)).sqrt()).collect();
+        let norms = column_norms(&solved);
         self.factor.solve_upper_in_place(&mut solved);
         let certificate = self.trust.map(|trust| trust.after_step(&self.measured(&squares), &norms));
         self.gains = self.trust.zip(certificate.as_ref()).is_some_and(|(trust, certificate)| {
@@ -239,8 +244,7 @@ impl RidgeSolution {
 
     /// The first landmarks, at which the bounds are evaluated.
     fn looked_at(&self) -> Table {
-        let first_landmarks: Vec<usize> = (0..self.plan.landmarks.rows().min(MAX_CHECKED)).collect();
-        self.plan.landmarks.select_rows(&first_landmarks)
+        self.plan.landmarks.head(MAX_CHECKED)
     }
 
     fn find_worst(&mut self) -> Result<()> {
@@ -319,8 +323,7 @@ impl RidgeSolution {
     fn continue_cg(&mut self, mut descent: CgProgress, residual: &ResidualPass) -> Result<()> {
         let (mut left, squares) = self.residual(residual)?;
         self.factor.solve_lower_in_place(&mut left);
-        let t = left.cols();
-        let norms: Vec<f64> = (0..t).map(|o| dot(&left.column(o), &left.column(o)).sqrt()).collect();
+        let norms = column_norms(&left);
         if descent.run.stage() == CgStage::Step {
             descent.run.step(&left)?;
         } else {
@@ -513,12 +516,11 @@ impl RidgeSolution {
         }
         facts.extend(self.missing.iter().flat_map(LandmarkErrorEstimate::facts));
         facts.push(match &self.certificate {
-            Some(Certificate { radius: Some(radius), .. }) => CardEntry::measured(
-                "radius of the certificate",
-                radius.iter().fold(0.0, |maximum: f64, r| maximum.max(*r)),
-            ),
+            Some(Certificate { radius: Some(radius), .. }) => {
+                CardEntry::measured("radius of the certificate", radius.iter().copied().fold(0.0, f64::max))
+            }
             Some(certificate) => {
-                let largest = certificate.anywhere.iter().fold(0.0, |maximum: f64, r| maximum.max(*r));
+                let largest = certificate.anywhere.iter().copied().fold(0.0, f64::max);
                 CardEntry::measured("certificate: at any row at most", largest)
             }
             None => CardEntry::new("certificate", "none"),

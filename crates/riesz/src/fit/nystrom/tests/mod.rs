@@ -57,11 +57,24 @@ fn fitted(
     let mut solution =
         RidgeSolution::new(plan, statistics, &RidgeSpec { ridges: vec![ridge], intercept }).unwrap();
     for _ in 0..corrections {
-        let mut residual = ResidualPass::empty(plan, solution.coefficients());
-        residual.add(plan, solution.coefficients(), data).unwrap();
-        solution.correct(&residual).unwrap();
+        solution.correct(&residual(plan, &solution, data)).unwrap();
     }
     solution
+}
+
+/// The residual of all rows at the coefficients of a solution.
+fn residual(plan: &FitPlan, solution: &RidgeSolution, data: &LabelledRows) -> ResidualPass {
+    let mut residual = ResidualPass::empty(plan, solution.coefficients());
+    residual.add(plan, solution.coefficients(), data).unwrap();
+    residual
+}
+
+/// Takes a step of Newton's method with the gradient of all rows.
+fn newton_step(newton: &mut StreamingNewton, plan: &FitPlan, data: &LabelledRows) {
+    let coefficients = newton.coefficients.clone();
+    let mut builder = LogisticGradientBuilder::new(plan, &coefficients);
+    builder.add(data).unwrap();
+    newton.step(&builder.finish(0)).unwrap();
 }
 
 /// Predictions at `x` of the exact fit with the landmarks, by least squares in double-double arithmetic.
@@ -377,9 +390,7 @@ proptest! {
         let plan = planned(&data, &Kernel::gaussian(&vec![length; d]), m, 1);
         let mut solution = fitted(&plan, &data, ridge, intercept, corrections);
         if uniform {
-            let mut residual = ResidualPass::empty(&plan, solution.coefficients());
-            residual.add(&plan, solution.coefficients(), &data).unwrap();
-            solution.prove(&residual).unwrap();
+            solution.prove(&residual(&plan, &solution, &data)).unwrap();
         }
         let new = rows(20, d, 1, false, seed ^ 1).x;
         if let Some(bounds) = solution.bounds(&new).unwrap() {
@@ -614,11 +625,8 @@ fn a_start_from_the_sample_ends_where_any_does() {
         let converge = |plan: &FitPlan| {
             let (mut newton, mut grams) = (StreamingNewton::new(plan, intercept).unwrap(), 0);
             while !newton.converged {
-                let coefficients = newton.coefficients.clone();
-                let mut builder = LogisticGradientBuilder::new(plan, &coefficients);
-                builder.add(&data).unwrap();
-                newton.step(&builder.finish(0)).unwrap();
-                grams += usize::from(coefficients.curvature);
+                grams += usize::from(newton.coefficients.curvature);
+                newton_step(&mut newton, plan, &data);
             }
             (grams, newton.fitted().unwrap().model.predict(&data.x).unwrap())
         };
@@ -650,10 +658,7 @@ fn separable_classes_converge() {
         of_classes(planned(&data, &Kernel::gaussian(&[2.0, 2.0]), 30, 1), LatentFunction::Penalised(1e-6));
     let mut newton = StreamingNewton::new(&plan, true).unwrap();
     while !newton.converged {
-        let coefficients = newton.coefficients.clone();
-        let mut builder = LogisticGradientBuilder::new(&plan, &coefficients);
-        builder.add(&data).unwrap();
-        newton.step(&builder.finish(0)).unwrap();
+        newton_step(&mut newton, &plan, &data);
     }
     let model = newton.fitted().unwrap().model;
     let predictions = model.predict(&data.x).unwrap();
@@ -719,9 +724,7 @@ fn passes(plan: &FitPlan, data: &LabelledRows, ridge: f64) -> (RidgeSolution, Ve
     let mut solution = RidgeSolution::new(plan, statistics, &penalties).unwrap();
     let mut bounds = Vec::new();
     while solution.wants_pass(1, bounds.len()) {
-        let mut residual = ResidualPass::empty(plan, solution.coefficients());
-        residual.add(plan, solution.coefficients(), data).unwrap();
-        solution.apply_residual(&residual, 1, bounds.len()).unwrap();
+        solution.apply_residual(&residual(plan, &solution, data), 1, bounds.len()).unwrap();
         let bound_matrix = solution.bounds(&plan.landmarks).unwrap();
         bounds.push(
             bound_matrix.map_or(f64::INFINITY, |entries| entries.data().iter().copied().fold(0.0, f64::max)),
