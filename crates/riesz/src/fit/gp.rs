@@ -49,7 +49,7 @@ pub(super) static KIND: ModelKind = ModelKind {
 fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let noise = task.settings.number(NOISE.name);
     let tune = tuned_by_settings(&task.settings);
-    let (noise, y) = (noise.unwrap_or(START_NOISE), task.numbers()?);
+    let (start, y) = (noise.unwrap_or(START_NOISE), task.numbers()?);
     let constant = |o: &usize| (1..y.rows()).all(|i| y[(i, *o)] == y[(0, *o)]);
     if let Some(o) = (0..y.cols()).find(constant).filter(|_| task.normalize_y() && y.rows() > 0) {
         let name = task.target_names.get(o).map_or_else(|| format!("target {}", o + 1), String::clone);
@@ -59,13 +59,13 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let (restarts, seed) = (task.restarts(), task.seed);
     let (model, covariance, warnings, steps, noise, evidence);
     if let Some(landmarks) = task.landmarks() {
-        let standard = SparseGaussianProcess::new(kernel, noise, landmarks);
+        let standard = SparseGaussianProcess::new(kernel, start, landmarks);
         let estimator = SparseGaussianProcess { tune, normalize_y, row_noise, restarts, seed, ..standard };
         let fit = estimator.fit_until(task.x, y, task.control())?;
         (model, covariance, warnings) = (fit.model, fit.covariance, fit.warnings);
         (steps, noise, evidence) = (fit.steps, fit.noise, fit.lower);
     } else {
-        let standard = GaussianProcess::new(kernel, noise);
+        let standard = GaussianProcess::new(kernel, start);
         let estimator = GaussianProcess { tune, normalize_y, row_noise, restarts, seed, ..standard };
         let fit = estimator.fit_until(task.x, y, task.control())?;
         (model, covariance, warnings) = (fit.model, fit.covariance, fit.warnings);
