@@ -46,6 +46,15 @@ pub struct Aggregates {
     pub mediators: Option<Mediators>,
 }
 
+/// Returns inducing points with the columns of the rows, after a check that there are any.
+pub(super) fn aligned_points(points: &Table, rows: &Table) -> Result<Table> {
+    let points = points.align_to(rows.columns())?;
+    if points.rows() == 0 {
+        return Err(Error::too_few("the table of inducing points", 1, "point is"));
+    }
+    Ok(points)
+}
+
 impl Aggregates {
     /// Data with one target per bag, in the order of the bags.
     pub fn matched(rows: Table, bags: Bags, targets: Vec<f64>) -> Self {

@@ -21,7 +21,7 @@ pub use crate::gp::likelihood::counts::Family;
 use cross_kernel::CrossKernel;
 use laplace::{CountObservations, LatentState, Mode};
 
-use super::aggregate_data::Aggregates;
+use super::aggregate_data::{Aggregates, aligned_points};
 use super::aggregate_fit::LeaveOneOut;
 use super::bag_gram::BagRows;
 use super::kernel_smoother::BagSmoother;
@@ -236,10 +236,7 @@ impl CountProcess {
     fn work(&self, data: &Aggregates) -> Result<CountProblem> {
         data.check()?;
         self.kernel.validate(data.rows.width())?;
-        let points = self.points.align_to(data.rows.columns())?;
-        if points.rows() == 0 {
-            return Err(Error::too_few("the table of inducing points", 1, "point is"));
-        }
+        let points = aligned_points(&self.points, &data.rows)?;
         crate::checks::check_range(&self.kernel, &data.rows)?;
         self.family.check(&data.targets)?;
         let (unit, name, why) = match self.family {

@@ -20,13 +20,13 @@ use std::sync::atomic::AtomicBool;
 use super::aggregate_data::Aggregates;
 use super::aggregate_fit::AggregateFit;
 use super::bag_gram::BagRows;
-use super::mediation::{Mediation, MediationTarget};
+use super::mediation::{Mediation, regresses_targets};
 use super::observation_operator::ObservationOperator;
 use super::row_bags::TargetUnit;
 use crate::checks::{not_negative, positive};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::gp::exact::LeastSquaresMean;
+use crate::gp::exact::{LeastSquaresMean, check_evidence};
 use crate::gp::hyperparameters::ThetaReader;
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
@@ -310,9 +310,10 @@ impl AggregateGaussianProcess {
     fn check(&self, data: &Aggregates) -> Result<()> {
         data.check()?;
         self.kernel.validate(data.rows.width())?;
-        let regressed =
-            self.mediation.as_ref().is_some_and(|mediation| mediation.regressed == MediationTarget::Targets);
-        if !(regressed && self.noise == 0.0 && data.mediated() == data.targets.len()) {
+        if !(regresses_targets(self.mediation.as_ref())
+            && self.noise == 0.0
+            && data.mediated() == data.targets.len())
+        {
             positive("noise", self.noise)?;
         }
         for (name, value) in [("row_noise", self.row_noise), ("mediation_noise", self.mediation_noise)] {
@@ -378,12 +379,7 @@ impl AggregateGaussianProcess {
         // The evidence is conditional on the ties, whose Cholesky factor is the leading block.
         let log_det = 2.0 * (ties..residual.len()).map(|t| factor.lower()[(t, t)].ln()).sum::<f64>();
         let value = -0.5 * (dot(&weights, &residual) + log_det + data.targets.len() as f64 * tau);
-        if !value.is_finite() {
-            return Err(Error::overflow(
-                "the log marginal likelihood",
-                "check the kernel's parameters and the noise",
-            ));
-        }
+        check_evidence(value, "the log marginal likelihood")?;
         Ok(AggregateState {
             rows,
             kernel,

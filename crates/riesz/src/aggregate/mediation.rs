@@ -152,6 +152,11 @@ impl Mediation {
     }
 }
 
+/// Whether there is a regression on mediators whose response are the targets.
+pub(super) fn regresses_targets(mediation: Option<&Mediation>) -> bool {
+    mediation.is_some_and(|mediation| mediation.regressed == MediationTarget::Targets)
+}
+
 /// Checks that values computed from the mediators' kernel are finite.
 pub(super) fn check_mediators_kernel(values: &Matrix) -> Result<()> {
     if values.data().iter().all(|v| v.is_finite()) {

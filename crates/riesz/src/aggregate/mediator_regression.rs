@@ -153,6 +153,6 @@ pub(super) fn log_evidence(
     let evidence = NormalEvidence::from_factor(factor, &residual);
     let weights = evidence.covariance_gradient();
     let mut gradient = kernel.gradient(&rows, &weights);
-    gradient.push(ridge * (0..z.len()).map(|k| weights[(k, k)]).sum::<f64>());
+    gradient.push(ridge * weights.trace());
     Ok((evidence.value, gradient))
 }

@@ -26,6 +26,7 @@ use collapsed::CollapsedEvidence;
 use mediated_features::MediatedFeatures;
 
 use super::Bags;
+use super::aggregate_data::aligned_points;
 use super::aggregate_fit::LeaveOneOut;
 use super::bag_gram::BagRows;
 use super::mediation::Mediation;
@@ -493,10 +494,7 @@ impl SparseAggregateProcess {
             return Err(Error::parameter("mediation_noise", noise, allowed));
         }
         self.kernel.validate(x.width())?;
-        let points = self.points.align_to(x.columns())?;
-        if points.rows() == 0 {
-            return Err(Error::too_few("the table of inducing points", 1, "point is"));
-        }
+        let points = aligned_points(&self.points, x)?;
         let min_targets = if self.mean.is_none() || self.normalize { 2 } else { 1 };
         if values.len() < min_targets {
             return Err(Error::too_few(

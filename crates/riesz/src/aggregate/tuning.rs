@@ -20,7 +20,7 @@ use super::aggregate_data::Aggregates;
 use super::aggregate_fit::AggregateFit;
 use super::bag_gram::BagRows;
 use super::exact_gp::AggregateGaussianProcess;
-use super::mediation::{Mediation, MediationTarget, Mediators};
+use super::mediation::{Mediation, MediationTarget, Mediators, regresses_targets};
 use super::mediator_regression;
 use crate::control::{Progress, RunControl};
 use crate::error::Result;
@@ -158,10 +158,6 @@ pub(super) fn default_prior(parameter: Parameter) -> HyperParameter {
     }
 }
 
-fn regresses_targets(process: &AggregateGaussianProcess) -> bool {
-    process.mediation.as_ref().is_some_and(|mediation| mediation.regressed == MediationTarget::Targets)
-}
-
 /// Returns all parameters of a process with their priors, and the number of parameters that do not belong to
 /// the mediation. These come first.
 pub(super) fn hyperparameters(process: &AggregateGaussianProcess) -> (Vec<HyperParameter>, usize) {
@@ -266,7 +262,7 @@ impl Tuning {
         let mut run = SearchResult::unchanged(log_parameters(&process));
         let mediated = process.mediation.is_some() && data.bag_of_target.contains(&None);
         let published = self.conventions == Conventions::Published;
-        let of_targets = regresses_targets(start);
+        let of_targets = regresses_targets(start.mediation.as_ref());
         let keeps_ridge = published && process.mediation.is_some() && !of_targets;
         if let Some(ridge) = coordinates.last_mut().filter(|_| keeps_ridge) {
             ridge.weak = None;

@@ -12,7 +12,7 @@ use super::task::{
 };
 use crate::control::RunControl;
 use crate::error::{Error, Result, sized};
-use crate::gp::exact::NormalEvidence;
+use crate::gp::exact::{NormalEvidence, check_evidence};
 use crate::gp::hyperparameters::{ThetaReader, TunedParameters};
 use crate::gp::search::{self, SearchOptions, SearchResult};
 use crate::kernel::{Kernel, Parameter};
@@ -369,12 +369,7 @@ impl GaussianProcess {
         covariance.add_diagonal(|i| noise + self.row_noise.as_ref().map_or(0.0, |r| r[i]));
         let mut evidence = NormalEvidence::new(covariance, "gram matrix plus noise", &targets.values)?;
         evidence.value -= targets.log_density_shift();
-        if !evidence.value.is_finite() {
-            return Err(Error::overflow(
-                "the log marginal likelihood",
-                "check the kernel's parameters and the noise",
-            ));
-        }
+        check_evidence(evidence.value, "the log marginal likelihood")?;
         Ok(GpState { kernel, noise, evidence })
     }
 
@@ -382,7 +377,7 @@ impl GaussianProcess {
     /// the noise.
     fn gradient(&self, x: &Table, state: &GpState) -> Vec<f64> {
         let mut weights = state.evidence.covariance_gradient();
-        let noise_derivative = state.noise * (0..weights.rows()).map(|i| weights[(i, i)]).sum::<f64>();
+        let noise_derivative = state.noise * weights.trace();
         if let Some(a) = &self.operator {
             weights = a.matmul(&a.matmul(&weights).transpose());
         }

@@ -12,7 +12,7 @@
 
 use rayon::prelude::*;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::linalg::{Cholesky, Matrix, dot};
 
 /// The log marginal likelihood of normal observations, with the quantities that its gradient and the
@@ -35,7 +35,7 @@ impl NormalEvidence {
     /// n³/3. `subject` names `V` in error messages.
     ///
     /// # Errors
-    /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite).
+    /// [`Error::NotPositiveDefinite`].
     pub fn new(covariance: Matrix, subject: &'static str, z: &Matrix) -> Result<Self> {
         Ok(Self::from_factor(Cholesky::new(covariance, subject)?, z))
     }
@@ -79,6 +79,14 @@ impl NormalEvidence {
         });
         gradient
     }
+}
+
+/// Checks that a log marginal likelihood is finite; `subject` names it in the error message.
+pub(crate) fn check_evidence(value: f64, subject: &str) -> Result<()> {
+    if value.is_finite() {
+        return Ok(());
+    }
+    Err(Error::overflow(subject, "check the kernel's parameters and the noise"))
 }
 
 /// A constant prior mean, estimated by generalised least squares.

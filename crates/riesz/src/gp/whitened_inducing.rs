@@ -49,8 +49,7 @@ impl WhitenedInducing {
 
     /// Factorises the gram matrix `K(W, W)` with at least `min_jitter` on its diagonal.
     pub fn from_gram(mut gram: Matrix, min_jitter: f64) -> Result<Self> {
-        let m = gram.rows();
-        let level = (0..m).map(|i| gram[(i, i)]).sum::<f64>() / m as f64;
+        let level = gram.trace() / gram.rows() as f64;
         let added = min_jitter.max(JITTER * level);
         gram.add_diagonal(|_| added);
         let factor = Cholesky::new(gram, "gram matrix of the inducing points")?;
@@ -65,9 +64,8 @@ impl WhitenedInducing {
         self.factor.solve_upper_right(&mut inner);
         let mut by_gram = inner;
         // The jitter is a multiple of the mean of the diagonal, so it depends on the kernel's parameters too.
-        let m = points.rows();
-        let trace: f64 = (0..m).map(|i| by_gram[(i, i)]).sum();
-        by_gram.add_diagonal(|_| self.relative * trace / m as f64);
+        let trace = by_gram.trace();
+        by_gram.add_diagonal(|_| self.relative * trace / points.rows() as f64);
         kernel.gradient(points, &by_gram)
     }
 

@@ -150,6 +150,11 @@ impl Matrix {
         }
     }
 
+    /// The sum of the diagonal.
+    pub(crate) fn trace(&self) -> f64 {
+        (0..self.rows).map(|i| self[(i, i)]).sum()
+    }
+
     /// Adds `value(i)` to the i-th diagonal element.
     pub fn add_diagonal(&mut self, value: impl Fn(usize) -> f64) {
         for i in 0..self.rows.min(self.cols) {

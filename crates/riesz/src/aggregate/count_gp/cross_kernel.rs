@@ -69,9 +69,13 @@ impl<'a> CrossKernel<'a> {
 
     /// Returns `shift + K alpha`, one value per row of K.
     pub fn latent_values(&self, shift: f64, alpha: &[f64]) -> Result<Vec<f64>> {
-        let m = alpha.len();
-        let block_values = |_, _, block: &[f64]| -> Vec<f64> {
-            block.chunks_exact(m).map(|row| shift + dot(row, alpha)).collect()
+        self.for_each_row(|_, row| shift + dot(row, alpha))
+    }
+
+    /// Returns the value of `work` for each row of K, which it receives with its bag.
+    fn for_each_row(&self, work: impl Fn(usize, &[f64]) -> f64 + Sync) -> Result<Vec<f64>> {
+        let block_values = |bag: usize, _, block: &[f64]| -> Vec<f64> {
+            block.chunks_exact(self.points.rows()).map(|row| work(bag, row)).collect()
         };
         Ok(self.for_each_block(block_values)?.concat())
     }
@@ -94,11 +98,7 @@ impl<'a> CrossKernel<'a> {
 
     /// Returns the inner product of each row of K with the row of `of_bags` (bags × points) for its bag.
     pub fn row_dots(&self, of_bags: &Matrix) -> Result<Vec<f64>> {
-        let m = self.points.rows();
-        let block_dots = |bag: usize, _, block: &[f64]| -> Vec<f64> {
-            block.chunks_exact(m).map(|row| dot(row, of_bags.row(bag))).collect()
-        };
-        Ok(self.for_each_block(block_dots)?.concat())
+        self.for_each_row(|bag, row| dot(row, of_bags.row(bag)))
     }
 
     /// Returns `Kᵀ(w d)` and `Σ w d` for `d = shift + K alpha` and weights w of the rows, in one pass.

@@ -6,7 +6,7 @@ use super::mediated_features::SampledRowPairs;
 use super::{SparseAggregateFit, SparseAggregateProcess};
 use crate::aggregate::aggregate_data::Aggregates;
 use crate::aggregate::bag_gram::BagRows;
-use crate::aggregate::mediation::MediationTarget;
+use crate::aggregate::mediation::regresses_targets;
 use crate::aggregate::observation_operator::ObservationOperator;
 use crate::aggregate::tuning::{CONVERGED, largest_change, tune_mediators};
 use crate::error::{Error, Result};
@@ -39,7 +39,7 @@ impl SparseAggregateProcess {
         {
             return process.fit(&data.rows, &data.bags, &data.targets);
         }
-        if self.mediation.as_ref().is_some_and(|mediation| mediation.regressed == MediationTarget::Targets) {
+        if regresses_targets(self.mediation.as_ref()) {
             let allowed =
                 "inducing points need row embeddings as the response: regress these, or use an exact fit";
             return Err(Error::parameter("response that is regressed on mediators", "targets", allowed));

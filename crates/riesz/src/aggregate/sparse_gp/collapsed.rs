@@ -16,8 +16,8 @@
 use super::bag_features::BagFeatures;
 use super::{Approximation, SparseTargets};
 use crate::control::RunControl;
-use crate::error::{Error, Result};
-use crate::gp::exact::LeastSquaresMean;
+use crate::error::Result;
+use crate::gp::exact::{LeastSquaresMean, check_evidence};
 use crate::gp::whitened_inducing::{WhitenedInducing, posterior_precision};
 use crate::kernel::Kernel;
 use crate::linalg::{Matrix, add_times, dot};
@@ -136,12 +136,7 @@ impl CollapsedEvidence {
         let penalty_derivative = |b: usize| if counts { 0.0 } else { 0.5 * gap[b] / noise[b].powi(2) };
         let by_noise = (0..bags).map(|b| evidence_derivative(b) + penalty_derivative(b)).collect();
         let uncounted_residual = if counts { vec![0.0; bags] } else { gap };
-        if !value.is_finite() {
-            return Err(Error::overflow(
-                "the log marginal likelihood through inducing points",
-                "check the kernel's parameters and the noise",
-            ));
-        }
+        check_evidence(value, "the log marginal likelihood through inducing points")?;
         Ok(Self {
             value,
             mean,

@@ -13,7 +13,6 @@
 //!   rounding, but is far below A.
 
 use super::plan::FitPlan;
-use super::sample::SamplePreconditioner;
 use crate::error::Result;
 use crate::linalg::exact_gram::FRACTION_BITS;
 use crate::linalg::{Cholesky, Matrix, add_times, dot, dot_roundings};
@@ -75,21 +74,11 @@ pub(super) struct SpectralBound {
 }
 
 impl SpectralBound {
-    /// Bounds from the Cholesky factor and the trace of `Â`; `None` where rounding may dominate. Cost
-    /// O(landmarks³).
-    pub(super) fn from_factor(plan: &FitPlan, factor: &Cholesky, trace: f64, rows: u64) -> Option<Self> {
-        Self::with(factor, trace, 0, plan.rounding(rows, 1))
-    }
-
-    /// Bounds from the matrix of a sample's normal equations instead of `Â`. It is no larger than A, and its
-    /// kernel values were not rounded. Cost O(landmarks³).
-    pub(super) fn of_sample(sampled: &SamplePreconditioner) -> Option<Self> {
-        Self::with(&sampled.factor, sampled.trace, sampled.rounding_count(), 0.0)
-    }
-
-    /// Bounds from a factored matrix. `roundings` is the number of roundings of its entries, and `moved` the
-    /// norm of the rounding error of the kernel values.
-    fn with(factor: &Cholesky, trace: f64, roundings: usize, moved: f64) -> Option<Self> {
+    /// Bounds from the Cholesky factor and the trace of `Â`, or of the matrix of a sample's normal equations,
+    /// which is no larger than A and whose kernel values were not rounded. `roundings` is the number of
+    /// roundings of the entries, and `moved` the norm of the rounding error of the kernel values. `None` where
+    /// rounding may dominate. Cost O(landmarks³).
+    pub(super) fn new(factor: &Cholesky, trace: f64, roundings: usize, moved: f64) -> Option<Self> {
         let min_eigenvalue = least_eigenvalue(factor, trace) - factor.jitter;
         let summed = (factor.size() + 4 + roundings) as f64;
         let bound = Self {
@@ -129,10 +118,11 @@ impl SpectralBound {
             let left = self.norm_ratio() * (norms[o] + other_errors / self.min_eigenvalue.sqrt()) + by_row;
             left * self.norm_ratio()
         };
-        self.certified(measured.plan, (0..measured.plan.targets.len()).map(radius).collect())
+        self.certified(measured.plan, radius)
     }
 
-    fn certified(&self, plan: &FitPlan, radius: Vec<f64>) -> Certificate {
+    fn certified(&self, plan: &FitPlan, radius: impl Fn(usize) -> f64) -> Certificate {
+        let radius: Vec<f64> = (0..plan.targets.len()).map(radius).collect();
         let max_leverage = (plan.bound.powi(2) * (plan.size() as f64 - 1.0) + 1.0) / self.min_eigenvalue;
         let anywhere = radius.iter().map(|r| r * max_leverage.sqrt()).collect();
         Certificate { radius: Some(radius), anywhere, rounding: Vec::new() }
@@ -149,7 +139,7 @@ impl SpectralBound {
             let stored = UNIT * 2.0 * dot(&theta, &theta).sqrt() * self.trace.sqrt();
             (residual_error + self.moved() * norms[o]) / (1.0 - self.relative_perturbation()) + stored
         };
-        self.certified(measured.plan, (0..measured.plan.targets.len()).map(radius).collect())
+        self.certified(measured.plan, radius)
     }
 }
 
@@ -198,7 +188,7 @@ impl ResidualMeasurement<'_> {
         let plan = self.plan;
         let (m, t) = (plan.landmarks.rows(), plan.targets.len());
         let gram = plan.kernel.gram(&plan.landmarks);
-        let trace: f64 = (0..m).map(|i| gram[(i, i)]).sum();
+        let trace = gram.trace();
         let factor = Cholesky::new(gram, "kernel matrix of the landmarks")?;
         let min_eigenvalue = least_eigenvalue(&factor, trace);
         let share = 3.0 * (m + 4) as f64 * UNIT * trace / min_eigenvalue;

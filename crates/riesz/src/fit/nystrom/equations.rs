@@ -57,25 +57,21 @@ impl NormalEquations {
     }
 }
 
-/// The solution of the normal equations of all landmarks, and their factored matrix.
-pub(super) struct NormalSolution {
-    /// Coefficients of the landmarks and, with an intercept, of the constant.
-    pub values: Matrix,
-    /// Cholesky factor of `Â`.
-    pub factor: Cholesky,
-    /// Trace of `Â`.
-    pub trace: f64,
-}
-
-/// Solves the equations, reusing the memory of the sums.
-pub(super) fn solved(plan: &FitPlan, sums: Sums, ridge: f64, intercept: bool) -> Result<NormalSolution> {
+/// Solves the normal equations of all landmarks, reusing the memory of the sums. Returns the coefficients of
+/// the landmarks and, with an intercept, of the constant; the Cholesky factor of `Â`; and the trace of `Â`.
+pub(super) fn solved(
+    plan: &FitPlan,
+    sums: Sums,
+    ridge: f64,
+    intercept: bool,
+) -> Result<(Matrix, Cholesky, f64)> {
     let size = plan.landmarks.rows() + usize::from(intercept);
     let cross = right_hand_sides(plan, &sums, intercept, &(0..size).collect::<Vec<_>>());
     let mut matrix = sums.gram.truncate_square(size);
     add_penalty(plan, ridge, &mut matrix);
-    let trace = (0..size).map(|i| matrix[(i, i)]).sum();
+    let trace = matrix.trace();
     let factor = Cholesky::new(matrix, "matrix of the normal equations")?;
-    Ok(NormalSolution { values: factor.solve(cross), factor, trace })
+    Ok((factor.solve(cross), factor, trace))
 }
 
 /// The rows of the right-hand sides at these indices. Targets in the sums are centred, so a model without a

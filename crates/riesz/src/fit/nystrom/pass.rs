@@ -60,12 +60,12 @@ impl DataPass {
 
     /// The number of rows in the pass.
     pub fn rows(&self) -> u64 {
-        self.sums().rows()
+        self.sums().record.rows
     }
 
     /// The units whose rows are in the pass.
     pub fn units(&self) -> &BTreeSet<u64> {
-        self.sums().units()
+        &self.sums().record.units
     }
 
     /// Adds the pass over other units.

@@ -75,9 +75,7 @@ pub fn fit_gp(plan: &FitPlan, statistics: Statistics) -> Result<FittedModel> {
     let Model::Process(GpPrior { noise, mean }) = plan.model else {
         return Err(Error::parameter("plan", "of another kind of model", "a Gaussian process needs a prior"));
     };
-    if statistics.rows() < 2 {
-        return Err(Error::too_few(format!("a table of {} row(s)", statistics.rows()), 2, "rows are"));
-    }
+    statistics.check_two_rows()?;
     let (sums, m) = (statistics.sums(plan, |_| true), plan.landmarks.rows());
     drop(statistics);
     let (constant, rows) = (sums.gram.column(m), sums.rows);

@@ -4,7 +4,7 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::parts::{add_integers, digest};
+use super::parts::{add_lists, digest};
 use super::pass_sums::PassSums;
 use super::plan::FitPlan;
 use super::rows::LabelledRows;
@@ -107,9 +107,8 @@ impl Coefficients {
 
 /// Sums over the rows of one thread.
 struct ThreadSums {
-    cross: Vec<i128>,
-    squares: Vec<i128>,
-    weight: i128,
+    /// The lists of a [`ResidualPass`].
+    lists: [Vec<i128>; 3],
     /// The first row whose residual is too large.
     too_large_row: Option<usize>,
     /// Memory for kernel values.
@@ -117,15 +116,8 @@ struct ThreadSums {
 }
 
 impl ThreadSums {
-    fn new(cross: usize, targets: usize) -> Self {
-        let (cross, squares) = (vec![0; cross], vec![0; targets]);
-        Self { cross, squares, weight: 0, too_large_row: None, block: Vec::new() }
-    }
-
     fn joined(mut self, other: Self) -> Self {
-        add_integers(&mut self.cross, &other.cross);
-        add_integers(&mut self.squares, &other.squares);
-        self.weight += other.weight;
+        add_lists(&mut self.lists, &other.lists);
         self.too_large_row = self.too_large_row.into_iter().chain(other.too_large_row).min();
         self
     }
@@ -139,7 +131,8 @@ impl ThreadSums {
         predictions: &[f64],
         block: &[f64],
     ) {
-        let (t, isa) = (self.squares.len(), Isa::detect());
+        let [cross, squares, weight] = &mut self.lists;
+        let (t, isa) = (squares.len(), Isa::detect());
         let n = predictions.len() / t;
         // Three slices per residual, target by target. The first slice is 0 unless a residual is larger than
         // all targets.
@@ -147,7 +140,7 @@ impl ThreadSums {
         for i in 0..n {
             let (row, root) = (start + i, scaled.root(start + i));
             let root_integer = nearest(root * UNIT) as i128;
-            self.weight += root_integer * root_integer;
+            weight[0] += root_integer * root_integer;
             for o in 0..t {
                 let left =
                     (scaled.targets[row * t + o] - predictions[o * n + i] / plan.targets[o].unit) * root;
@@ -161,14 +154,14 @@ impl ThreadSums {
                     slices[(3 * o + s) * n + i] = slice;
                 }
                 let residual_integer = join_slices(first, second);
-                self.squares[o] += residual_integer * residual_integer;
+                squares[o] += residual_integer * residual_integer;
             }
         }
         let slice = |o: usize, s: usize| &slices[(3 * o + s) * n..][..n];
         let coarse: Vec<bool> = (0..t).map(|o| slice(o, 0).iter().any(|v| *v != 0.0)).collect();
         let (scale, roots) = (UNIT / plan.bound, scaled.roots(start, n));
         let constant = vec![plan.bound; n];
-        for (kernel_column, sums) in block.chunks(n).chain([&constant[..]]).zip(self.cross.chunks_mut(t)) {
+        for (kernel_column, sums) in block.chunks(n).chain([&constant[..]]).zip(cross.chunks_mut(t)) {
             let with = |first: &[f64], second: &[f64]| {
                 let [a, b] = sliced_products(isa, kernel_column, scale, roots, [first, second]);
                 (join_slices(a.0, a.1), join_slices(b.0, b.1))
@@ -196,7 +189,7 @@ impl ResidualPass {
 
     /// The number of rows.
     pub fn rows(&self) -> u64 {
-        self.0.rows()
+        self.0.record.rows
     }
 
     /// Assigns the rows that were added so far to a unit.
@@ -227,9 +220,12 @@ impl ResidualPass {
             sums
         };
         let starts = (0..rows.len()).into_par_iter().step_by(ROW_BLOCK);
-        let [cross, squares, weight] = &mut self.0.lists;
-        let (n_cross, n_squares) = (cross.len(), squares.len());
-        let none = || ThreadSums::new(n_cross, n_squares);
+        let lists = &mut self.0.lists;
+        let lengths = lists.each_ref().map(Vec::len);
+        let none = || {
+            let lists = lengths.map(|length| vec![0; length]);
+            ThreadSums { lists, too_large_row: None, block: Vec::new() }
+        };
         let thread_sums = starts.fold(none, run).reduce(none, ThreadSums::joined);
         if let Some(row) = thread_sums.too_large_row {
             return Err(Error::overflow(
@@ -237,10 +233,8 @@ impl ResidualPass {
                 "raise the ridge, or take fewer landmarks",
             ));
         }
-        add_integers(cross, &thread_sums.cross);
-        add_integers(squares, &thread_sums.squares);
-        weight[0] += thread_sums.weight;
-        self.0.add_rows(rows.len());
+        add_lists(lists, &thread_sums.lists);
+        self.0.record.rows += rows.len() as u64;
         Ok(())
     }
 

@@ -7,7 +7,7 @@
 //! to K̂.
 
 use super::certificate::{Certificate, ResidualMeasurement, SpectralBound};
-use super::equations::{self, RidgeSpec, RidgeTrials, choose, solved, with_constant};
+use super::equations::{RidgeSpec, RidgeTrials, choose, solved, with_constant};
 use super::gradients::{CgStage, CgState};
 use super::nested::{LandmarkErrorEstimate, NestedFits};
 use super::plan::{FitPlan, Model};
@@ -87,9 +87,7 @@ impl RidgeSolution {
     pub fn new(plan: &FitPlan, statistics: Statistics, penalties: &RidgeSpec) -> Result<Self> {
         let RidgeSpec { ridges, intercept } = penalties;
         ridges.iter().try_for_each(|ridge| crate::checks::positive("ridge", *ridge))?;
-        if statistics.rows() < 2 {
-            return Err(Error::too_few(format!("a table of {} row(s)", statistics.rows()), 2, "rows are"));
-        }
+        statistics.check_two_rows()?;
         let (ridge, tried) = match ridges[..] {
             [] => return Err(Error::parameter("ridge", "none", "give at least one ridge")),
             [one] => (one, Vec::new()),
@@ -99,10 +97,10 @@ impl RidgeSolution {
         // The statistics are as large as the matrix that follows.
         drop(statistics);
         let (rows, weight) = (sums.rows, sums.gram[(plan.size() - 1, plan.size() - 1)]);
-        let equations::NormalSolution { values, factor, trace } = solved(plan, sums, ridge, *intercept)?;
+        let (values, factor, trace) = solved(plan, sums, ridge, *intercept)?;
         let values = with_constant(values, plan, *intercept);
-        let trust = SpectralBound::from_factor(plan, &factor, trace, rows);
         let rounding = plan.rounding(rows, 1);
+        let trust = SpectralBound::new(&factor, trace, 0, rounding);
         let missing =
             NestedFits { plan, factor: &factor, ridge, values: &values, rows, weight, rounding }.missing();
         Ok(Self {
@@ -142,7 +140,8 @@ impl RidgeSolution {
         crate::checks::positive("ridge", *ridge)?;
         let sample = survey.sample()?.head(*sampled);
         let preconditioner = SamplePreconditioner::new(plan, &sample, *ridge, intercept)?;
-        let trust = SpectralBound::of_sample(&preconditioner);
+        let SamplePreconditioner { factor, trace, .. } = &preconditioner;
+        let trust = SpectralBound::new(factor, *trace, preconditioner.rounding_count(), 0.0);
         let rows = preconditioner.rows;
         let start = with_constant(preconditioner.solution, plan, intercept);
         // Measured points change predictions by about a tenth of the target's unit.
@@ -192,7 +191,7 @@ impl RidgeSolution {
 
     /// Whether the solution is final.
     pub fn is_found(&self) -> bool {
-        self.descent.as_ref().is_none_or(|descent| descent.run.stage() == CgStage::Done)
+        self.descent.as_ref().is_none_or(|descent| descent.run.stage == CgStage::Done)
     }
 
     /// Corrects the solution by its residual, and bounds its distance from the exact solution, unless
@@ -278,7 +277,7 @@ impl RidgeSolution {
 
     /// The number of iterations of conjugate gradients, if they ended above their tolerance.
     pub(super) fn fell_short(&self) -> Option<usize> {
-        self.descent.as_ref().filter(|descent| descent.fell_short).map(|descent| descent.run.steps())
+        self.descent.as_ref().filter(|descent| descent.fell_short).map(|descent| descent.run.steps)
     }
 
     /// Whether another pass over all rows is useful after `passes` passes, if the user requested
@@ -286,7 +285,7 @@ impl RidgeSolution {
     /// corrections without a certificate it bounds the error of the solution.
     pub fn wants_pass(&self, corrections: usize, passes: usize) -> bool {
         if let Some(descent) = &self.descent {
-            return descent.run.stage() != CgStage::Done;
+            return descent.run.stage != CgStage::Done;
         }
         passes < corrections
             || passes == corrections
@@ -324,7 +323,7 @@ impl RidgeSolution {
         let (mut left, squares) = self.residual(residual)?;
         self.factor.solve_lower_in_place(&mut left);
         let norms = column_norms(&left);
-        if descent.run.stage() == CgStage::Step {
+        if descent.run.stage == CgStage::Step {
             descent.run.step(&left)?;
         } else {
             let certificate = self.trust.map(|trust| trust.as_measured(&self.measured(&squares), &norms));
@@ -343,18 +342,18 @@ impl RidgeSolution {
                 .collect();
             let over = norms.iter().zip(&wanted).map(|(norm, wanted)| norm / wanted).fold(0.0, f64::max);
             if over <= 1.0 {
-                descent.run.end();
+                descent.run.stage = CgStage::Done;
             } else if over < 0.5 * descent.last_ratio && !descent.run.is_long() {
                 // Half of the required norm leaves room for rounding errors.
                 descent.run.restart(left, wanted.iter().map(|wanted| 0.5 * wanted).collect())?;
             } else {
                 // Another round did not help, so the rest is rounding error.
                 descent.fell_short = true;
-                descent.run.end();
+                descent.run.stage = CgStage::Done;
             }
             descent.last_ratio = over;
         }
-        if descent.run.stage() == CgStage::Done {
+        if descent.run.stage == CgStage::Done {
             self.missing = self.nested(&descent).missing();
         } else {
             let mut step = descent.run.point(self.factor.size());
@@ -496,7 +495,7 @@ impl RidgeSolution {
             CardEntry::new("plan", &self.plan.digest()[..16]),
         ];
         if let Some(descent) = &self.descent {
-            facts.push(CardEntry::new("steps", descent.run.steps()));
+            facts.push(CardEntry::new("steps", descent.run.steps));
             facts.push(CardEntry::new("rows that it started from", descent.sampled));
             facts.push(CardEntry::measured("tolerance", descent.tolerance));
         }

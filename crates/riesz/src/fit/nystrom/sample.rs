@@ -70,7 +70,7 @@ impl SamplePreconditioner {
         drop(block);
         add_penalty(plan, ridge * s as f64 / plan.rows as f64, &mut matrix);
         matrix.mirror_upper();
-        let trace = (0..size).map(|i| matrix[(i, i)]).sum();
+        let trace = matrix.trace();
         let factor = Cholesky::new(matrix, "matrix of the sample's normal equations")?;
         Ok(Self { solution: factor.solve(cross), factor, trace, rows: s })
     }

@@ -40,7 +40,7 @@ impl LogisticGradient {
 
     /// The number of rows.
     pub fn rows(&self) -> u64 {
-        self.0.rows()
+        self.0.record.rows
     }
 
     /// `Σ w log(1 + exp(-s f))`.
@@ -173,7 +173,7 @@ impl<'p> LogisticGradientBuilder<'p> {
             }
         }
         all.0.lists[2][0] += loss_sum;
-        all.0.add_rows(rows.len());
+        all.0.record.rows += rows.len() as u64;
         Ok(())
     }
 

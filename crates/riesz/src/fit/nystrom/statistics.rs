@@ -122,6 +122,14 @@ impl Statistics {
         self.folds.iter().map(|fold| fold.rows).sum()
     }
 
+    /// Checks that there are enough rows for a fit.
+    pub(super) fn check_two_rows(&self) -> Result<()> {
+        if self.rows() < 2 {
+            return Err(Error::too_few(format!("a table of {} row(s)", self.rows()), 2, "rows are"));
+        }
+        Ok(())
+    }
+
     /// Adds the statistics of other units.
     ///
     /// # Errors

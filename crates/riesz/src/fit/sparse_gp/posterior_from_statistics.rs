@@ -39,22 +39,13 @@ impl KernelSums {
     /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite);
     /// [`Error::Overflow`](crate::Error::Overflow).
     pub fn posterior(&self, kernel: &Kernel, points: &Table, noise: f64) -> Result<SparsePosterior> {
-        let m = points.rows();
-        sized(
-            "the sums over pairs of inducing points",
-            "rows",
-            m,
-            self.gram.rows(),
-            "one per inducing point",
-        )?;
-        sized(
-            "the sums over pairs of inducing points",
-            "columns",
-            m,
-            self.gram.cols(),
-            "one per inducing point",
-        )?;
-        sized("the sums of targets", "rows", m, self.targets.rows(), "one per inducing point")?;
+        for (subject, unit, count) in [
+            ("the sums over pairs of inducing points", "rows", self.gram.rows()),
+            ("the sums over pairs of inducing points", "columns", self.gram.cols()),
+            ("the sums of targets", "rows", self.targets.rows()),
+        ] {
+            sized(subject, unit, points.rows(), count, "one per inducing point")?;
+        }
         crate::fit::target_scaling::check_noise(noise)?;
         kernel.validate(points.width())?;
         let whitening = whitening_for_rounding(kernel, points, &self.gram, self.rounding, noise)?;
@@ -75,10 +66,8 @@ fn whitening_for_rounding(
     // The first bound is for double-precision sums and grows with the trace of S. The second is for kernel
     // values with an error of up to `rounding`: the jitter then compensates the variance that these errors
     // appear to explain.
-    let m = points.rows();
-    let size: f64 = (0..m).map(|i| gram[(i, i)]).sum();
-    let doubles = f64::EPSILON / 2.0 * size / (NEGLIGIBLE * noise);
-    let rough = rounding * (m as f64).sqrt();
+    let doubles = f64::EPSILON / 2.0 * gram.trace() / (NEGLIGIBLE * noise);
+    let rough = rounding * (points.rows() as f64).sqrt();
     WhitenedInducing::with_jitter(kernel, points, doubles.max(rough))
 }
 

@@ -1,7 +1,6 @@
 //! Sufficient statistics of the training rows for a sparse Gaussian process: K_ZX W K_XZ, K_ZX W y and their
 //! scalars.
 
-use crate::error::Error;
 use crate::linalg::{Cholesky, Matrix};
 
 /// Sufficient statistics of n rows X with targets y (n × t) for a sparse Gaussian process with m inducing
@@ -67,10 +66,4 @@ impl WhitenedSums {
         sums.log_weights += log_weights;
         sums.rows += whitened.rows();
     }
-}
-
-/// Returns the error for a bound that is not finite.
-pub(super) fn overflow() -> Error {
-    let subject = "the evidence through inducing points";
-    Error::overflow(subject, "check the kernel's parameters and the noise")
 }
