@@ -254,14 +254,18 @@ impl SparseAggregateProcess {
     /// Returns the names and starts of the tunable parameters: the kernel's parameters, then the logarithms
     /// of the noise, the row noise and the mediation noise, as far as these are set.
     pub fn parameters(&self) -> Vec<Parameter> {
-        let noise = [
+        let noises = self.noises().into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let noises = noises.map(|(name, value)| Parameter::logarithm(name, value));
+        self.kernel.parameters().into_iter().chain(noises).collect()
+    }
+
+    /// Returns the names and values of the noise variances; `None` for those that are not set.
+    fn noises(&self) -> [(&'static str, Option<f64>); 3] {
+        [
             ("noise", Some(self.noise)),
             ("row noise", self.row_noise),
             ("mediation noise", self.mediation_noise),
-        ];
-        let noise = noise.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        let noise = noise.map(|(name, value)| Parameter::logarithm(name, value));
-        self.kernel.parameters().into_iter().chain(noise).collect()
+        ]
     }
 
     fn control(&self) -> RunControl<'_> {
@@ -444,14 +448,10 @@ impl SparseAggregateProcess {
 
     /// Checks that variances and the mean are usable with this number of targets.
     fn check_parameters(&self, targets: usize) -> Result<()> {
-        let noises = [
-            ("noise", Some(self.noise)),
-            ("row_noise", self.row_noise),
-            ("mediation_noise", self.mediation_noise),
-        ];
-        for (name, value) in noises {
+        for (name, value) in self.noises() {
             if let Some(bad) = value.filter(|v| !(v.is_finite() && *v > 0.0)) {
-                return Err(Error::parameter(name, bad, "it is a positive number (a variance)"));
+                let allowed = "it is a positive number (a variance)";
+                return Err(Error::parameter(name.replace(' ', "_"), bad, allowed));
             }
         }
         if let Some(mean) = self.mean.filter(|v| !v.is_finite()) {

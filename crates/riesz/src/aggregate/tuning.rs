@@ -330,7 +330,7 @@ fn tune_mediation(
     control: RunControl<'_>,
 ) -> Result<SearchResult> {
     let (Some(mediation), Some(mediators)) = (&process.mediation, &data.mediators) else {
-        return maximise_posterior(&[], &[], control, |_| Ok((0.0, Vec::new())));
+        return Ok(SearchResult::unchanged(Vec::new()));
     };
     if mediation.regressed == MediationTarget::Targets {
         let start = log_values(&mediation.parameters());

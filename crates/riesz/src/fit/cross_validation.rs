@@ -473,25 +473,25 @@ fn check_count(n: usize, k: usize) -> Result<()> {
     Err(Error::parameter("number of folds", k, format!("it must be between 2 and the number of rows, {n}")))
 }
 
-fn bad_labels(problem: String) -> Error {
-    Error::target("labels", problem)
-}
-
 /// Checks that each class has rows in at least two folds, so that every training set contains it.
 fn check_classes_seen(labels: &[usize], classes: &[String], folds: &[usize]) -> Result<()> {
     for (c, class) in classes.iter().enumerate() {
         let mut of_class = labels.iter().zip(folds).filter(|(l, _)| **l == c).map(|(_, f)| f);
         let Some(first) = of_class.next() else {
-            return Err(bad_labels(format!(
-                "has no rows for the class '{class}': leave it out of the classes"
-            )));
+            return Err(Error::target(
+                "labels",
+                format!("has no rows for the class '{class}': leave it out of the classes"),
+            ));
         };
         if of_class.all(|f| f == first) {
-            return Err(bad_labels(format!(
-                "has all rows of the class '{class}' in fold {}, so the model of this fold is \
+            return Err(Error::target(
+                "labels",
+                format!(
+                    "has all rows of the class '{class}' in fold {}, so the model of this fold is \
                  trained without it: spread the class over the folds, merge it with another or leave it out",
-                first + 1
-            )));
+                    first + 1
+                ),
+            ));
         }
     }
     Ok(())

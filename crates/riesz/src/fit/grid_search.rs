@@ -61,7 +61,7 @@ impl GridSearch<'_> {
     ) -> Result<GridChoice> {
         crate::checks::check_rows(self.task.x, y.rows(), 2)?;
         self.best(&format!("mean squared error{unit}"), None, |grid, kernel_of, drawn| {
-            let y = drawn.numbers(y);
+            let y = y.select_rows(&drawn.rows);
             let folds = folds(drawn.rows.len(), self.folds(), self.task.seed)?;
             cross_validate_until(grid, &drawn.x, &y, &folds, self.task.control(), |point, x, y, rows| {
                 fit(kernel_of(point[1]), point[0], self.weights(drawn, rows), x, y)
@@ -188,11 +188,4 @@ pub(super) struct SearchRows {
     /// Indices of the rows in the task's table, ascending.
     pub rows: Vec<usize>,
     pub x: Table,
-}
-
-impl SearchRows {
-    /// The search's rows of `y`.
-    pub fn numbers(&self, y: &Matrix) -> Matrix {
-        y.select_rows(&self.rows)
-    }
 }

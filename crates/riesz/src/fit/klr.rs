@@ -16,7 +16,6 @@ use super::task::{
 use super::through_landmarks;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
-use crate::linalg::Matrix;
 use crate::setting_schema::SettingValues;
 
 /// Kernel logistic regression as a kind of model. Its ridge is chosen by the log loss on held-out folds.
@@ -84,12 +83,10 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
         1.0,
         |counts| {
             // Starts from the fit's result: coefficients are proportional to the weights of their rows.
-            let rows: Vec<usize> = points.iter().copied().filter(|&r| counts[r] > 0.0).collect();
-            let places = (0..points.len()).filter(|&position| counts[points[position]] > 0.0);
-            let coef = places.flat_map(|position| {
-                fit.end.coef.row(position).iter().map(|c| c * counts[points[position]]).collect::<Vec<_>>()
-            });
-            let coef = Matrix::from_row_major(rows.len(), fit.end.coef.cols(), coef.collect());
+            let (positions, rows): (Vec<usize>, Vec<usize>) =
+                points.iter().copied().enumerate().filter(|(_, r)| counts[*r] > 0.0).unzip();
+            let mut coef = fit.end.coef.select_rows(&positions);
+            coef.scale_rows(rows.iter().map(|&r| counts[r]));
             let mut refit = estimator.clone();
             refit.start = Some(WarmStart { coef, intercept: fit.end.intercept.clone() });
             refit.sample_weight = Some(weighted_counts(&counts, &sample_weights));

@@ -77,7 +77,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
         let start = with(task.kernel.clone(), 1.0, None);
         crate::checks::check_rows(task.x, y.rows(), 2)?;
         let sample = search.drawn(ROWS_OF_LEAVE_ONE_OUT, None);
-        let (x, targets) = (&sample.x, &sample.numbers(y));
+        let (x, targets) = (&sample.x, &y.select_rows(&sample.rows));
         // An eigendecomposition takes about ten times as long as a factorisation of the same size.
         let factorisation_steps = (0.1 * (task.x.rows() as f64 / x.rows() as f64).powi(3)).ceil() as usize;
         task.progress.start(multiples.len() + factorisation_steps);

@@ -39,12 +39,7 @@ pub(crate) struct WhitenedInducing {
 impl WhitenedInducing {
     /// Factorises `K(W, W)` with the minimal jitter. Cost O(m³).
     pub fn new(kernel: &Kernel, points: &Table) -> Result<Self> {
-        Self::with_jitter(kernel, points, 0.0)
-    }
-
-    /// Factorises `K(W, W)` with at least `min_jitter` on its diagonal.
-    pub fn with_jitter(kernel: &Kernel, points: &Table, min_jitter: f64) -> Result<Self> {
-        Self::from_gram(kernel.gram(points), min_jitter)
+        Self::from_gram(kernel.gram(points), 0.0)
     }
 
     /// Factorises the gram matrix `K(W, W)` with at least `min_jitter` on its diagonal.

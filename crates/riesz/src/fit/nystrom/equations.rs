@@ -96,9 +96,8 @@ pub(super) fn choose(
         return Err(Error::parameter("ridge", "auto", allowed));
     }
     let (m, gram) = (plan.landmarks.rows(), &penalty(plan));
-    let mut errors = vec![0.0; penalties.ridges.len()];
-    let parts = [m / 4, m / 2].map(|part| part.max(1));
-    let (mut weight, mut of_parts) = (0.0, vec![vec![0.0; penalties.ridges.len()]; parts.len()]);
+    let sizes = [m / 4, m / 2, m].map(|size| size.max(1));
+    let (mut weight, mut errors) = (0.0, vec![vec![0.0; penalties.ridges.len()]; sizes.len()]);
     for fold in 0..plan.folds {
         let (training_sums, held_out_sums) =
             (statistics.sums(plan, |k| k != fold), statistics.sums(plan, |k| k == fold));
@@ -106,18 +105,18 @@ pub(super) fn choose(
             continue;
         }
         weight += held_out_sums.gram[(m, m)] * plan.targets.len() as f64;
-        for (landmarks, errors) in [(m, &mut errors)].into_iter().chain(parts.into_iter().zip(&mut of_parts))
-        {
-            let learnt = NormalEquations::new(plan, &training_sums, gram, penalties.intercept, landmarks);
-            let held_out = NormalEquations::new(plan, &held_out_sums, gram, penalties.intercept, landmarks);
-            for (ridge, error) in penalties.ridges.iter().zip(errors) {
+        // The equations of all landmarks come first, so that an error names their size.
+        for k in [2, 0, 1] {
+            let learnt = NormalEquations::new(plan, &training_sums, gram, penalties.intercept, sizes[k]);
+            let held_out = NormalEquations::new(plan, &held_out_sums, gram, penalties.intercept, sizes[k]);
+            for (ridge, error) in penalties.ridges.iter().zip(&mut errors[k]) {
                 let values = learnt.factor(*ridge)?.solve(learnt.cross.clone());
                 *error += squared_error(plan, &held_out, &held_out_sums, &values, penalties.intercept);
             }
         }
     }
     let mut tried = Vec::new();
-    for (landmarks, errors) in parts.into_iter().zip(of_parts).chain([(m, errors)]) {
+    for (landmarks, errors) in sizes.into_iter().zip(errors) {
         let errors_by_ridge = penalties.ridges.iter().zip(errors);
         tried.extend(errors_by_ridge.map(|(ridge, error)| RidgeTrials {
             landmarks,

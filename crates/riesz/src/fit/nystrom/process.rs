@@ -128,9 +128,7 @@ fn landmark_error(
     values: &Matrix,
 ) -> Option<LandmarkErrorEstimate> {
     let mut matrix = sums.gram;
-    for (v, k) in matrix.data_mut().iter_mut().zip(plan.kernel.gram(&plan.landmarks).data()) {
-        *v += noise * k;
-    }
+    matrix.add_times(noise, &plan.kernel.gram(&plan.landmarks));
     let rows = sums.rows as u64;
     let factor = &Cholesky::new(matrix, "matrix of the normal equations").ok()?;
     let (weight, rounding) = (sums.rows as f64, plan.rounding(rows, 1));

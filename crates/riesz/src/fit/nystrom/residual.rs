@@ -10,34 +10,36 @@ use super::plan::FitPlan;
 use super::rows::LabelledRows;
 use super::statistics::{FixedPointRows, join_slices};
 use crate::error::{Error, Result};
-use crate::kernel::Columns;
+use crate::kernel::{Columns, FixedRows};
 use crate::linalg::exact_gram::{FRACTION_BITS, UNIT, nearest, sliced_products, split_high_low};
 use crate::linalg::{Matrix, add_times};
 use crate::simd::{Isa, Simd, dispatch};
+use crate::table::Table;
 
 /// Number of rows in a block, whose kernel values with landmarks stay in the cache.
 const ROW_BLOCK: usize = 128;
 /// Number of landmarks whose products are added up before these sums are added.
 const LANDMARK_BLOCK: usize = 64;
 
-/// Writes the kernel values of `n` rows with the landmarks to `block`, column by column, and returns
-/// predictions, target by target. Products are added up for 64 landmarks at a time, and then these sums, so
-/// the result doesn't depend on the other rows. `kernels(from, count, out)` computes the kernel values with
-/// `count` landmarks.
+/// Writes the kernel values of `n` rows of `x`, from `start` on, with the landmarks to `block`, column by
+/// column, and returns predictions, target by target. Products are added up for 64 landmarks at a time, and
+/// then these sums, so the result doesn't depend on the other rows.
 pub(super) fn predictions(
-    n: usize,
-    kernels: impl Fn(usize, usize, &mut [f64]) + Sync,
+    landmarks: &FixedRows<'_>,
+    x: &Table,
+    (start, n): (usize, usize),
     theta: &Matrix,
     block: &mut Vec<f64>,
 ) -> Vec<f64> {
     let (m, t, isa) = (theta.rows() - 1, theta.cols(), Isa::detect());
+    let laid = landmarks.lay(Columns::new(x.column_major(), x.rows(), start, n));
     block.resize(n * m, 0.0);
     let runs: Vec<Vec<f64>> = block
         .par_chunks_mut(n * LANDMARK_BLOCK)
         .enumerate()
         .map(|(run, kernel_block)| {
             let mut partial_predictions = vec![0.0; n * t];
-            kernels(run * LANDMARK_BLOCK, kernel_block.len() / n, kernel_block);
+            landmarks.tile(&laid, run * LANDMARK_BLOCK, kernel_block.len() / n, kernel_block);
             for (k, column) in kernel_block.chunks(n).enumerate() {
                 for (o, predictions_of_target) in partial_predictions.chunks_mut(n).enumerate() {
                     add_column(isa, theta[(run * LANDMARK_BLOCK + k, o)], column, predictions_of_target);
@@ -209,12 +211,8 @@ impl ResidualPass {
         let landmarks = plan.anchors();
         let run = |mut sums: ThreadSums, start: usize| {
             let n = ROW_BLOCK.min(rows.len() - start);
-            let features = Columns::new(x.column_major(), x.rows(), start, n);
             let mut block = std::mem::take(&mut sums.block);
-            let laid = landmarks.lay(features);
-            let kernels =
-                |from: usize, count: usize, out: &mut [f64]| landmarks.tile(&laid, from, count, out);
-            let row_predictions = predictions(n, kernels, &coefficients.values, &mut block);
+            let row_predictions = predictions(&landmarks, &x, (start, n), &coefficients.values, &mut block);
             sums.add(plan, &scaled, start, &row_predictions, &block);
             sums.block = block;
             sums

@@ -14,7 +14,7 @@ use super::residual::{Coefficients, predictions};
 use super::rows::LabelledRows;
 use super::statistics::join_slices;
 use crate::error::{Error, Result};
-use crate::kernel::{Columns, FixedRows};
+use crate::kernel::FixedRows;
 use crate::linalg::Matrix;
 use crate::linalg::exact_gram::{self, ExactGram, FRACTION_BITS, UNIT, packed_len, split_high_low};
 use crate::simd::Isa;
@@ -130,11 +130,7 @@ impl<'p> LogisticGradientBuilder<'p> {
         let mut loss_sum = 0_i128;
         for start in (0..rows.len()).step_by(run) {
             let n = run.min(rows.len() - start);
-            let features = Columns::new(x.column_major(), x.rows(), start, n);
-            let laid = landmarks.lay(features);
-            let kernels =
-                |from: usize, count: usize, out: &mut [f64]| landmarks.tile(&laid, from, count, out);
-            let values = predictions(n, kernels, &coefficients.values, block);
+            let values = predictions(landmarks, &x, (start, n), &coefficients.values, block);
             let (mut first, mut second, mut curvature) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
             for i in 0..n {
                 let (f, y, root) = (values[i], rows.y.data()[start + i], scaled.root(start + i));

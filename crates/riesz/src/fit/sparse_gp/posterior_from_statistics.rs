@@ -68,7 +68,7 @@ fn whitening_for_rounding(
     // appear to explain.
     let doubles = f64::EPSILON / 2.0 * gram.trace() / (NEGLIGIBLE * noise);
     let rough = rounding * (points.rows() as f64).sqrt();
-    WhitenedInducing::with_jitter(kernel, points, doubles.max(rough))
+    WhitenedInducing::from_gram(kernel.gram(points), doubles.max(rough))
 }
 
 /// Laplace approximation of a Gaussian process with inducing points Z, around the mode of its posterior

@@ -719,9 +719,7 @@ fn processes_are_those_of_their_points() {
 
 /// The solution after all useful passes, and the largest bound at a landmark after each pass.
 fn passes(plan: &FitPlan, data: &LabelledRows, ridge: f64) -> (RidgeSolution, Vec<f64>) {
-    let statistics = Statistics::from_rows(plan, data, 0).unwrap();
-    let penalties = RidgeSpec { ridges: vec![ridge], intercept: true };
-    let mut solution = RidgeSolution::new(plan, statistics, &penalties).unwrap();
+    let mut solution = fitted(plan, data, ridge, true, 0);
     let mut bounds = Vec::new();
     while solution.wants_pass(1, bounds.len()) {
         solution.apply_residual(&residual(plan, &solution, data), 1, bounds.len()).unwrap();
