@@ -72,18 +72,14 @@ impl BagSmoother {
                 weights[(b, t)] = 1.0;
                 continue;
             }
-            let total = match (bags.unit(), totals) {
+            let given_total = totals.as_ref().and_then(|totals| totals.get(t));
+            let total = match (bags.unit(), given_total) {
                 (TargetUnit::Mean, _) => 1.0,
-                (TargetUnit::Sum, Some(totals))
-                    if totals.get(t).is_some_and(|n| n.is_finite() && *n > 0.0) =>
-                {
-                    totals[t]
-                }
+                (TargetUnit::Sum, Some(total)) if total.is_finite() && *total > 0.0 => *total,
                 (TargetUnit::Sum, _) => {
                     let allowed =
                         "a sum that is predicted from mediators needs the positive sum of its weights";
-                    let given_total =
-                        totals.as_ref().and_then(|n| n.get(t)).map_or("none".into(), f64::to_string);
+                    let given_total = given_total.map_or("none".into(), f64::to_string);
                     return Err(Error::parameter(format!("total of target {}", t + 1), given_total, allowed));
                 }
             };

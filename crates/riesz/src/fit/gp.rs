@@ -238,8 +238,12 @@ impl GaussianProcess {
             control.check_cancelled()?;
             Ok((state.evidence.value, self.gradient(x, &state)))
         };
-        let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
-        let search = SearchOptions { bounds, restarts, seed: self.seed, ..SearchOptions::default() };
+        let search = SearchOptions {
+            bounds: self.bounds.as_deref(),
+            restarts: self.restarts,
+            seed: self.seed,
+            ..SearchOptions::default()
+        };
         let optimum = search::maximise(&parameters, free, search, control, objective)?;
         let (kernel, noise) =
             if tuned { self.hyperparameters(&optimum.theta) } else { (self.kernel.clone(), self.noise) };
@@ -262,7 +266,7 @@ impl GaussianProcess {
         }
         model.model_card.push(CardEntry::measured("log marginal likelihood", value));
         model.model_card.push(CardEntry::measured("jitter", jitter));
-        model.model_card.extend(optimum.facts(tuned.then_some(restarts)));
+        model.model_card.extend(optimum.facts(tuned.then_some(self.restarts)));
         let SearchResult { theta, steps, evaluations, warnings, .. } = optimum;
         Ok(GpFit {
             model,

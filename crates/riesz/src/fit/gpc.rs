@@ -133,8 +133,12 @@ impl GaussianProcessClassifier {
         let free = 0..if self.tune { parameters.len() } else { 0 };
         let objective =
             |theta: &[f64]| value_and_gradient(&self.kernel.with_parameters(theta), x, &y, control.stop);
-        let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
-        let search = SearchOptions { bounds, restarts, seed: self.seed, ..SearchOptions::default() };
+        let search = SearchOptions {
+            bounds: self.bounds.as_deref(),
+            restarts: self.restarts,
+            seed: self.seed,
+            ..SearchOptions::default()
+        };
         let optimum = search::maximise(&parameters, free, search, control, objective)?;
         let kernel =
             if self.tune { self.kernel.with_parameters(&optimum.theta) } else { self.kernel.clone() };
@@ -151,7 +155,7 @@ impl GaussianProcessClassifier {
             CardEntry::new("model", "Gaussian process classifier (Laplace approximation)"),
             CardEntry::measured("log marginal likelihood", value),
         ];
-        card.extend(optimum.facts(self.tune.then_some(restarts)));
+        card.extend(optimum.facts(self.tune.then_some(self.restarts)));
         let SearchResult { theta, steps, evaluations, warnings, .. } = optimum;
         let model = KernelExpansion {
             kernel,

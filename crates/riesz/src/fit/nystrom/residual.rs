@@ -206,13 +206,13 @@ impl ResidualPass {
     /// Those of [`Accumulator::add`](super::Accumulator::add); [`Error::Overflow`] for residuals of more than
     /// a million times the targets.
     pub fn add(&mut self, plan: &FitPlan, coefficients: &Coefficients, rows: &LabelledRows) -> Result<()> {
-        let x = rows.x.align_to(plan.landmarks.columns())?;
         let scaled = plan.scaled(rows)?;
         let landmarks = plan.anchors();
         let run = |mut sums: ThreadSums, start: usize| {
             let n = ROW_BLOCK.min(rows.len() - start);
             let mut block = std::mem::take(&mut sums.block);
-            let row_predictions = predictions(&landmarks, &x, (start, n), &coefficients.values, &mut block);
+            let row_predictions =
+                predictions(&landmarks, &scaled.x, (start, n), &coefficients.values, &mut block);
             sums.add(plan, &scaled, start, &row_predictions, &block);
             sums.block = block;
             sums

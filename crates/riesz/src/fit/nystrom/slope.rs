@@ -120,7 +120,6 @@ impl<'p> LogisticGradientBuilder<'p> {
     /// 1.
     pub fn add(&mut self, rows: &LabelledRows) -> Result<()> {
         let Self { plan, coefficients, landmarks, gradient: all, gram, block } = self;
-        let x = rows.x.align_to(plan.landmarks.columns())?;
         let scaled = plan.scaled(rows)?;
         if let Some(bad) = rows.y.data().iter().find(|y| **y != 0.0 && **y != 1.0) {
             return Err(Error::target("target", format!("holds {bad}, but the classes must be 0 and 1")));
@@ -130,7 +129,7 @@ impl<'p> LogisticGradientBuilder<'p> {
         let mut loss_sum = 0_i128;
         for start in (0..rows.len()).step_by(run) {
             let n = run.min(rows.len() - start);
-            let values = predictions(landmarks, &x, (start, n), &coefficients.values, block);
+            let values = predictions(landmarks, &scaled.x, (start, n), &coefficients.values, block);
             let (mut first, mut second, mut curvature) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
             for i in 0..n {
                 let (f, y, root) = (values[i], rows.y.data()[start + i], scaled.root(start + i));

@@ -18,6 +18,7 @@ use crate::linalg::exact_gram::{
 };
 use crate::random::hash;
 use crate::simd::Isa;
+use crate::table::Table;
 
 /// Number of landmarks whose kernel values are computed together.
 const LANDMARK_GROUP: usize = 16;
@@ -301,12 +302,12 @@ impl<'p> Accumulator<'p> {
     /// Adds rows.
     ///
     /// # Errors
-    /// Those of [`Table::align_to`](crate::Table::align_to) for other columns; [`Error::Parameter`] for
+    /// Those of [`Table::align_to`] for other columns; [`Error::Parameter`] for
     /// weights where the plan has none (or the other way round), and for rows outside the ranges of the plan.
     pub fn add(&mut self, rows: &LabelledRows) -> Result<()> {
-        let x = rows.x.align_to(self.plan.landmarks.columns())?;
         let t = self.plan.targets.len();
         let scaled = self.plan.scaled(rows)?;
+        let x = &scaled.x;
         let folds = self.plan.folds_of(rows);
         for i in 0..rows.len() {
             let k = folds.get(i).copied().unwrap_or(0);
@@ -396,6 +397,8 @@ pub(super) fn join_slices(first: f64, second: f64) -> i128 {
 
 /// Targets, kernel values and weights of rows in the plan's units.
 pub(super) struct FixedPointRows {
+    /// Features, with the columns of the landmarks.
+    pub x: Table,
     /// Rows × targets.
     pub targets: Vec<f64>,
     /// `k(x, x)` divided by the kernel's bound.
@@ -427,6 +430,7 @@ impl FitPlan {
 
     /// Divides targets, weights and kernel values of the rows by the plan's units, so that all are at most 1.
     pub(super) fn scaled(&self, rows: &LabelledRows) -> Result<FixedPointRows> {
+        let x = rows.x.align_to(self.landmarks.columns())?;
         let t = self.targets.len();
         if rows.y.cols() != t {
             return Err(Error::shape("the target", "columns", t, rows.y.cols(), "as many as in the plan"));
@@ -440,8 +444,8 @@ impl FitPlan {
             .y
             .data()
             .iter()
-            .enumerate()
-            .map(|(position, v)| self.targets[position % t].to_unit(*v))
+            .zip(self.targets.iter().cycle())
+            .map(|(v, target)| target.to_unit(*v))
             .collect();
         if let Some(position) = targets.iter().position(|v| v.abs() > 1.0) {
             return out_of_range("target", rows.y.data()[position]);
@@ -465,16 +469,11 @@ impl FitPlan {
         };
         let diagonal: Vec<f64> = match self.kernel.max_value() {
             Some(largest) => vec![largest / self.bound; rows.len()],
-            None => self
-                .kernel
-                .diagonal(&rows.x.align_to(self.landmarks.columns())?)
-                .iter()
-                .map(|k| k / self.bound)
-                .collect(),
+            None => self.kernel.diagonal(&x).iter().map(|k| k / self.bound).collect(),
         };
         if let Some(largest) = diagonal.iter().find(|k| k.is_nan() || **k > 1.0) {
             return out_of_range("kernel of a row with itself", largest * self.bound);
         }
-        Ok(FixedPointRows { targets, diagonal, roots })
+        Ok(FixedPointRows { x, targets, diagonal, roots })
     }
 }

@@ -234,8 +234,12 @@ impl SparseGaussianProcess {
             None => data,
             Some((x, y, own_noise)) => SparseData { x, y, own_noise: own_noise.as_deref(), ..data },
         };
-        let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
-        let search = SearchOptions { bounds, restarts, seed: self.seed, ..SearchOptions::default() };
+        let search = SearchOptions {
+            bounds: self.bounds.as_deref(),
+            restarts: self.restarts,
+            seed: self.seed,
+            ..SearchOptions::default()
+        };
         search::maximise(&parameters, free, search, rows.control, |theta| {
             self.evidence(rows, variance, theta)
         })

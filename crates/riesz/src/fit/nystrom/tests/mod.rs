@@ -30,9 +30,28 @@ fn written(kernel: &str, x: &Table) -> Kernel {
     KernelExpression::parse(kernel).unwrap().resolve(x, &ColumnScaling::raw(x.width())).unwrap()
 }
 
-fn select(data: &LabelledRows, which: &[usize]) -> LabelledRows {
+fn select(data: &LabelledRows, which: impl IntoIterator<Item = usize>) -> LabelledRows {
+    let which = &Vec::from_iter(which);
     let weights = data.weights.as_ref().map(|w| which.iter().map(|&i| w[i]).collect());
     LabelledRows::new(data.x.select_rows(which), data.y.select_rows(which), weights).unwrap()
+}
+
+/// The pass over the rows in units of these sizes, whose results pass through the bytes of files.
+fn pass_in_parts(
+    plan: &FitPlan,
+    coefficients: &Coefficients,
+    data: &LabelledRows,
+    parts: &[usize],
+) -> DataPass {
+    let mut total = DataPass::empty(plan, coefficients);
+    let mut from = 0;
+    for (unit, part) in parts.iter().enumerate() {
+        let part_rows = select(data, from..from + part);
+        let bytes = DataPass::from_rows(plan, coefficients, &part_rows, unit as u64).unwrap().to_bytes();
+        total.merge(&DataPass::from_bytes(plan, coefficients, &bytes).unwrap()).unwrap();
+        from += part;
+    }
+    total
 }
 
 fn surveyed(data: &LabelledRows, limit: usize) -> DataSurvey {
@@ -191,7 +210,7 @@ fn statistics_are_the_same_however_the_work_is_divided() {
         let mut pieces = Vec::new();
         let mut from = 0;
         for part in parts {
-            pieces.push(select(&data, &order[from..from + part]));
+            pieces.push(select(&data, order[from..from + part].iter().copied()));
             from += part;
         }
         for piece in pieces.iter().rev() {
@@ -205,7 +224,7 @@ fn statistics_are_the_same_however_the_work_is_divided() {
             let mut accumulator = Accumulator::new(&plan);
             for start in (0..piece.len()).step_by(chunk) {
                 let end = piece.len().min(start + chunk);
-                accumulator.add(&select(piece, &(start..end).collect::<Vec<_>>())).unwrap();
+                accumulator.add(&select(piece, start..end)).unwrap();
             }
             let statistics = accumulator.finish(unit as u64);
             // The statistics pass through the bytes of a file.
@@ -243,7 +262,7 @@ fn units_are_added_and_taken_away() {
     let data = rows(900, 2, 1, false, 8);
     let plan = planned(&data, &Kernel::gaussian(&[1.0, 1.0]), 20, 2);
     let part = |from: usize, to: usize, unit: u64| {
-        Statistics::from_rows(&plan, &select(&data, &(from..to).collect::<Vec<_>>()), unit).unwrap()
+        Statistics::from_rows(&plan, &select(&data, from..to), unit).unwrap()
     };
     let (a, b) = (part(0, 400, 0), part(400, 900, 1));
     let mut sum = a.clone();
@@ -281,8 +300,8 @@ fn folds_are_held_out() {
         for k in 0..4 {
             let which =
                 |is_held_out: bool| (0..600).filter(|&i| (labels[i] == k) == is_held_out).collect::<Vec<_>>();
-            let held_out = select(&data, &which(true));
-            let predictions = fitted(&single_fold, &select(&data, &which(false)), *ridge, true, 2)
+            let held_out = select(&data, which(true));
+            let predictions = fitted(&single_fold, &select(&data, which(false)), *ridge, true, 2)
                 .model()
                 .unwrap()
                 .predict(&held_out.x)
@@ -492,7 +511,7 @@ fn classes_of_a_process_are_those_of_the_dense_one() {
         1e-5,
     );
     let (small, wider, evidence, model) = fit_with(40, data.clone());
-    let (again, _, _, _) = fit_with(40, select(&data, &(0..150).rev().collect::<Vec<_>>()));
+    let (again, _, _, _) = fit_with(40, select(&data, (0..150).rev()));
     assert_eq!(small, again);
     // With 40 landmarks: the mode where the gradient vanishes, with the curvature at this point.
     let (k, gram) = (kernel.cross_gram(&model.support_points, &data.x), kernel.gram(&model.support_points));
@@ -520,7 +539,7 @@ fn classes_of_a_process_are_those_of_the_dense_one() {
     let likelihood: f64 = p.iter().zip(data.y.data()).map(likelihood).sum();
     let volume = factors[1].log_det() - factors[0].log_det();
     assert!((evidence - (likelihood - 0.5 * pull - 0.5 * volume)).abs() < 1e-4, "{evidence}");
-    let single_class = select(&data, &(0..150).filter(|&i| labels[i] == 1).collect::<Vec<_>>());
+    let single_class = select(&data, (0..150).filter(|&i| labels[i] == 1));
     let tuned = Job { fixed_kernel: false, ..job(20) };
     let error_text =
         fit_rows(single_class, kernel.clone(), &tuned, &FitControl::default()).unwrap_err().to_string();
@@ -544,17 +563,10 @@ fn logistic_regression_finds_its_optimum() {
             let mut newton = StreamingNewton::new(plan, intercept).unwrap();
             while !newton.converged {
                 let coefficients = newton.coefficients.clone();
-                let mut total = DataPass::empty(plan, &coefficients);
-                let mut from = 0;
-                for (unit, part) in parts.iter().enumerate() {
-                    let mut builder = LogisticGradientBuilder::new(plan, &coefficients);
-                    builder.add(&select(data, &(from..from + part).collect::<Vec<_>>())).unwrap();
-                    let bytes = DataPass::Slope(builder.finish(unit as u64)).to_bytes();
-                    total.merge(&DataPass::from_bytes(plan, &coefficients, &bytes).unwrap()).unwrap();
-                    from += part;
+                match pass_in_parts(plan, &coefficients, data, parts) {
+                    DataPass::Slope(gradient) => newton.step(&gradient).unwrap(),
+                    DataPass::Residual(_) => unreachable!("the plan is for classes"),
                 }
-                let DataPass::Slope(total) = total else { unreachable!("the plan is for classes") };
-                newton.step(&total).unwrap();
             }
             newton
         };
@@ -773,6 +785,6 @@ fn nothing_is_missing_where_landmarks_explain_the_kernel() {
     }
     let plan = planned(&data, &Kernel::gaussian(&[0.5; 3]), 100, 1);
     assert!(fitted(&plan, &data, 0.1, true, 0).missing().unwrap().distances[0] > 0.01);
-    let first_rows = select(&data, &(0..80).collect::<Vec<_>>());
+    let first_rows = select(&data, 0..80);
     assert!(fitted(&plan, &first_rows, 0.1, true, 0).missing().is_none());
 }
