@@ -48,17 +48,17 @@ struct BootstrapPlan {
 /// The result of a refit.
 pub(super) struct BootstrapRefit {
     /// Indices in the table of the support points.
-    pub(super) rows: Vec<usize>,
+    pub rows: Vec<usize>,
     /// Rows × outputs.
-    pub(super) coef: Matrix,
+    pub coef: Matrix,
     /// One number per output.
-    pub(super) intercept: Vec<f64>,
-    pub(super) converged: bool,
+    pub intercept: Vec<f64>,
+    pub converged: bool,
 }
 
 impl BootstrapRefit {
     /// The refit from a model with these rows as support points.
-    pub(super) fn from_model(rows: Vec<usize>, model: KernelExpansion, converged: bool) -> Self {
+    pub fn from_model(rows: Vec<usize>, model: KernelExpansion, converged: bool) -> Self {
         Self { rows, coef: model.coef, intercept: model.intercept, converged }
     }
 }

@@ -31,7 +31,7 @@ pub struct Penalty {
 /// A gram matrix K̃ on which the estimator without the penalty equals the estimator with it.
 pub(crate) struct PenalisedGram {
     /// `K̃` (n × n).
-    pub(crate) gram: Matrix,
+    pub gram: Matrix,
     /// The matrix `T` in the coefficients `α = L⁻ᵀ R⁻ᵀ T γ`.
     whitened_gram: Matrix,
     lower: Cholesky,
@@ -95,7 +95,7 @@ impl Penalty {
 
 impl PenalisedGram {
     /// Converts coefficients on `gram` (n × outputs) to coefficients of the model.
-    pub(crate) fn to_coefficients(&self, coef: &Matrix) -> Matrix {
+    pub fn to_coefficients(&self, coef: &Matrix) -> Matrix {
         let mut coef = self.whitened_gram.matmul(coef);
         self.inner.solve_upper_in_place(&mut coef);
         self.lower.solve_upper_in_place(&mut coef);

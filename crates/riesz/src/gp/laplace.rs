@@ -150,7 +150,7 @@ impl LaplaceMode {
     /// Returns the vector `u` and the derivative in the margin, see [`gradient`](Self::gradient).
     /// `precision_share` holds, for each observation, the share `1 - (B⁻¹)_ii` of the likelihood in the
     /// posterior precision.
-    pub(crate) fn response(
+    pub fn response(
         &self,
         gram: &impl PriorCovariance,
         likelihood: &LogisticLikelihood,
@@ -184,7 +184,7 @@ impl LaplaceMode {
     /// ```
     ///
     /// Cost n³.
-    pub(crate) fn gradient(self, gram: &Matrix, likelihood: &LogisticLikelihood) -> EvidenceGradient {
+    pub fn gradient(self, gram: &Matrix, likelihood: &LogisticLikelihood) -> EvidenceGradient {
         let n = self.alpha.len();
         let mut slopes = self.factor.inverse();
         let precision_share: Vec<f64> = (0..n).map(|i| 1.0 - slopes[(i, i)]).collect();

@@ -78,7 +78,7 @@ impl SpectralBound {
     /// which is no larger than A and whose kernel values were not rounded. `roundings` is the number of
     /// roundings of the entries, and `moved` the norm of the rounding error of the kernel values. `None` where
     /// rounding may dominate. Cost O(landmarks³).
-    pub(super) fn new(factor: &Cholesky, trace: f64, roundings: usize, moved: f64) -> Option<Self> {
+    pub fn new(factor: &Cholesky, trace: f64, roundings: usize, moved: f64) -> Option<Self> {
         let min_eigenvalue = least_eigenvalue(factor, trace) - factor.jitter;
         let summed = (factor.size() + 4 + roundings) as f64;
         let bound = Self {
@@ -101,18 +101,18 @@ impl SpectralBound {
     }
 
     /// The part of the radius after a step that another step would remove, given the norm of the residual.
-    pub(super) fn next_step_reduction(&self, norm: f64) -> f64 {
+    pub fn next_step_reduction(&self, norm: f64) -> f64 {
         self.moved() * norm / (1.0 - self.relative_perturbation())
     }
 
     /// Upper bound on `√(rᵀA⁻¹r)` divided by `√(rᵀ(LLᵀ)⁻¹r)`.
-    pub(super) fn norm_ratio(&self) -> f64 {
+    pub fn norm_ratio(&self) -> f64 {
         1.0 / (1.0 - self.relative_perturbation() - 2.0 * self.factor).max(f64::MIN_POSITIVE).sqrt()
     }
 
     /// Certificate for coefficients without a correction, from their measured residual. `norms` are
     /// `√(rᵀ(LLᵀ)⁻¹r)`, one per target.
-    pub(super) fn as_measured(&self, measured: &ResidualMeasurement<'_>, norms: &[f64]) -> Certificate {
+    pub fn as_measured(&self, measured: &ResidualMeasurement<'_>, norms: &[f64]) -> Certificate {
         let radius = |o: usize| {
             let (by_row, other_errors) = measured.errors(o);
             let left = self.norm_ratio() * (norms[o] + other_errors / self.min_eigenvalue.sqrt()) + by_row;
@@ -130,7 +130,7 @@ impl SpectralBound {
 
     /// Certificate after a correction by residuals. The remaining error is the error of the residuals, and a
     /// share `moved` of the residuals. `norms` are `√(rᵀÂ⁻¹r)`, one per target.
-    pub(super) fn after_step(&self, measured: &ResidualMeasurement<'_>, norms: &[f64]) -> Certificate {
+    pub fn after_step(&self, measured: &ResidualMeasurement<'_>, norms: &[f64]) -> Certificate {
         let radius = |o: usize| {
             let (by_row, other_errors) = measured.errors(o);
             let residual_error = (1.0 + self.rounding) * by_row + other_errors / self.min_eigenvalue.sqrt();
@@ -184,7 +184,7 @@ impl ResidualMeasurement<'_> {
 
     /// Certificate for unchanged coefficients from the residual of the normal equations, without the rounded
     /// statistics; `None` where landmarks are nearly linearly dependent. Cost O(landmarks³).
-    pub(super) fn certify_directly(&self, left: &Matrix, intercept: bool) -> Result<Option<Certificate>> {
+    pub fn certify_directly(&self, left: &Matrix, intercept: bool) -> Result<Option<Certificate>> {
         let plan = self.plan;
         let (m, t) = (plan.landmarks.rows(), plan.targets.len());
         let gram = plan.kernel.gram(&plan.landmarks);

@@ -87,7 +87,7 @@ pub(crate) struct InducingLaplace {
 impl InducingLaplace {
     /// Computes the approximation from `gram`, `K_ZX W K_XZ` (m × m). `rounding` bounds the error of each
     /// entry of `W^½ K_XZ`; it is 0 for double precision. Cost O(m³).
-    pub(crate) fn new(kernel: &Kernel, points: &Table, mut gram: Matrix, rounding: f64) -> Result<Self> {
+    pub fn new(kernel: &Kernel, points: &Table, mut gram: Matrix, rounding: f64) -> Result<Self> {
         let whitening = whitening_for_rounding(kernel, points, &gram, rounding, 1.0)?;
         whitening.factor.solve_lower_in_place(&mut gram);
         whitening.factor.solve_lower_right(&mut gram);
@@ -100,7 +100,7 @@ impl InducingLaplace {
 
 impl CollapsedBound {
     /// Returns the mean, the covariance and both bounds. Cost O(m³).
-    pub(super) fn posterior(&self) -> Result<SparsePosterior> {
+    pub fn posterior(&self) -> Result<SparsePosterior> {
         Ok(SparsePosterior {
             coef: self.alpha.clone(),
             covariance: self.points.posterior_covariance(&self.information, self.alpha.cols())?,
