@@ -124,9 +124,13 @@ pub(super) fn choose(
             error: error / weight,
         }));
     }
-    let best = tried.iter().filter(|t| t.landmarks == m).min_by(|a, b| a.error.total_cmp(&b.error));
-    let ridge = best.map_or(penalties.ridges[0], |best| best.ridge);
+    let ridge = best_trial(&tried, m).map_or(penalties.ridges[0], |best| best.ridge);
     Ok((ridge, tried))
+}
+
+/// The trial with this number of landmarks and the smallest error.
+pub(super) fn best_trial(tried: &[RidgeTrials], landmarks: usize) -> Option<&RidgeTrials> {
+    tried.iter().filter(|t| t.landmarks == landmarks).min_by(|a, b| a.error.total_cmp(&b.error))
 }
 
 /// `Σ w (y - f)²` over the rows of the sums, added up over all targets.

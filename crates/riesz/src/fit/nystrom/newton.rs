@@ -259,9 +259,7 @@ impl StreamingNewton {
         let curvature = self.check_convergence(objective, before, slope.has_curvature());
         self.coefficients = Coefficients { values: Matrix::from_row_major(p, 1, values), curvature };
         if self.passes > 100 && !self.converged {
-            let remedy = self.remedy();
-            let (method, iterations) = ("the classification through landmarks", self.passes);
-            return Err(Error::NotConverged { method, iterations, change: self.decrement, remedy });
+            return Err(self.not_converged(self.decrement));
         }
         if self.converged {
             self.end(slope)?;
@@ -278,12 +276,7 @@ impl StreamingNewton {
         let midpoint = before.data().iter().zip(theta).map(|(a, b)| 0.5 * (a + b)).collect();
         let midpoint = Matrix::from_row_major(theta.len(), 1, midpoint);
         if self.passes > 60 || midpoint == *before {
-            return Err(Error::NotConverged {
-                method: "the classification through landmarks",
-                iterations: self.passes,
-                change: objective - accepted.objective,
-                remedy: self.remedy(),
-            });
+            return Err(self.not_converged(objective - accepted.objective));
         }
         Ok(Some(midpoint))
     }
@@ -320,6 +313,12 @@ impl StreamingNewton {
         add_penalty(&self.plan, self.ridge, &mut matrix);
         let factor = Cholesky::new(matrix, "matrix of Newton's method")?;
         Ok(HessianModel { factor, weight: slope.weight(&self.plan), secants: Vec::new() })
+    }
+
+    /// The error for an iteration whose last change was `change`.
+    fn not_converged(&self, change: f64) -> Error {
+        let (method, iterations) = ("the classification through landmarks", self.passes);
+        Error::NotConverged { method, iterations, change, remedy: self.remedy() }
     }
 
     fn remedy(&self) -> &'static str {

@@ -7,7 +7,7 @@
 //! to K̂.
 
 use super::certificate::{Certificate, ResidualMeasurement, SpectralBound};
-use super::equations::{RidgeSpec, RidgeTrials, choose, solved, with_constant};
+use super::equations::{RidgeSpec, RidgeTrials, best_trial, choose, solved, with_constant};
 use super::gradients::{CgStage, CgState};
 use super::nested::{LandmarkErrorEstimate, NestedFits};
 use super::plan::{FitPlan, Model};
@@ -433,12 +433,10 @@ impl RidgeSolution {
 
     /// `√(kᵀ(LLᵀ)⁻¹k)` at each row of a table with the plan's columns.
     fn leverage_norm(&self, x: &Table) -> Vec<f64> {
-        let kernels = self.plan.kernel.cross_gram(&self.plan.landmarks, x);
-        let mut whitened = Matrix::zeros(self.factor.size(), x.rows());
-        (0..whitened.rows()).for_each(|j| match j < kernels.rows() {
-            true => whitened.row_mut(j).copy_from_slice(kernels.row(j)),
-            false => whitened.row_mut(j).fill(1.0),
-        });
+        let mut kernels = self.plan.kernel.cross_gram(&self.plan.landmarks, x).into_data();
+        // With an intercept the last row is that of the constant.
+        kernels.resize(self.factor.size() * x.rows(), 1.0);
+        let mut whitened = Matrix::from_row_major(self.factor.size(), x.rows(), kernels);
         self.factor.solve_lower_in_place(&mut whitened);
         let mut squares = vec![0.0; x.rows()];
         (0..whitened.rows())
@@ -505,12 +503,7 @@ impl RidgeSolution {
                 error.iter().sum::<f64>() / error.len() as f64,
             ));
         }
-        if let Some(best) = self
-            .tried
-            .iter()
-            .filter(|t| t.landmarks == self.plan.landmarks.rows())
-            .min_by(|a, b| a.error.total_cmp(&b.error))
-        {
+        if let Some(best) = best_trial(&self.tried, self.plan.landmarks.rows()) {
             facts.push(CardEntry::measured("held-out mean squared error", best.error));
         }
         facts.extend(self.missing.iter().flat_map(LandmarkErrorEstimate::facts));

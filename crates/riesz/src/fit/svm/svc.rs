@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 
 use super::solver::{Problem, SolverSettings, solve};
-use super::{CACHE_BYTES, TOLERANCE, UNCONVERGED_REMEDY, check_bounds, check_tolerance, support_vectors};
+use super::{CACHE_BYTES, TOLERANCE, UNCONVERGED_REMEDY, check_tolerance, support_vectors, weighted_bounds};
 use crate::checks::positive;
 use crate::error::{Error, Result};
 use crate::fit::bootstrap::{BOOTSTRAP, BootstrapRefit, rows_by_class, run_refits, weighted_counts};
@@ -240,9 +240,7 @@ impl SupportVectorClassifier {
         positive("c", self.c)?;
         check_tolerance(self.tolerance)?;
         let weights = row_weights(x, labels, classes, &self.class_weight, self.sample_weight.as_deref())?;
-        let bounds: Vec<f64> = weights.iter().map(|w| self.c * w).collect();
-        check_bounds(&bounds)?;
-        Ok(bounds)
+        weighted_bounds(self.c, &weights)
     }
 }
 

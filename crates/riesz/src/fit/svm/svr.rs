@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use super::solver::{Problem, Solution, SolverSettings, solve};
-use super::{CACHE_BYTES, TOLERANCE, UNCONVERGED_REMEDY, check_bounds, check_tolerance, support_vectors};
+use super::{CACHE_BYTES, TOLERANCE, UNCONVERGED_REMEDY, check_tolerance, support_vectors, weighted_bounds};
 use crate::checks::{check_finite, check_rows, not_negative, positive};
 use crate::error::{Error, Result};
 use crate::fit::bootstrap::{BOOTSTRAP, BootstrapRefit, run_refits, weighted_counts};
@@ -155,9 +155,7 @@ impl SupportVectorRegressor {
         check_tolerance(self.tolerance)?;
         not_negative("epsilon", self.epsilon, "it must not be negative")?;
         check_finite(y, 1)?;
-        let bounds: Vec<f64> =
-            sample_weights(self.sample_weight.as_deref(), x)?.iter().map(|w| self.c * w).collect();
-        check_bounds(&bounds)?;
+        let bounds = weighted_bounds(self.c, &sample_weights(self.sample_weight.as_deref(), x)?)?;
         let rows: Vec<usize> = (0..x.rows()).filter(|&r| bounds[r] > 0.0).collect();
         if rows.is_empty() {
             return Err(Error::parameter("sample_weight", 0.0, "give at least one positive weight"));
