@@ -26,7 +26,7 @@ use super::row_bags::TargetUnit;
 use crate::checks::{not_negative, positive};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::gp::exact::{LeastSquaresMean, check_evidence};
+use crate::gp::exact::{check_evidence, mean_and_residuals};
 use crate::gp::hyperparameters::ThetaReader;
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
@@ -371,9 +371,7 @@ impl AggregateGaussianProcess {
         let constants = operator.constants(&of_bags);
         // Ties are observed to be 0.
         let targets = [&vec![0.0; ties][..], &data.targets].concat();
-        let estimate = || LeastSquaresMean::new(|v| factor.solve_vector(v), &constants, &targets).mean;
-        let mean = self.prior_mean.unwrap_or_else(estimate);
-        let residual: Vec<f64> = targets.iter().zip(&constants).map(|(z, c)| z - mean * c).collect();
+        let (mean, residual) = mean_and_residuals(&factor, &constants, &targets, self.prior_mean);
         let weights = factor.solve_vector(&residual);
         let tau = std::f64::consts::TAU.ln();
         // The evidence is conditional on the ties, whose Cholesky factor is the leading block.

@@ -74,8 +74,8 @@ pub fn join<R: AsRef<str>, B: AsRef<str>>(
         let names = first_names(without_rows.iter().map(name));
         if !drop_unmatched {
             return join_error(format!(
-                "{} targets belong to bags without rows, {names}: give mediators, coarse covariates that all bags \
-                 have, or leave these targets out (drop_unmatched)",
+                "{} targets belong to bags without rows, {names}: give mediators, coarse covariates that \
+                 all bags have, or leave these targets out (drop_unmatched)",
                 without_rows.len()
             ));
         }

@@ -146,7 +146,8 @@ impl GridSearch<'_> {
 
     /// The weights of the given rows of the search.
     fn weights(&self, drawn: &SearchRows, rows: &[usize]) -> Option<Vec<f64>> {
-        self.task.weights_of(&rows.iter().map(|&i| drawn.rows[i]).collect::<Vec<_>>())
+        let weights = self.task.sample_weight.as_ref()?;
+        Some(rows.iter().map(|&i| weights[drawn.rows[i]]).collect())
     }
 
     /// Draws the rows of the search. These are all rows, unless there are more than the setting

@@ -375,11 +375,6 @@ impl<'a> FitTask<'a> {
         Ok(ClassWeight::PerClass(classes.iter().map(weight).collect()))
     }
 
-    /// The weights of the given rows.
-    pub(super) fn weights_of(&self, rows: &[usize]) -> Option<Vec<f64>> {
-        self.sample_weight.as_ref().map(|weights| rows.iter().map(|&i| weights[i]).collect())
-    }
-
     /// The penalty on a model with this kernel.
     pub(super) fn penalty_for(&self, kernel: &Kernel) -> Result<Option<Penalty>> {
         self.penalty.map(|penalty| penalty(kernel)).transpose()

@@ -111,6 +111,19 @@ impl LeastSquaresMean {
     }
 }
 
+/// Returns the prior mean and the residuals of the observations `z` (n) from it. The mean is estimated by
+/// [`LeastSquaresMean`] unless it is given. `factor` is that of `V`, and `response` (n) as there.
+pub(crate) fn mean_and_residuals(
+    factor: &Cholesky,
+    response: &[f64],
+    z: &[f64],
+    given_mean: Option<f64>,
+) -> (f64, Vec<f64>) {
+    let estimate = || LeastSquaresMean::new(|v| factor.solve_vector(v), response, z).mean;
+    let mean = given_mean.unwrap_or_else(estimate);
+    (mean, z.iter().zip(response).map(|(z, c)| z - mean * c).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -319,7 +319,7 @@ const TUNED_ON: usize = 2000;
 const PROCESS_TUNED_ON: usize = 1000;
 
 /// Classes of rows whose target is 0 or 1.
-fn labels(rows: &LabelledRows) -> Vec<usize> {
+pub(super) fn labels(rows: &LabelledRows) -> Vec<usize> {
     rows.y.data().iter().map(|y| usize::from(*y > 0.0)).collect()
 }
 

@@ -473,7 +473,7 @@ fn of_classes(mut plan: FitPlan, latent_function: LatentFunction) -> FitPlan {
 fn classes_of_a_process_are_those_of_the_dense_one() {
     let mut data = rows(150, 2, 1, false, 62);
     data.y.data_mut().iter_mut().for_each(|y| *y = f64::from(u8::from(*y > 0.3)));
-    let labels: Vec<usize> = data.y.data().iter().map(|y| *y as usize).collect();
+    let labels = super::job::labels(&data);
     let kernel = written("3*matern32(lengthscale=1.2)", &data.x);
     let classes = ["no".to_string(), "yes".to_string()];
     let mut dense = crate::fit::GaussianProcessClassifier::new(kernel.clone());
@@ -575,7 +575,7 @@ fn logistic_regression_finds_its_optimum() {
         let newton = converge(&plan, &data, &[60]);
         assert!(newton.passes < 15, "{}", newton.passes);
         assert_eq!(converge(&plan, &data, &[7, 53]).coefficients, newton.coefficients);
-        let labels: Vec<usize> = data.y.data().iter().map(|y| *y as usize).collect();
+        let labels = super::job::labels(&data);
         let mut dense = crate::fit::KernelLogisticRegression::new(kernel.clone(), 0.2);
         (dense.sample_weight, dense.fit_intercept) = (data.weights.clone(), intercept);
         let truth = dense.fit(&data.x, &labels, &classes).unwrap().model.predict(&data.x).unwrap();
