@@ -20,9 +20,14 @@ pub fn check_rows(x: &Table, n_targets: usize, minimum: usize) -> Result<()> {
 
 /// Checks that all targets are finite.
 pub fn check_targets(y: &Matrix) -> Result<()> {
-    match y.data().iter().position(|v| !v.is_finite()) {
+    check_finite(y.data(), y.cols())
+}
+
+/// Checks that the values of `columns` targets, row by row, are finite.
+pub fn check_finite(targets: &[f64], columns: usize) -> Result<()> {
+    match targets.iter().position(|v| !v.is_finite()) {
         None => Ok(()),
-        Some(position) => Err(Error::not_finite(position / y.cols(), "target", y.data()[position])),
+        Some(position) => Err(Error::not_finite(position / columns, "target", targets[position])),
     }
 }
 
@@ -54,4 +59,12 @@ pub fn positive(name: &str, value: f64) -> Result<()> {
         return Ok(());
     }
     Err(Error::parameter(name, value, "it is a positive number"))
+}
+
+/// Checks that the parameter `name` is finite and not negative; `allowed` is the rule for the message.
+pub fn not_negative(name: &str, value: f64, allowed: &str) -> Result<()> {
+    if value.is_finite() && value >= 0.0 {
+        return Ok(());
+    }
+    Err(Error::parameter(name, value, allowed))
 }

@@ -234,6 +234,12 @@ impl PosteriorCovariance {
         Self { prior_scale: 1.0, skew_swap: None, reduction, scale }
     }
 
+    /// Returns the covariance of refits, which have no prior covariance. There is one reduction and one scale
+    /// per output.
+    pub fn of_refits(reduction: Vec<VarianceReduction>, scale: Vec<f64>) -> Self {
+        Self { prior_scale: 0.0, skew_swap: None, reduction, scale }
+    }
+
     /// Returns the covariance of weighted sums of outputs, where `weights` is outputs × sums. Refits
     /// determine the joint variation of outputs. Posteriors do not, and the result is then `None`.
     pub fn of_sums(&self, weights: &Matrix) -> Option<Self> {

@@ -223,6 +223,11 @@ impl Table {
         Self { columns: self.columns.clone(), rows: indices.len(), values: values.into() }
     }
 
+    /// The first `count` rows, or all if there are fewer.
+    pub fn head(&self, count: usize) -> Self {
+        self.select_rows(&(0..self.rows.min(count)).collect::<Vec<_>>())
+    }
+
     /// The columns with these indices, in this order.
     pub fn select_columns(&self, places: &[usize]) -> Self {
         Self {

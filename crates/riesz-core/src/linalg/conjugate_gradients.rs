@@ -2,7 +2,7 @@
 //! vector. For several right-hand sides of one system see [block conjugate gradients](super::block_cg).
 
 use crate::error::Result;
-use crate::linalg::dot;
+use crate::linalg::{add_multiple, dot};
 
 /// A vector of a space with an inner product.
 pub trait InnerProductSpace: Clone {
@@ -19,7 +19,7 @@ impl InnerProductSpace for Vec<f64> {
     }
 
     fn add_scaled(&mut self, factor: f64, other: &Self) {
-        self.iter_mut().zip(other).for_each(|(v, other)| *v += factor * other);
+        add_multiple(self, factor, other);
     }
 }
 

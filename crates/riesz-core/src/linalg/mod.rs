@@ -121,13 +121,24 @@ impl Matrix {
         (0..self.rows).map(|i| self[(i, j)]).collect()
     }
 
-    /// Adds a matrix of the same size times a factor.
-    pub fn add_times(&mut self, factor: f64, other: &Self) {
-        self.data.iter_mut().zip(&other.data).for_each(|(v, added)| *v += factor * added);
+    /// The first `count` rows.
+    pub fn first_rows(&self, count: usize) -> Self {
+        Self { rows: count, cols: self.cols, data: self.data[..count * self.cols].to_vec() }
     }
 
-    /// Multiplies all numbers by a factor.
-    pub(crate) fn scale(&mut self, factor: f64) {
+    /// The entries at these rows and columns, in this order.
+    pub fn select(&self, rows: &[usize], cols: &[usize]) -> Self {
+        let data = rows.iter().flat_map(|&i| cols.iter().map(move |&j| self[(i, j)])).collect();
+        Self { rows: rows.len(), cols: cols.len(), data }
+    }
+
+    /// Adds a matrix of the same size times a factor.
+    pub fn add_times(&mut self, factor: f64, other: &Self) {
+        add_multiple(&mut self.data, factor, &other.data);
+    }
+
+    /// Multiplies all entries by a factor.
+    pub fn scale(&mut self, factor: f64) {
         self.data.iter_mut().for_each(|v| *v *= factor);
     }
 
@@ -150,6 +161,11 @@ impl Matrix {
         for (row, factor) in self.data.chunks_exact_mut(self.cols.max(1)).zip(left) {
             row.iter_mut().zip(right).for_each(|(v, entry)| *v += factor * entry);
         }
+    }
+
+    /// The sum of the diagonal.
+    pub fn trace(&self) -> f64 {
+        (0..self.rows).map(|i| self[(i, i)]).sum()
     }
 
     /// Adds `value(i)` to the i-th diagonal element.

@@ -90,6 +90,11 @@ impl Sparse {
         self.places[range.clone()].iter().copied().zip(self.weights[range].iter().copied())
     }
 
+    /// The sum of the weights of each column.
+    pub fn column_sums(&self) -> Vec<f64> {
+        (0..self.cols()).map(|j| self.column(j).map(|(_, weight)| weight).sum()).collect()
+    }
+
     /// The product `selfᵀ dense`.
     ///
     /// # Panics

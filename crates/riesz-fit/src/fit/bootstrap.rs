@@ -38,27 +38,27 @@ pub(super) const PENALTY_CONFLICT: &str =
     "protected features need all rows, but a refit lacks some of them: leave one of the two settings out";
 
 /// The draws of all refits.
-pub(super) struct BootstrapPlan {
+struct BootstrapPlan {
     /// Strata: lists of rows. From each list, as many rows as it has are drawn with replacement.
-    pub(super) strata: Vec<Vec<usize>>,
-    pub(super) count: usize,
-    pub(super) seed: u64,
+    strata: Vec<Vec<usize>>,
+    count: usize,
+    seed: u64,
 }
 
 /// The result of a refit.
 pub(super) struct BootstrapRefit {
     /// Indices in the table of the support points.
-    pub(super) rows: Vec<usize>,
+    pub rows: Vec<usize>,
     /// Rows × outputs.
-    pub(super) coef: Matrix,
+    pub coef: Matrix,
     /// One number per output.
-    pub(super) intercept: Vec<f64>,
-    pub(super) converged: bool,
+    pub intercept: Vec<f64>,
+    pub converged: bool,
 }
 
 impl BootstrapRefit {
     /// The refit from a model with these rows as support points.
-    pub(super) fn from_model(rows: Vec<usize>, model: KernelExpansion, converged: bool) -> Self {
+    pub fn from_model(rows: Vec<usize>, model: KernelExpansion, converged: bool) -> Self {
         Self { rows, coef: model.coef, intercept: model.intercept, converged }
     }
 }
@@ -146,17 +146,18 @@ pub(super) fn run_refits(
     (0..outputs).for_each(|o| scatter(&whole_fit, o, &support_rows, |i, value| coef[(i, o)] = value));
     (model.support_points, model.coef) = (task.x.select_rows(&support_rows), coef);
     model.model_card.push(bootstrap_fact(count, task.seed));
-    fitted.covariance = Some(PosteriorCovariance {
-        prior_scale: 0.0,
-        skew_swap: None,
-        reduction: refit_differences(&refits, &support_rows, task.seed),
-        scale: vec![unit; outputs],
-    });
+    let differences = refit_differences(&refits, &support_rows, task.seed);
+    fitted.covariance = Some(PosteriorCovariance::of_refits(differences, vec![unit; outputs]));
     let unfinished = refits.iter().filter(|refit| !refit.converged).count();
     if unfinished > 0 {
         fitted.warnings.push(format!("{unfinished} of {count} refits stopped before they converged"));
     }
     Ok(fitted)
+}
+
+/// The weights of rows that are drawn these numbers of times.
+pub(super) fn weighted_counts(counts: &[f64], weights: &[f64]) -> Vec<f64> {
+    counts.iter().zip(weights).map(|(count, weight)| count * weight).collect()
 }
 
 /// The entry about refits for the model card.
@@ -208,25 +209,17 @@ impl KernelRidge {
             let (coef, intercept) = self.refit(&gram, y, &counts)?;
             Ok(BootstrapRefit { rows: rows.clone(), coef, intercept, converged: true })
         })?;
-        Ok(PosteriorCovariance {
-            prior_scale: 0.0,
-            skew_swap: None,
-            reduction: refit_differences(&refits, &rows, seed),
-            scale: vec![1.0; y.cols()],
-        })
+        let differences = refit_differences(&refits, &rows, seed);
+        Ok(PosteriorCovariance::of_refits(differences, vec![1.0; y.cols()]))
     }
 
     /// Coefficients and intercepts of a fit in which row i has the multiplicity `counts[i]`.
     fn refit(&self, gram: &Matrix, y: &Matrix, counts: &[f64]) -> Result<(Matrix, Vec<f64>)> {
         let drawn_rows: Vec<usize> = (0..counts.len()).filter(|&i| counts[i] > 0.0).collect();
         let weights: Vec<f64> = drawn_rows.iter().map(|&i| counts[i] * self.weight(i)).collect();
-        let rows = drawn_rows.iter().flat_map(|&i| y.row(i)).copied().collect();
         let estimator = Self { sample_weight: Some(weights), ..self.clone() };
-        let (targets, intercept) =
-            estimator.centred(&Matrix::from_row_major(drawn_rows.len(), y.cols(), rows));
-        let pairs_with = |&i: &usize| drawn_rows.iter().map(move |&j| (i, j)).collect::<Vec<_>>();
-        let entries = drawn_rows.iter().flat_map(pairs_with).map(|pair| gram[pair]).collect();
-        let mut part = Matrix::from_row_major(drawn_rows.len(), drawn_rows.len(), entries);
+        let (targets, intercept) = estimator.centred(&y.select_rows(&drawn_rows));
+        let mut part = gram.select(&drawn_rows, &drawn_rows);
         part.add_diagonal(|i| self.ridge / estimator.weight(i));
         let solution = Cholesky::new(part, "gram matrix plus ridge")?.solve(targets);
         let mut coef = Matrix::zeros(counts.len(), y.cols());

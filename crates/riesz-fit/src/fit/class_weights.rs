@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::checks::not_negative;
+use crate::error::{Error, Result, sized};
 use crate::table::Table;
 
 /// Cost of errors in each class, relative to the other classes.
@@ -39,18 +40,9 @@ pub fn row_weights(
             count.iter().map(|&m| x.rows() as f64 / (classes.len() * m.max(1)) as f64).collect()
         }
         ClassWeight::PerClass(per_class) => {
-            if per_class.len() != classes.len() {
-                return Err(Error::shape(
-                    "class_weight",
-                    "numbers",
-                    classes.len(),
-                    per_class.len(),
-                    "one for each class",
-                ));
-            }
-            if let Some(bad) = per_class.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
-                return Err(Error::parameter("class_weight", bad, "weights must not be negative"));
-            }
+            sized("class_weight", "numbers", classes.len(), per_class.len(), "one for each class")?;
+            let allowed = "weights must not be negative";
+            per_class.iter().try_for_each(|w| not_negative("class_weight", *w, allowed))?;
             per_class.clone()
         }
     };

@@ -37,7 +37,7 @@ use rayon::prelude::*;
 use crate::checks::positive;
 use crate::control::RunControl;
 use crate::error::{Error, Result, sized};
-use crate::fit::{KernelRidge, check_labels};
+use crate::fit::{KernelRidge, check_label_range, check_labels};
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::Matrix;
 use crate::random::{Random, SeedableRng, SliceRandom};
@@ -218,15 +218,7 @@ pub fn folds(n: usize, k: usize, seed: u64) -> Result<Vec<usize>> {
 /// than two rows, because a fold would then be predicted by a model that was trained without this class.
 pub fn stratified_folds(labels: &[usize], classes: &[String], k: usize, seed: u64) -> Result<Vec<usize>> {
     check_count(labels.len(), k)?;
-    if let Some(r) = labels.iter().position(|&l| l >= classes.len()) {
-        let problem = format!(
-            "is class number {} (from 0) in row {}, but there are {} classes",
-            labels[r],
-            r + 1,
-            classes.len()
-        );
-        return Err(bad_labels(problem));
-    }
+    check_label_range(labels, classes)?;
     let mut fold = vec![0; labels.len()];
     let (mut random, mut next) = (Random::seed_from_u64(seed), 0);
     for c in 0..classes.len() {
@@ -304,14 +296,12 @@ pub(super) fn cross_validate_until<C: Sync>(
 ) -> Result<CrossValidation> {
     crate::checks::check_rows(x, y.rows(), 2)?;
     crate::checks::check_targets(y)?;
-    let take = |rows: &[usize]| {
-        Matrix::from_row_major(rows.len(), y.cols(), rows.iter().flat_map(|&r| y.row(r).to_vec()).collect())
-    };
     let n_chains = candidates.len();
     run((candidates, n_chains), x, folds, true, control, |candidate, split, (): &mut ()| {
-        let model = fit(candidate, &split.train, &take(&split.rows), &split.rows)?;
+        let model = fit(candidate, &split.train, &y.select_rows(&split.rows), &split.rows)?;
         sized("the fitted model", "outputs", y.cols(), model.outputs(), "one for each target")?;
-        let (predicted, truth) = (model.predict_until(&split.test, control.stop)?, take(&split.held_out));
+        let predicted = model.predict_until(&split.test, control.stop)?;
+        let truth = y.select_rows(&split.held_out);
         let squares = predicted.data().iter().zip(truth.data()).map(|(p, t)| (p - t).powi(2));
         Ok(squares.sum::<f64>() / truth.data().len() as f64)
     })
@@ -483,25 +473,25 @@ fn check_count(n: usize, k: usize) -> Result<()> {
     Err(Error::parameter("number of folds", k, format!("it must be between 2 and the number of rows, {n}")))
 }
 
-fn bad_labels(problem: String) -> Error {
-    Error::target("labels", problem)
-}
-
 /// Checks that each class has rows in at least two folds, so that every training set contains it.
 fn check_classes_seen(labels: &[usize], classes: &[String], folds: &[usize]) -> Result<()> {
     for (c, class) in classes.iter().enumerate() {
         let mut of_class = labels.iter().zip(folds).filter(|(l, _)| **l == c).map(|(_, f)| f);
         let Some(first) = of_class.next() else {
-            return Err(bad_labels(format!(
-                "has no rows for the class '{class}': leave it out of the classes"
-            )));
+            return Err(Error::target(
+                "labels",
+                format!("has no rows for the class '{class}': leave it out of the classes"),
+            ));
         };
         if of_class.all(|f| f == first) {
-            return Err(bad_labels(format!(
-                "has all rows of the class '{class}' in fold {}, so the model of this fold is \
+            return Err(Error::target(
+                "labels",
+                format!(
+                    "has all rows of the class '{class}' in fold {}, so the model of this fold is \
                  trained without it: spread the class over the folds, merge it with another or leave it out",
-                first + 1
-            )));
+                    first + 1
+                ),
+            ));
         }
     }
     Ok(())

@@ -12,10 +12,10 @@ use super::task::{
 };
 use crate::control::RunControl;
 use crate::error::{Error, Result, sized};
-use crate::gp::exact::NormalEvidence;
+use crate::gp::exact::{NormalEvidence, check_evidence};
 use crate::gp::hyperparameters::{ThetaReader, TunedParameters};
 use crate::gp::search::{self, SearchOptions, SearchResult};
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Matrix, Sparse};
 use crate::memory::ensure_free;
@@ -49,47 +49,35 @@ pub(super) static KIND: ModelKind = ModelKind {
 fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let noise = task.settings.number(NOISE.name);
     let tune = tuned_by_settings(&task.settings);
-    let (noise, y) = (noise.unwrap_or(START_NOISE), task.numbers()?);
+    let (start, y) = (noise.unwrap_or(START_NOISE), task.numbers()?);
     let constant = |o: &usize| (1..y.rows()).all(|i| y[(i, *o)] == y[(0, *o)]);
     if let Some(o) = (0..y.cols()).find(constant).filter(|_| task.normalize_y() && y.rows() > 0) {
         let name = task.target_names.get(o).map_or_else(|| format!("target {}", o + 1), String::clone);
         return Err(Error::target(name, format!("is {} in every row: there is nothing to learn", y[(0, o)])));
     }
+    let (kernel, normalize_y, row_noise) = (task.kernel.clone(), task.normalize_y(), task.row_noise.clone());
+    let (restarts, seed) = (task.restarts(), task.seed);
+    let (model, covariance, warnings, steps, noise, evidence);
     if let Some(landmarks) = task.landmarks() {
-        let estimator = SparseGaussianProcess {
-            tune,
-            normalize_y: task.normalize_y(),
-            row_noise: task.row_noise.clone(),
-            restarts: task.restarts(),
-            seed: task.seed,
-            ..SparseGaussianProcess::new(task.kernel.clone(), noise, landmarks)
-        };
+        let standard = SparseGaussianProcess::new(kernel, start, landmarks);
+        let estimator = SparseGaussianProcess { tune, normalize_y, row_noise, restarts, seed, ..standard };
         let fit = estimator.fit_until(task.x, y, task.control())?;
-        return Ok(FittedModel {
-            covariance: Some(fit.covariance),
-            warnings: fit.warnings,
-            iterations: vec![fit.steps],
-            noise: Some(fit.noise),
-            log_marginal_likelihood: Some(fit.lower),
-            ..fit.model.into()
-        });
+        (model, covariance, warnings) = (fit.model, fit.covariance, fit.warnings);
+        (steps, noise, evidence) = (fit.steps, fit.noise, fit.lower);
+    } else {
+        let standard = GaussianProcess::new(kernel, start);
+        let estimator = GaussianProcess { tune, normalize_y, row_noise, restarts, seed, ..standard };
+        let fit = estimator.fit_until(task.x, y, task.control())?;
+        (model, covariance, warnings) = (fit.model, fit.covariance, fit.warnings);
+        (steps, noise, evidence) = (fit.steps, fit.noise, fit.log_marginal_likelihood);
     }
-    let estimator = GaussianProcess {
-        tune,
-        normalize_y: task.normalize_y(),
-        row_noise: task.row_noise.clone(),
-        restarts: task.restarts(),
-        seed: task.seed,
-        ..GaussianProcess::new(task.kernel.clone(), noise)
-    };
-    let fit = estimator.fit_until(task.x, y, task.control())?;
     Ok(FittedModel {
-        covariance: Some(fit.covariance),
-        warnings: fit.warnings,
-        iterations: vec![fit.steps],
-        noise: Some(fit.noise),
-        log_marginal_likelihood: Some(fit.log_marginal_likelihood),
-        ..fit.model.into()
+        covariance: Some(covariance),
+        warnings,
+        iterations: vec![steps],
+        noise: Some(noise),
+        log_marginal_likelihood: Some(evidence),
+        ..model.into()
     })
 }
 
@@ -218,9 +206,9 @@ impl GaussianProcess {
 
     /// Returns names and starting values of the tunable parameters, on the tuning scale: the kernel's
     /// parameters, then the logarithm of the noise.
-    pub fn parameters(&self) -> Vec<crate::kernel::Parameter> {
+    pub fn parameters(&self) -> Vec<Parameter> {
         let mut parameters = self.kernel.parameters();
-        parameters.push(crate::kernel::Parameter { name: "noise".into(), log_value: self.noise.ln() });
+        parameters.push(Parameter::logarithm("noise", self.noise));
         parameters
     }
 
@@ -242,7 +230,7 @@ impl GaussianProcess {
         let targets = self.check(x, y)?;
         self.check_memory(x.rows(), y.rows())?;
         let parameters = self.parameters();
-        let free = self.tune.free(parameters.len());
+        let free = self.tune.free(parameters.len() - 1, parameters.len());
         let tuned = !free.is_empty();
         let objective = |theta: &[f64]| {
             let (kernel, noise) = self.hyperparameters(theta);
@@ -250,8 +238,12 @@ impl GaussianProcess {
             control.check_cancelled()?;
             Ok((state.evidence.value, self.gradient(x, &state)))
         };
-        let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
-        let search = SearchOptions { bounds, restarts, seed: self.seed, ..SearchOptions::default() };
+        let search = SearchOptions {
+            bounds: self.bounds.as_deref(),
+            restarts: self.restarts,
+            seed: self.seed,
+            ..SearchOptions::default()
+        };
         let optimum = search::maximise(&parameters, free, search, control, objective)?;
         let (kernel, noise) =
             if tuned { self.hyperparameters(&optimum.theta) } else { (self.kernel.clone(), self.noise) };
@@ -274,7 +266,7 @@ impl GaussianProcess {
         }
         model.model_card.push(CardEntry::measured("log marginal likelihood", value));
         model.model_card.push(CardEntry::measured("jitter", jitter));
-        model.model_card.extend(optimum.facts(tuned.then_some(restarts)));
+        model.model_card.extend(optimum.facts(tuned.then_some(self.restarts)));
         let SearchResult { theta, steps, evaluations, warnings, .. } = optimum;
         Ok(GpFit {
             model,
@@ -381,12 +373,7 @@ impl GaussianProcess {
         covariance.add_diagonal(|i| noise + self.row_noise.as_ref().map_or(0.0, |r| r[i]));
         let mut evidence = NormalEvidence::new(covariance, "gram matrix plus noise", &targets.values)?;
         evidence.value -= targets.log_density_shift();
-        if !evidence.value.is_finite() {
-            return Err(Error::overflow(
-                "the log marginal likelihood",
-                "check the kernel's parameters and the noise",
-            ));
-        }
+        check_evidence(evidence.value, "the log marginal likelihood")?;
         Ok(GpState { kernel, noise, evidence })
     }
 
@@ -394,7 +381,7 @@ impl GaussianProcess {
     /// the noise.
     fn gradient(&self, x: &Table, state: &GpState) -> Vec<f64> {
         let mut weights = state.evidence.covariance_gradient();
-        let noise_derivative = state.noise * (0..weights.rows()).map(|i| weights[(i, i)]).sum::<f64>();
+        let noise_derivative = state.noise * weights.trace();
         if let Some(a) = &self.operator {
             weights = a.matmul(&a.matmul(&weights).transpose());
         }

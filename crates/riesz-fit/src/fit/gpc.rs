@@ -12,7 +12,7 @@ use crate::gp::likelihood::logistic::LogisticLikelihood;
 use crate::gp::search::{self, SearchOptions, SearchResult};
 use crate::kernel::Kernel;
 use crate::kernel_model::{KernelExpansion, Link};
-use crate::linalg::{Matrix, Sparse};
+use crate::linalg::{Matrix, Sparse, add_to};
 use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
 use crate::setting_schema::SettingValues;
@@ -133,8 +133,12 @@ impl GaussianProcessClassifier {
         let free = 0..if self.tune { parameters.len() } else { 0 };
         let objective =
             |theta: &[f64]| value_and_gradient(&self.kernel.with_parameters(theta), x, &y, control.stop);
-        let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
-        let search = SearchOptions { bounds, restarts, seed: self.seed, ..SearchOptions::default() };
+        let search = SearchOptions {
+            bounds: self.bounds.as_deref(),
+            restarts: self.restarts,
+            seed: self.seed,
+            ..SearchOptions::default()
+        };
         let optimum = search::maximise(&parameters, free, search, control, objective)?;
         let kernel =
             if self.tune { self.kernel.with_parameters(&optimum.theta) } else { self.kernel.clone() };
@@ -151,7 +155,7 @@ impl GaussianProcessClassifier {
             CardEntry::new("model", "Gaussian process classifier (Laplace approximation)"),
             CardEntry::measured("log marginal likelihood", value),
         ];
-        card.extend(optimum.facts(self.tune.then_some(restarts)));
+        card.extend(optimum.facts(self.tune.then_some(self.restarts)));
         let SearchResult { theta, steps, evaluations, warnings, .. } = optimum;
         let model = KernelExpansion {
             kernel,
@@ -221,7 +225,7 @@ fn value_and_gradient(
         let mode = mode(&gram, y, stop)?;
         total += mode.value;
         let slopes = mode.gradient(&gram, y).gram;
-        gradient.iter_mut().zip(kernel.gradient(x, &slopes)).for_each(|(sum, g)| *sum += g);
+        add_to(&mut gradient, &kernel.gradient(x, &slopes));
     }
     Ok((total, gradient))
 }

@@ -5,7 +5,7 @@ use super::cross_validation::{
     stratified_folds,
 };
 use super::task::{AUTO, FOLDS, FitTask, SEARCH_ROWS};
-use crate::error::{Error, Result};
+use crate::error::{Result, unused};
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
@@ -61,7 +61,7 @@ impl GridSearch<'_> {
     ) -> Result<GridChoice> {
         crate::checks::check_rows(self.task.x, y.rows(), 2)?;
         self.best(&format!("mean squared error{unit}"), None, |grid, kernel_of, drawn| {
-            let y = drawn.numbers(y);
+            let y = y.select_rows(&drawn.rows);
             let folds = folds(drawn.rows.len(), self.folds(), self.task.seed)?;
             cross_validate_until(grid, &drawn.x, &y, &folds, self.task.control(), |point, x, y, rows| {
                 fit(kernel_of(point[1]), point[0], self.weights(drawn, rows), x, y)
@@ -107,7 +107,7 @@ impl GridSearch<'_> {
             for setting in [FOLDS.name, SEARCH_ROWS.name] {
                 if self.task.settings.get(setting).is_some() {
                     let belongs = format!("{} = '{AUTO}', but here it is {value}", self.setting);
-                    return Err(Error::Unused { setting: setting.into(), belongs });
+                    return Err(unused(setting, &belongs));
                 }
             }
             return Ok(GridChoice { value, kernel: kernel.clone(), facts: Vec::new(), warnings: Vec::new() });
@@ -146,7 +146,8 @@ impl GridSearch<'_> {
 
     /// The weights of the given rows of the search.
     fn weights(&self, drawn: &SearchRows, rows: &[usize]) -> Option<Vec<f64>> {
-        self.task.weights_of(&rows.iter().map(|&i| drawn.rows[i]).collect::<Vec<_>>())
+        let weights = self.task.sample_weight.as_ref()?;
+        Some(rows.iter().map(|&i| weights[drawn.rows[i]]).collect())
     }
 
     /// Draws the rows of the search. These are all rows, unless there are more than the setting
@@ -188,12 +189,4 @@ pub(super) struct SearchRows {
     /// Indices of the rows in the task's table, ascending.
     pub rows: Vec<usize>,
     pub x: Table,
-}
-
-impl SearchRows {
-    /// The search's rows of `y`.
-    pub fn numbers(&self, y: &Matrix) -> Matrix {
-        let numbers = self.rows.iter().flat_map(|&i| y.row(i).iter().copied()).collect();
-        Matrix::from_row_major(self.rows.len(), y.cols(), numbers)
-    }
 }

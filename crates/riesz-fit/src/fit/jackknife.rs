@@ -92,12 +92,7 @@ impl KernelRidge {
             scaled(&mut intercept);
             VarianceReduction::RefitDifferences { coef: out, intercept, method: Refitted::Jackknife }
         };
-        Ok(PosteriorCovariance {
-            prior_scale: 0.0,
-            skew_swap: None,
-            reduction: (0..y.cols()).map(known).collect(),
-            scale: vec![1.0; y.cols()],
-        })
+        Ok(PosteriorCovariance::of_refits((0..y.cols()).map(known).collect(), vec![1.0; y.cols()]))
     }
 }
 

@@ -1,7 +1,9 @@
 //! Kernel logistic regression as a kind of model: its settings, the choice of its ridge, and its refits.
 
 use super::KernelLogisticRegression;
-use super::bootstrap::{BOOTSTRAP, BootstrapRefit, PENALTY_CONFLICT, rows_by_class, run_refits};
+use super::bootstrap::{
+    BOOTSTRAP, BootstrapRefit, PENALTY_CONFLICT, rows_by_class, run_refits, weighted_counts,
+};
 use super::class_weights::row_weights;
 use super::cross_validation::ClassScore;
 use super::grid_search::{GridChoice, GridSearch, RIDGES};
@@ -14,7 +16,6 @@ use super::task::{
 use super::through_landmarks;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
-use crate::linalg::Matrix;
 use crate::setting_schema::SettingValues;
 
 /// Kernel logistic regression as a kind of model. Its ridge is chosen by the log loss on held-out folds.
@@ -48,14 +49,16 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     if let (Some(draws), true) = (task.settings.count(BOOTSTRAP.name), task.penalty.is_some()) {
         return Err(Error::parameter(BOOTSTRAP.name, draws, PENALTY_CONFLICT));
     }
-    let with = |kernel: Kernel, ridge: f64, weights: Option<Vec<f64>>| {
-        let mut estimator = KernelLogisticRegression::new(kernel, ridge);
-        estimator.class_weight.clone_from(&class_weight);
-        estimator.sample_weight = weights;
-        estimator.fit_intercept = task.settings.switch(FIT_INTERCEPT.name).unwrap_or(true);
-        estimator.max_iterations = task.max_iter().unwrap_or(estimator.max_iterations);
-        estimator.keep_unfinished = task.max_iter().is_some();
-        estimator
+    let with = |kernel: Kernel, ridge: f64, sample_weight: Option<Vec<f64>>| {
+        let standard = KernelLogisticRegression::new(kernel, ridge);
+        KernelLogisticRegression {
+            class_weight: class_weight.clone(),
+            sample_weight,
+            fit_intercept: task.settings.switch(FIT_INTERCEPT.name).unwrap_or(true),
+            max_iterations: task.max_iter().unwrap_or(standard.max_iterations),
+            keep_unfinished: task.max_iter().is_some(),
+            ..standard
+        }
     };
     let chosen = choose(task, with)?;
     let mut estimator = with(chosen.kernel, chosen.value, task.sample_weight.clone());
@@ -80,16 +83,13 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
         1.0,
         |counts| {
             // Starts from the fit's result: coefficients are proportional to the weights of their rows.
-            let rows: Vec<usize> = points.iter().copied().filter(|&r| counts[r] > 0.0).collect();
-            let places = (0..points.len()).filter(|&position| counts[points[position]] > 0.0);
-            let coef = places.flat_map(|position| {
-                fit.end.coef.row(position).iter().map(|c| c * counts[points[position]]).collect::<Vec<_>>()
-            });
-            let coef = Matrix::from_row_major(rows.len(), fit.end.coef.cols(), coef.collect());
+            let (positions, rows): (Vec<usize>, Vec<usize>) =
+                points.iter().copied().enumerate().filter(|(_, r)| counts[*r] > 0.0).unzip();
+            let mut coef = fit.end.coef.select_rows(&positions);
+            coef.scale_rows(rows.iter().map(|&r| counts[r]));
             let mut refit = estimator.clone();
             refit.start = Some(WarmStart { coef, intercept: fit.end.intercept.clone() });
-            refit.sample_weight =
-                Some(counts.iter().zip(&sample_weights).map(|(count, weight)| count * weight).collect());
+            refit.sample_weight = Some(weighted_counts(&counts, &sample_weights));
             let outcome = refit.fit_until(task.x, labels, classes, &task.stop)?;
             Ok(BootstrapRefit::from_model(rows, outcome.model, outcome.converged))
         },

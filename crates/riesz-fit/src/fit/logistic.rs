@@ -11,11 +11,11 @@ use std::sync::atomic::AtomicBool;
 
 use super::Penalty;
 use crate::control::check_cancelled;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sized};
 use crate::fit::class_weights::{ClassWeight, row_weights};
 use crate::kernel::Kernel;
 use crate::kernel_model::{KernelExpansion, Link};
-use crate::linalg::{Cholesky, Matrix, dot, lu_solve};
+use crate::linalg::{Cholesky, Matrix, add_multiple, add_to, dot, lu_solve};
 use crate::model_card::CardEntry;
 use crate::table::Table;
 
@@ -221,15 +221,8 @@ impl LogisticProblem<'_> {
             ("outputs", m, start.coef.cols()),
             ("intercepts", m, start.intercept.len()),
         ] {
-            if expected != count {
-                return Err(Error::shape(
-                    "the start",
-                    unit,
-                    expected,
-                    count,
-                    "as many as rows of positive weight and as outputs",
-                ));
-            }
+            let why = "as many as rows of positive weight and as outputs";
+            sized("the start", unit, expected, count, why)?;
         }
         let intercept = if self.settings.fit_intercept { start.intercept.clone() } else { vec![0.0; m] };
         Ok((start.coef.transpose(), intercept))
@@ -247,7 +240,7 @@ impl LogisticProblem<'_> {
             let (residual, curvature) = self.derivatives(&values);
             // Optimality: residual = ridge · coef, and with an intercept the coefficients sum to 0.
             let mut gradient = residual.clone();
-            gradient.data_mut().iter_mut().zip(coef.data()).for_each(|(g, a)| *g -= ridge * a);
+            gradient.add_times(-ridge, &coef);
             let scale = max_abs(residual.data());
             let sums: Vec<f64> = (0..m).map(|o| coef.row(o).iter().sum()).collect();
             let imbalance = if self.settings.fit_intercept { ridge * max_abs(&sums) / n as f64 } else { 0.0 };
@@ -289,15 +282,15 @@ impl LogisticProblem<'_> {
                 };
                 let along = |t: f64| {
                     let mut moved = values.clone();
-                    moved.data_mut().iter_mut().zip(change.data()).for_each(|(v, c)| *v += t * c);
+                    moved.add_times(t, &change);
                     self.loss(&moved) + ridge / 2.0 * penalty(t)
                 };
                 while t > safe && along(t) > objective + 1e-4 * t * slope {
                     t = (t / 2.0).max(safe);
                 }
             }
-            coef.data_mut().iter_mut().zip(step.data()).for_each(|(a, s)| *a += t * s);
-            intercept.iter_mut().zip(&shift).for_each(|(b, s)| *b += t * s);
+            coef.add_times(t, &step);
+            add_multiple(&mut intercept, t, &shift);
             if m > 1 {
                 // Outputs sum to zero; this removes rounding errors.
                 for i in 0..n {
@@ -418,7 +411,7 @@ impl LogisticProblem<'_> {
             let right: Vec<f64> = (0..m).map(|o| ridge * sums[o] + total(&step, o)).collect();
             shift = lu_solve(&sides, &right);
             for (unit, b) in units.iter().zip(&shift) {
-                step.data_mut().iter_mut().zip(unit.data()).for_each(|(s, u)| *s -= b * u);
+                step.add_times(-b, unit);
             }
         }
         step.data_mut().iter_mut().for_each(|s| *s /= ridge);
@@ -471,12 +464,12 @@ impl NewtonSystem {
         if let Some(sum) = &self.sum {
             let mut output_sum = vec![0.0; v.cols()];
             for o in 0..v.rows() {
-                output_sum.iter_mut().zip(out.row(o)).for_each(|(a, e)| *a += e);
+                add_to(&mut output_sum, out.row(o));
             }
             let common = sum.solve_vector(&output_sum);
             let repeated = Matrix::from_row_major(v.rows(), v.cols(), common.repeat(v.rows()));
             let correction = self.decoupled(&repeated);
-            out.data_mut().iter_mut().zip(correction.data()).for_each(|(e, c)| *e -= c);
+            out.add_times(-1.0, &correction);
         }
         out
     }

@@ -52,8 +52,8 @@ pub use svm::{
 pub use target_scaling::mean_variance_of_sums;
 pub use task::{FitTask, FittedModel, ModelKind, OptionalInput, OutputType, PenaltyOf, Target};
 
-use crate::checks::check_rows;
-use crate::error::{Error, Result, check_distinct};
+use crate::checks::{check_rows, not_negative};
+use crate::error::{Error, Result, check_distinct, sized};
 use crate::table::Table;
 
 /// Checks the requirements of all classifiers: rows, columns, one label per row, distinct classes and rows of
@@ -61,12 +61,7 @@ use crate::table::Table;
 pub(crate) fn check_labels(x: &Table, labels: &[usize], classes: &[String]) -> Result<()> {
     check_rows(x, labels.len(), 2)?;
     let target = |problem: String| Err(Error::target("labels", problem));
-    if let Some(r) = labels.iter().position(|&l| l >= classes.len()) {
-        let (label, row, count) = (labels[r], r + 1, classes.len());
-        return target(format!(
-            "is class number {label} (from 0) in row {row}, but there are {count} classes"
-        ));
-    }
+    check_label_range(labels, classes)?;
     check_distinct(classes)?;
     if labels.iter().all(|l| *l == labels[0]) {
         let only = &classes[labels[0]];
@@ -77,6 +72,14 @@ pub(crate) fn check_labels(x: &Table, labels: &[usize], classes: &[String]) -> R
         return target(format!("has no rows for the class '{name}': a classifier needs rows of every class"));
     }
     Ok(())
+}
+
+/// Checks that all labels are indices into `classes`.
+fn check_label_range(labels: &[usize], classes: &[String]) -> Result<()> {
+    let Some(r) = labels.iter().position(|&l| l >= classes.len()) else { return Ok(()) };
+    let (label, row, count) = (labels[r], r + 1, classes.len());
+    let problem = format!("is class number {label} (from 0) in row {row}, but there are {count} classes");
+    Err(Error::target("labels", problem))
 }
 
 /// Checks that `matrices` kernel matrices of all pairs of rows fit into memory. `remedy` names alternatives
@@ -100,17 +103,8 @@ pub(crate) const THROUGH_LANDMARKS: &str =
 /// Returns the given weights after checks, or ones.
 pub(crate) fn sample_weights(given_weights: Option<&[f64]>, x: &Table) -> Result<Vec<f64>> {
     let Some(given_weights) = given_weights else { return Ok(vec![1.0; x.rows()]) };
-    if given_weights.len() != x.rows() {
-        return Err(Error::shape(
-            "sample_weight",
-            "numbers",
-            x.rows(),
-            given_weights.len(),
-            "one for each row of the table",
-        ));
-    }
-    if let Some(bad) = given_weights.iter().find(|w| !(w.is_finite() && **w >= 0.0)) {
-        return Err(Error::parameter("sample_weight", bad, "weights must not be negative (0 omits the row)"));
-    }
+    sized("sample_weight", "numbers", x.rows(), given_weights.len(), "one for each row of the table")?;
+    let allowed = "weights must not be negative (0 omits the row)";
+    given_weights.iter().try_for_each(|w| not_negative("sample_weight", *w, allowed))?;
     Ok(given_weights.to_vec())
 }

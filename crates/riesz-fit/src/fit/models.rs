@@ -24,7 +24,7 @@ use serde_json::Value;
 use super::nystrom::Job;
 use super::task::{FitTask, FittedModel, ModelKind, OptionalInput};
 use super::{gp, gpc, klr, ridge, svm};
-use crate::error::{Error, Result, listed};
+use crate::error::{Error, Result, listed, unused};
 use crate::setting_schema::{Setting, SettingValues};
 
 /// All kinds of model. A new kind needs a file in `fit/` and an entry here.
@@ -118,6 +118,6 @@ impl ModelKind {
             return Ok(());
         }
         let belongs = listed(MODELS.into_iter().filter(|kind| used(kind)).map(|kind| kind.name));
-        Err(Error::Unused { setting: name.into(), belongs: format!("{belongs}, not to {}", self.name) })
+        Err(unused(name, &format!("{belongs}, not to {}", self.name)))
     }
 }

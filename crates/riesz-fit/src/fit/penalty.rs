@@ -9,7 +9,8 @@
 //! `K α = K̃ γ`. Every estimator that works on a gram matrix can therefore be penalised. For squared loss the
 //! result is the paper's Proposition 7, `α = (K² + ridge K + (strength / n) Z Zᵀ)⁻¹ K y`.
 
-use crate::error::{Error, Result};
+use crate::checks::not_negative;
+use crate::error::{Result, sized};
 use crate::linalg::{Cholesky, Matrix};
 use crate::model_card::CardEntry;
 
@@ -63,21 +64,13 @@ impl Penalty {
     /// O(n² (n + functionals)).
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::Parameter`]; [`Error::NotPositiveDefinite`] for the gram matrix.
+    /// [`Error::Shape`](crate::Error::Shape), [`Error::Parameter`](crate::Error::Parameter);
+    /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) for the gram matrix.
     pub(crate) fn apply(&self, gram: Matrix, ridge: f64) -> Result<PenalisedGram> {
         let n = gram.rows();
-        if self.functionals.rows() != n {
-            return Err(Error::shape(
-                "the matrix of penalised functionals",
-                "rows",
-                n,
-                self.functionals.rows(),
-                "one for each training row",
-            ));
-        }
-        if !(self.strength.is_finite() && self.strength >= 0.0) {
-            return Err(Error::parameter("strength", self.strength, "it must not be negative"));
-        }
+        let (subject, why) = ("the matrix of penalised functionals", "one for each training row");
+        sized(subject, "rows", n, self.functionals.rows(), why)?;
+        not_negative("strength", self.strength, "it must not be negative")?;
         // K = L Lᵀ and V = L⁻¹ Z: M = L (I + c V Vᵀ) Lᵀ = L R Rᵀ Lᵀ, and K̃ = L (R Rᵀ)⁻¹ Lᵀ = Tᵀ T with T =
         // R⁻¹ Lᵀ.
         let lower = Cholesky::new(gram, "gram matrix")?;
@@ -85,7 +78,7 @@ impl Penalty {
         lower.solve_lower_in_place(&mut v);
         let mut inner = v.matmul(&v.transpose());
         let c = self.strength / (n as f64 * ridge);
-        inner.data_mut().iter_mut().for_each(|x| *x *= c);
+        inner.scale(c);
         inner.add_diagonal(|_| 1.0);
         let inner = Cholesky::new(inner, "matrix of the penalty")?;
         let mut whitened_gram = Matrix::zeros(n, n);
@@ -102,7 +95,7 @@ impl Penalty {
 
 impl PenalisedGram {
     /// Converts coefficients on `gram` (n × outputs) to coefficients of the model.
-    pub(crate) fn to_coefficients(&self, coef: &Matrix) -> Matrix {
+    pub fn to_coefficients(&self, coef: &Matrix) -> Matrix {
         let mut coef = self.whitened_gram.matmul(coef);
         self.inner.solve_upper_in_place(&mut coef);
         self.lower.solve_upper_in_place(&mut coef);

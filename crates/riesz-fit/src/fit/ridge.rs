@@ -14,7 +14,7 @@ use super::task::{
 };
 use super::through_landmarks;
 use crate::control::check_cancelled;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unused};
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Cholesky, Matrix, symmetric_eigen};
@@ -52,11 +52,10 @@ const ROWS_OF_LEAVE_ONE_OUT: usize = 2000;
 
 fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let y = task.numbers()?;
-    let with = |kernel: Kernel, ridge: f64, weights: Option<Vec<f64>>| {
-        let mut estimator = KernelRidge::new(kernel, ridge);
-        estimator.sample_weight = weights;
-        estimator.center = task.settings.switch(FIT_INTERCEPT.name).unwrap_or(true);
-        estimator
+    let with = |kernel: Kernel, ridge: f64, sample_weight: Option<Vec<f64>>| KernelRidge {
+        sample_weight,
+        center: task.settings.switch(FIT_INTERCEPT.name).unwrap_or(true),
+        ..KernelRidge::new(kernel, ridge)
     };
     let search = GridSearch { task, setting: "ridge", values: &RIDGES, default: None };
     if let Some(job) = landmark_job(&task.settings, task.seed)? {
@@ -78,7 +77,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
         let start = with(task.kernel.clone(), 1.0, None);
         crate::checks::check_rows(task.x, y.rows(), 2)?;
         let sample = search.drawn(ROWS_OF_LEAVE_ONE_OUT, None);
-        let (x, targets) = (&sample.x, &sample.numbers(y));
+        let (x, targets) = (&sample.x, &y.select_rows(&sample.rows));
         // An eigendecomposition takes about ten times as long as a factorisation of the same size.
         let factorisation_steps = (0.1 * (task.x.rows() as f64 / x.rows() as f64).powi(3)).ceil() as usize;
         task.progress.start(multiples.len() + factorisation_steps);
@@ -119,13 +118,12 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
 /// The job of a fit through landmarks; `None` if the settings don't request one.
 fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
     let job = through_landmarks::job(settings, seed, &[SEARCH_ROWS.name, BOOTSTRAP.name, JACKKNIFE.name])?;
-    let unused = |names: &[&'static str], belongs: &str| {
+    let absent = |names: &[&'static str], belongs: &str| {
         let given_name = names.iter().find(|name| settings.get(name).is_some());
-        given_name
-            .map_or(Ok(()), |name| Err(Error::Unused { setting: (*name).into(), belongs: belongs.into() }))
+        given_name.map_or(Ok(()), |name| Err(unused(name, belongs)))
     };
     let Some(job) = job else {
-        unused(&[CORRECTIONS.name, SOLVER.name, TOLERANCE.name], "fits through landmarks")?;
+        absent(&[CORRECTIONS.name, SOLVER.name, TOLERANCE.name], "fits through landmarks")?;
         return Ok(None);
     };
     let solver = match settings.get(SOLVER.name).and_then(|name| name.as_str()) {
@@ -134,8 +132,8 @@ fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
         _ => None,
     };
     match solver {
-        Some(Solver::Direct) => unused(&[TOLERANCE.name], "the solver 'cg'")?,
-        Some(Solver::Cg) => unused(&[CORRECTIONS.name], "the solver 'direct'")?,
+        Some(Solver::Direct) => absent(&[TOLERANCE.name], "the solver 'cg'")?,
+        Some(Solver::Cg) => absent(&[CORRECTIONS.name], "the solver 'direct'")?,
         None => {}
     }
     let corrections = settings.count(CORRECTIONS.name).unwrap_or(job.corrections);
@@ -265,9 +263,7 @@ impl KernelRidge {
     pub(super) fn check(&self, x: &Table, y: &Matrix) -> Result<()> {
         crate::checks::check_rows(x, y.rows(), 2)?;
         self.kernel.validate(x.width())?;
-        if !(self.ridge.is_finite() && self.ridge > 0.0) {
-            return Err(Error::parameter("ridge", self.ridge, "it is a positive number"));
-        }
+        crate::checks::positive("ridge", self.ridge)?;
         crate::checks::check_targets(y)?;
         crate::checks::check_positive_weights(x, self.sample_weight.as_deref(), 2)
     }

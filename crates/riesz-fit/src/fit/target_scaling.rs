@@ -1,5 +1,6 @@
 //! Scaling of a Gaussian process's targets to the units of its model.
 
+use crate::checks::{check_targets, not_negative};
 use crate::error::{Error, Result, sized};
 use crate::kernel::mean_variance;
 use crate::linalg::{Matrix, Sparse, dot};
@@ -28,7 +29,7 @@ impl ScaledTargets {
         if y.cols() == 0 || y.rows() == 0 {
             return Err(Error::too_few("the target", 1, "row and column are"));
         }
-        crate::checks::check_targets(y)?;
+        check_targets(y)?;
         let m = y.cols();
         let (mut center, mut scale, mut variance) = (vec![0.0; m], vec![1.0; m], 1.0);
         // Observations of the constant function f = 1: sums of weights, set to 0 where they are rounding
@@ -112,9 +113,7 @@ pub(super) fn check_row_noise(
     why: &'static str,
 ) -> Result<()> {
     sized("row_noise", "numbers", y.rows(), row_noise.len(), why)?;
-    if let Some(bad) = row_noise.iter().find(|v| !(v.is_finite() && **v >= 0.0)) {
-        return Err(Error::parameter("row_noise", bad, "variances are not negative"));
-    }
+    row_noise.iter().try_for_each(|v| not_negative("row_noise", *v, "variances are not negative"))?;
     if normalise && y.cols() > 1 {
         return Err(Error::parameter(
             "row_noise",

@@ -285,23 +285,19 @@ pub(super) const SEARCH_ROWS: Setting = Setting::new(
 impl<'a> FitTask<'a> {
     /// A task without settings.
     pub fn new(x: &'a Table, target: Target, kernel: Kernel) -> Self {
-        let settings = SettingValues::default();
-        let (sample_weight, row_noise, penalty, start) = (None, None, None, None);
-        let target_names = Vec::new();
-        let (seed, stop, progress) = (0, Arc::default(), Arc::default());
         Self {
             x,
             target,
-            target_names,
+            target_names: Vec::new(),
             kernel,
-            settings,
-            sample_weight,
-            row_noise,
-            penalty,
-            start,
-            seed,
-            stop,
-            progress,
+            settings: SettingValues::default(),
+            sample_weight: None,
+            row_noise: None,
+            penalty: None,
+            start: None,
+            seed: 0,
+            stop: Arc::default(),
+            progress: Arc::default(),
         }
     }
 
@@ -377,11 +373,6 @@ impl<'a> FitTask<'a> {
         }
         let weight = |class: &String| weights.get(class).and_then(Value::as_f64).unwrap_or(1.0);
         Ok(ClassWeight::PerClass(classes.iter().map(weight).collect()))
-    }
-
-    /// The weights of the given rows.
-    pub(super) fn weights_of(&self, rows: &[usize]) -> Option<Vec<f64>> {
-        self.sample_weight.as_ref().map(|weights| rows.iter().map(|&i| weights[i]).collect())
     }
 
     /// The penalty on a model with this kernel.

@@ -4,7 +4,7 @@ use super::nystrom::{FitControl, Job, Kind, LabelledRows, fit_rows};
 use super::task::{
     FIT_INTERCEPT, FIXED_KERNEL, FOLDS, FitTask, FittedModel, LANDMARKS, OptionalInput, RIDGE,
 };
-use crate::error::{Error, Result};
+use crate::error::{Result, unused};
 use crate::linalg::Matrix;
 use crate::setting_schema::SettingValues;
 
@@ -19,7 +19,7 @@ pub(super) fn job(settings: &SettingValues, seed: u64, dense: &[&'static str]) -
     let chosen = ridge.map(|_| (FOLDS.name, "a ridge of 'auto'"));
     let dense = dense.iter().map(|name| (*name, DENSE));
     if let Some((name, belongs)) = dense.chain(chosen).find(|(name, _)| settings.get(name).is_some()) {
-        return Err(Error::Unused { setting: name.into(), belongs: belongs.into() });
+        return Err(unused(name, belongs));
     }
     let standard = Job::new(landmarks);
     Ok(Some(Job {
@@ -45,7 +45,7 @@ pub(super) fn fit_classes(task: &FitTask<'_>, mut job: Job) -> Result<FittedMode
 /// Fits the task's rows to numeric targets through landmarks.
 pub(super) fn fit(task: &FitTask<'_>, y: Matrix, job: &Job) -> Result<FittedModel> {
     if task.penalty.is_some() {
-        return Err(Error::Unused { setting: OptionalInput::Penalty.name().into(), belongs: DENSE.into() });
+        return Err(unused(OptionalInput::Penalty.name(), DENSE));
     }
     let rows = LabelledRows::new(task.x.clone(), y, task.sample_weight.clone())?;
     let control = FitControl { stop: task.stop.clone(), progress: task.progress.clone() };

@@ -18,7 +18,7 @@ use super::search::maximise_within_priors;
 use crate::control::RunControl;
 use crate::error::{Error, Result};
 use crate::kernel::Parameter;
-use crate::linalg::{Matrix, dot, symmetric_eigen};
+use crate::linalg::{Matrix, add_multiple, dot, symmetric_eigen};
 use crate::posterior::Posterior;
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
 use crate::table::Table;
@@ -247,13 +247,11 @@ impl Proposal {
         let free = self.sds.len();
         let mut middle: Vec<f64> = self.middle.iter().map(|m| (1.0 - share) * m).collect();
         for (w, drawn) in weights.iter().zip(draws) {
-            middle.iter_mut().zip(&drawn.scores).for_each(|(m, a)| *m += share * w * a);
+            add_multiple(&mut middle, share * w, &drawn.scores);
         }
         let mut covariance = Matrix::zeros(free, free);
         let mut add = |weight: f64, difference: &[f64]| {
-            for (i, a) in difference.iter().enumerate() {
-                covariance.row_mut(i).iter_mut().zip(difference).for_each(|(c, b)| *c += weight * a * b);
-            }
+            covariance.add_outer(difference.iter().map(|a| weight * a), difference);
         };
         for (k, sd) in self.sds.iter().enumerate() {
             let axis: Vec<f64> = (0..free).map(|f| sd * self.axes[(f, k)]).collect();
@@ -310,7 +308,7 @@ impl<F: WithPosterior> PosteriorMixture<F> {
             let posterior = fit.posterior();
             let (means, variance) =
                 (posterior.mean().predict(x)?.column(0), posterior.variance(x)?.column(0));
-            mean.iter_mut().zip(&means).for_each(|(m, v)| *m += weight * v);
+            add_multiple(&mut mean, *weight, &means);
             predictions.push((weight, means, variance));
         }
         for (weight, means, variance) in predictions {

@@ -12,7 +12,7 @@
 
 use rayon::prelude::*;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::linalg::{Cholesky, Matrix, dot};
 
 /// The log marginal likelihood of normal observations, with the quantities that its gradient and the
@@ -35,7 +35,7 @@ impl NormalEvidence {
     /// n³/3. `subject` names `V` in error messages.
     ///
     /// # Errors
-    /// [`Error::NotPositiveDefinite`](riesz_core::Error::NotPositiveDefinite).
+    /// [`Error::NotPositiveDefinite`].
     pub fn new(covariance: Matrix, subject: &'static str, z: &Matrix) -> Result<Self> {
         Ok(Self::from_factor(Cholesky::new(covariance, subject)?, z))
     }
@@ -81,6 +81,14 @@ impl NormalEvidence {
     }
 }
 
+/// Checks that a log marginal likelihood is finite; `subject` names it in the error message.
+pub fn check_evidence(value: f64, subject: &str) -> Result<()> {
+    if value.is_finite() {
+        return Ok(());
+    }
+    Err(Error::overflow(subject, "check the kernel's parameters and the noise"))
+}
+
 /// A constant prior mean, estimated by generalised least squares.
 pub struct LeastSquaresMean {
     /// The maximum-likelihood estimate of the mean, `cᵀV⁻¹z / cᵀV⁻¹c`; 0 if the observations do not depend on
@@ -101,6 +109,19 @@ impl LeastSquaresMean {
         let mean = if precision > 0.0 { dot(&solved_response, z) / precision } else { 0.0 };
         Self { mean, solved_response, precision }
     }
+}
+
+/// Returns the prior mean and the residuals of the observations `z` (n) from it. The mean is estimated by
+/// [`LeastSquaresMean`] unless it is given. `factor` is that of `V`, and `response` (n) as there.
+pub fn mean_and_residuals(
+    factor: &Cholesky,
+    response: &[f64],
+    z: &[f64],
+    given_mean: Option<f64>,
+) -> (f64, Vec<f64>) {
+    let estimate = || LeastSquaresMean::new(|v| factor.solve_vector(v), response, z).mean;
+    let mean = given_mean.unwrap_or_else(estimate);
+    (mean, z.iter().zip(response).map(|(z, c)| z - mean * c).collect())
 }
 
 #[cfg(test)]

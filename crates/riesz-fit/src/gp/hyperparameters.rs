@@ -28,9 +28,8 @@ pub enum TunedParameters {
 }
 
 impl TunedParameters {
-    /// Indices of the tuned parameters among `count`, of which the last is the noise.
-    pub fn free(self, count: usize) -> Range<usize> {
-        let noise = count - 1;
+    /// Indices of the tuned parameters among `count`: the kernel's, then noises from the index `noise` on.
+    pub fn free(self, noise: usize, count: usize) -> Range<usize> {
         match self {
             Self::Nothing => count..count,
             Self::Kernel => 0..noise,
@@ -139,6 +138,11 @@ impl HyperParameter {
     pub fn weak(&self, number: f64) -> (f64, f64) {
         self.weak.map_or((0.0, 0.0), |prior| prior.log_density(number))
     }
+}
+
+/// Returns the values of parameters on the tuning scale.
+pub fn log_values(parameters: &[Parameter]) -> Vec<f64> {
+    parameters.iter().map(|p| p.log_value).collect()
 }
 
 /// Adds the log priors at `theta` to a value and the derivatives of the log priors to its gradient.

@@ -1,5 +1,7 @@
 //! Choice of inducing points: a few points that represent many rows.
 
+use std::collections::HashSet;
+
 use crate::error::{Error, Result};
 use crate::kernel::ColumnScaling;
 use crate::kmeans::KMeans;
@@ -73,7 +75,12 @@ fn encode(x: &Table, j: usize, units: &ColumnScaling) -> Vec<Vec<f64>> {
 
 /// Returns the distinct rows of `x`, in the order of their first occurrences.
 pub fn distinct(x: &Table) -> Table {
-    let mut seen = std::collections::HashSet::new();
-    let bits = |i: &usize| x.row(*i).iter().map(|v| (v + 0.0).to_bits()).collect::<Vec<u64>>();
-    x.select_rows(&(0..x.rows()).filter(|i| seen.insert(bits(i))).collect::<Vec<_>>())
+    x.select_rows(&distinct_rows_except(x, &[], x.rows()))
+}
+
+/// Returns the first `count` rows that are equal to no row in `chosen` and to no earlier row.
+pub(crate) fn distinct_rows_except(x: &Table, chosen: &[usize], count: usize) -> Vec<usize> {
+    let bits = |i: usize| x.row(i).iter().map(|v| (v + 0.0).to_bits()).collect::<Vec<u64>>();
+    let mut known: HashSet<Vec<u64>> = chosen.iter().map(|&i| bits(i)).collect();
+    (0..x.rows()).filter(|&i| known.insert(bits(i))).take(count).collect()
 }

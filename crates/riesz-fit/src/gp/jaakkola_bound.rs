@@ -6,26 +6,17 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::laplace::{LaplaceMode, apply_reduction, factor_b};
+use super::laplace::{LaplaceMode, PriorCovariance};
 use super::likelihood::logistic::{LogisticLikelihood, log_logistic};
 use crate::control::check_cancelled;
 use crate::error::{Error, Result};
-use crate::linalg::{Cholesky, Matrix, dot};
+use crate::linalg::{Matrix, dot};
 
 /// Maximal number of evaluations of the bound.
 const MAX_STEPS: usize = 1000;
 /// Largest change of a variational parameter c, relative to max(1, c), at convergence. The bound is
 /// stationary in c, so that its error is of the order of the square of this tolerance.
 const TOLERANCE: f64 = 1e-9;
-
-/// The bound and its normal distribution for given variational parameters c.
-struct BoundState {
-    root_weight: Vec<f64>,
-    factor: Cholesky,
-    alpha: Vec<f64>,
-    mean: Vec<f64>,
-    value: f64,
-}
 
 /// Maximises the bound over the variational parameters c (n) and returns it as a [`LaplaceMode`]. `K` (n × n)
 /// is the prior covariance, `w_i` the weight of observation i, `λ_i = w_i tanh(c_i / 2) / 4c_i`,
@@ -54,28 +45,29 @@ pub fn maximise_bound(
     }
     let n = likelihood.up.len();
     let half_difference: Vec<f64> = (0..n).map(|i| 0.5 * (likelihood.up[i] - likelihood.down[i])).collect();
-    let state_at = |places: &[f64]| -> Result<BoundState> {
+    // The bound and its normal distribution for given variational parameters c.
+    let state_at = |places: &[f64]| -> Result<LaplaceMode> {
         check_cancelled(stop)?;
         // tanh(c/2)/4c has the limit 1/8 at 0.
         let lambda = |c: f64| if c < 1e-4 { 0.125 - c * c / 96.0 } else { (0.5 * c).tanh() / (4.0 * c) };
         let root_weight: Vec<f64> =
             (0..n).map(|i| (2.0 * likelihood.weight(i) * lambda(places[i])).sqrt()).collect();
-        let factor = factor_b(gram, &root_weight)?;
-        let known = apply_reduction(&factor, &root_weight, &gram.matvec(&half_difference));
+        let factor = gram.factor_b(&root_weight)?;
+        let known = gram.apply_reduction(&factor, &root_weight, &gram.matvec(&half_difference));
         let alpha: Vec<f64> = half_difference.iter().zip(&known).map(|(k, d)| k - d).collect();
-        let mean = gram.matvec(&alpha);
+        let f = gram.matvec(&alpha);
         let log_bound = |i: usize| {
             let (c, w) = (places[i], likelihood.weight(i));
             w * (log_logistic(c) - 0.5 * c) + 0.5 * root_weight[i].powi(2) * c * c
         };
         let value =
-            (0..n).map(log_bound).sum::<f64>() + 0.5 * dot(&half_difference, &mean) - 0.5 * factor.log_det();
-        Ok(BoundState { root_weight, factor, alpha, mean, value })
+            (0..n).map(log_bound).sum::<f64>() + 0.5 * dot(&half_difference, &f) - 0.5 * factor.log_det();
+        Ok(LaplaceMode { factor, root_weight, alpha, f, value, half_third_over_w: vec![0.0; n] })
     };
-    let next = |state: &BoundState| -> Vec<f64> {
+    let next = |state: &LaplaceMode| -> Vec<f64> {
         let inverse = state.factor.inverse();
         let variance = |i: usize| (1.0 - inverse[(i, i)]).max(0.0) / state.root_weight[i].powi(2);
-        (0..n).map(|i| (state.mean[i].powi(2) + variance(i)).sqrt()).collect()
+        (0..n).map(|i| (state.f[i].powi(2) + variance(i)).sqrt()).collect()
     };
     let mut places: Vec<f64> = (0..n).map(|i| gram[(i, i)].max(0.0).sqrt()).collect();
     let mut state = state_at(&places)?;
@@ -85,15 +77,7 @@ pub fn maximise_bound(
         let moved = first.iter().zip(&places).map(|(a, b)| (a - b).abs() / b.max(1.0));
         change = moved.fold(0.0, f64::max);
         if change <= TOLERANCE {
-            let BoundState { root_weight, factor, alpha, mean, value } = state_at(&first)?;
-            return Ok(LaplaceMode {
-                factor,
-                root_weight,
-                alpha,
-                f: mean,
-                value,
-                half_third_over_w: vec![0.0; n],
-            });
+            return state_at(&first);
         }
         let between = state_at(&first)?;
         let second = next(&between);

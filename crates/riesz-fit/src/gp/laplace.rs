@@ -23,50 +23,45 @@ const ROUNDING_TOLERANCE: f64 = 1e-6;
 /// A prior covariance K (n × n) of f with the operations that Newton's method uses: products with K, and the
 /// matrix `B = I + W^½ K W^½` for a diagonal W.
 pub trait PriorCovariance {
-    /// A factor of B, or of a smaller matrix that replaces it.
-    type Factor;
-
     /// Returns `K v`.
     fn times(&self, v: &[f64]) -> Vec<f64>;
 
-    /// Returns the factor of B, where `root_weight` is the diagonal of `W^½`.
+    /// Returns the Cholesky factor of B, or of a smaller matrix of the same determinant that replaces it,
+    /// where `root_weight` is the diagonal of `W^½`.
     ///
     /// # Errors
     /// [`Error::NotPositiveDefinite`].
-    fn factor_b(&self, root_weight: &[f64]) -> Result<Self::Factor>;
+    fn factor_b(&self, root_weight: &[f64]) -> Result<Cholesky>;
 
-    /// Returns `log det B`.
-    fn log_det(&self, factor: &Self::Factor) -> f64;
-
-    /// Returns `W^½ B⁻¹ W^½ v`.
-    fn apply_reduction(&self, factor: &Self::Factor, root_weight: &[f64], v: &[f64]) -> Vec<f64>;
+    /// Returns `W^½ B⁻¹ W^½ v`, given that factor.
+    fn apply_reduction(&self, factor: &Cholesky, root_weight: &[f64], v: &[f64]) -> Vec<f64>;
 }
 
 /// A covariance that is stored as a dense matrix.
 impl PriorCovariance for Matrix {
-    type Factor = Cholesky;
-
     fn times(&self, v: &[f64]) -> Vec<f64> {
         self.matvec(v)
     }
 
     fn factor_b(&self, root_weight: &[f64]) -> Result<Cholesky> {
-        factor_b(self, root_weight)
-    }
-
-    fn log_det(&self, factor: &Cholesky) -> f64 {
-        factor.log_det()
+        let mut b = self.clone();
+        b.data_mut().par_chunks_mut(root_weight.len()).zip(root_weight).for_each(|(row, r)| {
+            row.iter_mut().zip(root_weight).for_each(|(b, s)| *b *= r * s);
+        });
+        b.add_diagonal(|_| 1.0);
+        Cholesky::new(b, "matrix of the approximate posterior")
     }
 
     fn apply_reduction(&self, factor: &Cholesky, root_weight: &[f64], v: &[f64]) -> Vec<f64> {
-        apply_reduction(factor, root_weight, v)
+        let scaled: Vec<f64> = v.iter().zip(root_weight).map(|(v, r)| v * r).collect();
+        factor.solve_vector(&scaled).iter().zip(root_weight).map(|(v, r)| v * r).collect()
     }
 }
 
 /// A normal approximation of the posterior of f, with `α = K⁻¹ E f` and the precision matrix `K⁻¹ + W`.
-pub struct LaplaceMode<F = Cholesky> {
+pub struct LaplaceMode {
     /// The factor of `B = I + W^½ K W^½`.
-    pub factor: F,
+    pub factor: Cholesky,
     /// The diagonal of `W^½`.
     pub root_weight: Vec<f64>,
     /// The coefficients α; at the mode they equal the derivatives of the log likelihood, `w (y - π)`.
@@ -88,22 +83,6 @@ pub struct EvidenceGradient {
     pub margin: f64,
 }
 
-/// Returns the Cholesky factor of `B = I + R K R`, where `root_weight` is the diagonal of R.
-pub(super) fn factor_b(gram: &Matrix, root_weight: &[f64]) -> Result<Cholesky> {
-    let mut b = gram.clone();
-    b.data_mut().par_chunks_mut(root_weight.len()).zip(root_weight).for_each(|(row, r)| {
-        row.iter_mut().zip(root_weight).for_each(|(b, s)| *b *= r * s);
-    });
-    b.add_diagonal(|_| 1.0);
-    Cholesky::new(b, "matrix of the approximate posterior")
-}
-
-/// Returns `R B⁻¹ R v`, where `root_weight` is the diagonal of R.
-pub(super) fn apply_reduction(factor: &Cholesky, root_weight: &[f64], v: &[f64]) -> Vec<f64> {
-    let scaled: Vec<f64> = v.iter().zip(root_weight).map(|(v, r)| v * r).collect();
-    factor.solve_vector(&scaled).iter().zip(root_weight).map(|(v, r)| v * r).collect()
-}
-
 /// Computes the mode by Newton's method (algorithm 3.1). A step that would lower `log P(y|f) - ½ fᵀK⁻¹f` is
 /// halved until it does not. Cost n³/3 for each of about ten steps.
 ///
@@ -118,12 +97,12 @@ pub fn mode(gram: &Matrix, likelihood: &LogisticLikelihood, stop: &AtomicBool) -
 ///
 /// # Errors
 /// As [`mode`].
-pub fn mode_from<K: PriorCovariance>(
-    gram: &K,
+pub fn mode_from(
+    gram: &impl PriorCovariance,
     likelihood: &LogisticLikelihood,
     start: Option<&[f64]>,
     stop: &AtomicBool,
-) -> Result<LaplaceMode<K::Factor>> {
+) -> Result<LaplaceMode> {
     let n = likelihood.up.len();
     let (mut alpha, mut f) = (vec![0.0; n], vec![0.0; n]);
     let mut objective = likelihood.value(&f);
@@ -145,7 +124,7 @@ pub fn mode_from<K: PriorCovariance>(
         // Near the mode Newton's method converges quadratically. If a step no longer halves the difference,
         // the difference is rounding error, for example for kernels of large scale.
         if change <= NEWTON_TOLERANCE || change <= ROUNDING_TOLERANCE && change > 0.5 * before {
-            let value = objective - 0.5 * gram.log_det(&factor);
+            let value = objective - 0.5 * factor.log_det();
             let half_third_over_w = local.iter().map(|d| 0.5 * d.third_over_w).collect();
             return Ok(LaplaceMode { factor, root_weight, alpha, f, value, half_third_over_w });
         }
@@ -167,19 +146,16 @@ pub fn mode_from<K: PriorCovariance>(
     })
 }
 
-impl<F> LaplaceMode<F> {
-    /// Returns the vector `u` and the derivative in the margin, see [`gradient`](LaplaceMode::gradient).
+impl LaplaceMode {
+    /// Returns the vector `u` and the derivative in the margin, see [`gradient`](Self::gradient).
     /// `precision_share` holds, for each observation, the share `1 - (B⁻¹)_ii` of the likelihood in the
     /// posterior precision.
-    pub fn response<K>(
+    pub fn response(
         &self,
-        gram: &K,
+        gram: &impl PriorCovariance,
         likelihood: &LogisticLikelihood,
         precision_share: &[f64],
-    ) -> (Vec<f64>, f64)
-    where
-        K: PriorCovariance<Factor = F>,
-    {
+    ) -> (Vec<f64>, f64) {
         let n = self.alpha.len();
         let s: Vec<f64> = self.half_third_over_w.iter().zip(precision_share).map(|(t, v)| t * v).collect();
         let known = gram.apply_reduction(&self.factor, &self.root_weight, &gram.times(&s));
@@ -196,9 +172,7 @@ impl<F> LaplaceMode<F> {
         let constant = 2.0 * likelihood.ties / (-2.0 * likelihood.margin).exp_m1();
         (u, (0..n).map(margin_term).sum::<f64>() - constant)
     }
-}
 
-impl LaplaceMode {
     /// Returns the gradient of the approximate evidence in the prior covariance and the margin (algorithm
     /// 5.1). All matrices are n × n, all vectors have n entries, and ∂ is the derivative in the margin unless
     /// a variable is named:

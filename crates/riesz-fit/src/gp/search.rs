@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::hyperparameters::{DEFAULT_BOUND_FACTOR, HyperParameter, add_log_priors};
+use super::hyperparameters::{DEFAULT_BOUND_FACTOR, HyperParameter, add_log_priors, log_values};
 use crate::control::RunControl;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sized};
 use crate::kernel::Parameter;
 use crate::lbfgsb::{LbfgsMemory, MinimizeResult, minimize};
 use crate::model_card::CardEntry;
@@ -39,12 +39,24 @@ impl SearchResult {
         }
     }
 
+    /// Adds the steps and evaluations of another search to the totals.
+    pub fn count(&mut self, other: &Self) {
+        self.steps += other.steps;
+        self.evaluations += other.evaluations;
+    }
+
     /// Returns the model card entries of the search; `restarts` is `None` if nothing was tuned.
     pub fn facts(&self, restarts: Option<usize>) -> Vec<CardEntry> {
         let tuned =
             restarts.map(|n| [CardEntry::new("restarts", n), CardEntry::new("optimiser steps", self.steps)]);
         let warnings = self.warnings.iter().map(|w| CardEntry::new("warning", w));
         tuned.into_iter().flatten().chain(warnings).collect()
+    }
+
+    /// Returns the model card entries of a search without restarts.
+    pub fn tuning_facts(&self) -> impl Iterator<Item = CardEntry> {
+        let warnings = self.warnings.iter().map(|w| CardEntry::new("warning", w));
+        std::iter::once(CardEntry::new("optimiser steps", self.steps)).chain(warnings)
     }
 }
 
@@ -65,17 +77,9 @@ pub struct SearchOptions<'b> {
 
 /// Checks that `count`, the size of `argument`, equals the number of parameters.
 pub fn check(argument: &str, unit: &'static str, count: usize, parameters: &[Parameter]) -> Result<()> {
-    if count == parameters.len() {
-        return Ok(());
-    }
     let names: Vec<&str> = parameters.iter().map(|p| p.name.as_str()).collect();
-    Err(Error::shape(
-        argument,
-        unit,
-        parameters.len(),
-        count,
-        format!("one per parameter: {}", names.join(", ")),
-    ))
+    let why = format!("one per parameter: {}", names.join(", "));
+    sized(argument, unit, parameters.len(), count, &why)
 }
 
 /// Returns `given_bounds` after checks, or the default bounds around `start`.
@@ -154,21 +158,22 @@ pub fn minimise_loo_loss(
 
 /// Runs a search from each start in turn. Returns the result with the largest value (the first among equal
 /// ones) and the second part of its search's return value. Steps and evaluations are totals over all
-/// searches. Returns `None` without starts.
+/// searches.
 pub fn best_search<S, T>(
-    starts: impl IntoIterator<Item = S>,
+    first: S,
+    others: impl IntoIterator<Item = S>,
     mut search: impl FnMut(S) -> Result<(SearchResult, T)>,
-) -> Result<Option<(SearchResult, T)>> {
-    let mut best: Option<(SearchResult, T)> = None;
-    let (mut steps, mut evaluations) = (0, 0);
-    for start in starts {
-        let next = search(start)?;
-        (steps, evaluations) = (steps + next.0.steps, evaluations + next.0.evaluations);
-        if best.as_ref().is_none_or(|(result, _)| next.0.value > result.value) {
-            best = Some(next);
+) -> Result<(SearchResult, T)> {
+    let (mut best, mut extra) = search(first)?;
+    for start in others {
+        let (mut next, next_extra) = search(start)?;
+        if next.value > best.value {
+            std::mem::swap(&mut best, &mut next);
+            extra = next_extra;
         }
+        best.count(&next);
     }
-    Ok(best.map(|(result, extra)| (SearchResult { steps, evaluations, ..result }, extra)))
+    Ok((best, extra))
 }
 
 /// Maximises `objective` (value and gradient) in several runs. The first run starts at the current
@@ -183,7 +188,7 @@ pub fn maximise(
     control: RunControl<'_>,
     mut objective: impl FnMut(&[f64]) -> Result<(f64, Vec<f64>)>,
 ) -> Result<SearchResult> {
-    let start: Vec<f64> = parameters.iter().map(|p| p.log_value).collect();
+    let start = log_values(parameters);
     let SearchOptions { bounds: given_bounds, restarts, seed, min_gain, mut curvature } = options;
     let mut bounds = bounds(given_bounds, &start, parameters)?;
     if free.is_empty() {

@@ -4,6 +4,7 @@
 use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, symmetric_eigen};
+use crate::posterior::{PosteriorCovariance, VarianceReduction};
 use crate::table::Table;
 
 /// Minimal jitter on the diagonal of `K(W, W)`, relative to the mean of the diagonal. It acts as noise on the
@@ -18,6 +19,13 @@ const JITTER: f64 = 1e-10;
 /// Eigenvalues of the information matrix up to this value are ignored.
 const MIN_EIGENVALUE: f64 = 1e-14;
 
+/// Factorises the posterior precision `I + information` of v; `name` names it in error messages.
+pub fn posterior_precision(information: &Matrix, name: &'static str) -> Result<Cholesky> {
+    let mut precision = information.clone();
+    precision.add_diagonal(|_| 1.0);
+    Cholesky::new(precision, name)
+}
+
 /// The inducing points with the Cholesky factor of their gram matrix for one kernel.
 pub struct WhitenedInducing {
     /// The factor L, m × m.
@@ -31,18 +39,12 @@ pub struct WhitenedInducing {
 impl WhitenedInducing {
     /// Factorises `K(W, W)` with the minimal jitter. Cost O(m³).
     pub fn new(kernel: &Kernel, points: &Table) -> Result<Self> {
-        Self::with_jitter(kernel, points, 0.0)
-    }
-
-    /// Factorises `K(W, W)` with at least `min_jitter` on its diagonal.
-    pub fn with_jitter(kernel: &Kernel, points: &Table, min_jitter: f64) -> Result<Self> {
-        Self::from_gram(kernel.gram(points), min_jitter)
+        Self::from_gram(kernel.gram(points), 0.0)
     }
 
     /// Factorises the gram matrix `K(W, W)` with at least `min_jitter` on its diagonal.
     pub fn from_gram(mut gram: Matrix, min_jitter: f64) -> Result<Self> {
-        let m = gram.rows();
-        let level = (0..m).map(|i| gram[(i, i)]).sum::<f64>() / m as f64;
+        let level = gram.trace() / gram.rows() as f64;
         let added = min_jitter.max(JITTER * level);
         gram.add_diagonal(|_| added);
         let factor = Cholesky::new(gram, "gram matrix of the inducing points")?;
@@ -57,15 +59,16 @@ impl WhitenedInducing {
         self.factor.solve_upper_right(&mut inner);
         let mut by_gram = inner;
         // The jitter is a multiple of the mean of the diagonal, so it depends on the kernel's parameters too.
-        let m = points.rows();
-        let trace: f64 = (0..m).map(|i| by_gram[(i, i)]).sum();
-        by_gram.add_diagonal(|_| self.relative * trace / m as f64);
+        let trace = by_gram.trace();
+        by_gram.add_diagonal(|_| self.relative * trace / points.rows() as f64);
         kernel.gradient(points, &by_gram)
     }
 
-    /// Returns F (m × r) with `FFᵀ = L⁻ᵀ(I - (I + information)⁻¹)L⁻¹`, with one column for each of the r
-    /// eigenvalues of `information` that are not negligible. Cost O(m³).
-    pub fn reduction_root(&self, information: &Matrix) -> Result<Matrix> {
+    /// Returns the posterior covariance of f, the same for each of the outputs, given the `information`
+    /// `ΨD⁻¹Ψᵀ` of the observations, where D (diagonal) holds their variances given v and Ψ (m ×
+    /// observations) their derivatives in v. Its variance reduction is `Q = L⁻ᵀ(I - (I + information)⁻¹)L⁻¹`,
+    /// as a root with one column for each eigenvalue of `information` that is not negligible. Cost O(m³).
+    pub fn posterior_covariance(&self, information: &Matrix, outputs: usize) -> Result<PosteriorCovariance> {
         let (values, vectors) = symmetric_eigen(information)?;
         let kept: Vec<usize> = (0..values.len()).filter(|&k| values[k] > MIN_EIGENVALUE).collect();
         let mut root = Matrix::zeros(vectors.rows(), kept.len());
@@ -75,6 +78,6 @@ impl WhitenedInducing {
             }
         }
         self.factor.solve_upper_in_place(&mut root);
-        Ok(root)
+        Ok(PosteriorCovariance::new(vec![VarianceReduction::LowRank(root)], vec![1.0; outputs]))
     }
 }

@@ -2,9 +2,11 @@
 
 use super::mediation::Mediators;
 use super::row_bags::{Bags, TargetUnit};
-use crate::error::{Error, Result};
+use crate::checks::{check_finite, check_rows, not_negative};
+use crate::error::{Error, Result, sized};
 use crate::fit::mean_variance_of_sums;
 use crate::kernel::Kernel;
+use crate::model_card::CardEntry;
 use crate::table::Table;
 
 /// Value of a Gaussian kernel at a distance of three length scales.
@@ -42,6 +44,15 @@ pub struct Aggregates {
     pub target_noise: Option<Vec<f64>>,
     /// Covariates of both bags and targets without rows.
     pub mediators: Option<Mediators>,
+}
+
+/// Returns inducing points with the columns of the rows, after a check that there are any.
+pub(super) fn aligned_points(points: &Table, rows: &Table) -> Result<Table> {
+    let points = points.align_to(rows.columns())?;
+    if points.rows() == 0 {
+        return Err(Error::too_few("the table of inducing points", 1, "point is"));
+    }
+    Ok(points)
 }
 
 impl Aggregates {
@@ -98,7 +109,7 @@ impl Aggregates {
             matched.map(|(z, b)| (z, self.bags.weight_sums()[b])).unzip();
         let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
         let (middle, typical) = (mean(&mass), mean(&sizes));
-        let max_deviation = mass.iter().fold(0.0, |maximum: f64, m| maximum.max((m - middle).abs()));
+        let max_deviation = mass.iter().map(|m| (m - middle).abs()).fold(0.0, f64::max);
         let covariance: f64 = mass.iter().zip(&sizes).map(|(m, z)| (m - middle) * (z - typical)).sum();
         let differ = sizes.iter().any(|size| *size != sizes[0]);
         sizes.len() >= 5 && differ && max_deviation > 1e-9 * middle && covariance < 0.0
@@ -109,32 +120,37 @@ impl Aggregates {
     /// J² + JM kernel values.
     pub fn distant_mediators(&self, kernel: &Kernel) -> Vec<usize> {
         let Some(mediators) = &self.mediators else { return Vec::new() };
-        let largest = kernel.gram(&mediators.bags).data().iter().fold(0.0, |maximum: f64, k| maximum.max(*k));
+        let largest = kernel.gram(&mediators.bags).data().iter().copied().fold(0.0, f64::max);
         let similarity = kernel.cross_gram(&mediators.targets, &mediators.bags);
         let is_far = |t: &usize| similarity.row(*t).iter().all(|k| *k < DISTANT_KERNEL_VALUE * largest);
         (0..self.bag_of_target.len()).filter(|&t| self.bag_of_target[t].is_none()).filter(is_far).collect()
     }
 
+    /// Entries of the model card: the numbers of bags and of targets.
+    pub(super) fn facts(&self) -> [CardEntry; 3] {
+        let mediated = self.mediated();
+        [
+            CardEntry::new("bags with rows", self.bags.count()),
+            CardEntry::new("targets with rows of their own", self.bag_of_target.len() - mediated),
+            CardEntry::new("targets through mediators", mediated),
+        ]
+    }
+
     pub(super) fn check(&self) -> Result<()> {
         let m = self.targets.len();
-        crate::checks::check_rows(&self.rows, self.bags.weights().rows(), 1)?;
+        check_rows(&self.rows, self.bags.weights().rows(), 1)?;
         if m == 0 {
             return Err(Error::too_few("the list of targets", 1, "target is"));
         }
         let noise = self.target_noise.as_ref();
         let lists = [("the list of the targets' bags", self.bag_of_target.len())];
         let noises = noise.map(|noise| ("the list of the targets' variances", noise.len()));
-        if let Some((name, length)) = lists.into_iter().chain(noises).find(|(_, length)| *length != m) {
-            let (subject, why) = (name, "one for each target");
-            return Err(Error::shape(subject, "entries", m, length, why));
+        for (name, length) in lists.into_iter().chain(noises) {
+            sized(name, "entries", m, length, "one for each target")?;
         }
-        if let Some(row) = self.targets.iter().position(|z| !z.is_finite()) {
-            return Err(Error::not_finite(row, "target", self.targets[row]));
-        }
-        if let Some(bad) = noise.into_iter().flatten().find(|v| !(v.is_finite() && **v >= 0.0)) {
-            return Err(Error::parameter("variance of a target", bad, "variances are not negative"));
-        }
-        Ok(())
+        check_finite(&self.targets, 1)?;
+        let allowed = "variances are not negative";
+        noise.into_iter().flatten().try_for_each(|v| not_negative("variance of a target", *v, allowed))
     }
 
     /// The variance of the targets, by which the model's variances are multiplied if targets are normalised.

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::gp::average::WithPosterior;
 use crate::gp::exact::LeastSquaresMean;
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{Cholesky, Matrix, Sparse};
+use crate::linalg::{Cholesky, Matrix, Sparse, add_multiple};
 use crate::posterior::{Posterior, PosteriorCovariance, cross_covariance_of_sums};
 use crate::table::Table;
 
@@ -64,8 +64,7 @@ impl AggregateFit {
     /// The fitted targets `Aᵀ E f(X)`. The targets are the sum of these and `C a`, the part that is
     /// attributed to noise.
     pub fn fitted(&self) -> Vec<f64> {
-        let of_bags = Matrix::column_vector(self.bag_posterior().0);
-        let mut fitted = self.operator.transpose_times(&of_bags).column(0);
+        let mut fitted = self.operator.transpose_times_vector(self.bag_posterior().0);
         if let Some(regression) = &self.operator.regression {
             regression.fitted(self.model.intercept[0], self.variance, &self.weights, &mut fitted);
         }
@@ -85,15 +84,15 @@ impl AggregateFit {
 
     /// Mean and covariance (J × J) of the bags' aggregates under the posterior, without noise. Cost J²M.
     pub fn bag_posterior(&self) -> (Vec<f64>, Matrix) {
-        let weights = self.operator.times(&Matrix::column_vector(self.weights.clone()));
+        let weights = self.operator.times_vector(self.weights.clone());
         let mean = self.model.intercept[0];
-        let of_bags = self.gram.matvec(weights.data());
+        let of_bags = self.gram.matvec(&weights);
         let means = of_bags.iter().zip(&self.of_bags).map(|(v, c)| v + mean * c).collect();
         let mut whitened = self.operator.transpose_times(&self.gram);
         self.factor.solve_lower_in_place(&mut whitened);
         let taken = whitened.transpose().matmul(&whitened);
         let mut covariance = self.gram.clone();
-        covariance.data_mut().iter_mut().zip(taken.data()).for_each(|(c, t)| *c -= t);
+        covariance.add_times(-1.0, &taken);
         (means, covariance)
     }
 
@@ -143,7 +142,7 @@ impl AggregateFit {
             let solved = estimate.solved_response;
             for i in (0..solved.len()).filter(|_| estimate.precision > 0.0) {
                 let coefficient = solved[i] / estimate.precision;
-                inverse.row_mut(i).iter_mut().zip(&solved).for_each(|(v, s)| *v -= coefficient * s);
+                add_multiple(inverse.row_mut(i), -coefficient, &solved);
             }
         }
         let (precision, weights) = (|t: usize| inverse[(ties + t, ties + t)], self.weights());

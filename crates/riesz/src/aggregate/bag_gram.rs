@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use crate::control::check_cancelled;
 use crate::error::Result;
 use crate::kernel::{Columns, GradientScratch, Kernel};
-use crate::linalg::{Matrix, Sparse};
+use crate::linalg::{Matrix, Sparse, add_to};
 use crate::random::{Random, RngExt};
 use crate::simd::Isa;
 use crate::table::Table;
@@ -79,6 +79,15 @@ impl BagRows {
         self.starts[bag]..self.starts[bag + 1]
     }
 
+    /// Blocks of at most `size` rows of one bag, each with its bag.
+    pub fn blocks(&self, size: usize) -> Vec<(usize, Range<usize>)> {
+        let blocks_of_bag = |b: usize| {
+            let Range { start, end } = self.range(b);
+            (start..end).step_by(size).map(move |from| (b, from..end.min(from + size)))
+        };
+        (0..self.bags()).flat_map(blocks_of_bag).collect()
+    }
+
     /// The rows of a subset of the bags.
     pub fn of_bags(&self, bags: &[usize]) -> Self {
         let places: Vec<usize> = bags.iter().flat_map(|&b| self.range(b)).collect();
@@ -131,12 +140,6 @@ impl BagRows {
         for_each_tile: impl Fn(&mut T, &GramTile<'_>) + Sync,
     ) -> Result<Vec<(usize, T)>> {
         let isa = Isa::detect();
-        let blocks: Vec<(usize, Range<usize>)> = (0..self.bags())
-            .flat_map(|b| {
-                let Range { start, end } = self.range(b);
-                (start..end).step_by(BLOCK).map(move |from| (b, from..end.min(from + BLOCK)))
-            })
-            .collect();
         let memory = || TileScratch {
             row: vec![0.0; self.table.width()],
             counts: Vec::new(),
@@ -172,7 +175,7 @@ impl BagRows {
             }
             Ok((bag, accumulated))
         };
-        blocks.into_par_iter().map_init(memory, work).collect()
+        self.blocks(BLOCK).into_par_iter().map_init(memory, work).collect()
     }
 
     /// U, bags × bags. Cost N²/2 kernel values for N rows; memory: U and a part of U for every 64 rows.
@@ -207,7 +210,7 @@ impl BagRows {
         let mut out = vec![Matrix::zeros(bags, bags); 1 + count];
         for (bag, sums) in parts {
             for (out, sums) in out.iter_mut().zip(sums.chunks_exact(bags - bag)) {
-                out.row_mut(bag)[bag..].iter_mut().zip(sums).for_each(|(u, s)| *u += s);
+                add_to(&mut out.row_mut(bag)[bag..], sums);
             }
         }
         out.iter_mut().for_each(Matrix::mirror_upper);
@@ -236,7 +239,7 @@ impl BagRows {
             },
         )?;
         let mut total = vec![0.0; count];
-        parts.iter().for_each(|(_, sums)| total.iter_mut().zip(sums).for_each(|(t, s)| *t += s));
+        parts.iter().for_each(|(_, sums)| add_to(&mut total, sums));
         Ok(total)
     }
 }

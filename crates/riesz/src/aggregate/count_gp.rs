@@ -21,7 +21,7 @@ pub use crate::gp::likelihood::counts::Family;
 use cross_kernel::CrossKernel;
 use laplace::{CountObservations, LatentState, Mode};
 
-use super::aggregate_data::Aggregates;
+use super::aggregate_data::{Aggregates, aligned_points};
 use super::aggregate_fit::LeaveOneOut;
 use super::bag_gram::BagRows;
 use super::kernel_smoother::BagSmoother;
@@ -31,7 +31,7 @@ use super::tuning::{Conventions, MIN_TARGETS, Tuning, default_prior};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
 use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior};
-use crate::gp::hyperparameters::{HyperParameter, ThetaReader, add_log_priors};
+use crate::gp::hyperparameters::{HyperParameter, ThetaReader, add_log_priors, log_values};
 use crate::gp::inducing_points::{distinct, inducing_points};
 use crate::gp::search::{best_search, maximise_within_priors};
 use crate::gp::whitened_inducing::WhitenedInducing;
@@ -39,7 +39,7 @@ use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::Matrix;
 use crate::model_card::CardEntry;
-use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
+use crate::posterior::{Posterior, PosteriorCovariance};
 use crate::table::Table;
 
 /// The largest number of distinct rows for which every row is an inducing point.
@@ -129,14 +129,13 @@ impl CountProcess {
     /// Creates a process with an estimated prior mean, no mediators and no overdispersion. Where
     /// [`smoothing`](Self::smoothing) is set, the dispersion of counts through mediators starts at 0.1.
     pub fn new(kernel: Kernel, points: Table, family: Family) -> Self {
-        let mediation_dispersion = MEDIATION_DISPERSION;
         Self {
             kernel,
             points,
             family,
             smoothing: None,
             dispersion: 0.0,
-            mediation_dispersion,
+            mediation_dispersion: MEDIATION_DISPERSION,
             prior_mean: None,
         }
     }
@@ -194,10 +193,9 @@ impl CountProcess {
         warm_start: Option<&LatentState>,
         control: RunControl<'_>,
     ) -> Result<CountFit> {
-        let points = WhitenedInducing::new(&self.kernel, &work.points)?;
-        let cross = CrossKernel::new(&work.rows, &self.kernel, &work.points, control)?;
-        let mode = work.observed(self, data).mode(&cross, &points.factor, warm_start)?;
-        self.result(data, work, &points, &mode)
+        let observed = work.observed(self, data, control)?;
+        let mode = observed.mode(warm_start)?;
+        self.result(data, &observed, &mode)
     }
 
     /// Returns Laplace's approximation of `log p(z)` and its gradient in `theta`, the values of the
@@ -222,12 +220,9 @@ impl CountProcess {
         warm_start: &mut Option<LatentState>,
         control: RunControl<'_>,
     ) -> Result<(f64, Vec<f64>)> {
-        let points = WhitenedInducing::new(&self.kernel, &work.points)?;
-        let cross = CrossKernel::new(&work.rows, &self.kernel, &work.points, control)?;
-        let observed = work.observed(self, data);
-        let mode = observed.mode(&cross, &points.factor, warm_start.as_ref())?;
-        let (mut slopes, by_dispersion) =
-            laplace_gradient::evidence_gradient(&observed, &cross, &points, &mode)?;
+        let observed = work.observed(self, data, control)?;
+        let mode = observed.mode(warm_start.as_ref())?;
+        let (mut slopes, by_dispersion) = laplace_gradient::evidence_gradient(&observed, &mode)?;
         for (k, _) in self.tuned().iter().enumerate().filter(|(_, tuned)| tuned.is_some()) {
             let derivative_of_target = |(t, slope): (usize, &f64)| {
                 if usize::from(data.bag_of_target[t].is_none()) == k { *slope } else { 0.0 }
@@ -241,10 +236,7 @@ impl CountProcess {
     fn work(&self, data: &Aggregates) -> Result<CountProblem> {
         data.check()?;
         self.kernel.validate(data.rows.width())?;
-        let points = self.points.align_to(data.rows.columns())?;
-        if points.rows() == 0 {
-            return Err(Error::too_few("the table of inducing points", 1, "point is"));
-        }
+        let points = aligned_points(&self.points, &data.rows)?;
         crate::checks::check_range(&self.kernel, &data.rows)?;
         self.family.check(&data.targets)?;
         let (unit, name, why) = match self.family {
@@ -265,9 +257,7 @@ impl CountProcess {
         for (name, value) in
             [("dispersion", self.dispersion), ("mediation_dispersion", self.mediation_dispersion)]
         {
-            if !(value.is_finite() && value >= 0.0) {
-                return Err(Error::parameter(name, value, "it is a number, not negative"));
-            }
+            crate::checks::not_negative(name, value, "it is a number, not negative")?;
         }
         if let Some(mean) = self.prior_mean.filter(|mean| !mean.is_finite()) {
             return Err(Error::parameter("prior_mean", mean, "it is a finite number"));
@@ -284,24 +274,16 @@ impl CountProcess {
             _ => ObservationOperator::new(&data.bags, &data.bag_of_target, None)?,
         };
         let weights = data.bags.weights();
-        let bag_responses: Vec<f64> =
-            (0..weights.cols()).map(|b| weights.column(b).map(|(_, w)| w).sum()).collect();
-        let exposures = operator.transpose_times(&Matrix::column_vector(bag_responses)).data().to_vec();
+        let exposures = operator.transpose_times_vector(weights.column_sums());
         let level = self.family.level(&data.targets, &exposures);
         Ok(CountProblem { rows: BagRows::new(&data.rows, weights), points, operator, level })
     }
 
-    fn result(
-        &self,
-        data: &Aggregates,
-        work: &CountProblem,
-        points: &WhitenedInducing,
-        mode: &Mode,
-    ) -> Result<CountFit> {
-        let (state, local) = (&mode.evaluation, &mode.local);
+    fn result(&self, data: &Aggregates, observed: &CountObservations<'_>, mode: &Mode) -> Result<CountFit> {
+        let (state, local, points) = (&mode.evaluation, &mode.local, &observed.points);
         let alpha = Matrix::column_vector(state.alpha.clone());
-        let mut model =
-            KernelExpansion::new(self.kernel.clone(), work.points.clone(), alpha, vec![state.state.beta])?;
+        let table = observed.cross.points.clone();
+        let mut model = KernelExpansion::new(self.kernel.clone(), table, alpha, vec![state.state.beta])?;
         model.link = self.family.link();
         let mediated = data.mediated();
         model.model_card = vec![
@@ -317,27 +299,26 @@ impl CountProcess {
                     }
                 },
             ),
-            CardEntry::new("bags with rows", data.bags.count()),
-            CardEntry::new("targets with rows of their own", data.bag_of_target.len() - mediated),
-            CardEntry::new("targets through mediators", mediated),
-            CardEntry::new("inducing points", work.points.rows()),
+        ];
+        model.model_card.extend(data.facts());
+        model.model_card.extend([
+            CardEntry::new("inducing points", model.support_points.rows()),
             CardEntry::measured("log marginal likelihood (Laplace)", mode.value),
             CardEntry::measured("jitter", points.jitter),
-        ];
+        ]);
         let dispersions = [self.dispersion, if mediated > 0 { self.mediation_dispersion } else { 0.0 }];
         let named = ["dispersion", "dispersion of mediated counts"].into_iter().zip(dispersions);
         model.model_card.extend(
             named.filter(|(_, value)| *value > 0.0).map(|(name, value)| CardEntry::measured(name, value)),
         );
-        let known = vec![VarianceReduction::LowRank(points.reduction_root(&local.information)?)];
         Ok(CountFit {
             model,
-            covariance: PosteriorCovariance::new(known, vec![1.0]),
+            covariance: points.posterior_covariance(&local.information, 1)?,
             smoothing: self.smoothing.clone().filter(|_| mediated > 0),
             dispersions,
             log_marginal_likelihood: mode.value,
             fitted: state.likelihood_terms.iter().map(|s| s.mean).collect(),
-            left_out: leave_one_out::leave_one_out(&work.observed(self, data), state, local),
+            left_out: leave_one_out::leave_one_out(observed, state, local),
             jitter: points.jitter,
             steps: mode.steps,
         })
@@ -353,8 +334,15 @@ struct CountProblem {
 }
 
 impl CountProblem {
-    fn observed<'a>(&'a self, process: &'a CountProcess, data: &'a Aggregates) -> CountObservations<'a> {
-        CountObservations {
+    fn observed<'a>(
+        &'a self,
+        process: &'a CountProcess,
+        data: &'a Aggregates,
+        control: RunControl<'a>,
+    ) -> Result<CountObservations<'a>> {
+        Ok(CountObservations {
+            points: WhitenedInducing::new(&process.kernel, &self.points)?,
+            cross: CrossKernel::new(&self.rows, &process.kernel, &self.points, control)?,
             operator: &self.operator,
             family: &process.family,
             counts: &data.targets,
@@ -365,7 +353,7 @@ impl CountProblem {
                 .collect(),
             given_mean: process.prior_mean,
             level: self.level,
-        }
+        })
     }
 }
 
@@ -414,26 +402,20 @@ impl Tuning {
         };
         let smoother = start.kernel.with_lengthscales_times(3.0);
         let smoother = smoother.map(|kernel| CountProcess { kernel, ..start.clone() });
-        let starts = [Some(start.clone()), smoother].into_iter().flatten();
-        let best = best_search(starts, |process| {
+        let (optimum, from) = best_search(start.clone(), smoother, |process| {
             let mut from: Option<LatentState> = None;
-            let optimum = maximise_within_priors(&coordinates, &logs(&process), control, |theta| {
-                let process = start.with_parameters(theta);
-                let evaluation = process.value_and_gradient(data, &work, &mut from, control)?;
-                Ok(add_log_priors(priors, theta, evaluation))
-            })?;
+            let optimum =
+                maximise_within_priors(&coordinates, &log_values(&process.parameters()), control, |theta| {
+                    let process = start.with_parameters(theta);
+                    let evaluation = process.value_and_gradient(data, &work, &mut from, control)?;
+                    Ok(add_log_priors(priors, theta, evaluation))
+                })?;
             Ok((optimum, from))
         })?;
-        let (process, warnings, from, [steps, evaluations]) = match best {
-            Some((best, from)) => {
-                (start.with_parameters(&best.theta), best.warnings, from, [best.steps, best.evaluations])
-            }
-            None => (start, Vec::new(), None, [0, 0]),
-        };
+        let process = start.with_parameters(&optimum.theta);
         let mut fit = process.fit_from(data, &work, from.as_ref(), control)?;
-        fit.model.model_card.push(CardEntry::new("optimiser steps", steps));
-        fit.model.model_card.extend(warnings.iter().map(|w| CardEntry::new("warning", w)));
-        Ok(TunedCounts { process, fit, evaluations, warnings })
+        fit.model.model_card.extend(optimum.tuning_facts());
+        Ok(TunedCounts { process, fit, evaluations: optimum.evaluations, warnings: optimum.warnings })
     }
 
     /// Returns the posterior averaged over hyper-parameters by importance sampling, under weakly informative
@@ -456,7 +438,11 @@ impl Tuning {
     ) -> Result<PosteriorMixture<CountFit>> {
         let (control, work) = (self.control(), tuned.work(data)?);
         let mut from = None;
-        let surface = HyperPosterior { coordinates: &coordinates(start), from: &logs(tuned), control };
+        let surface = HyperPosterior {
+            coordinates: &coordinates(start),
+            from: &log_values(&tuned.parameters()),
+            control,
+        };
         let posterior =
             |theta: &[f64]| tuned.with_parameters(theta).value_and_gradient(data, &work, &mut from, control);
         let fit = |theta: &[f64]| {
@@ -470,10 +456,6 @@ impl Tuning {
 /// Returns all parameters of a process with their default priors.
 fn coordinates(process: &CountProcess) -> Vec<HyperParameter> {
     process.parameters().into_iter().map(default_prior).collect()
-}
-
-fn logs(process: &CountProcess) -> Vec<f64> {
-    process.parameters().iter().map(|p| p.log_value).collect()
 }
 
 /// A process of counts with tuned hyper-parameters, and its fit to the data.

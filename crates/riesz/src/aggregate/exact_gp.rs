@@ -20,17 +20,17 @@ use std::sync::atomic::AtomicBool;
 use super::aggregate_data::Aggregates;
 use super::aggregate_fit::AggregateFit;
 use super::bag_gram::BagRows;
-use super::mediation::{Mediation, MediationTarget};
+use super::mediation::{Mediation, regresses_targets};
 use super::observation_operator::ObservationOperator;
 use super::row_bags::TargetUnit;
-use crate::checks::positive;
+use crate::checks::{not_negative, positive};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::gp::exact::LeastSquaresMean;
+use crate::gp::exact::{check_evidence, mean_and_residuals};
 use crate::gp::hyperparameters::ThetaReader;
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{Cholesky, Matrix, Sparse, dot};
+use crate::linalg::{Cholesky, Matrix, Sparse, add_multiple, dot};
 use crate::model_card::CardEntry;
 use crate::posterior::{PosteriorCovariance, VarianceReduction};
 
@@ -183,7 +183,6 @@ impl AggregateGaussianProcess {
         let mut model =
             KernelExpansion::new(kernel, data.rows.clone(), p.matmul(&weights_of_bags), vec![mean])?;
         let (jitter, value, variance) = (factor.jitter, state.value, state.variance);
-        let mediated = data.mediated();
         model.model_card = vec![
             CardEntry::new("model", "Gaussian process with aggregated observations"),
             CardEntry::new(
@@ -193,15 +192,15 @@ impl AggregateGaussianProcess {
                     TargetUnit::Sum => "weighted sums of rows",
                 },
             ),
-            CardEntry::new("bags with rows", data.bags.count()),
-            CardEntry::new("targets with rows of their own", data.bag_of_target.len() - mediated),
-            CardEntry::new("targets through mediators", mediated),
+        ];
+        model.model_card.extend(data.facts());
+        model.model_card.extend([
             CardEntry::measured("noise", variance * self.noise),
             CardEntry::measured("noise of a row", variance * self.row_noise),
             CardEntry::measured("noise of mediation", variance * self.mediation_noise),
             CardEntry::measured("log marginal likelihood", value),
             CardEntry::measured("jitter", jitter),
-        ];
+        ]);
         if operator.regression.is_some() {
             model
                 .model_card
@@ -265,12 +264,11 @@ impl AggregateGaussianProcess {
                 target_rows.transpose_matmul(&target_rows)
             }
         };
-        for i in 0..m {
-            t.row_mut(i).iter_mut().zip(weights).for_each(|(t, a)| *t = weights[i] * a - *t);
-        }
+        t.scale(-1.0);
+        t.add_outer(weights.iter().copied(), weights);
         let half_product = operator.times(&t);
         let mut by_gram = operator.times(&half_product.transpose());
-        by_gram.data_mut().iter_mut().for_each(|v| *v *= 0.5);
+        by_gram.scale(0.5);
         let mut gradient: Vec<f64> = match &state.slopes[..] {
             [] => state.rows.gradient(&state.kernel, &by_gram, control.stop)?,
             slopes => slopes.iter().map(|slope| dot(by_gram.data(), slope.data())).collect(),
@@ -292,15 +290,15 @@ impl AggregateGaussianProcess {
         }
         if let Some(term) = self.mediation.as_ref().filter(|_| mediation) {
             let slopes = if let Some(regression) = &operator.regression {
-                t.data_mut().iter_mut().for_each(|v| *v *= 0.5 * variance);
+                t.scale(0.5 * variance);
                 regression.gradient(&t)
             } else {
                 let mut by_matrix = state.noisy_bag_covariance.matmul(&half_product);
                 for b in 0..by_matrix.rows() {
                     let constant = state.mean * state.bag_weight_sums[b];
-                    by_matrix.row_mut(b).iter_mut().zip(weights).for_each(|(v, a)| *v += constant * a);
+                    add_multiple(by_matrix.row_mut(b), constant, weights);
                 }
-                t.data_mut().iter_mut().for_each(|v| *v *= 0.5 * uncertain);
+                t.scale(0.5 * uncertain);
                 operator.gradient(&by_matrix, (uncertain > 0.0).then_some(&t))
             };
             let none = vec![0.0; term.parameters().len()];
@@ -312,15 +310,14 @@ impl AggregateGaussianProcess {
     fn check(&self, data: &Aggregates) -> Result<()> {
         data.check()?;
         self.kernel.validate(data.rows.width())?;
-        let regressed =
-            self.mediation.as_ref().is_some_and(|mediation| mediation.regressed == MediationTarget::Targets);
-        if !(regressed && self.noise == 0.0 && data.mediated() == data.targets.len()) {
+        if !(regresses_targets(self.mediation.as_ref())
+            && self.noise == 0.0
+            && data.mediated() == data.targets.len())
+        {
             positive("noise", self.noise)?;
         }
         for (name, value) in [("row_noise", self.row_noise), ("mediation_noise", self.mediation_noise)] {
-            if !(value.is_finite() && value >= 0.0) {
-                return Err(Error::parameter(name, value, "variances are not negative"));
-            }
+            not_negative(name, value, "variances are not negative")?;
         }
         match self.prior_mean {
             Some(mean) if !mean.is_finite() => {
@@ -357,7 +354,7 @@ impl AggregateGaussianProcess {
             let mut v = operator.transpose_times(&operator.transpose_times(&with_noise).transpose());
             let mediation = variance * self.mediation_noise;
             if let Some(s) = operator.regression_covariance().filter(|_| mediation > 0.0) {
-                v.data_mut().iter_mut().zip(s.data()).for_each(|(v, s)| *v += mediation * s);
+                v.add_times(mediation, s);
             }
             if let Some(regression) = &operator.regression {
                 regression.add_to(&mut v, variance);
@@ -370,25 +367,17 @@ impl AggregateGaussianProcess {
         };
         let factor = Cholesky::new(covariance(), "covariance of the targets")
             .map_err(|e| nearly_duplicate_targets(e, ties, &covariance()))?;
-        let sums = |j: usize| data.bags.weights().column(j).map(|(_, w)| w).sum::<f64>();
-        let of_bags: Vec<f64> = (0..data.bags.count()).map(sums).collect();
+        let of_bags = data.bags.weights().column_sums();
         let constants = operator.constants(&of_bags);
         // Ties are observed to be 0.
         let targets = [&vec![0.0; ties][..], &data.targets].concat();
-        let estimate = || LeastSquaresMean::new(|v| factor.solve_vector(v), &constants, &targets).mean;
-        let mean = self.prior_mean.unwrap_or_else(estimate);
-        let residual: Vec<f64> = targets.iter().zip(&constants).map(|(z, c)| z - mean * c).collect();
+        let (mean, residual) = mean_and_residuals(&factor, &constants, &targets, self.prior_mean);
         let weights = factor.solve_vector(&residual);
         let tau = std::f64::consts::TAU.ln();
         // The evidence is conditional on the ties, whose Cholesky factor is the leading block.
         let log_det = 2.0 * (ties..residual.len()).map(|t| factor.lower()[(t, t)].ln()).sum::<f64>();
         let value = -0.5 * (dot(&weights, &residual) + log_det + data.targets.len() as f64 * tau);
-        if !value.is_finite() {
-            return Err(Error::overflow(
-                "the log marginal likelihood",
-                "check the kernel's parameters and the noise",
-            ));
-        }
+        check_evidence(value, "the log marginal likelihood")?;
         Ok(AggregateState {
             rows,
             kernel,

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sized};
 
 /// Maximum number of names in an error.
 const SHOWN: usize = 5;
@@ -50,15 +50,7 @@ pub fn join<R: AsRef<str>, B: AsRef<str>>(
     mediators: bool,
     drop_unmatched: bool,
 ) -> Result<BagJoin> {
-    if has_target.len() != bags.len() {
-        return Err(Error::shape(
-            "the list of targets",
-            "numbers",
-            bags.len(),
-            has_target.len(),
-            "one for each bag",
-        ));
-    }
+    sized("the list of targets", "numbers", bags.len(), has_target.len(), "one for each bag")?;
     if rows.is_empty() {
         return Err(Error::too_few("the table of rows", 1, "row is"));
     }
@@ -71,37 +63,30 @@ pub fn join<R: AsRef<str>, B: AsRef<str>>(
         (0..bags.len()).filter(|&b| known[b] && (mediators || has_target[b])).collect();
     let idle: Vec<usize> = (0..bags.len()).filter(|&b| known[b] && !mediators && !has_target[b]).collect();
     if !idle.is_empty() {
-        let names: Vec<&str> = idle.iter().map(name).collect();
         notes.push(format!(
             "the rows of {} bags without a target are left out, because there are no mediators: {}",
             idle.len(),
-            first_names(&names)
+            first_names(idle.iter().map(name))
         ));
     }
     let without_rows: Vec<usize> = (0..bags.len()).filter(|&b| has_target[b] && !known[b]).collect();
     if !without_rows.is_empty() && !mediators {
-        let names: Vec<&str> = without_rows.iter().map(name).collect();
+        let names = first_names(without_rows.iter().map(name));
         if !drop_unmatched {
             return join_error(format!(
-                "{} targets belong to bags without rows, {}: give mediators, coarse covariates that all bags \
-                 have, or leave these targets out (drop_unmatched)",
-                without_rows.len(),
-                first_names(&names)
+                "{} targets belong to bags without rows, {names}: give mediators, coarse covariates that \
+                 all bags have, or leave these targets out (drop_unmatched)",
+                without_rows.len()
             ));
         }
-        notes.push(format!(
-            "{} targets of bags without rows are left out: {}",
-            without_rows.len(),
-            first_names(&names)
-        ));
+        notes.push(format!("{} targets of bags without rows are left out: {names}", without_rows.len()));
     }
     let targets: Vec<usize> = (0..bags.len()).filter(|&b| has_target[b] && (known[b] || mediators)).collect();
     if targets.is_empty() {
-        return join_error(
+        return Err(Error::format(
             "no bag has a usable target: give bags with both rows and a target, or mediators, coarse \
-             covariates that relate bags with rows to bags with targets"
-                .into(),
-        );
+             covariates that relate bags with rows to bags with targets",
+        ));
     }
     let mut place = vec![None; bags.len()];
     with_rows.iter().enumerate().for_each(|(index, &b)| place[b] = Some(index));
@@ -122,7 +107,7 @@ fn bag_of_each_row<R: AsRef<str>, B: AsRef<str>>(rows: &[R], bags: &[B]) -> Resu
     if !twice.is_empty() {
         return join_error(format!(
             "the table of bags has {} twice: give one line for each bag",
-            first_names(&twice)
+            first_names(twice.into_iter())
         ));
     }
     let mut strangers: Vec<&str> =
@@ -135,7 +120,7 @@ fn bag_of_each_row<R: AsRef<str>, B: AsRef<str>>(rows: &[R], bags: &[B]) -> Resu
         return join_error(format!(
             "{lost} rows belong to bags that are not in the table of bags, {}: add these bags, or leave \
              these rows out",
-            first_names(&strangers)
+            first_names(strangers.into_iter())
         ));
     }
     Ok(rows.iter().map(|name| places[name.as_ref()]).collect())
@@ -146,10 +131,10 @@ fn join_error<T>(problem: String) -> Result<T> {
 }
 
 /// The first names of a list.
-fn first_names(names: &[&str]) -> String {
-    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("'{name}'")).collect();
-    let ellipsis =
-        if names.len() > SHOWN { format!(", … ({} in all)", names.len()) } else { String::new() };
+fn first_names<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> String {
+    let count = names.len();
+    let shown: Vec<String> = names.take(SHOWN).map(|name| format!("'{name}'")).collect();
+    let ellipsis = if count > SHOWN { format!(", … ({count} in all)") } else { String::new() };
     shown.join(", ") + &ellipsis
 }
 

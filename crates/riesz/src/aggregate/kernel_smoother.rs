@@ -6,7 +6,7 @@
 //! divided by the sum of these weights over bags. The length scales of ℓ are chosen by the prediction of
 //! left-out bags. This is an addition of riesz: the source has no mediated counts.
 
-use super::mediation::{BagWeighting, Mediators};
+use super::mediation::{BagWeighting, Mediators, check_loo_inputs};
 use super::observation_operator::ObservationOperator;
 use super::row_bags::{Bags, TargetUnit};
 use crate::control::RunControl;
@@ -64,26 +64,22 @@ impl BagSmoother {
         let mass = bags.weight_sums();
         let mut weights = Matrix::zeros(j, bag_of_target.len());
         for (t, bag) in bag_of_target.iter().enumerate() {
-            if let Some(b) = bag {
-                let Some(of_bag) = mass.get(*b).map(|_| 1.0) else {
+            if let Some(b) = *bag {
+                if b >= j {
                     let allowed = format!("there are {j} bags, numbered from 0");
                     return Err(Error::parameter(format!("bag of target {}", t + 1), b, allowed));
-                };
-                weights[(*b, t)] = of_bag;
+                }
+                weights[(b, t)] = 1.0;
                 continue;
             }
-            let total = match (bags.unit(), totals) {
+            let given_total = totals.as_ref().and_then(|totals| totals.get(t));
+            let total = match (bags.unit(), given_total) {
                 (TargetUnit::Mean, _) => 1.0,
-                (TargetUnit::Sum, Some(totals))
-                    if totals.get(t).is_some_and(|n| n.is_finite() && *n > 0.0) =>
-                {
-                    totals[t]
-                }
+                (TargetUnit::Sum, Some(total)) if total.is_finite() && *total > 0.0 => *total,
                 (TargetUnit::Sum, _) => {
                     let allowed =
                         "a sum that is predicted from mediators needs the positive sum of its weights";
-                    let given_total =
-                        totals.as_ref().and_then(|n| n.get(t)).map_or("none".into(), f64::to_string);
+                    let given_total = given_total.map_or("none".into(), f64::to_string);
                     return Err(Error::parameter(format!("total of target {}", t + 1), given_total, allowed));
                 }
             };
@@ -124,11 +120,7 @@ impl BagSmoother {
     /// # Panics
     /// Unless `mediators` and `gram` have one row per bag.
     pub fn loo_loss(&self, bags: &Bags, mediators: &Table, gram: &Matrix) -> Result<(f64, Vec<f64>)> {
-        let j = bags.count();
-        assert_eq!((j, j, j), (mediators.rows(), gram.rows(), gram.cols()), "one row for each bag");
-        if j < 2 {
-            return Err(Error::too_few("the list of bags", 2, "bags are"));
-        }
+        let j = check_loo_inputs(bags, mediators, gram)?;
         self.kernel.validate(mediators.width())?;
         let counts: Vec<f64> = bags.weight_sums().iter().map(|mass| self.count(*mass)).collect();
         let mut weights = self.kernel.gram(mediators);
@@ -159,7 +151,8 @@ impl BagSmoother {
             }
         }
         let mut symmetric = slopes.transpose();
-        symmetric.data_mut().iter_mut().zip(slopes.data()).for_each(|(t, slope)| *t = 0.5 * (*t + slope));
+        symmetric.add_times(1.0, &slopes);
+        symmetric.scale(0.5);
         Ok((loss / j as f64, self.kernel.gradient(mediators, &symmetric)))
     }
 

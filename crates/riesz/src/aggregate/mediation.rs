@@ -99,12 +99,7 @@ impl Mediation {
         let ridges = self.ridges(bags);
         let mut gram = self.kernel.gram(mediators);
         gram.add_diagonal(|b| ridges[b]);
-        if gram.data().iter().any(|v| !v.is_finite()) {
-            return Err(Error::overflow(
-                "the mediators' kernel",
-                "standardise the mediators or change their kernel's parameters",
-            ));
-        }
+        check_mediators_kernel(&gram)?;
         Ok((Cholesky::new(gram, "kernel matrix of mediators plus ridge")?, ridges))
     }
 
@@ -121,11 +116,7 @@ impl Mediation {
     /// # Panics
     /// Unless `mediators` and `gram` have one row per bag.
     pub fn loo_loss(&self, bags: &Bags, mediators: &Table, gram: &Matrix) -> Result<(f64, Vec<f64>)> {
-        let j = bags.count();
-        assert_eq!((j, j, j), (mediators.rows(), gram.rows(), gram.cols()), "one row for each bag");
-        if j < 2 {
-            return Err(Error::too_few("the list of bags", 2, "bags are"));
-        }
+        let j = check_loo_inputs(bags, mediators, gram)?;
         let (factor, ridges) = self.factor(bags, mediators)?;
         let inverse = factor.inverse();
         let (mass, total_mass) = (bags.weight_sums(), bags.weight_sums().iter().sum::<f64>());
@@ -153,11 +144,39 @@ impl Mediation {
         }
         let derivative = inverse.matmul(&slopes).matmul(&inverse);
         let mut weights = derivative.transpose();
-        weights.data_mut().iter_mut().zip(derivative.data()).for_each(|(t, entry)| *t = -0.5 * (*t + entry));
+        weights.add_times(1.0, &derivative);
+        weights.scale(-0.5);
         let mut gradient = self.kernel.gradient(mediators, &weights);
         gradient.push((0..j).map(|b| weights[(b, b)] * ridges[b]).sum());
         Ok((loss, gradient))
     }
+}
+
+/// Whether there is a regression on mediators whose response are the targets.
+pub(super) fn regresses_targets(mediation: Option<&Mediation>) -> bool {
+    mediation.is_some_and(|mediation| mediation.regressed == MediationTarget::Targets)
+}
+
+/// Checks that values computed from the mediators' kernel are finite.
+pub(super) fn check_mediators_kernel(values: &Matrix) -> Result<()> {
+    if values.data().iter().all(|v| v.is_finite()) {
+        return Ok(());
+    }
+    let remedy = "standardise the mediators or change their kernel's parameters";
+    Err(Error::overflow("the mediators' kernel", remedy))
+}
+
+/// Checks the inputs of a leave-one-bag-out loss and returns the number of bags.
+///
+/// # Panics
+/// Unless `mediators` and `gram` have one row per bag.
+pub(super) fn check_loo_inputs(bags: &Bags, mediators: &Table, gram: &Matrix) -> Result<usize> {
+    let j = bags.count();
+    assert_eq!((j, j, j), (mediators.rows(), gram.rows(), gram.cols()), "one row for each bag");
+    if j < 2 {
+        return Err(Error::too_few("the list of bags", 2, "bags are"));
+    }
+    Ok(j)
 }
 
 /// Covariates of both bags with rows and mediated targets.

@@ -19,10 +19,10 @@
 //! covariance are the baselines of Chau 2023, table 3.1.
 
 use super::aggregate_data::Aggregates;
-use super::mediation::{Mediation, Mediators};
+use super::mediation::{Mediation, Mediators, check_mediators_kernel};
 use crate::checks::positive;
-use crate::error::{Error, Result, sized};
-use crate::gp::exact::{LeastSquaresMean, NormalEvidence};
+use crate::error::{Result, sized};
+use crate::gp::exact::{NormalEvidence, mean_and_residuals};
 use crate::kernel::Kernel;
 use crate::linalg::{Cholesky, Matrix, dot};
 use crate::table::Table;
@@ -42,13 +42,8 @@ pub(super) struct MediatorGp {
 
 fn covariance(kernel: &Kernel, rows: &Table) -> Result<Matrix> {
     let gram = kernel.gram(rows);
-    if gram.data().iter().all(|v| v.is_finite()) {
-        return Ok(gram);
-    }
-    Err(Error::overflow(
-        "the mediators' kernel",
-        "standardise the mediators or change their kernel's parameters",
-    ))
+    check_mediators_kernel(&gram)?;
+    Ok(gram)
 }
 
 impl MediatorGp {
@@ -152,12 +147,10 @@ pub(super) fn log_evidence(
     gram.add_diagonal(|k| ridge + known(k));
     let z: Vec<f64> = open.iter().map(|&t| data.targets[t]).collect();
     let factor = Cholesky::new(gram, "covariance of the targets")?;
-    let estimate = || LeastSquaresMean::new(|v| factor.solve_vector(v), &vec![1.0; z.len()], &z).mean;
-    let mean = mean.unwrap_or_else(estimate);
-    let residual = Matrix::column_vector(z.iter().map(|z| z - mean).collect());
-    let evidence = NormalEvidence::from_factor(factor, &residual);
+    let (_, residual) = mean_and_residuals(&factor, &vec![1.0; z.len()], &z, mean);
+    let evidence = NormalEvidence::from_factor(factor, &Matrix::column_vector(residual));
     let weights = evidence.covariance_gradient();
     let mut gradient = kernel.gradient(&rows, &weights);
-    gradient.push(ridge * (0..z.len()).map(|k| weights[(k, k)]).sum::<f64>());
+    gradient.push(ridge * weights.trace());
     Ok((evidence.value, gradient))
 }

@@ -16,7 +16,7 @@
 //! (CMP, where the mediator is repeated for every row; the weights are the same by the push-through identity)
 //! and 3.9 (S-CMP). Centring and S are additions of riesz.
 
-use super::mediation::{Mediation, MediationTarget, Mediators};
+use super::mediation::{Mediation, MediationTarget, Mediators, check_mediators_kernel};
 use super::mediator_regression::MediatorGp;
 use super::row_bags::{Bags, TargetUnit};
 use crate::error::{Error, Result, sized};
@@ -84,7 +84,7 @@ impl ObservationOperator {
         let Some(&first) = open.first() else {
             let columns = bag_of_target.iter().flatten().map(|&b| [(b, 1.0)]);
             let weights = OperatorMatrix::Matched(Sparse::from_columns(j, columns)?);
-            return Ok(Self { weights, regression_covariance: None, mediated: None, regression: None });
+            return Ok(Self::without_regression(weights));
         };
         let Some((mediation, mediators)) = mediation else {
             let allowed =
@@ -115,10 +115,9 @@ impl ObservationOperator {
             (0..j).for_each(|b| ties[(b, b)] = 1.0);
             let weights = OperatorMatrix::Matched(Sparse::from_columns(j, columns)?);
             return Ok(Self {
-                weights,
                 regression_covariance: Some(ties),
-                mediated: None,
                 regression: Some(regression),
+                ..Self::without_regression(weights)
             });
         }
         let mediated = MediatedTargets::new(bags, &open, mediation, mediators)?;
@@ -131,23 +130,20 @@ impl ObservationOperator {
                 weights[(b, *t)] = times * mediated.bag_scaling[b] * weight;
             }
         }
-        let variance = Some(mediated.regression_covariance(m));
         Ok(Self {
-            weights: OperatorMatrix::Dense(weights),
-            regression_covariance: variance,
+            regression_covariance: Some(mediated.regression_covariance(m)),
             mediated: Some(mediated),
-            regression: None,
+            ..Self::of_weights(weights)
         })
     }
 
     /// The operator with given weights (J × M), which have no covariance.
     pub(super) fn of_weights(weights: Matrix) -> Self {
-        Self {
-            weights: OperatorMatrix::Dense(weights),
-            regression_covariance: None,
-            mediated: None,
-            regression: None,
-        }
+        Self::without_regression(OperatorMatrix::Dense(weights))
+    }
+
+    fn without_regression(weights: OperatorMatrix) -> Self {
+        Self { weights, regression_covariance: None, mediated: None, regression: None }
     }
 
     /// The matrix B, J × M.
@@ -187,7 +183,7 @@ impl ObservationOperator {
 
     /// Responses of ties and targets to a constant function 1, given the responses of the bags.
     pub(super) fn constants(&self, of_bags: &[f64]) -> Vec<f64> {
-        let mut out = self.transpose_times(&Matrix::column_vector(of_bags.to_vec())).column(0);
+        let mut out = self.transpose_times_vector(of_bags.to_vec());
         if let Some(regression) = &self.regression {
             regression.constants(&mut out);
         }
@@ -216,6 +212,16 @@ impl ObservationOperator {
         }
     }
 
+    /// B times a vector with one number per target.
+    pub(super) fn times_vector(&self, of_targets: Vec<f64>) -> Vec<f64> {
+        self.times(&Matrix::column_vector(of_targets)).into_data()
+    }
+
+    /// Bᵀ times a vector with one number per bag.
+    pub(super) fn transpose_times_vector(&self, of_bags: Vec<f64>) -> Vec<f64> {
+        self.transpose_times(&Matrix::column_vector(of_bags)).into_data()
+    }
+
     /// Gradient of a function with respect to the parameters of the [`Mediation`], given its derivatives with
     /// respect to B (J × M) and S (M × M, symmetric); empty if all targets are matched. By differentials:
     /// `dB = (L + R)⁻¹ (dℓ - (dL + dR) B)`, `dS = dℓℓ - dℓᵀB - Bᵀdℓ + Bᵀ(dL + dR)B`, and with centring
@@ -236,7 +242,7 @@ impl ObservationOperator {
         // product with -B.
         let mut cross = mediated.factor.solve(slopes);
         let mut between = mediated.weights.matmul(&cross.transpose());
-        between.data_mut().iter_mut().for_each(|v| *v = -*v);
+        between.scale(-1.0);
         let mut of_targets = Matrix::zeros(k, k);
         if let Some(variance_weights) = by_variance {
             for (c, (t, times)) in mediated.targets.iter().enumerate() {
@@ -245,9 +251,9 @@ impl ObservationOperator {
                 }
             }
             let product = mediated.weights.matmul(&of_targets);
-            cross.data_mut().iter_mut().zip(product.data()).for_each(|(v, p)| *v -= 2.0 * p);
+            cross.add_times(-2.0, &product);
             let square = product.matmul(&mediated.weights.transpose());
-            between.data_mut().iter_mut().zip(square.data()).for_each(|(v, s)| *v += s);
+            between.add_times(1.0, &square);
         }
         let mut joint_weights = Matrix::zeros(j + k, j + k);
         for b in 0..j {
@@ -302,12 +308,7 @@ impl MediatedTargets {
             .map(|bag_mass| if mediation.centred { bag_mass / total_mass } else { 0.0 })
             .collect();
         let weights = factor.solve(cross);
-        if weights.data().iter().any(|v| !v.is_finite()) {
-            return Err(Error::overflow(
-                "the mediators' kernel",
-                "standardise the mediators or change their kernel's parameters",
-            ));
-        }
+        check_mediators_kernel(&weights)?;
         Ok(Self {
             mediation: mediation.clone(),
             rows,

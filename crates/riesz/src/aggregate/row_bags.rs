@@ -1,6 +1,6 @@
 //! Bags of rows with weights.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, sized};
 use crate::linalg::Sparse;
 
 /// The aggregate of a bag's rows that is observed as its target.
@@ -54,13 +54,9 @@ impl Bags {
         weight: Option<&[f64]>,
         unit: TargetUnit,
     ) -> Result<Self> {
-        let (expected, why) = (bag.len(), String::from("one for each row"));
-        let lists =
-            [("the list of weights", weight.map(<[f64]>::len)), ("the list of rows", Some(row.len()))];
-        for (list, length) in lists {
-            if let Some(actual) = length.filter(|length| *length != expected) {
-                return Err(Error::shape(list, "numbers", expected, actual, why));
-            }
+        let weights = weight.map_or(bag.len(), <[f64]>::len);
+        for (list, length) in [("the list of weights", weights), ("the list of rows", row.len())] {
+            sized(list, "numbers", bag.len(), length, "one for each row")?;
         }
         let mut members_by_bag: Vec<Vec<(usize, f64)>> = vec![Vec::new(); bags];
         for (index, (&row, &b)) in row.iter().zip(bag).enumerate() {

@@ -26,11 +26,13 @@ use collapsed::CollapsedEvidence;
 use mediated_features::MediatedFeatures;
 
 use super::Bags;
+use super::aggregate_data::aligned_points;
 use super::aggregate_fit::LeaveOneOut;
 use super::bag_gram::BagRows;
 use super::mediation::Mediation;
 use super::observation_operator::ObservationOperator;
 use super::tuning::default_prior;
+use crate::checks::{check_finite, not_negative};
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result, sized};
 use crate::fit::TunedParameters;
@@ -40,7 +42,7 @@ use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Matrix, dot};
 use crate::model_card::CardEntry;
-use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
+use crate::posterior::{Posterior, PosteriorCovariance};
 use crate::random::{Random, SeedableRng, index};
 use crate::table::Table;
 
@@ -252,14 +254,18 @@ impl SparseAggregateProcess {
     /// Returns the names and starts of the tunable parameters: the kernel's parameters, then the logarithms
     /// of the noise, the row noise and the mediation noise, as far as these are set.
     pub fn parameters(&self) -> Vec<Parameter> {
-        let noise = [
+        let noises = self.noises().into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let noises = noises.map(|(name, value)| Parameter::logarithm(name, value));
+        self.kernel.parameters().into_iter().chain(noises).collect()
+    }
+
+    /// Returns the names and values of the noise variances; `None` for those that are not set.
+    fn noises(&self) -> [(&'static str, Option<f64>); 3] {
+        [
             ("noise", Some(self.noise)),
             ("row noise", self.row_noise),
             ("mediation noise", self.mediation_noise),
-        ];
-        let noise = noise.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        let noise = noise.map(|(name, value)| Parameter::logarithm(name, value));
-        self.kernel.parameters().into_iter().chain(noise).collect()
+        ]
     }
 
     fn control(&self) -> RunControl<'_> {
@@ -306,12 +312,7 @@ impl SparseAggregateProcess {
     ) -> Result<SparseAggregateFit> {
         let control = self.control();
         let (of_kernel, count) = (self.kernel.parameters().len(), parameters.len());
-        let free = match self.tune {
-            TunedParameters::Nothing => count..count,
-            TunedParameters::Kernel => 0..of_kernel,
-            TunedParameters::Noise => of_kernel..count,
-            TunedParameters::KernelAndNoise => 0..count,
-        };
+        let free = self.tune.free(of_kernel, count);
         let tuned = !free.is_empty();
         let tune_on_subset =
             tuned && targets.mediated.is_none() && targets.values.len() / 2 >= self.tuning_bags.max(1);
@@ -321,7 +322,7 @@ impl SparseAggregateProcess {
         let enough = if tune_on_subset || sampled { MIN_EVIDENCE_GAIN } else { 0.0 };
         let mut search =
             SearchOptions { bounds, restarts, seed, min_gain: enough, ..SearchOptions::default() };
-        let (mut steps, mut evaluations, mut warnings) = (0, 0, Vec::new());
+        let mut first_stage = None;
         if tune_on_subset {
             let mut random = Random::seed_from_u64(seed);
             let mut subset = index::sample(&mut random, targets.values.len(), self.tuning_bags).into_vec();
@@ -329,21 +330,22 @@ impl SparseAggregateProcess {
             let subset_optimum =
                 self.tune(&targets.of_bags(&subset), &parameters, free.clone(), search, control)?;
             parameters.iter_mut().zip(&subset_optimum.theta).for_each(|(p, value)| p.log_value = *value);
-            (steps, evaluations, warnings) =
-                (subset_optimum.steps, subset_optimum.evaluations, subset_optimum.warnings);
             // The evidence is a sum over bags, except for the priors.
             let times = targets.values.len() as f64 / self.tuning_bags as f64;
-            let curvature = subset_optimum.curvature.times(times);
+            let curvature = subset_optimum.curvature.clone().times(times);
             search = SearchOptions { bounds, min_gain: enough, curvature, ..SearchOptions::default() };
+            first_stage = Some(subset_optimum);
         }
         let mut optimum = self.tune(targets, &parameters, free, search, control)?;
-        (optimum.steps, optimum.evaluations) = (optimum.steps + steps, optimum.evaluations + evaluations);
-        optimum.warnings.extend(warnings);
+        if let Some(first_stage) = first_stage {
+            optimum.count(&first_stage);
+            optimum.warnings.extend(first_stage.warnings);
+        }
         optimum.warnings.dedup();
-        let (kernel, _) = self.hyperparameters(targets, &optimum.theta);
+        let (kernel, noises) = self.hyperparameters(targets, &optimum.theta);
         let features = targets.features(&kernel, false, control)?;
-        let state = self.state(targets, &optimum.theta, &features)?;
-        self.result(targets, kernel, &features, &state, optimum, tuned)
+        let state = self.state(targets, &kernel, noises, &features)?;
+        self.result(targets, (kernel, noises), &features, &state, optimum, tuned)
     }
 
     /// Maximises the evidence times the priors of the `free` parameters, starting at `from`.
@@ -362,19 +364,11 @@ impl SparseAggregateProcess {
         };
         let coordinates: Vec<HyperParameter> =
             self.parameters().into_iter().enumerate().map(hyperparameter).collect();
-        // The sums do not depend on the noise.
         let mut cached_features = None;
         let objective = |theta: &[f64]| {
-            let (kernel, _) = self.hyperparameters(targets, theta);
-            let features = match cached_features.take() {
-                Some(features) => features,
-                None => targets.features(&kernel, slopes, control)?,
-            };
-            let state = self.state(targets, theta, &features)?;
-            control.check_cancelled()?;
-            let gradient = self.gradient(targets, theta, &state, &features, slopes, control)?;
-            cached_features = (!slopes).then_some(features);
-            Ok(add_log_priors(&coordinates, theta, (state.value, gradient)))
+            let evaluation =
+                self.value_and_gradient(targets, theta, slopes, &mut cached_features, control)?;
+            Ok(add_log_priors(&coordinates, theta, evaluation))
         };
         search::maximise(from, free, search, control, objective)
     }
@@ -395,12 +389,37 @@ impl SparseAggregateProcess {
     }
 
     fn evidence_of(&self, targets: &SparseTargets, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
-        let control = RunControl::none();
         search::check("theta", "numbers", theta.len(), &self.parameters())?;
-        let (kernel, _) = self.hyperparameters(targets, theta);
-        let features = targets.features(&kernel, true, control)?;
-        let state = self.state(targets, theta, &features)?;
-        let gradient = self.gradient(targets, theta, &state, &features, true, control)?;
+        self.value_and_gradient(targets, theta, true, &mut None, RunControl::none())
+    }
+
+    /// Returns the evidence and its gradient, with zeros for the kernel's parameters unless `slopes` is true.
+    /// Without slopes the kernel stays as it is, and the sums, which do not depend on the noise, are kept in
+    /// `cached_features`.
+    fn value_and_gradient(
+        &self,
+        targets: &SparseTargets,
+        theta: &[f64],
+        slopes: bool,
+        cached_features: &mut Option<BagFeatures>,
+        control: RunControl<'_>,
+    ) -> Result<(f64, Vec<f64>)> {
+        let (kernel, noises) = self.hyperparameters(targets, theta);
+        let features = match cached_features.take() {
+            Some(features) => features,
+            None => targets.features(&kernel, slopes, control)?,
+        };
+        let state = self.state(targets, &kernel, noises, &features)?;
+        control.check_cancelled()?;
+        let mut gradient = match slopes {
+            true => state.kernel_gradient(&kernel, targets, &features, control)?,
+            false => vec![0.0; self.kernel.parameters().len()],
+        };
+        gradient.push(noises[0] * state.grad_noise.iter().sum::<f64>());
+        if self.row_noise.or(self.mediation_noise).is_some() {
+            gradient.push(noises[1] * dot(&state.grad_noise, &targets.weight_norms));
+        }
+        *cached_features = (!slopes).then_some(features);
         Ok((state.value, gradient))
     }
 
@@ -417,62 +436,22 @@ impl SparseAggregateProcess {
     fn state(
         &self,
         targets: &SparseTargets,
-        theta: &[f64],
+        kernel: &Kernel,
+        [noise, of_rows]: [f64; 2],
         features: &BagFeatures,
     ) -> Result<CollapsedEvidence> {
-        let (kernel, [noise, of_rows]) = self.hyperparameters(targets, theta);
         let variances =
             targets.weight_norms.iter().zip(&targets.known).map(|(s, known)| noise + of_rows * s + known);
-        let sums = (&targets.values[..], &targets.weight_sums[..]);
         let noise: Vec<f64> = variances.collect();
-        CollapsedEvidence::new(
-            &kernel,
-            &targets.points,
-            features,
-            (self.approximation, &noise),
-            sums,
-            self.mean,
-        )
-    }
-
-    /// Returns the gradient of the evidence, with zeros for the kernel's parameters unless `slopes` is true.
-    fn gradient(
-        &self,
-        targets: &SparseTargets,
-        theta: &[f64],
-        state: &CollapsedEvidence,
-        features: &BagFeatures,
-        slopes: bool,
-        control: RunControl<'_>,
-    ) -> Result<Vec<f64>> {
-        let (kernel, [noise, of_rows]) = self.hyperparameters(targets, theta);
-        let mut gradient = if slopes {
-            state.kernel_gradient(
-                &kernel,
-                &targets.points,
-                (&targets.rows, features, targets.mediated.as_ref()),
-                control,
-            )?
-        } else {
-            vec![0.0; self.kernel.parameters().len()]
-        };
-        gradient.push(noise * state.grad_noise.iter().sum::<f64>());
-        if self.row_noise.or(self.mediation_noise).is_some() {
-            gradient.push(of_rows * dot(&state.grad_noise, &targets.weight_norms));
-        }
-        Ok(gradient)
+        CollapsedEvidence::new(kernel, targets, features, self.approximation, &noise, self.mean)
     }
 
     /// Checks that variances and the mean are usable with this number of targets.
     fn check_parameters(&self, targets: usize) -> Result<()> {
-        let noises = [
-            ("noise", Some(self.noise)),
-            ("row_noise", self.row_noise),
-            ("mediation_noise", self.mediation_noise),
-        ];
-        for (name, value) in noises {
+        for (name, value) in self.noises() {
             if let Some(bad) = value.filter(|v| !(v.is_finite() && *v > 0.0)) {
-                return Err(Error::parameter(name, bad, "it is a positive number (a variance)"));
+                let allowed = "it is a positive number (a variance)";
+                return Err(Error::parameter(name.replace(' ', "_"), bad, allowed));
             }
         }
         if let Some(mean) = self.mean.filter(|v| !v.is_finite()) {
@@ -480,9 +459,7 @@ impl SparseAggregateProcess {
         }
         if let Some(known) = &self.known_noise {
             sized("known_noise", "numbers", targets, known.len(), "one per bag")?;
-            if let Some(bad) = known.iter().find(|v| !(v.is_finite() && **v >= 0.0)) {
-                return Err(Error::parameter("known_noise", bad, "variances are not negative"));
-            }
+            known.iter().try_for_each(|v| not_negative("known_noise", *v, "variances are not negative"))?;
         }
         Ok(())
     }
@@ -517,10 +494,7 @@ impl SparseAggregateProcess {
             return Err(Error::parameter("mediation_noise", noise, allowed));
         }
         self.kernel.validate(x.width())?;
-        let points = self.points.align_to(x.columns())?;
-        if points.rows() == 0 {
-            return Err(Error::too_few("the table of inducing points", 1, "point is"));
-        }
+        let points = aligned_points(&self.points, x)?;
         let min_targets = if self.mean.is_none() || self.normalize { 2 } else { 1 };
         if values.len() < min_targets {
             return Err(Error::too_few(
@@ -529,18 +503,15 @@ impl SparseAggregateProcess {
                 "targets are",
             ));
         }
-        if let Some(row) = values.iter().position(|v| !v.is_finite()) {
-            return Err(Error::not_finite(row, "target", values[row]));
-        }
+        check_finite(values, 1)?;
         self.check_parameters(values.len())?;
         let numbers_per_point = values.len().max(bags.count()).saturating_add(4 * points.rows());
         crate::memory::check_allocation("number of inducing points", points.rows(), numbers_per_point)?;
         let weights = bags.weights();
-        let sum = |b: usize, transform: fn(f64) -> f64| weights.column(b).map(|(_, w)| transform(w)).sum();
-        let mut responses: Vec<f64> = (0..bags.count()).map(|b| sum(b, |w| w)).collect();
-        let mut squares = (0..bags.count()).map(|b| sum(b, |w| w * w)).collect();
+        let mut responses = weights.column_sums();
+        let mut squares = (0..bags.count()).map(|b| weights.column(b).map(|(_, w)| w * w).sum()).collect();
         if let Some(operator) = operator {
-            responses = operator.transpose_times(&Matrix::column_vector(responses)).column(0);
+            responses = operator.transpose_times_vector(responses);
             let regression_variance = |t: usize| {
                 operator.regression_covariance().map_or(0.0, |covariance| covariance[(t, t)].max(0.0))
             };
@@ -565,13 +536,12 @@ impl SparseAggregateProcess {
     fn result(
         &self,
         targets: &SparseTargets,
-        kernel: Kernel,
+        (kernel, [noise, other]): (Kernel, [f64; 2]),
         features: &BagFeatures,
         state: &CollapsedEvidence,
         optimum: SearchResult,
         tuned: bool,
     ) -> Result<SparseAggregateFit> {
-        let (_, [noise, other]) = self.hyperparameters(targets, &optimum.theta);
         let [row_noise, mediation_noise] = [self.row_noise, self.mediation_noise]
             .map(|given_noise| if given_noise.is_some() { other } else { 0.0 });
         let bags = targets.values.len();
@@ -620,11 +590,10 @@ impl SparseAggregateProcess {
             model.model_card.insert(2, CardEntry::measured(entry_name, mediation_noise));
         }
         model.model_card.extend(optimum.facts(tuned.then_some(self.restarts)));
-        let known = vec![VarianceReduction::LowRank(state.root()?)];
         let SearchResult { theta, steps, evaluations, warnings, .. } = optimum;
         Ok(SparseAggregateFit {
             model,
-            covariance: PosteriorCovariance::new(known, vec![1.0]),
+            covariance: state.covariance()?,
             noise,
             row_noise,
             mediation_noise,

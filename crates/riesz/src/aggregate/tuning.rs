@@ -20,18 +20,17 @@ use super::aggregate_data::Aggregates;
 use super::aggregate_fit::AggregateFit;
 use super::bag_gram::BagRows;
 use super::exact_gp::AggregateGaussianProcess;
-use super::mediation::{Mediation, MediationTarget, Mediators};
+use super::mediation::{Mediation, MediationTarget, Mediators, regresses_targets};
 use super::mediator_regression;
 use crate::control::{Progress, RunControl};
 use crate::error::Result;
 use crate::gp::average::{HyperPosterior, PosteriorMixture};
-use crate::gp::hyperparameters::{HyperParameter, add_log_priors};
+use crate::gp::hyperparameters::{HyperParameter, add_log_priors, log_values};
 use crate::gp::search::{
     SearchResult, best_search, maximise_posterior, maximise_within_priors, minimise_loo_loss,
 };
 use crate::kernel::{Kernel, Parameter};
 use crate::linalg::Matrix;
-use crate::model_card::CardEntry;
 
 /// The smallest number of targets for which parameters are tuned.
 pub(super) const MIN_TARGETS: usize = 5;
@@ -126,8 +125,12 @@ pub struct Tuning {
 
 impl Default for Tuning {
     fn default() -> Self {
-        let (stop, progress) = (Arc::default(), Arc::default());
-        Self { conventions: Conventions::default(), rounds: 3, stop, progress }
+        Self {
+            conventions: Conventions::default(),
+            rounds: 3,
+            stop: Arc::default(),
+            progress: Arc::default(),
+        }
     }
 }
 
@@ -153,10 +156,6 @@ pub(super) fn default_prior(parameter: Parameter) -> HyperParameter {
         "scale" => HyperParameter::with_normal_prior(parameter, 1.0),
         _ => HyperParameter::with_normal_prior(parameter, 1.5),
     }
-}
-
-fn regresses_targets(process: &AggregateGaussianProcess) -> bool {
-    process.mediation.as_ref().is_some_and(|mediation| mediation.regressed == MediationTarget::Targets)
 }
 
 /// Returns all parameters of a process with their priors, and the number of parameters that do not belong to
@@ -212,14 +211,10 @@ impl Tuning {
         {
             mediation.ridge *= 10.0;
         }
-        let best = best_search([start, &noisier], |from| self.run(start, from, data, control))?;
-        let (warnings, process, [steps, evaluations]) = match best {
-            Some((run, process)) => (run.warnings, process, [run.steps, run.evaluations]),
-            None => (Vec::new(), start.clone(), [0, 0]),
-        };
+        let (run, process) = best_search(start, [&noisier], |from| self.run(start, from, data, control))?;
         let mut fit = process.fit_until(data, control)?;
-        fit.model.model_card.push(CardEntry::new("optimiser steps", steps));
-        fit.model.model_card.extend(warnings.iter().map(|w| CardEntry::new("warning", w)));
+        fit.model.model_card.extend(run.tuning_facts());
+        let SearchResult { steps, evaluations, warnings, .. } = run;
         Ok(TunedAggregate { process, fit, steps, evaluations, warnings })
     }
 
@@ -267,7 +262,7 @@ impl Tuning {
         let mut run = SearchResult::unchanged(log_parameters(&process));
         let mediated = process.mediation.is_some() && data.bag_of_target.contains(&None);
         let published = self.conventions == Conventions::Published;
-        let of_targets = regresses_targets(start);
+        let of_targets = regresses_targets(start.mediation.as_ref());
         let keeps_ridge = published && process.mediation.is_some() && !of_targets;
         if let Some(ridge) = coordinates.last_mut().filter(|_| keeps_ridge) {
             ridge.weak = None;
@@ -281,8 +276,7 @@ impl Tuning {
             let before = log_parameters(&process);
             if by_turns {
                 let mediation_optimum = tune_mediation(&process, &coordinates[n_process..], data, control)?;
-                (run.steps, run.evaluations) =
-                    (run.steps + mediation_optimum.steps, run.evaluations + mediation_optimum.evaluations);
+                run.count(&mediation_optimum);
                 process.mediation = process.mediation.map(|m| m.with_parameters(&mediation_optimum.theta));
                 run.warnings = mediation_optimum.warnings;
             } else {
@@ -305,15 +299,11 @@ impl Tuning {
                 control,
                 objective,
             )?;
-            (run.steps, run.evaluations) = (run.steps + optimum.steps, run.evaluations + optimum.evaluations);
+            run.count(&optimum);
             run.value = optimum.value;
             run.warnings.extend(optimum.warnings);
             process = process.with_parameters(&[&optimum.theta[..], &fixed_values].concat());
-            let moved = before
-                .iter()
-                .zip(log_parameters(&process))
-                .fold(0.0, |a: f64, (a0, b)| a.max((a0 - b).abs()));
-            if moved < CONVERGED {
+            if largest_change(&before, &log_parameters(&process)) < CONVERGED {
                 break;
             }
         }
@@ -321,8 +311,13 @@ impl Tuning {
     }
 }
 
-pub(super) fn log_parameters(process: &AggregateGaussianProcess) -> Vec<f64> {
-    process.parameters().iter().map(|p| p.log_value).collect()
+/// Returns the largest absolute difference between entries of two vectors.
+pub(super) fn largest_change(before: &[f64], after: &[f64]) -> f64 {
+    before.iter().zip(after).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+}
+
+fn log_parameters(process: &AggregateGaussianProcess) -> Vec<f64> {
+    log_values(&process.parameters())
 }
 
 /// Tunes the parameters of the regression on mediators. They maximise their prior times `loss^(-J/2)`, the
@@ -335,10 +330,10 @@ fn tune_mediation(
     control: RunControl<'_>,
 ) -> Result<SearchResult> {
     let (Some(mediation), Some(mediators)) = (&process.mediation, &data.mediators) else {
-        return maximise_posterior(&[], &[], control, |_| Ok((0.0, Vec::new())));
+        return Ok(SearchResult::unchanged(Vec::new()));
     };
     if mediation.regressed == MediationTarget::Targets {
-        let start: Vec<f64> = mediation.parameters().iter().map(|p| p.log_value).collect();
+        let start = log_values(&mediation.parameters());
         let variance = if process.normalize_y { data.target_variance()? } else { 1.0 };
         return maximise_posterior(hyperparameters, &start, control, |theta| {
             let candidate = mediation.with_parameters(theta);
@@ -358,7 +353,7 @@ fn tune_mediation_by_loo(
     data: &Aggregates,
     control: RunControl<'_>,
 ) -> Result<SearchResult> {
-    let start: Vec<f64> = mediation.parameters().iter().map(|p| p.log_value).collect();
+    let start = log_values(&mediation.parameters());
     minimise_loo_loss(hyperparameters, &start, data.bags.count(), control, |theta| {
         mediation.with_parameters(theta).loo_loss(&data.bags, &mediators.bags, gram)
     })
@@ -371,9 +366,8 @@ pub(super) fn bag_mean_gram(kernel: &Kernel, data: &Aggregates, control: RunCont
 
 /// Returns the gram matrix of the bags' means, given the covariance U (J × J) of the bags' sums.
 fn of_means(mut gram: Matrix, data: &Aggregates) -> Matrix {
-    let j = data.bags.count();
-    let sums: Vec<f64> = (0..j).map(|b| data.bags.weights().column(b).map(|(_, w)| w).sum::<f64>()).collect();
-    for b in 0..j {
+    let sums = data.bags.weights().column_sums();
+    for b in 0..sums.len() {
         gram.row_mut(b).iter_mut().zip(&sums).for_each(|(u, sum)| *u /= sum * sums[b]);
     }
     gram

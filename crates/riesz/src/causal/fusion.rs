@@ -248,14 +248,14 @@ impl CausalFusion {
         let control = self.control();
         let search =
             |from: &[f64], evidence: Evidence<'_>| maximise_posterior(coordinates, from, control, evidence);
-        let best_start = best_search(STARTS, |shorter| {
+        let [first, others @ ..] = STARTS;
+        let (mut optimum, ()) = best_search(first, others, |shorter| {
             let start = |c: &HyperParameter| {
                 c.parameter.log_value - if c.parameter.is_lengthscale() { shorter } else { 0.0 }
             };
             let from: Vec<f64> = coordinates.iter().map(start).collect();
             Ok((search(&from, likelihood.of_few)?, ()))
         })?;
-        let Some((mut optimum, ())) = best_start else { return Ok((Vec::new(), f64::INFINITY)) };
         if likelihood.has_subset {
             optimum = search(&optimum.theta, likelihood.of_all)?;
         }

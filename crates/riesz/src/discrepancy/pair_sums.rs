@@ -26,6 +26,7 @@ use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::kernel::player_products::PlayerProduct;
 use crate::kernel::rounding_bounds::RoundingBound;
+use crate::linalg::add_to;
 use crate::simd::{Isa, LANES, Lanes};
 use crate::table::{Players, Table};
 
@@ -565,11 +566,6 @@ impl TermAccumulator for TileSummation<'_> {
             draws.add(&tile, &self.prepared, &mut self.memory, &mut sums.null);
         }
     }
-}
-
-/// Adds numbers to sums, entry by entry.
-pub(super) fn add_to(sums: &mut [f64], numbers: &[f64]) {
-    sums.iter_mut().zip(numbers).for_each(|(sum, v)| *sum += v);
 }
 
 fn finite(sums: &[f64]) -> Result<()> {

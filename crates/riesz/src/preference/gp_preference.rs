@@ -301,9 +301,8 @@ impl PreferenceProcess {
         let both_parts = self.prior.utility_variance > 0.0 && self.prior.generalised_variance > 0.0;
         let first = (SHARE_STARTS[0], if from.is_none() { self.restarts } else { 0 });
         let other_starts = SHARE_STARTS[1..].iter().filter(|_| both_parts && from.is_none());
-        let best =
-            best_search(std::iter::once(first).chain(other_starts.map(|times| (*times, 0))), search_from)?;
-        Ok(best.map_or_else(|| SearchResult::unchanged(Vec::new()), |(result, ())| result))
+        let (best, ()) = best_search(first, other_starts.map(|times| (*times, 0)), search_from)?;
+        Ok(best)
     }
 
     /// Returns features of the duels' prior covariance if they make Laplace's approximation cheaper than the

@@ -80,11 +80,7 @@ impl<'a> PairFeatures<'a> {
     /// ties. They equal those of [`PairKernel::gradient`] with the matrix
     /// `M = ½ [αα' + u α' + α u' - W + H H']` (n × n), where α and u are the vectors of
     /// [`LaplaceMode::gradient`], and `H = W Φ C⁻ᵀᐟ²` (n × p).
-    pub fn slopes(
-        &self,
-        mode: &LaplaceMode<Cholesky>,
-        likelihood: &LogisticLikelihood,
-    ) -> (PairKernelGradient, f64) {
+    pub fn slopes(&self, mode: &LaplaceMode, likelihood: &LogisticLikelihood) -> (PairKernelGradient, f64) {
         let n = self.pairs.len();
         let weight: Vec<f64> = mode.root_weight.iter().map(|r| r * r).collect();
         let mut h = self.features.clone();
@@ -159,23 +155,17 @@ fn signed_square(columns: &Matrix, plus: usize) -> Matrix {
 }
 
 impl PriorCovariance for PairFeatures<'_> {
-    /// The Cholesky factor of C.
-    type Factor = Cholesky;
-
     fn times(&self, v: &[f64]) -> Vec<f64> {
         self.features.matvec(&self.features.transpose_matvec(v))
     }
 
+    /// Returns the Cholesky factor of C.
     fn factor_b(&self, root_weight: &[f64]) -> Result<Cholesky> {
         let mut scaled = self.features.clone();
         scaled.scale_rows(root_weight.iter().copied());
         let mut c = scaled.gram_of_columns();
         c.add_diagonal(|_| 1.0);
         Cholesky::new(c, "matrix of the approximate posterior")
-    }
-
-    fn log_det(&self, factor: &Cholesky) -> f64 {
-        factor.log_det()
     }
 
     fn apply_reduction(&self, factor: &Cholesky, root_weight: &[f64], v: &[f64]) -> Vec<f64> {

@@ -13,10 +13,9 @@
 //!   rounding, but is far below A.
 
 use super::plan::FitPlan;
-use super::sample::SamplePreconditioner;
 use crate::error::Result;
 use crate::linalg::exact_gram::FRACTION_BITS;
-use crate::linalg::{Cholesky, Matrix, dot, dot_roundings};
+use crate::linalg::{Cholesky, Matrix, add_to, dot, dot_roundings};
 
 /// A proved bound on the distance between a fit and the exact fit with the same landmarks.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +40,7 @@ impl Certificate {
             UNIT * ((dot_roundings(m) + 3) as f64 * sum + 4.0 * constant)
         };
         self.rounding = (0..plan.targets.len()).map(rounding_error).collect();
-        self.anywhere.iter_mut().zip(&self.rounding).for_each(|(bound, error)| *bound += error);
+        add_to(&mut self.anywhere, &self.rounding);
         self
     }
 }
@@ -75,21 +74,11 @@ pub(super) struct SpectralBound {
 }
 
 impl SpectralBound {
-    /// Bounds from the Cholesky factor and the trace of `Â`; `None` where rounding may dominate. Cost
-    /// O(landmarks³).
-    pub(super) fn from_factor(plan: &FitPlan, factor: &Cholesky, trace: f64, rows: u64) -> Option<Self> {
-        Self::with(factor, trace, 0, plan.rounding(rows, 1))
-    }
-
-    /// Bounds from the matrix of a sample's normal equations instead of `Â`. It is no larger than A, and its
-    /// kernel values were not rounded. Cost O(landmarks³).
-    pub(super) fn of_sample(sampled: &SamplePreconditioner) -> Option<Self> {
-        Self::with(&sampled.factor, sampled.trace, sampled.rounding_count(), 0.0)
-    }
-
-    /// Bounds from a factored matrix. `roundings` is the number of roundings of its entries, and `moved` the
-    /// norm of the rounding error of the kernel values.
-    fn with(factor: &Cholesky, trace: f64, roundings: usize, moved: f64) -> Option<Self> {
+    /// Bounds from the Cholesky factor and the trace of `Â`, or of the matrix of a sample's normal equations,
+    /// which is no larger than A and whose kernel values were not rounded. `roundings` is the number of
+    /// roundings of the entries, and `moved` the norm of the rounding error of the kernel values. `None` where
+    /// rounding may dominate. Cost O(landmarks³).
+    pub fn new(factor: &Cholesky, trace: f64, roundings: usize, moved: f64) -> Option<Self> {
         let min_eigenvalue = least_eigenvalue(factor, trace) - factor.jitter;
         let summed = (factor.size() + 4 + roundings) as f64;
         let bound = Self {
@@ -112,27 +101,28 @@ impl SpectralBound {
     }
 
     /// The part of the radius after a step that another step would remove, given the norm of the residual.
-    pub(super) fn next_step_reduction(&self, norm: f64) -> f64 {
+    pub fn next_step_reduction(&self, norm: f64) -> f64 {
         self.moved() * norm / (1.0 - self.relative_perturbation())
     }
 
     /// Upper bound on `√(rᵀA⁻¹r)` divided by `√(rᵀ(LLᵀ)⁻¹r)`.
-    pub(super) fn norm_ratio(&self) -> f64 {
+    pub fn norm_ratio(&self) -> f64 {
         1.0 / (1.0 - self.relative_perturbation() - 2.0 * self.factor).max(f64::MIN_POSITIVE).sqrt()
     }
 
     /// Certificate for coefficients without a correction, from their measured residual. `norms` are
     /// `√(rᵀ(LLᵀ)⁻¹r)`, one per target.
-    pub(super) fn as_measured(&self, measured: &ResidualMeasurement<'_>, norms: &[f64]) -> Certificate {
+    pub fn as_measured(&self, measured: &ResidualMeasurement<'_>, norms: &[f64]) -> Certificate {
         let radius = |o: usize| {
             let (by_row, other_errors) = measured.errors(o);
             let left = self.norm_ratio() * (norms[o] + other_errors / self.min_eigenvalue.sqrt()) + by_row;
             left * self.norm_ratio()
         };
-        self.certified(measured.plan, (0..measured.plan.targets.len()).map(radius).collect())
+        self.certified(measured.plan, radius)
     }
 
-    fn certified(&self, plan: &FitPlan, radius: Vec<f64>) -> Certificate {
+    fn certified(&self, plan: &FitPlan, radius: impl Fn(usize) -> f64) -> Certificate {
+        let radius: Vec<f64> = (0..plan.targets.len()).map(radius).collect();
         let max_leverage = (plan.bound.powi(2) * (plan.size() as f64 - 1.0) + 1.0) / self.min_eigenvalue;
         let anywhere = radius.iter().map(|r| r * max_leverage.sqrt()).collect();
         Certificate { radius: Some(radius), anywhere, rounding: Vec::new() }
@@ -140,7 +130,7 @@ impl SpectralBound {
 
     /// Certificate after a correction by residuals. The remaining error is the error of the residuals, and a
     /// share `moved` of the residuals. `norms` are `√(rᵀÂ⁻¹r)`, one per target.
-    pub(super) fn after_step(&self, measured: &ResidualMeasurement<'_>, norms: &[f64]) -> Certificate {
+    pub fn after_step(&self, measured: &ResidualMeasurement<'_>, norms: &[f64]) -> Certificate {
         let radius = |o: usize| {
             let (by_row, other_errors) = measured.errors(o);
             let residual_error = (1.0 + self.rounding) * by_row + other_errors / self.min_eigenvalue.sqrt();
@@ -149,7 +139,7 @@ impl SpectralBound {
             let stored = UNIT * 2.0 * dot(&theta, &theta).sqrt() * self.trace.sqrt();
             (residual_error + self.moved() * norms[o]) / (1.0 - self.relative_perturbation()) + stored
         };
-        self.certified(measured.plan, (0..measured.plan.targets.len()).map(radius).collect())
+        self.certified(measured.plan, radius)
     }
 }
 
@@ -194,11 +184,11 @@ impl ResidualMeasurement<'_> {
 
     /// Certificate for unchanged coefficients from the residual of the normal equations, without the rounded
     /// statistics; `None` where landmarks are nearly linearly dependent. Cost O(landmarks³).
-    pub(super) fn certify_directly(&self, left: &Matrix, intercept: bool) -> Result<Option<Certificate>> {
+    pub fn certify_directly(&self, left: &Matrix, intercept: bool) -> Result<Option<Certificate>> {
         let plan = self.plan;
         let (m, t) = (plan.landmarks.rows(), plan.targets.len());
         let gram = plan.kernel.gram(&plan.landmarks);
-        let trace: f64 = (0..m).map(|i| gram[(i, i)]).sum();
+        let trace = gram.trace();
         let factor = Cholesky::new(gram, "kernel matrix of the landmarks")?;
         let min_eigenvalue = least_eigenvalue(&factor, trace);
         let share = 3.0 * (m + 4) as f64 * UNIT * trace / min_eigenvalue;
@@ -214,7 +204,7 @@ impl ResidualMeasurement<'_> {
         } else {
             f64::INFINITY
         };
-        let mut whitened = Matrix::from_row_major(m, t, left.data()[..m * t].to_vec());
+        let mut whitened = left.first_rows(m);
         factor.solve_lower_in_place(&mut whitened);
         let reach = (plan.bound / scale + 1.0 / constant).sqrt();
         let anywhere = |o: usize| {

@@ -42,59 +42,47 @@ impl NormalEquations {
         if intercept {
             places.push(m);
         }
-        let part = |from: &Matrix| {
-            let data = places.iter().flat_map(|&i| places.iter().map(move |&j| from[(i, j)])).collect();
-            Matrix::from_row_major(places.len(), places.len(), data)
-        };
-        let t = plan.targets.len();
-        let cross = places
-            .iter()
-            .flat_map(|&i| (0..t).map(move |o| right_hand_side(plan, sums, intercept, i, o)))
-            .collect();
         Self {
-            matrix: part(&sums.gram),
-            cross: Matrix::from_row_major(places.len(), t, cross),
-            gram: part(gram),
+            matrix: sums.gram.select(&places, &places),
+            cross: right_hand_sides(plan, sums, intercept, &places),
+            gram: gram.select(&places, &places),
         }
     }
 
     /// The Cholesky factor of `Â`.
     fn factor(&self, ridge: f64) -> Result<Cholesky> {
         let mut matrix = self.matrix.clone();
-        matrix.data_mut().iter_mut().zip(self.gram.data()).for_each(|(v, p)| *v += ridge * p);
+        matrix.add_times(ridge, &self.gram);
         Cholesky::new(matrix, "matrix of the normal equations")
     }
 }
 
-/// The solution of the normal equations of all landmarks, and their factored matrix.
-pub(super) struct NormalSolution {
-    /// Coefficients of the landmarks and, with an intercept, of the constant.
-    pub values: Matrix,
-    /// Cholesky factor of `Â`.
-    pub factor: Cholesky,
-    /// Trace of `Â`.
-    pub trace: f64,
-}
-
-/// Solves the equations, reusing the memory of the sums.
-pub(super) fn solved(plan: &FitPlan, sums: Sums, ridge: f64, intercept: bool) -> Result<NormalSolution> {
-    let (m, t) = (plan.landmarks.rows(), plan.targets.len());
-    let size = m + usize::from(intercept);
-    let cross =
-        (0..size * t).map(|entry| right_hand_side(plan, &sums, intercept, entry / t, entry % t)).collect();
+/// Solves the normal equations of all landmarks, reusing the memory of the sums. Returns the coefficients of
+/// the landmarks and, with an intercept, of the constant; the Cholesky factor of `Â`; and the trace of `Â`.
+pub(super) fn solved(
+    plan: &FitPlan,
+    sums: Sums,
+    ridge: f64,
+    intercept: bool,
+) -> Result<(Matrix, Cholesky, f64)> {
+    let size = plan.landmarks.rows() + usize::from(intercept);
+    let cross = right_hand_sides(plan, &sums, intercept, &(0..size).collect::<Vec<_>>());
     let mut matrix = sums.gram.truncate_square(size);
     add_penalty(plan, ridge, &mut matrix);
-    let trace = (0..size).map(|i| matrix[(i, i)]).sum();
+    let trace = matrix.trace();
     let factor = Cholesky::new(matrix, "matrix of the normal equations")?;
-    Ok(NormalSolution { values: factor.solve(Matrix::from_row_major(size, t, cross)), factor, trace })
+    Ok((factor.solve(cross), factor, trace))
 }
 
-/// An entry of the right-hand side. Targets in the sums are centred, so a model without a constant adds their
-/// centre back.
-fn right_hand_side(plan: &FitPlan, sums: &Sums, intercept: bool, i: usize, o: usize) -> f64 {
-    let constant_index = plan.landmarks.rows();
-    let center = if intercept { 0.0 } else { plan.targets[o].center * sums.gram[(i, constant_index)] };
-    sums.cross[(i, o)] + center
+/// The rows of the right-hand sides at these indices. Targets in the sums are centred, so a model without a
+/// constant adds their centre back.
+fn right_hand_sides(plan: &FitPlan, sums: &Sums, intercept: bool, places: &[usize]) -> Matrix {
+    let (constant_index, mut sides) = (plan.landmarks.rows(), sums.cross.select_rows(places));
+    if !intercept {
+        let centers: Vec<f64> = plan.targets.iter().map(|target| target.center).collect();
+        sides.add_outer(places.iter().map(|&i| sums.gram[(i, constant_index)]), &centers);
+    }
+    sides
 }
 
 /// The ridge with the smallest error on held-out folds, and the errors of all ridges.
@@ -108,9 +96,8 @@ pub(super) fn choose(
         return Err(Error::parameter("ridge", "auto", allowed));
     }
     let (m, gram) = (plan.landmarks.rows(), &penalty(plan));
-    let mut errors = vec![0.0; penalties.ridges.len()];
-    let parts = [m / 4, m / 2].map(|part| part.max(1));
-    let (mut weight, mut of_parts) = (0.0, vec![vec![0.0; penalties.ridges.len()]; parts.len()]);
+    let sizes = [m / 4, m / 2, m].map(|size| size.max(1));
+    let (mut weight, mut errors) = (0.0, vec![vec![0.0; penalties.ridges.len()]; sizes.len()]);
     for fold in 0..plan.folds {
         let (training_sums, held_out_sums) =
             (statistics.sums(plan, |k| k != fold), statistics.sums(plan, |k| k == fold));
@@ -118,18 +105,18 @@ pub(super) fn choose(
             continue;
         }
         weight += held_out_sums.gram[(m, m)] * plan.targets.len() as f64;
-        for (landmarks, errors) in [(m, &mut errors)].into_iter().chain(parts.into_iter().zip(&mut of_parts))
-        {
-            let learnt = NormalEquations::new(plan, &training_sums, gram, penalties.intercept, landmarks);
-            let held_out = NormalEquations::new(plan, &held_out_sums, gram, penalties.intercept, landmarks);
-            for (ridge, error) in penalties.ridges.iter().zip(errors) {
+        // The equations of all landmarks come first, so that an error names their size.
+        for k in [2, 0, 1] {
+            let learnt = NormalEquations::new(plan, &training_sums, gram, penalties.intercept, sizes[k]);
+            let held_out = NormalEquations::new(plan, &held_out_sums, gram, penalties.intercept, sizes[k]);
+            for (ridge, error) in penalties.ridges.iter().zip(&mut errors[k]) {
                 let values = learnt.factor(*ridge)?.solve(learnt.cross.clone());
                 *error += squared_error(plan, &held_out, &held_out_sums, &values, penalties.intercept);
             }
         }
     }
     let mut tried = Vec::new();
-    for (landmarks, errors) in parts.into_iter().zip(of_parts).chain([(m, errors)]) {
+    for (landmarks, errors) in sizes.into_iter().zip(errors) {
         let errors_by_ridge = penalties.ridges.iter().zip(errors);
         tried.extend(errors_by_ridge.map(|(ridge, error)| RidgeTrials {
             landmarks,
@@ -137,9 +124,13 @@ pub(super) fn choose(
             error: error / weight,
         }));
     }
-    let best = tried.iter().filter(|t| t.landmarks == m).min_by(|a, b| a.error.total_cmp(&b.error));
-    let ridge = best.map_or(penalties.ridges[0], |best| best.ridge);
+    let ridge = best_trial(&tried, m).map_or(penalties.ridges[0], |best| best.ridge);
     Ok((ridge, tried))
+}
+
+/// The trial with this number of landmarks and the smallest error.
+pub(super) fn best_trial(tried: &[RidgeTrials], landmarks: usize) -> Option<&RidgeTrials> {
+    tried.iter().filter(|t| t.landmarks == landmarks).min_by(|a, b| a.error.total_cmp(&b.error))
 }
 
 /// `Σ w (y - f)²` over the rows of the sums, added up over all targets.

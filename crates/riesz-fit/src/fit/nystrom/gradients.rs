@@ -22,12 +22,13 @@ const MAX_STEPS: usize = 300;
 /// State of conjugate gradients in the coordinates u (size × targets).
 #[derive(Debug, Clone)]
 pub(super) struct CgState {
-    stage: CgStage,
+    pub stage: CgStage,
     /// Distance between the measured point and the current solution, one number per target.
     away: Vec<f64>,
     /// The iteration; `None` before the first pass.
     run: Option<BlockConjugateGradients>,
-    steps: usize,
+    /// The number of iterations so far.
+    pub steps: usize,
 }
 
 /// The purpose of the next pass.
@@ -51,18 +52,9 @@ impl CgState {
         Self { stage: CgStage::Look, away, run: None, steps: 0 }
     }
 
-    pub fn stage(&self) -> CgStage {
-        self.stage
-    }
-
     /// Whether the maximum number of iterations is reached.
     pub fn is_long(&self) -> bool {
         self.steps >= MAX_STEPS
-    }
-
-    /// The number of iterations so far.
-    pub fn steps(&self) -> usize {
-        self.steps
     }
 
     /// The point (size × targets) at which the next pass measures the residual; the solution when there is
@@ -116,11 +108,6 @@ impl CgState {
         }
         self.next_stage();
         Ok(())
-    }
-
-    /// Ends the iteration.
-    pub fn end(&mut self) {
-        self.stage = CgStage::Done;
     }
 
     fn next_stage(&mut self) {

@@ -297,9 +297,8 @@ impl Job {
     }
 
     fn ridge_of_sample(&self, survey: &DataSurvey, plan: &FitPlan) -> Result<f64> {
-        let first_landmarks: Vec<usize> = (0..plan.landmarks.rows().min(CHOSEN_WITH)).collect();
         let mut small_plan = plan.clone();
-        small_plan.landmarks = plan.landmarks.select_rows(&first_landmarks);
+        small_plan.landmarks = plan.landmarks.head(CHOSEN_WITH);
         let statistics = Statistics::from_rows(&small_plan, &survey.sample()?, 0)?;
         Ok(RidgeSolution::new(&small_plan, statistics, &self.penalties())?.ridge)
     }
@@ -320,7 +319,7 @@ const TUNED_ON: usize = 2000;
 const PROCESS_TUNED_ON: usize = 1000;
 
 /// Classes of rows whose target is 0 or 1.
-fn labels(rows: &LabelledRows) -> Vec<usize> {
+pub(super) fn labels(rows: &LabelledRows) -> Vec<usize> {
     rows.y.data().iter().map(|y| usize::from(*y > 0.0)).collect()
 }
 

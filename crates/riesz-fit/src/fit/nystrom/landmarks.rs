@@ -5,8 +5,6 @@
 //! with rejection, so that most of the work is products of matrices (Epperly, Tropp and Webber, "Embrace
 //! rejection", 2024, algorithm 2.2).
 
-use std::collections::HashSet;
-
 use crate::control::RunControl;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
@@ -66,7 +64,8 @@ pub fn randomly_pivoted_cholesky(
         let block = candidates.select_rows(&drawn);
         // The part of the kernel between the drawn rows that the landmarks so far do not explain.
         let mut residual_gram = kernel.gram(&block);
-        let known = columns(&factor, &drawn);
+        let earlier: Vec<usize> = (0..rows.len()).collect();
+        let known = factor.select(&earlier, &drawn);
         residual_gram.subtract_product(&known, &known);
         drop(known);
         let (mut accepted, lower) = rejection_step(&residual_gram, &drawn, &left, &mut random);
@@ -76,7 +75,7 @@ pub fn randomly_pivoted_cholesky(
         }
         let chosen: Vec<usize> = accepted.iter().map(|&k| drawn[k]).collect();
         let mut new = kernel.cross_gram(&candidates.select_rows(&chosen), candidates);
-        new.subtract_product(&columns(&factor, &chosen), &factor);
+        new.subtract_product(&factor.select(&earlier, &chosen), &factor);
         let Some(block_factor) = accepted_factor(&lower, &accepted) else { continue };
         block_factor.solve_lower_in_place(&mut new);
         for row in 0..new.rows() {
@@ -91,13 +90,6 @@ pub fn randomly_pivoted_cholesky(
         factor = Matrix::from_row_major(rows.len(), n, data);
     }
     Ok(Landmarks { rows, unexplained: (left.iter().sum::<f64>() / trace).max(0.0) })
-}
-
-/// The first `count` rows that are equal to no row in `chosen` and to no earlier row.
-pub(super) fn distinct_rows_except(x: &Table, chosen: &[usize], count: usize) -> Vec<usize> {
-    let numbers = |i: usize| x.row(i).iter().map(|v| (v + 0.0).to_bits()).collect::<Vec<u64>>();
-    let mut known: HashSet<Vec<u64>> = chosen.iter().map(|&i| numbers(i)).collect();
-    (0..x.rows()).filter(|&i| known.insert(numbers(i))).take(count).collect()
 }
 
 /// Draws `count` rows with replacement, with probabilities proportional to `left`, whose sum is `total`.
@@ -151,12 +143,6 @@ fn accepted_factor(lower: &Matrix, accepted: &[usize]) -> Option<Cholesky> {
     Cholesky::from_packed(accepted.len(), &packed.collect::<Vec<_>>(), 0.0)
 }
 
-/// The columns of a matrix at these indices.
-fn columns(matrix: &Matrix, places: &[usize]) -> Matrix {
-    let data = (0..matrix.rows()).flat_map(|i| places.iter().map(move |&j| matrix[(i, j)])).collect();
-    Matrix::from_row_major(matrix.rows(), places.len(), data)
-}
-
 /// The share of the trace of the kernel over `rows` that `points` do not explain.
 #[cfg(test)]
 fn unexplained(kernel: &Kernel, rows: &Table, points: &Table) -> f64 {
@@ -170,6 +156,7 @@ fn unexplained(kernel: &Kernel, rows: &Table, points: &Table) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gp::inducing_points::distinct_rows_except;
 
     fn uneven(n: usize) -> Table {
         let mut random = Random::seed_from_u64(5);

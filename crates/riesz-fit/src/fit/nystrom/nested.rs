@@ -110,13 +110,13 @@ impl NestedFits<'_> {
         // If the landmarks explain the kernel, further landmarks add nothing.
         let explained = plan.unexplained <= 10.0 * TRACE_TOLERANCE;
         let doublings = if explained { 0.0 } else { (self.rows as f64 / m as f64).log2().max(0.0) };
-        let values = Matrix::from_row_major(size, t, self.values.data()[..size * t].to_vec());
+        let values = self.values.first_rows(size);
         let whitened_values = self.factor.upper_times(&values);
         let mut steps = Vec::new();
         let mut previous = values;
         for size_of_fit in sizes {
             let smaller = self.truncated_fit(&whitened_values, size_of_fit);
-            previous.data_mut().iter_mut().zip(smaller.data()).for_each(|(v, other)| *v -= other);
+            previous.add_times(-1.0, &smaller);
             steps.push(std::mem::replace(&mut previous, smaller));
         }
         let lengths: Vec<Vec<(f64, f64)>> = steps.iter().map(|step| self.function_norms(step)).collect();
@@ -145,21 +145,14 @@ impl NestedFits<'_> {
                 method: Refitted::LandmarkDoubling,
             });
         }
-        Some(LandmarkErrorEstimate {
-            distances,
-            covariance: PosteriorCovariance {
-                prior_scale: 0.0,
-                skew_swap: None,
-                reduction: known,
-                scale: vec![1.0; t],
-            },
-        })
+        let covariance = PosteriorCovariance::of_refits(known, vec![1.0; t]);
+        Some(LandmarkErrorEstimate { distances, covariance })
     }
 
     /// The fit with the first landmarks and the constant alone, from `Lᵀθ`.
     fn truncated_fit(&self, whitened_values: &Matrix, landmarks: usize) -> Matrix {
         let (m, size, t) = (self.plan.landmarks.rows(), self.factor.size(), whitened_values.cols());
-        let mut coef = Matrix::from_row_major(landmarks, t, whitened_values.data()[..landmarks * t].to_vec());
+        let mut coef = whitened_values.first_rows(landmarks);
         let mut constants = vec![0.0; t];
         if size > m {
             // The part of the constant that is not a function of these landmarks.

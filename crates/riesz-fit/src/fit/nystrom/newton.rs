@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::fit::InducingLaplace;
 use crate::fit::task::FittedModel;
 use crate::kernel_model::{KernelExpansion, Link};
-use crate::linalg::{Cholesky, Matrix, dot};
+use crate::linalg::{Cholesky, Matrix, add_multiple, add_to, dot};
 use crate::model_card::CardEntry;
 
 /// State of Newton's method.
@@ -87,20 +87,17 @@ impl HessianModel {
     /// The inverse curvature times a vector, from the factor and all secants (two-loop recursion of BFGS,
     /// Nocedal 1980).
     fn solve(&self, gradient: &[f64]) -> Vec<f64> {
-        let add = |to: &mut [f64], scale: f64, direction: &[f64]| {
-            to.iter_mut().zip(direction).for_each(|(v, w)| *v += scale * w);
-        };
         let mut left = gradient.to_vec();
         let mut shares = Vec::new();
         for (step, growth) in self.secants.iter().rev() {
             let share = dot(step, &left) / dot(step, growth);
-            add(&mut left, -share, growth);
+            add_multiple(&mut left, -share, growth);
             shares.push(share);
         }
         let mut change = self.factor.solve_vector(&left);
         for ((step, growth), share) in self.secants.iter().zip(shares.into_iter().rev()) {
             let other = dot(growth, &change) / dot(step, growth);
-            add(&mut change, share - other, step);
+            add_multiple(&mut change, share - other, step);
         }
         change
     }
@@ -155,8 +152,8 @@ pub(super) fn start_of_classes(plan: &FitPlan, sample: &LabelledRows, intercept:
             let mut slope = LogisticGradientBuilder::new(plan, &coefficients);
             slope.add(&sample_rows)?;
             newton.step(&slope.finish(0))?;
-            let last_objective = newton.last_accepted.as_ref().map_or(0.0, |accepted| accepted.objective);
-            if newton.converged || newton.decrement <= ROUGH * last_objective || newton.passes >= STARTS {
+            let rough = newton.decrement <= ROUGH * newton.last_objective();
+            if newton.converged || rough || newton.passes >= STARTS {
                 return Ok::<_, Error>(newton.coefficients.values.into_data());
             }
         }
@@ -258,13 +255,11 @@ impl StreamingNewton {
         self.last_accepted =
             Some(AcceptedPoint { values: self.coefficients.values.clone(), objective, gradient });
         let mut values = theta;
-        values.iter_mut().zip(&change).for_each(|(v, c)| *v += c);
+        add_to(&mut values, &change);
         let curvature = self.check_convergence(objective, before, slope.has_curvature());
         self.coefficients = Coefficients { values: Matrix::from_row_major(p, 1, values), curvature };
         if self.passes > 100 && !self.converged {
-            let remedy = self.remedy();
-            let (method, iterations) = ("the classification through landmarks", self.passes);
-            return Err(Error::NotConverged { method, iterations, change: self.decrement, remedy });
+            return Err(self.not_converged(self.decrement));
         }
         if self.converged {
             self.end(slope)?;
@@ -281,12 +276,7 @@ impl StreamingNewton {
         let midpoint = before.data().iter().zip(theta).map(|(a, b)| 0.5 * (a + b)).collect();
         let midpoint = Matrix::from_row_major(theta.len(), 1, midpoint);
         if self.passes > 60 || midpoint == *before {
-            return Err(Error::NotConverged {
-                method: "the classification through landmarks",
-                iterations: self.passes,
-                change: objective - accepted.objective,
-                remedy: self.remedy(),
-            });
+            return Err(self.not_converged(objective - accepted.objective));
         }
         Ok(Some(midpoint))
     }
@@ -325,6 +315,12 @@ impl StreamingNewton {
         Ok(HessianModel { factor, weight: slope.weight(&self.plan), secants: Vec::new() })
     }
 
+    /// The error for an iteration whose last change was `change`.
+    fn not_converged(&self, change: f64) -> Error {
+        let (method, iterations) = ("the classification through landmarks", self.passes);
+        Error::NotConverged { method, iterations, change, remedy: self.remedy() }
+    }
+
     fn remedy(&self) -> &'static str {
         match self.latent_function {
             LatentFunction::Penalised(_) => "raise the ridge",
@@ -332,12 +328,14 @@ impl StreamingNewton {
         }
     }
 
+    /// The objective of the last accepted step; NaN before the first one.
+    fn last_objective(&self) -> f64 {
+        self.last_accepted.as_ref().map_or(f64::NAN, |accepted| accepted.objective)
+    }
+
     /// The warning for an iteration that stopped early.
     fn ended_short(&self) -> String {
-        let above = self
-            .last_accepted
-            .as_ref()
-            .map_or(f64::NAN, |accepted| 0.5 * self.decrement / accepted.objective.abs());
+        let above = 0.5 * self.decrement / self.last_objective().abs();
         format!(
             "Newton's method ended after {} passes with the objective above its minimum by a \
              relative {above:.0e}, because the landmarks are nearly linearly dependent: {}",
@@ -364,10 +362,7 @@ impl StreamingNewton {
         self.missing = self.curved.as_ref().and_then(nested_fits);
         if self.latent_function == LatentFunction::Process {
             // The objective after the last step, by its quadratic model.
-            let final_objective = self
-                .last_accepted
-                .as_ref()
-                .map_or(f64::NAN, |accepted| accepted.objective - 0.5 * self.decrement);
+            let final_objective = self.last_objective() - 0.5 * self.decrement;
             let rounding = 0.5 * plan.bound * 0.5_f64.powi(22);
             let gram = slope.curvature(plan, plan.landmarks.rows());
             let laplace = InducingLaplace::new(&plan.kernel, &plan.landmarks, gram, rounding)?;
@@ -412,10 +407,7 @@ impl StreamingNewton {
             CardEntry::new("rows", self.rows),
             CardEntry::new("passes", self.passes),
             CardEntry::measured("decrement before the last step", self.decrement),
-            CardEntry::measured(
-                "objective before the last step",
-                self.last_accepted.as_ref().map_or(f64::NAN, |accepted| accepted.objective),
-            ),
+            CardEntry::measured("objective before the last step", self.last_objective()),
             CardEntry::new("plan", &self.plan.digest()[..16]),
         ]);
         card.extend(self.missing.iter().flat_map(LandmarkErrorEstimate::facts));

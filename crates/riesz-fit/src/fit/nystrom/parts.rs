@@ -69,6 +69,11 @@ pub(super) fn add_units(units: &mut BTreeSet<u64>, other: &BTreeSet<u64>, sums: 
     Ok(())
 }
 
+/// Adds lists of integers one by one.
+pub(super) fn add_lists(sums: &mut [Vec<i128>; 3], other: &[Vec<i128>; 3]) {
+    sums.iter_mut().zip(other).for_each(|(sums, other)| add_integers(sums, other));
+}
+
 /// Adds the integers one by one.
 pub(super) fn add_integers(sums: &mut [i128], other: &[i128]) {
     sums.iter_mut().zip(other).for_each(|(sum, other)| *sum += other);

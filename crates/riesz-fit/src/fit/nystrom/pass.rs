@@ -1,6 +1,7 @@
 //! Passes over all rows at given coefficients. A fit requests passes until it is finished.
 
 use std::collections::BTreeSet;
+use std::mem::discriminant;
 
 use super::pass_sums::PassSums;
 use super::plan::{FitPlan, Model};
@@ -43,21 +44,28 @@ impl DataPass {
         Ok(builder.finish(unit))
     }
 
-    fn sums(&self) -> &PassSums {
+    pub(super) fn sums(&self) -> &PassSums {
         match self {
             Self::Residual(residual) => &residual.0,
             Self::Slope(gradient) => &gradient.0,
         }
     }
 
+    fn sums_mut(&mut self) -> &mut PassSums {
+        match self {
+            Self::Residual(residual) => &mut residual.0,
+            Self::Slope(gradient) => &mut gradient.0,
+        }
+    }
+
     /// The number of rows in the pass.
     pub fn rows(&self) -> u64 {
-        self.sums().rows()
+        self.sums().record.rows
     }
 
     /// The units whose rows are in the pass.
     pub fn units(&self) -> &BTreeSet<u64> {
-        self.sums().units()
+        &self.sums().record.units
     }
 
     /// Adds the pass over other units.
@@ -66,11 +74,10 @@ impl DataPass {
     /// [`Error::Format`] if the other pass has another plan or other coefficients, or both contain the same
     /// unit.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
-        match (self, other) {
-            (Self::Residual(residual), Self::Residual(other)) => residual.merge(other),
-            (Self::Slope(gradient), Self::Slope(other)) => gradient.merge(other),
-            _ => Err(Error::format("these passes belong to another kind of model")),
+        if discriminant(self) != discriminant(other) {
+            return Err(Error::format("these passes belong to another kind of model"));
         }
+        self.sums_mut().merge(other.sums())
     }
 
     /// The bytes of the pass as a file. Equal passes have equal bytes.
@@ -83,10 +90,9 @@ impl DataPass {
     /// # Errors
     /// [`Error::Format`] for a damaged file, or one of another plan or of other coefficients.
     pub fn from_bytes(plan: &FitPlan, coefficients: &Coefficients, bytes: &[u8]) -> Result<Self> {
-        Ok(match plan.model {
-            Model::Classes { .. } => Self::Slope(LogisticGradient::from_bytes(plan, coefficients, bytes)?),
-            _ => Self::Residual(ResidualPass::from_bytes(plan, coefficients, bytes)?),
-        })
+        let mut pass = Self::empty(plan, coefficients);
+        pass.sums_mut().read(bytes)?;
+        Ok(pass)
     }
 }
 

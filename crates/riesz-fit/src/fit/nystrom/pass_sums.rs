@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::parts::{add_integers, add_units, decode, encode};
+use super::parts::{add_lists, add_units, decode, encode};
 use super::plan::FitPlan;
 use super::residual::Coefficients;
 use crate::error::{Error, Result};
 
 /// The first line of a file of a pass. The digest of the plan is named by the kind of the pass.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct PassRecord {
+pub(super) struct PassRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     residual: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -20,15 +20,15 @@ struct PassRecord {
     coefficients: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     targets: Option<usize>,
-    units: BTreeSet<u64>,
-    rows: u64,
+    pub units: BTreeSet<u64>,
+    pub rows: u64,
 }
 
 /// Integer sums over the rows of some units, in a pass with a plan at some coefficients. The three lists are
 /// the sums of three quantities.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PassSums {
-    record: PassRecord,
+    pub record: PassRecord,
     pub lists: [Vec<i128>; 3],
 }
 
@@ -52,19 +52,6 @@ impl PassSums {
             rows: 0,
         };
         Self { record, lists }
-    }
-
-    pub fn units(&self) -> &BTreeSet<u64> {
-        &self.record.units
-    }
-
-    pub fn rows(&self) -> u64 {
-        self.record.rows
-    }
-
-    /// Counts further rows.
-    pub fn add_rows(&mut self, rows: usize) {
-        self.record.rows += rows as u64;
     }
 
     /// Assigns the rows that were added so far to a unit.
@@ -97,7 +84,7 @@ impl PassSums {
         let name = self.name();
         add_units(&mut self.record.units, &other.record.units, name)?;
         self.record.rows += other.record.rows;
-        self.lists.iter_mut().zip(&other.lists).for_each(|(sums, other)| add_integers(sums, other));
+        add_lists(&mut self.lists, &other.lists);
         Ok(())
     }
 
@@ -110,12 +97,12 @@ impl PassSums {
     ///
     /// # Errors
     /// [`Error::Format`] for a damaged file, or one of another plan or of other coefficients.
-    pub fn read(mut self, bytes: &[u8], file_kind: &str) -> Result<Self> {
+    pub fn read(&mut self, bytes: &[u8]) -> Result<()> {
+        let file_kind = if self.record.residual.is_some() { "residuals" } else { "slopes" };
         let (record, numbers) = decode::<PassRecord>(bytes, file_kind)?;
         self.check_same_pass(&record, numbers.len() == self.lists.iter().map(Vec::len).sum::<usize>())?;
-        let mut numbers = numbers.into_iter();
-        self.lists.iter_mut().flatten().for_each(|sum| *sum = numbers.next().unwrap_or(0));
+        self.lists.iter_mut().flatten().zip(numbers).for_each(|(sum, number)| *sum = number);
         self.record = record;
-        Ok(self)
+        Ok(())
     }
 }

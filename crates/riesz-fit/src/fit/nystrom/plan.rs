@@ -3,11 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::landmarks::{distinct_rows_except, randomly_pivoted_cholesky};
+use super::landmarks::randomly_pivoted_cholesky;
 use super::parts::digest;
 use super::survey::DataSurvey;
 use crate::control::RunControl;
 use crate::error::{Error, Result};
+use crate::gp::inducing_points::distinct_rows_except;
 use crate::kernel::{FixedRows, Kernel};
 use crate::linalg::Matrix;
 use crate::simd::{InstructionSet, Isa};
@@ -164,7 +165,7 @@ impl FitPlan {
         // Rows are in the order of their hashes, so the first ones are a random part of the sample.
         let ((rows_per_landmark, min_candidates), n_pivoted) = (CANDIDATES, choice.landmarks.min(PIVOTED));
         let n_candidates = sample.len().min((n_pivoted * rows_per_landmark).max(min_candidates));
-        let candidates = sample.x.select_rows(&(0..n_candidates).collect::<Vec<_>>());
+        let candidates = sample.x.head(n_candidates);
         let mut choice_of_rows =
             randomly_pivoted_cholesky(&kernel, &candidates, n_pivoted, choice.seed, RunControl::none())?;
         if choice_of_rows.rows.len() == PIVOTED {
@@ -238,11 +239,10 @@ impl FitPlan {
     /// # Errors
     /// [`Error::Format`] for a file that is not a plan, or one from a machine with other arithmetic.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let problem = |problem: String| Error::format(problem);
-        let foreign = |e: serde_json::Error| problem(format!("this is not a plan of riesz: {e}"));
+        let foreign = |e: serde_json::Error| Error::format(format!("this is not a plan of riesz: {e}"));
         let Version { format: own } = serde_json::from_slice(bytes).map_err(foreign)?;
         if own != FORMAT {
-            return Err(problem(format!(
+            return Err(Error::format(format!(
                 "this plan has format {own}, but this version of riesz uses format {FORMAT}: make a new plan"
             )));
         }
@@ -251,7 +251,7 @@ impl FitPlan {
             let differ = "the plan comes from a machine that rounds a product and a sum together, and \
                           this machine does not (or the other way round), so results would differ in \
                           their last bits: make the plan on a machine of this kind";
-            return Err(problem(differ.into()));
+            return Err(Error::format(differ));
         }
         plan.kernel.validate(plan.landmarks.width())?;
         let sound = plan.bound > 0.0
@@ -265,7 +265,7 @@ impl FitPlan {
                 _ => true,
             };
         if !sound {
-            return Err(problem("this plan is damaged: make a new plan".into()));
+            return Err(Error::format("this plan is damaged: make a new plan"));
         }
         Ok(plan)
     }

@@ -7,7 +7,7 @@ use super::nested::{LandmarkErrorEstimate, NestedFits};
 use super::plan::{FitPlan, GpPrior, Model};
 use super::rows::LabelledRows;
 use super::statistics::Statistics;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unused};
 use crate::fit::task::FittedModel;
 use crate::fit::{KernelSums, SparseGaussianProcess, TunedParameters};
 use crate::kernel::Kernel;
@@ -50,10 +50,10 @@ impl GpTuning {
             ));
         }
         if sample.weights.is_some() {
-            return Err(Error::Unused { setting: "sample_weight".into(), belongs: "krr".into() });
+            return Err(unused("sample_weight", "krr"));
         }
         let (rows, points) = TUNING_SAMPLE;
-        let sample_rows: Vec<usize> = (0..sample.len().min(rows)).collect();
+        let sample = sample.head(rows);
         let estimator = SparseGaussianProcess {
             tune: self.tune,
             normalize_y: self.normalize_y,
@@ -61,7 +61,7 @@ impl GpTuning {
             seed,
             ..SparseGaussianProcess::new(kernel, self.noise, landmarks.min(points))
         };
-        let fit = estimator.fit(&sample.x.select_rows(&sample_rows), &sample.y.select_rows(&sample_rows))?;
+        let fit = estimator.fit(&sample.x, &sample.y)?;
         Ok((fit.model.kernel, GpPrior { noise: fit.noise, mean: fit.model.intercept[0] }))
     }
 }
@@ -75,9 +75,7 @@ pub fn fit_gp(plan: &FitPlan, statistics: Statistics) -> Result<FittedModel> {
     let Model::Process(GpPrior { noise, mean }) = plan.model else {
         return Err(Error::parameter("plan", "of another kind of model", "a Gaussian process needs a prior"));
     };
-    if statistics.rows() < 2 {
-        return Err(Error::too_few(format!("a table of {} row(s)", statistics.rows()), 2, "rows are"));
-    }
+    statistics.check_two_rows()?;
     let (sums, m) = (statistics.sums(plan, |_| true), plan.landmarks.rows());
     drop(statistics);
     let (constant, rows) = (sums.gram.column(m), sums.rows);
@@ -130,9 +128,7 @@ fn landmark_error(
     values: &Matrix,
 ) -> Option<LandmarkErrorEstimate> {
     let mut matrix = sums.gram;
-    for (v, k) in matrix.data_mut().iter_mut().zip(plan.kernel.gram(&plan.landmarks).data()) {
-        *v += noise * k;
-    }
+    matrix.add_times(noise, &plan.kernel.gram(&plan.landmarks));
     let rows = sums.rows as u64;
     let factor = &Cholesky::new(matrix, "matrix of the normal equations").ok()?;
     let (weight, rounding) = (sums.rows as f64, plan.rounding(rows, 1));

@@ -1,61 +1,61 @@
 //! The residual pass: residuals of a solution as integers. Products of the kernel with the residuals correct
 //! the solution, and bound its distance from the solution in exact arithmetic.
 
-use std::collections::BTreeSet;
-
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::parts::{add_integers, digest};
+use super::parts::{add_lists, digest};
 use super::pass_sums::PassSums;
 use super::plan::FitPlan;
 use super::rows::LabelledRows;
 use super::statistics::{FixedPointRows, join_slices};
 use crate::error::{Error, Result};
-use crate::kernel::Columns;
-use crate::linalg::Matrix;
+use crate::kernel::{Columns, FixedRows};
 use crate::linalg::exact_gram::{FRACTION_BITS, UNIT, nearest, sliced_products, split_high_low};
+use crate::linalg::{Matrix, add_to};
 use crate::simd::{Isa, Simd, dispatch};
+use crate::table::Table;
 
 /// Number of rows in a block, whose kernel values with landmarks stay in the cache.
 const ROW_BLOCK: usize = 128;
 /// Number of landmarks whose products are added up before these sums are added.
 const LANDMARK_BLOCK: usize = 64;
 
-/// Writes the kernel values of `n` rows with the landmarks to `block`, column by column, and returns
-/// predictions, target by target. Products are added up for 64 landmarks at a time, and then these sums, so
-/// the result doesn't depend on the other rows. `kernels(from, count, out)` computes the kernel values with
-/// `count` landmarks.
+/// Writes the kernel values of `n` rows of `x`, from `start` on, with the landmarks to `block`, column by
+/// column, and returns predictions, target by target. Products are added up for 64 landmarks at a time, and
+/// then these sums, so the result doesn't depend on the other rows.
 pub(super) fn predictions(
-    n: usize,
-    kernels: impl Fn(usize, usize, &mut [f64]) + Sync,
+    landmarks: &FixedRows<'_>,
+    x: &Table,
+    (start, n): (usize, usize),
     theta: &Matrix,
     block: &mut Vec<f64>,
 ) -> Vec<f64> {
     let (m, t, isa) = (theta.rows() - 1, theta.cols(), Isa::detect());
+    let laid = landmarks.lay(Columns::new(x.column_major(), x.rows(), start, n));
     block.resize(n * m, 0.0);
     let runs: Vec<Vec<f64>> = block
         .par_chunks_mut(n * LANDMARK_BLOCK)
         .enumerate()
         .map(|(run, kernel_block)| {
             let mut partial_predictions = vec![0.0; n * t];
-            kernels(run * LANDMARK_BLOCK, kernel_block.len() / n, kernel_block);
+            landmarks.tile(&laid, run * LANDMARK_BLOCK, kernel_block.len() / n, kernel_block);
             for (k, column) in kernel_block.chunks(n).enumerate() {
                 for (o, predictions_of_target) in partial_predictions.chunks_mut(n).enumerate() {
-                    add_times(isa, theta[(run * LANDMARK_BLOCK + k, o)], column, predictions_of_target);
+                    add_column(isa, theta[(run * LANDMARK_BLOCK + k, o)], column, predictions_of_target);
                 }
             }
             partial_predictions
         })
         .collect();
     let mut sums = vec![0.0; n * t];
-    runs.iter().for_each(|run| sums.iter_mut().zip(run).for_each(|(sum, partial_sum)| *sum += partial_sum));
+    runs.iter().for_each(|run| add_to(&mut sums, run));
     (0..t).for_each(|o| sums[o * n..(o + 1) * n].iter_mut().for_each(|v| *v += theta[(m, o)]));
     sums
 }
 
 dispatch! {
-    fn add_times<V: Simd>(coef: f64, column: &[f64], prediction: &mut [f64]) {
+    fn add_column<V: Simd>(coef: f64, column: &[f64], prediction: &mut [f64]) {
         for (s, k) in prediction.iter_mut().zip(column) {
             *s += coef * k;
         }
@@ -95,14 +95,13 @@ impl Coefficients {
     /// # Errors
     /// [`Error::Format`] for a file of another kind, or coefficients of a plan with another size.
     pub fn from_bytes(plan: &FitPlan, bytes: &[u8]) -> Result<Self> {
-        let problem = |problem: String| Error::format(problem);
         let parsed: Self = serde_json::from_slice(bytes)
-            .map_err(|e| problem(format!("the file doesn't contain coefficients: {e}")))?;
+            .map_err(|e| Error::format(format!("the file doesn't contain coefficients: {e}")))?;
         if parsed.values.rows() != plan.size()
             || parsed.values.cols() != plan.targets.len()
             || parsed.values.data().len() != plan.size() * plan.targets.len()
         {
-            return Err(problem("these coefficients belong to another plan".into()));
+            return Err(Error::format("these coefficients belong to another plan"));
         }
         Ok(parsed)
     }
@@ -110,9 +109,8 @@ impl Coefficients {
 
 /// Sums over the rows of one thread.
 struct ThreadSums {
-    cross: Vec<i128>,
-    squares: Vec<i128>,
-    weight: i128,
+    /// The lists of a [`ResidualPass`].
+    lists: [Vec<i128>; 3],
     /// The first row whose residual is too large.
     too_large_row: Option<usize>,
     /// Memory for kernel values.
@@ -120,15 +118,8 @@ struct ThreadSums {
 }
 
 impl ThreadSums {
-    fn new(cross: usize, targets: usize) -> Self {
-        let (cross, squares) = (vec![0; cross], vec![0; targets]);
-        Self { cross, squares, weight: 0, too_large_row: None, block: Vec::new() }
-    }
-
     fn joined(mut self, other: Self) -> Self {
-        add_integers(&mut self.cross, &other.cross);
-        add_integers(&mut self.squares, &other.squares);
-        self.weight += other.weight;
+        add_lists(&mut self.lists, &other.lists);
         self.too_large_row = self.too_large_row.into_iter().chain(other.too_large_row).min();
         self
     }
@@ -142,7 +133,8 @@ impl ThreadSums {
         predictions: &[f64],
         block: &[f64],
     ) {
-        let (t, isa) = (self.squares.len(), Isa::detect());
+        let [cross, squares, weight] = &mut self.lists;
+        let (t, isa) = (squares.len(), Isa::detect());
         let n = predictions.len() / t;
         // Three slices per residual, target by target. The first slice is 0 unless a residual is larger than
         // all targets.
@@ -150,7 +142,7 @@ impl ThreadSums {
         for i in 0..n {
             let (row, root) = (start + i, scaled.root(start + i));
             let root_integer = nearest(root * UNIT) as i128;
-            self.weight += root_integer * root_integer;
+            weight[0] += root_integer * root_integer;
             for o in 0..t {
                 let left =
                     (scaled.targets[row * t + o] - predictions[o * n + i] / plan.targets[o].unit) * root;
@@ -164,14 +156,14 @@ impl ThreadSums {
                     slices[(3 * o + s) * n + i] = slice;
                 }
                 let residual_integer = join_slices(first, second);
-                self.squares[o] += residual_integer * residual_integer;
+                squares[o] += residual_integer * residual_integer;
             }
         }
         let slice = |o: usize, s: usize| &slices[(3 * o + s) * n..][..n];
         let coarse: Vec<bool> = (0..t).map(|o| slice(o, 0).iter().any(|v| *v != 0.0)).collect();
         let (scale, roots) = (UNIT / plan.bound, scaled.roots(start, n));
         let constant = vec![plan.bound; n];
-        for (kernel_column, sums) in block.chunks(n).chain([&constant[..]]).zip(self.cross.chunks_mut(t)) {
+        for (kernel_column, sums) in block.chunks(n).chain([&constant[..]]).zip(cross.chunks_mut(t)) {
             let with = |first: &[f64], second: &[f64]| {
                 let [a, b] = sliced_products(isa, kernel_column, scale, roots, [first, second]);
                 (join_slices(a.0, a.1), join_slices(b.0, b.1))
@@ -199,12 +191,7 @@ impl ResidualPass {
 
     /// The number of rows.
     pub fn rows(&self) -> u64 {
-        self.0.rows()
-    }
-
-    /// The units whose rows the sums contain.
-    pub fn units(&self) -> &BTreeSet<u64> {
-        self.0.units()
+        self.0.record.rows
     }
 
     /// Assigns the rows that were added so far to a unit.
@@ -219,25 +206,24 @@ impl ResidualPass {
     /// Those of [`Accumulator::add`](super::Accumulator::add); [`Error::Overflow`] for residuals of more than
     /// a million times the targets.
     pub fn add(&mut self, plan: &FitPlan, coefficients: &Coefficients, rows: &LabelledRows) -> Result<()> {
-        let x = rows.x.align_to(plan.landmarks.columns())?;
         let scaled = plan.scaled(rows)?;
         let landmarks = plan.anchors();
         let run = |mut sums: ThreadSums, start: usize| {
             let n = ROW_BLOCK.min(rows.len() - start);
-            let features = Columns::new(x.column_major(), x.rows(), start, n);
             let mut block = std::mem::take(&mut sums.block);
-            let laid = landmarks.lay(features);
-            let kernels =
-                |from: usize, count: usize, out: &mut [f64]| landmarks.tile(&laid, from, count, out);
-            let row_predictions = predictions(n, kernels, &coefficients.values, &mut block);
+            let row_predictions =
+                predictions(&landmarks, &scaled.x, (start, n), &coefficients.values, &mut block);
             sums.add(plan, &scaled, start, &row_predictions, &block);
             sums.block = block;
             sums
         };
         let starts = (0..rows.len()).into_par_iter().step_by(ROW_BLOCK);
-        let [cross, squares, weight] = &mut self.0.lists;
-        let (n_cross, n_squares) = (cross.len(), squares.len());
-        let none = || ThreadSums::new(n_cross, n_squares);
+        let lists = &mut self.0.lists;
+        let lengths = lists.each_ref().map(Vec::len);
+        let none = || {
+            let lists = lengths.map(|length| vec![0; length]);
+            ThreadSums { lists, too_large_row: None, block: Vec::new() }
+        };
         let thread_sums = starts.fold(none, run).reduce(none, ThreadSums::joined);
         if let Some(row) = thread_sums.too_large_row {
             return Err(Error::overflow(
@@ -245,39 +231,9 @@ impl ResidualPass {
                 "raise the ridge, or take fewer landmarks",
             ));
         }
-        add_integers(cross, &thread_sums.cross);
-        add_integers(squares, &thread_sums.squares);
-        weight[0] += thread_sums.weight;
-        self.0.add_rows(rows.len());
+        add_lists(lists, &thread_sums.lists);
+        self.0.record.rows += rows.len() as u64;
         Ok(())
-    }
-
-    /// Adds the sums of other units.
-    ///
-    /// # Errors
-    /// [`Error::Format`] if the other one has another plan or other coefficients, or both contain the same
-    /// unit.
-    pub fn merge(&mut self, other: &Self) -> Result<()> {
-        self.0.merge(&other.0)
-    }
-
-    /// The bytes of the sums, without the set of units.
-    #[cfg(test)]
-    pub(super) fn sums_bytes(&self) -> Vec<u8> {
-        format!("{} {:?}", self.rows(), self.0.lists).into_bytes()
-    }
-
-    /// The bytes of the sums as a file. Equal residuals have equal bytes.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        self.0.to_bytes()
-    }
-
-    /// Reads a file of residuals for this plan and these coefficients.
-    ///
-    /// # Errors
-    /// [`Error::Format`] for a damaged file, or one of another plan or of other coefficients.
-    pub fn from_bytes(plan: &FitPlan, coefficients: &Coefficients, bytes: &[u8]) -> Result<Self> {
-        Ok(Self(Self::empty(plan, coefficients).0.read(bytes, "residuals")?))
     }
 
     /// `Σ k e` ((landmarks and constant) × targets), `Σ e²` and the sum of the weights, in the units of

@@ -7,7 +7,7 @@
 //! to K̂.
 
 use super::certificate::{Certificate, ResidualMeasurement, SpectralBound};
-use super::equations::{self, RidgeSpec, RidgeTrials, choose, solved, with_constant};
+use super::equations::{RidgeSpec, RidgeTrials, best_trial, choose, solved, with_constant};
 use super::gradients::{CgStage, CgState};
 use super::nested::{LandmarkErrorEstimate, NestedFits};
 use super::plan::{FitPlan, Model};
@@ -70,6 +70,11 @@ struct CgProgress {
     fell_short: bool,
 }
 
+/// The Euclidean norms of the columns.
+fn column_norms(matrix: &Matrix) -> Vec<f64> {
+    (0..matrix.cols()).map(|o| dot(&matrix.column(o), &matrix.column(o)).sqrt()).collect()
+}
+
 /// Number of landmarks, from the first on, at which the bound is evaluated.
 const MAX_CHECKED: usize = 500;
 
@@ -81,12 +86,8 @@ impl RidgeSolution {
     /// [`Error::TooFew`] for fewer than two rows; [`Error::NotPositiveDefinite`].
     pub fn new(plan: &FitPlan, statistics: Statistics, penalties: &RidgeSpec) -> Result<Self> {
         let RidgeSpec { ridges, intercept } = penalties;
-        if let Some(bad) = ridges.iter().find(|r| !(r.is_finite() && **r > 0.0)) {
-            return Err(Error::parameter("ridge", bad, "it is a positive number"));
-        }
-        if statistics.rows() < 2 {
-            return Err(Error::too_few(format!("a table of {} row(s)", statistics.rows()), 2, "rows are"));
-        }
+        ridges.iter().try_for_each(|ridge| crate::checks::positive("ridge", *ridge))?;
+        statistics.check_two_rows()?;
         let (ridge, tried) = match ridges[..] {
             [] => return Err(Error::parameter("ridge", "none", "give at least one ridge")),
             [one] => (one, Vec::new()),
@@ -96,10 +97,10 @@ impl RidgeSolution {
         // The statistics are as large as the matrix that follows.
         drop(statistics);
         let (rows, weight) = (sums.rows, sums.gram[(plan.size() - 1, plan.size() - 1)]);
-        let equations::NormalSolution { values, factor, trace } = solved(plan, sums, ridge, *intercept)?;
+        let (values, factor, trace) = solved(plan, sums, ridge, *intercept)?;
         let values = with_constant(values, plan, *intercept);
-        let trust = SpectralBound::from_factor(plan, &factor, trace, rows);
         let rounding = plan.rounding(rows, 1);
+        let trust = SpectralBound::new(&factor, trace, 0, rounding);
         let missing =
             NestedFits { plan, factor: &factor, ridge, values: &values, rows, weight, rounding }.missing();
         Ok(Self {
@@ -139,7 +140,8 @@ impl RidgeSolution {
         crate::checks::positive("ridge", *ridge)?;
         let sample = survey.sample()?.head(*sampled);
         let preconditioner = SamplePreconditioner::new(plan, &sample, *ridge, intercept)?;
-        let trust = SpectralBound::of_sample(&preconditioner);
+        let SamplePreconditioner { factor, trace, .. } = &preconditioner;
+        let trust = SpectralBound::new(factor, *trace, preconditioner.rounding_count(), 0.0);
         let rows = preconditioner.rows;
         let start = with_constant(preconditioner.solution, plan, intercept);
         // Measured points change predictions by about a tenth of the target's unit.
@@ -189,7 +191,7 @@ impl RidgeSolution {
 
     /// Whether the solution is final.
     pub fn is_found(&self) -> bool {
-        self.descent.as_ref().is_none_or(|descent| descent.run.stage() == CgStage::Done)
+        self.descent.as_ref().is_none_or(|descent| descent.run.stage == CgStage::Done)
     }
 
     /// Corrects the solution by its residual, and bounds its distance from the exact solution, unless
@@ -202,15 +204,14 @@ impl RidgeSolution {
         let t = left.cols();
         let mut solved = left;
         self.factor.solve_lower_in_place(&mut solved);
-        let norms: Vec<f64> = (0..t).map(|o| dot(&solved.column(o), &solved.column(o)).sqrt()).collect();
+        let norms = column_norms(&solved);
         self.factor.solve_upper_in_place(&mut solved);
         let certificate = self.trust.map(|trust| trust.after_step(&self.measured(&squares), &norms));
         self.gains = self.trust.zip(certificate.as_ref()).is_some_and(|(trust, certificate)| {
             let radius = certificate.radius.as_ref();
             radius.is_some_and(|radius| (0..t).any(|o| trust.next_step_reduction(norms[o]) > 0.5 * radius[o]))
         });
-        let values = &mut self.coefficients.values;
-        values.data_mut().iter_mut().zip(solved.data()).for_each(|(v, step)| *v += step);
+        self.coefficients.values.add_times(1.0, &solved);
         self.store_certificate(certificate, squares)
     }
 
@@ -242,8 +243,7 @@ impl RidgeSolution {
 
     /// The first landmarks, at which the bounds are evaluated.
     fn looked_at(&self) -> Table {
-        let first_landmarks: Vec<usize> = (0..self.plan.landmarks.rows().min(MAX_CHECKED)).collect();
-        self.plan.landmarks.select_rows(&first_landmarks)
+        self.plan.landmarks.head(MAX_CHECKED)
     }
 
     fn find_worst(&mut self) -> Result<()> {
@@ -277,7 +277,7 @@ impl RidgeSolution {
 
     /// The number of iterations of conjugate gradients, if they ended above their tolerance.
     pub(super) fn fell_short(&self) -> Option<usize> {
-        self.descent.as_ref().filter(|descent| descent.fell_short).map(|descent| descent.run.steps())
+        self.descent.as_ref().filter(|descent| descent.fell_short).map(|descent| descent.run.steps)
     }
 
     /// Whether another pass over all rows is useful after `passes` passes, if the user requested
@@ -285,7 +285,7 @@ impl RidgeSolution {
     /// corrections without a certificate it bounds the error of the solution.
     pub fn wants_pass(&self, corrections: usize, passes: usize) -> bool {
         if let Some(descent) = &self.descent {
-            return descent.run.stage() != CgStage::Done;
+            return descent.run.stage != CgStage::Done;
         }
         passes < corrections
             || passes == corrections
@@ -322,9 +322,8 @@ impl RidgeSolution {
     fn continue_cg(&mut self, mut descent: CgProgress, residual: &ResidualPass) -> Result<()> {
         let (mut left, squares) = self.residual(residual)?;
         self.factor.solve_lower_in_place(&mut left);
-        let t = left.cols();
-        let norms: Vec<f64> = (0..t).map(|o| dot(&left.column(o), &left.column(o)).sqrt()).collect();
-        if descent.run.stage() == CgStage::Step {
+        let norms = column_norms(&left);
+        if descent.run.stage == CgStage::Step {
             descent.run.step(&left)?;
         } else {
             let certificate = self.trust.map(|trust| trust.as_measured(&self.measured(&squares), &norms));
@@ -343,25 +342,24 @@ impl RidgeSolution {
                 .collect();
             let over = norms.iter().zip(&wanted).map(|(norm, wanted)| norm / wanted).fold(0.0, f64::max);
             if over <= 1.0 {
-                descent.run.end();
+                descent.run.stage = CgStage::Done;
             } else if over < 0.5 * descent.last_ratio && !descent.run.is_long() {
                 // Half of the required norm leaves room for rounding errors.
                 descent.run.restart(left, wanted.iter().map(|wanted| 0.5 * wanted).collect())?;
             } else {
                 // Another round did not help, so the rest is rounding error.
                 descent.fell_short = true;
-                descent.run.end();
+                descent.run.stage = CgStage::Done;
             }
             descent.last_ratio = over;
         }
-        if descent.run.stage() == CgStage::Done {
+        if descent.run.stage == CgStage::Done {
             self.missing = self.nested(&descent).missing();
         } else {
             let mut step = descent.run.point(self.factor.size());
             self.factor.solve_upper_in_place(&mut step);
             self.coefficients.values.clone_from(&descent.start);
-            let values = self.coefficients.values.data_mut();
-            values.iter_mut().zip(step.data()).for_each(|(v, step)| *v += step);
+            self.coefficients.values.add_times(1.0, &step);
         }
         self.descent = Some(descent);
         Ok(())
@@ -398,12 +396,11 @@ impl RidgeSolution {
         }
         let (cross, squares, weight) = residual.sums(&self.plan);
         self.weight = weight;
-        let (size, t) = (self.factor.size(), self.plan.targets.len());
         // Without an intercept the constant has no equation.
-        let equations = |values: &Matrix| Matrix::from_row_major(size, t, values.data()[..size * t].to_vec());
-        let (mut left, theta) = (equations(&cross), equations(&self.coefficients.values));
+        let size = self.factor.size();
+        let (mut left, theta) = (cross.first_rows(size), self.coefficients.values.first_rows(size));
         let pull = penalty_times(&self.plan, &theta);
-        left.data_mut().iter_mut().zip(pull.data()).for_each(|(l, p)| *l -= self.ridge * p);
+        left.add_times(-self.ridge, &pull);
         Ok((left, squares))
     }
 
@@ -436,12 +433,10 @@ impl RidgeSolution {
 
     /// `√(kᵀ(LLᵀ)⁻¹k)` at each row of a table with the plan's columns.
     fn leverage_norm(&self, x: &Table) -> Vec<f64> {
-        let kernels = self.plan.kernel.cross_gram(&self.plan.landmarks, x);
-        let mut whitened = Matrix::zeros(self.factor.size(), x.rows());
-        (0..whitened.rows()).for_each(|j| match j < kernels.rows() {
-            true => whitened.row_mut(j).copy_from_slice(kernels.row(j)),
-            false => whitened.row_mut(j).fill(1.0),
-        });
+        let mut kernels = self.plan.kernel.cross_gram(&self.plan.landmarks, x).into_data();
+        // With an intercept the last row is that of the constant.
+        kernels.resize(self.factor.size() * x.rows(), 1.0);
+        let mut whitened = Matrix::from_row_major(self.factor.size(), x.rows(), kernels);
         self.factor.solve_lower_in_place(&mut whitened);
         let mut squares = vec![0.0; x.rows()];
         (0..whitened.rows())
@@ -477,7 +472,7 @@ impl RidgeSolution {
         let (plan, t) = (&self.plan, self.plan.targets.len());
         let m = plan.landmarks.rows();
         let values = &self.coefficients.values;
-        let coef = Matrix::from_row_major(m, t, values.data()[..m * t].to_vec());
+        let coef = values.first_rows(m);
         let intercept =
             (0..t).map(|o| if self.intercept { plan.targets[o].center + values[(m, o)] } else { 0.0 });
         let mut model =
@@ -498,7 +493,7 @@ impl RidgeSolution {
             CardEntry::new("plan", &self.plan.digest()[..16]),
         ];
         if let Some(descent) = &self.descent {
-            facts.push(CardEntry::new("steps", descent.run.steps()));
+            facts.push(CardEntry::new("steps", descent.run.steps));
             facts.push(CardEntry::new("rows that it started from", descent.sampled));
             facts.push(CardEntry::measured("tolerance", descent.tolerance));
         }
@@ -508,22 +503,16 @@ impl RidgeSolution {
                 error.iter().sum::<f64>() / error.len() as f64,
             ));
         }
-        if let Some(best) = self
-            .tried
-            .iter()
-            .filter(|t| t.landmarks == self.plan.landmarks.rows())
-            .min_by(|a, b| a.error.total_cmp(&b.error))
-        {
+        if let Some(best) = best_trial(&self.tried, self.plan.landmarks.rows()) {
             facts.push(CardEntry::measured("held-out mean squared error", best.error));
         }
         facts.extend(self.missing.iter().flat_map(LandmarkErrorEstimate::facts));
         facts.push(match &self.certificate {
-            Some(Certificate { radius: Some(radius), .. }) => CardEntry::measured(
-                "radius of the certificate",
-                radius.iter().fold(0.0, |maximum: f64, r| maximum.max(*r)),
-            ),
+            Some(Certificate { radius: Some(radius), .. }) => {
+                CardEntry::measured("radius of the certificate", radius.iter().copied().fold(0.0, f64::max))
+            }
             Some(certificate) => {
-                let largest = certificate.anywhere.iter().fold(0.0, |maximum: f64, r| maximum.max(*r));
+                let largest = certificate.anywhere.iter().copied().fold(0.0, f64::max);
                 CardEntry::measured("certificate: at any row at most", largest)
             }
             None => CardEntry::new("certificate", "none"),

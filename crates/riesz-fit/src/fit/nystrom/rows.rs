@@ -31,9 +31,9 @@ impl LabelledRows {
 
     /// The first `count` rows, or all if there are fewer.
     pub fn head(&self, count: usize) -> Self {
-        let first_rows: Vec<usize> = (0..self.len().min(count)).collect();
-        let weights = self.weights.as_ref().map(|w| w[..first_rows.len()].to_vec());
-        Self { x: self.x.select_rows(&first_rows), y: self.y.select_rows(&first_rows), weights }
+        let x = self.x.head(count);
+        let weights = self.weights.as_ref().map(|w| w[..x.rows()].to_vec());
+        Self { y: self.y.first_rows(x.rows()), x, weights }
     }
 
     /// Number of rows.

@@ -119,12 +119,6 @@ fn pass_cost(plan: &FitPlan, coefficients: &Coefficients) -> usize {
     if coefficients.curvature { gram_cost(plan) } else { COST }
 }
 
-/// Relative cost of a row in the usual number of passes.
-fn total_cost(plan: &FitPlan, corrections: usize) -> usize {
-    let (grams, n_plain) = expected_passes(plan, corrections);
-    grams * gram_cost(plan) + n_plain * COST
-}
-
 /// The usual numbers of passes over all rows, with and without a gram matrix, for the given number of
 /// corrections. They serve for estimates of time.
 pub fn expected_passes(plan: &FitPlan, corrections: usize) -> (usize, usize) {
@@ -267,7 +261,8 @@ pub fn fit<S: RowSource>(
     control: &FitControl,
 ) -> Result<FittedModel, S::Failure> {
     let rows = usize::try_from(plan.rows).unwrap_or(usize::MAX);
-    control.progress.start(rows.saturating_mul(total_cost(plan, job.corrections)));
+    let (grams, n_plain) = expected_passes(plan, job.corrections);
+    control.progress.start(rows.saturating_mul(grams * gram_cost(plan) + n_plain * COST));
     let mut fitting = match (plan.needs(), survey) {
         (InitialData::Statistics, _) => {
             let statistics = all_statistics(source, store, plan, units, control)?;

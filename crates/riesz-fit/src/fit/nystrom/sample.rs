@@ -7,7 +7,7 @@ use super::plan::FitPlan;
 use super::rows::LabelledRows;
 use crate::error::Result;
 use crate::kernel::Columns;
-use crate::linalg::{Cholesky, Matrix};
+use crate::linalg::{Cholesky, Matrix, add_multiple};
 use crate::simd::Isa;
 
 /// Number of rows in a block.
@@ -70,7 +70,7 @@ impl SamplePreconditioner {
         drop(block);
         add_penalty(plan, ridge * s as f64 / plan.rows as f64, &mut matrix);
         matrix.mirror_upper();
-        let trace = (0..size).map(|i| matrix[(i, i)]).sum();
+        let trace = matrix.trace();
         let factor = Cholesky::new(matrix, "matrix of the sample's normal equations")?;
         Ok(Self { solution: factor.solve(cross), factor, trace, rows: s })
     }
@@ -95,8 +95,7 @@ fn gram_blocks(plan: &FitPlan) -> impl Iterator<Item = (usize, Matrix)> {
 pub(super) fn add_penalty(plan: &FitPlan, ridge: f64, matrix: &mut Matrix) {
     for (start, gram) in gram_blocks(plan) {
         for i in 0..gram.rows() {
-            let row = matrix.row_mut(start + i).iter_mut();
-            row.zip(gram.row(i)).for_each(|(v, k)| *v += ridge * k);
+            add_multiple(matrix.row_mut(start + i), ridge, gram.row(i));
         }
     }
 }
@@ -104,10 +103,9 @@ pub(super) fn add_penalty(plan: &FitPlan, ridge: f64, matrix: &mut Matrix) {
 /// `P θ` without storing P: the landmarks' gram matrix times coefficients, and 0 for the constant. Cost
 /// O(landmarks² columns).
 pub(super) fn penalty_times(plan: &FitPlan, theta: &Matrix) -> Matrix {
-    let (m, t) = (plan.landmarks.rows(), theta.cols());
-    let coef = Matrix::from_row_major(m, t, theta.data()[..m * t].to_vec());
+    let coef = theta.first_rows(plan.landmarks.rows());
     let mut out = Vec::with_capacity(theta.data().len());
     gram_blocks(plan).for_each(|(_, gram)| out.extend_from_slice(gram.matmul(&coef).data()));
     out.resize(theta.data().len(), 0.0);
-    Matrix::from_row_major(theta.rows(), t, out)
+    Matrix::from_row_major(theta.rows(), theta.cols(), out)
 }

@@ -5,8 +5,6 @@
 //! For the gradient, which decides where the iteration ends, the rounding error is 2⁻⁴². Kernel values are
 //! computed by products of [`FixedRows`].
 
-use std::collections::BTreeSet;
-
 use rayon::prelude::*;
 
 use super::parts::add_integers;
@@ -16,7 +14,7 @@ use super::residual::{Coefficients, predictions};
 use super::rows::LabelledRows;
 use super::statistics::join_slices;
 use crate::error::{Error, Result};
-use crate::kernel::{Columns, FixedRows};
+use crate::kernel::FixedRows;
 use crate::linalg::Matrix;
 use crate::linalg::exact_gram::{self, ExactGram, FRACTION_BITS, UNIT, packed_len, split_high_low};
 use crate::simd::Isa;
@@ -40,14 +38,9 @@ impl LogisticGradient {
         Self(PassSums::slope(plan, coefficients, [gram, vec![0; plan.size()], vec![0]]))
     }
 
-    /// The units whose rows the sums contain.
-    pub fn units(&self) -> &BTreeSet<u64> {
-        self.0.units()
-    }
-
     /// The number of rows.
     pub fn rows(&self) -> u64 {
-        self.0.rows()
+        self.0.record.rows
     }
 
     /// `Σ w log(1 + exp(-s f))`.
@@ -88,28 +81,6 @@ impl LogisticGradient {
         let total = self.0.lists[0].last().map_or(0.0, |sum| *sum as f64);
         total * STEP * plan.largest_weight.unwrap_or(1.0)
     }
-
-    /// Adds the sums of other units.
-    ///
-    /// # Errors
-    /// [`Error::Format`] if the other one has another plan or other coefficients, or both contain the same
-    /// unit.
-    pub fn merge(&mut self, other: &Self) -> Result<()> {
-        self.0.merge(&other.0)
-    }
-
-    /// The bytes of the sums as a file. Equal sums have equal bytes.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        self.0.to_bytes()
-    }
-
-    /// Reads a file of sums for this plan and these coefficients.
-    ///
-    /// # Errors
-    /// [`Error::Format`] for a damaged file, or one of another plan or of other coefficients.
-    pub fn from_bytes(plan: &FitPlan, coefficients: &Coefficients, bytes: &[u8]) -> Result<Self> {
-        Ok(Self(Self::empty(plan, coefficients).0.read(bytes, "slopes")?))
-    }
 }
 
 /// Bounds of the rounded numbers: the kernel's bound for landmarks, 1 for the constant.
@@ -149,7 +120,6 @@ impl<'p> LogisticGradientBuilder<'p> {
     /// 1.
     pub fn add(&mut self, rows: &LabelledRows) -> Result<()> {
         let Self { plan, coefficients, landmarks, gradient: all, gram, block } = self;
-        let x = rows.x.align_to(plan.landmarks.columns())?;
         let scaled = plan.scaled(rows)?;
         if let Some(bad) = rows.y.data().iter().find(|y| **y != 0.0 && **y != 1.0) {
             return Err(Error::target("target", format!("holds {bad}, but the classes must be 0 and 1")));
@@ -159,11 +129,7 @@ impl<'p> LogisticGradientBuilder<'p> {
         let mut loss_sum = 0_i128;
         for start in (0..rows.len()).step_by(run) {
             let n = run.min(rows.len() - start);
-            let features = Columns::new(x.column_major(), x.rows(), start, n);
-            let laid = landmarks.lay(features);
-            let kernels =
-                |from: usize, count: usize, out: &mut [f64]| landmarks.tile(&laid, from, count, out);
-            let values = predictions(n, kernels, &coefficients.values, block);
+            let values = predictions(landmarks, &scaled.x, (start, n), &coefficients.values, block);
             let (mut first, mut second, mut curvature) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
             for i in 0..n {
                 let (f, y, root) = (values[i], rows.y.data()[start + i], scaled.root(start + i));
@@ -202,7 +168,7 @@ impl<'p> LogisticGradientBuilder<'p> {
             }
         }
         all.0.lists[2][0] += loss_sum;
-        all.0.add_rows(rows.len());
+        all.0.record.rows += rows.len() as u64;
         Ok(())
     }
 

@@ -18,6 +18,7 @@ use crate::linalg::exact_gram::{
 };
 use crate::random::hash;
 use crate::simd::Isa;
+use crate::table::Table;
 
 /// Number of landmarks whose kernel values are computed together.
 const LANDMARK_GROUP: usize = 16;
@@ -38,18 +39,30 @@ pub struct Statistics {
     targets: usize,
     /// The units whose rows the sums contain.
     units: BTreeSet<u64>,
-    folds: Vec<Fold>,
+    pub(super) folds: Vec<Fold>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct Fold {
+pub(super) struct Fold {
     rows: u64,
     /// The lower triangle of `Σ k kᵀ`, column by column.
     gram: Vec<i128>,
     /// `Σ k y`: the targets of the first landmark, then those of the next one.
     cross: Vec<i128>,
     squares: Vec<i128>,
-    diagonal: i128,
+    diagonal: [i128; 1],
+}
+
+impl Fold {
+    /// All sums, in the order of a file.
+    fn lists(&self) -> [&[i128]; 4] {
+        [&self.gram, &self.cross, &self.squares, &self.diagonal]
+    }
+
+    /// All sums in the order of [`lists`](Self::lists), mutable.
+    fn lists_mut(&mut self) -> [&mut [i128]; 4] {
+        [&mut self.gram, &mut self.cross, &mut self.squares, &mut self.diagonal]
+    }
 }
 
 /// The first line of a file of statistics.
@@ -85,7 +98,7 @@ impl Statistics {
             gram: vec![0; packed_len(size)],
             cross: vec![0; size * targets],
             squares: vec![0; targets],
-            diagonal: 0,
+            diagonal: [0],
         };
         Self { plan: plan.digest(), size, targets, units: BTreeSet::new(), folds: vec![fold; plan.folds] }
     }
@@ -110,12 +123,20 @@ impl Statistics {
         self.folds.iter().map(|fold| fold.rows).sum()
     }
 
+    /// Checks that there are enough rows for a fit.
+    pub(super) fn check_two_rows(&self) -> Result<()> {
+        if self.rows() < 2 {
+            return Err(Error::too_few(format!("a table of {} row(s)", self.rows()), 2, "rows are"));
+        }
+        Ok(())
+    }
+
     /// Adds the statistics of other units.
     ///
     /// # Errors
     /// [`Error::Format`] if they were computed with another plan, or both contain the same unit.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
-        self.check_plan(other)?;
+        self.check_plan(&other.plan)?;
         add_units(&mut self.units, &other.units, "statistics")?;
         self.merge_with(other, 1);
         Ok(())
@@ -127,7 +148,7 @@ impl Statistics {
     /// # Errors
     /// [`Error::Format`] if they were computed with another plan, or contain a unit that is not in `self`.
     pub fn remove(&mut self, other: &Self) -> Result<()> {
-        self.check_plan(other)?;
+        self.check_plan(&other.plan)?;
         if let Some(missing) = other.units.difference(&self.units).next() {
             return Err(Error::format(format!(
                 "unit {missing} is not in these statistics, so it can't be removed"
@@ -138,11 +159,12 @@ impl Statistics {
         Ok(())
     }
 
-    fn check_plan(&self, other: &Self) -> Result<()> {
-        if self.plan == other.plan {
+    /// Checks that the digest of another plan is that of this plan.
+    fn check_plan(&self, other: &str) -> Result<()> {
+        if self.plan == other {
             return Ok(());
         }
-        let (own_digest, other_digest) = (&self.plan[..12], &other.plan[..12.min(other.plan.len())]);
+        let (own_digest, other_digest) = (&self.plan[..12], &other[..12.min(other.len())]);
         Err(Error::format(format!(
             "these statistics were computed with another plan ({other_digest}… instead of {own_digest}…)"
         )))
@@ -151,26 +173,10 @@ impl Statistics {
     fn merge_with(&mut self, other: &Self, sign: i128) {
         for (fold, other) in self.folds.iter_mut().zip(&other.folds) {
             fold.rows = if sign > 0 { fold.rows + other.rows } else { fold.rows - other.rows };
-            for (sums, other) in [
-                (&mut fold.gram, &other.gram),
-                (&mut fold.cross, &other.cross),
-                (&mut fold.squares, &other.squares),
-            ] {
+            for (sums, other) in fold.lists_mut().into_iter().zip(other.lists()) {
                 sums.iter_mut().zip(other).for_each(|(sum, other)| *sum += sign * other);
             }
-            fold.diagonal += sign * other.diagonal;
         }
-    }
-
-    /// The bytes of the sums, without the set of units.
-    #[cfg(test)]
-    pub(super) fn folds_bytes(&self) -> Vec<u8> {
-        let folds = self.folds.iter();
-        folds
-            .flat_map(|f| {
-                format!("{} {:?} {:?} {:?} {}", f.rows, f.gram, f.cross, f.squares, f.diagonal).into_bytes()
-            })
-            .collect()
     }
 
     /// The bytes of the statistics as a file. Equal statistics have equal bytes.
@@ -182,10 +188,7 @@ impl Statistics {
             units: self.units.clone(),
             rows: self.folds.iter().map(|fold| fold.rows).collect(),
         };
-        let diagonals: Vec<[i128; 1]> = self.folds.iter().map(|fold| [fold.diagonal]).collect();
-        let parts = self.folds.iter().zip(&diagonals);
-        let parts = parts.flat_map(|(fold, diagonal)| [&fold.gram[..], &fold.cross, &fold.squares, diagonal]);
-        encode(&record, &parts.collect::<Vec<_>>())
+        encode(&record, &self.folds.iter().flat_map(Fold::lists).collect::<Vec<_>>())
     }
 
     /// Reads a file of statistics that was computed with this plan.
@@ -195,33 +198,20 @@ impl Statistics {
     pub fn from_bytes(plan: &FitPlan, bytes: &[u8]) -> Result<Self> {
         let (record, numbers) = decode::<Record>(bytes, "statistics")?;
         let mut loaded = Self::empty(plan);
-        loaded.check_plan(&Self {
-            plan: record.statistics.clone(),
-            folds: Vec::new(),
-            units: BTreeSet::new(),
-            ..loaded
-        })?;
-        let (p, t) = (loaded.size, loaded.targets);
-        let numbers_per_fold = packed_len(p) + p * t + t + 1;
-        let sound = record.size == p && record.targets == t && record.rows.len() == loaded.folds.len();
-        if !sound || numbers.len() != numbers_per_fold * loaded.folds.len() {
+        loaded.check_plan(&record.statistics)?;
+        let expected: usize = loaded.folds.iter().flat_map(Fold::lists).map(<[i128]>::len).sum();
+        let sizes = (record.size, record.targets, record.rows.len(), numbers.len());
+        if sizes != (loaded.size, loaded.targets, loaded.folds.len(), expected) {
             let problem = "the size of these statistics differs from that of their plan: remove the file, \
                            and riesz makes it again";
             return Err(Error::format(problem));
         }
         loaded.units = record.units;
-        for ((fold, rows), numbers) in
-            loaded.folds.iter_mut().zip(record.rows).zip(numbers.chunks_exact(numbers_per_fold))
-        {
-            let (gram, after_gram) = numbers.split_at(packed_len(p));
-            let (cross, after_cross) = after_gram.split_at(p * t);
-            *fold = Fold {
-                rows,
-                gram: gram.to_vec(),
-                cross: cross.to_vec(),
-                squares: after_cross[..t].to_vec(),
-                diagonal: after_cross[t],
-            };
+        let mut numbers = numbers.into_iter();
+        for (fold, rows) in loaded.folds.iter_mut().zip(record.rows) {
+            fold.rows = rows;
+            let sums = fold.lists_mut().into_iter().flatten();
+            sums.zip(&mut numbers).for_each(|(sum, number)| *sum = number);
         }
         Ok(loaded)
     }
@@ -261,13 +251,14 @@ impl Statistics {
             squares: (0..t)
                 .map(|o| sum(&|fold| fold.squares[o]) * step * plan.targets[o].unit.powi(2))
                 .collect(),
-            diagonal: sum(&|fold| fold.diagonal) * 0.5_f64.powi(2 * FRACTION_BITS) * weight * bound,
+            diagonal: sum(&|fold| fold.diagonal[0]) * 0.5_f64.powi(2 * FRACTION_BITS) * weight * bound,
         }
     }
 }
 
-/// Rows of one fold that wait until a block is full.
+/// The gram matrix of one fold, and its rows that wait until a block is full.
 struct FoldBuffer {
+    gram: ExactGram,
     rows: usize,
     /// Features, column by column, [`BLOCK`] apart.
     features: Vec<f64>,
@@ -277,44 +268,33 @@ struct FoldBuffer {
     roots: Vec<f64>,
 }
 
-struct ThreadSum {
-    rows: u64,
-    gram: ExactGram,
-    cross: Vec<i128>,
-    squares: Vec<i128>,
-    diagonal: i128,
-    waiting: FoldBuffer,
-}
-
 /// Accumulates statistics of rows that come in parts. The size of the parts doesn't change the result.
 pub struct Accumulator<'p> {
     plan: &'p FitPlan,
     points: Vec<Vec<f64>>,
-    folds: Vec<ThreadSum>,
+    /// The sums without the gram matrices.
+    statistics: Statistics,
+    buffers: Vec<FoldBuffer>,
     block: Vec<f64>,
 }
 
 impl<'p> Accumulator<'p> {
     /// An accumulator without rows. Memory: O(landmarks²), twice for every fold, and blocks of 2,048 rows.
     pub fn new(plan: &'p FitPlan) -> Self {
-        let (p, t, d) = (plan.size(), plan.targets.len(), plan.landmarks.width());
-        let sum = || ThreadSum {
+        let mut statistics = Statistics::empty(plan);
+        statistics.folds.iter_mut().for_each(|fold| fold.gram = Vec::new());
+        let buffer = |_| FoldBuffer {
+            gram: ExactGram::new(plan.size()),
             rows: 0,
-            gram: ExactGram::new(p),
-            cross: vec![0; p * t],
-            squares: vec![0; t],
-            diagonal: 0,
-            waiting: FoldBuffer {
-                rows: 0,
-                features: vec![0.0; d * BLOCK],
-                targets: vec![0.0; 2 * t * BLOCK],
-                roots: vec![0.0; if plan.largest_weight.is_some() { BLOCK } else { 0 }],
-            },
+            features: vec![0.0; plan.landmarks.width() * BLOCK],
+            targets: vec![0.0; 2 * plan.targets.len() * BLOCK],
+            roots: vec![0.0; if plan.largest_weight.is_some() { BLOCK } else { 0 }],
         };
         Self {
             plan,
             points: (0..plan.landmarks.rows()).map(|i| plan.landmarks.row(i)).collect(),
-            folds: (0..plan.folds).map(|_| sum()).collect(),
+            statistics,
+            buffers: (0..plan.folds).map(buffer).collect(),
             block: Vec::new(),
         }
     }
@@ -322,17 +302,16 @@ impl<'p> Accumulator<'p> {
     /// Adds rows.
     ///
     /// # Errors
-    /// Those of [`Table::align_to`](riesz_core::Table::align_to) for other columns; [`Error::Parameter`] for
+    /// Those of [`Table::align_to`] for other columns; [`Error::Parameter`] for
     /// weights where the plan has none (or the other way round), and for rows outside the ranges of the plan.
     pub fn add(&mut self, rows: &LabelledRows) -> Result<()> {
-        let x = rows.x.align_to(self.plan.landmarks.columns())?;
         let t = self.plan.targets.len();
         let scaled = self.plan.scaled(rows)?;
+        let x = &scaled.x;
         let folds = self.plan.folds_of(rows);
         for i in 0..rows.len() {
             let k = folds.get(i).copied().unwrap_or(0);
-            let fold = &mut self.folds[k];
-            let waiting = &mut fold.waiting;
+            let (fold, waiting) = (&mut self.statistics.folds[k], &mut self.buffers[k]);
             let position = waiting.rows;
             for j in 0..x.width() {
                 waiting.features[j * BLOCK + position] = x.get(i, j);
@@ -348,7 +327,7 @@ impl<'p> Accumulator<'p> {
                 let target_integer = join_slices(first, second);
                 fold.squares[o] += target_integer * target_integer;
             }
-            fold.diagonal += nearest(scaled.diagonal[i] * root * root * UNIT * UNIT) as i128;
+            fold.diagonal[0] += nearest(scaled.diagonal[i] * root * root * UNIT * UNIT) as i128;
             fold.rows += 1;
             waiting.rows += 1;
             if waiting.rows == BLOCK {
@@ -360,13 +339,13 @@ impl<'p> Accumulator<'p> {
 
     /// Adds the waiting rows of a fold to its sums.
     fn flush(&mut self, k: usize) {
-        let Self { plan, points, folds, block } = self;
-        let (fold, p, t) = (&mut folds[k], plan.size(), plan.targets.len());
-        let rows = std::mem::take(&mut fold.waiting.rows);
+        let Self { plan, points, statistics, buffers, block } = self;
+        let (waiting, p, t) = (&mut buffers[k], plan.size(), plan.targets.len());
+        let rows = std::mem::take(&mut waiting.rows);
         if rows == 0 {
             return;
         }
-        let (isa, waiting) = (Isa::detect(), &fold.waiting);
+        let isa = Isa::detect();
         let features = Columns::new(&waiting.features, BLOCK, 0, rows);
         block.resize(rows * p, 0.0);
         // Kernel values of a group of landmarks.
@@ -394,28 +373,20 @@ impl<'p> Accumulator<'p> {
                 kernel_block.chunks_mut(rows).flat_map(column).collect()
             })
             .collect();
-        add_integers(&mut fold.cross, &sums.concat());
-        fold.gram.add(block, rows);
+        add_integers(&mut statistics.folds[k].cross, &sums.concat());
+        waiting.gram.add(block, rows);
     }
 
     /// The statistics of all rows that were added, as those of one unit.
     pub fn finish(mut self, unit: u64) -> Statistics {
-        (0..self.folds.len()).for_each(|k| self.flush(k));
+        (0..self.buffers.len()).for_each(|k| self.flush(k));
         drop(self.block);
-        let join = |fold: ThreadSum| Fold {
-            rows: fold.rows,
-            gram: fold.gram.into_sums(),
-            cross: fold.cross,
-            squares: fold.squares,
-            diagonal: fold.diagonal,
-        };
-        Statistics {
-            plan: self.plan.digest(),
-            size: self.plan.size(),
-            targets: self.plan.targets.len(),
-            units: BTreeSet::from([unit]),
-            folds: self.folds.into_iter().map(join).collect(),
+        let mut statistics = self.statistics;
+        statistics.units = BTreeSet::from([unit]);
+        for (fold, buffer) in statistics.folds.iter_mut().zip(self.buffers) {
+            fold.gram = buffer.gram.into_sums();
         }
+        statistics
     }
 }
 
@@ -426,6 +397,8 @@ pub(super) fn join_slices(first: f64, second: f64) -> i128 {
 
 /// Targets, kernel values and weights of rows in the plan's units.
 pub(super) struct FixedPointRows {
+    /// Features, with the columns of the landmarks.
+    pub x: Table,
     /// Rows × targets.
     pub targets: Vec<f64>,
     /// `k(x, x)` divided by the kernel's bound.
@@ -457,6 +430,7 @@ impl FitPlan {
 
     /// Divides targets, weights and kernel values of the rows by the plan's units, so that all are at most 1.
     pub(super) fn scaled(&self, rows: &LabelledRows) -> Result<FixedPointRows> {
+        let x = rows.x.align_to(self.landmarks.columns())?;
         let t = self.targets.len();
         if rows.y.cols() != t {
             return Err(Error::shape("the target", "columns", t, rows.y.cols(), "as many as in the plan"));
@@ -470,8 +444,8 @@ impl FitPlan {
             .y
             .data()
             .iter()
-            .enumerate()
-            .map(|(position, v)| self.targets[position % t].to_unit(*v))
+            .zip(self.targets.iter().cycle())
+            .map(|(v, target)| target.to_unit(*v))
             .collect();
         if let Some(position) = targets.iter().position(|v| v.abs() > 1.0) {
             return out_of_range("target", rows.y.data()[position]);
@@ -495,16 +469,11 @@ impl FitPlan {
         };
         let diagonal: Vec<f64> = match self.kernel.max_value() {
             Some(largest) => vec![largest / self.bound; rows.len()],
-            None => self
-                .kernel
-                .diagonal(&rows.x.align_to(self.landmarks.columns())?)
-                .iter()
-                .map(|k| k / self.bound)
-                .collect(),
+            None => self.kernel.diagonal(&x).iter().map(|k| k / self.bound).collect(),
         };
         if let Some(largest) = diagonal.iter().find(|k| k.is_nan() || **k > 1.0) {
             return out_of_range("kernel of a row with itself", largest * self.bound);
         }
-        Ok(FixedPointRows { targets, diagonal, roots })
+        Ok(FixedPointRows { x, targets, diagonal, roots })
     }
 }

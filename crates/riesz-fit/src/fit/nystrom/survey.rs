@@ -69,7 +69,7 @@ impl DataSurvey {
         for (t, (low, high)) in self.ranges.iter_mut().enumerate() {
             (0..rows.len()).map(|i| rows.y[(i, t)]).for_each(|v| (*low, *high) = (low.min(v), high.max(v)));
         }
-        let largest = rows.weights.iter().flatten().fold(0.0, |maximum: f64, w| maximum.max(*w));
+        let largest = rows.weights.iter().flatten().copied().fold(0.0, f64::max);
         self.largest_weight = self.largest_weight.max(largest);
         // Only a row whose hash is at most that of the last kept row can enter the sample.
         let last_hash =

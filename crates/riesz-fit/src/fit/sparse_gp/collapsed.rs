@@ -16,10 +16,14 @@
 //! exceeds their sum τ. With Λ all factorised matrices are m × m. Several targets are independent, and their
 //! bounds are added.
 
-use super::sufficient_statistics::{WhitenedSums, overflow};
+use super::sufficient_statistics::WhitenedSums;
 use crate::error::{Error, Result};
-use crate::gp::whitened_inducing::WhitenedInducing;
+use crate::gp::exact::check_evidence;
+use crate::gp::whitened_inducing::{WhitenedInducing, posterior_precision};
 use crate::linalg::{Cholesky, Matrix, dot};
+
+/// The name of the bounds in error messages.
+const SUBJECT: &str = "the evidence through inducing points";
 
 /// The collapsed bound for one kernel and noise.
 pub(super) struct CollapsedBound {
@@ -60,10 +64,8 @@ impl CollapsedBound {
             .into_iter()
             .for_each(|m| m.data_mut().iter_mut().for_each(|v| *v /= noise));
         let (m, t) = (information.rows(), targets.cols() as f64);
-        let mut lambda = information.clone();
-        lambda.add_diagonal(|_| 1.0);
         let matrix = "information matrix of the inducing points";
-        let lambda = Cholesky::new(lambda, matrix)?;
+        let lambda = posterior_precision(&information, matrix)?;
         if lambda.jitter > 0.0 {
             // A negative eigenvalue is a rounding error, because T is positive semidefinite; jitter would
             // hide it.
@@ -73,7 +75,7 @@ impl CollapsedBound {
         let mut alpha = inner.clone();
         points.factor.solve_upper_in_place(&mut alpha);
         let squares = sums.squares / noise;
-        let explained: f64 = (0..m).map(|i| information[(i, i)]).sum();
+        let explained = information.trace();
         // The variance that errors of the kernel values may appear to explain. A negative difference is a
         // rounding error.
         let rough = sums.rows as f64 * sums.rounding * (m as f64).sqrt() / noise;
@@ -82,9 +84,7 @@ impl CollapsedBound {
         let volume = t * (lambda.log_det() + sums.rows as f64 * log_term_per_row - sums.log_weights);
         let square = squares - dot(targets.data(), inner.data());
         let value = -0.5 * (square + volume + t * missed);
-        if !value.is_finite() {
-            return Err(overflow());
-        }
+        check_evidence(value, SUBJECT)?;
         Ok(Self {
             points,
             alpha,
@@ -107,7 +107,9 @@ impl CollapsedBound {
         let solved =
             Cholesky::new(sum, "information matrix of the inducing points")?.solve(self.targets.clone());
         let square = (self.target_norm - dot(self.targets.data(), solved.data())) / larger;
-        Some(-0.5 * (square + self.log_det_term)).filter(|value| value.is_finite()).ok_or_else(overflow)
+        let value = -0.5 * (square + self.log_det_term);
+        check_evidence(value, SUBJECT)?;
+        Ok(value)
     }
 
     /// Computes the adjoint of the bound. Cost O(m³).
@@ -123,12 +125,12 @@ impl CollapsedBound {
         // Λ - 2I + Λ⁻¹ is T - I + Λ⁻¹.
         points.add_diagonal(|_| 0.5 * t);
         let mut rows = left;
-        rows.data_mut().iter_mut().for_each(|v| *v *= -t);
+        rows.scale(-t);
         rows.add_diagonal(|_| t);
         self.points.factor.solve_upper_in_place(&mut rows);
         self.points.factor.solve_upper_right(&mut rows);
         let mean = self.alpha.matmul(&self.alpha.transpose());
-        rows.data_mut().iter_mut().zip(mean.data()).for_each(|(v, mean)| *v -= mean);
+        rows.add_times(-1.0, &mean);
         BoundAdjoint { rows, points }
     }
 }

@@ -11,7 +11,7 @@ use crate::control::RunControl;
 use crate::error::Result;
 use crate::gp::whitened_inducing::WhitenedInducing;
 use crate::kernel::{Columns, GradientScratch, Kernel};
-use crate::linalg::{Matrix, dot};
+use crate::linalg::{Matrix, add_to, dot};
 use crate::simd::Isa;
 use crate::table::Table;
 
@@ -144,7 +144,7 @@ impl SparseData<'_> {
             // threads.
             let sums: Vec<Vec<f64>> =
                 shares.map_init(|| GradientScratch::for_kernel(kernel), of_share).collect();
-            sums.iter().for_each(|sums| gradient.iter_mut().zip(sums).for_each(|(g, s)| *g += s));
+            sums.iter().for_each(|sums| add_to(&mut gradient, sums));
         }
         Ok(gradient)
     }

@@ -139,7 +139,7 @@ impl SparseGaussianProcess {
     /// parameters, then the logarithm of the noise.
     pub fn parameters(&self) -> Vec<Parameter> {
         let mut parameters = self.kernel.parameters();
-        parameters.push(Parameter { name: "noise".into(), log_value: self.noise.ln() });
+        parameters.push(Parameter::logarithm("noise", self.noise));
         parameters
     }
 
@@ -223,7 +223,7 @@ impl SparseGaussianProcess {
     /// Tunes the parameters on all rows, or on a sample of them.
     fn search(&self, data: SparseData<'_>, variance: f64) -> Result<SearchResult> {
         let parameters = self.parameters();
-        let free = self.tune.free(parameters.len());
+        let free = self.tune.free(parameters.len() - 1, parameters.len());
         let sample = (!free.is_empty() && self.tuning_rows() < data.x.rows()).then(|| {
             let places = data.x.sample_rows(self.tuning_rows(), self.seed);
             let own_noise =
@@ -234,8 +234,12 @@ impl SparseGaussianProcess {
             None => data,
             Some((x, y, own_noise)) => SparseData { x, y, own_noise: own_noise.as_deref(), ..data },
         };
-        let (bounds, restarts) = (self.bounds.as_deref(), self.restarts);
-        let search = SearchOptions { bounds, restarts, seed: self.seed, ..SearchOptions::default() };
+        let search = SearchOptions {
+            bounds: self.bounds.as_deref(),
+            restarts: self.restarts,
+            seed: self.seed,
+            ..SearchOptions::default()
+        };
         search::maximise(&parameters, free, search, rows.control, |theta| {
             self.evidence(rows, variance, theta)
         })

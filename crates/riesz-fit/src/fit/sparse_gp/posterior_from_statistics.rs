@@ -3,10 +3,10 @@
 use super::collapsed::CollapsedBound;
 use super::sufficient_statistics::KernelSums;
 use crate::error::{Result, sized};
-use crate::gp::whitened_inducing::WhitenedInducing;
+use crate::gp::whitened_inducing::{WhitenedInducing, posterior_precision};
 use crate::kernel::Kernel;
-use crate::linalg::{Cholesky, Matrix};
-use crate::posterior::{PosteriorCovariance, VarianceReduction};
+use crate::linalg::Matrix;
+use crate::posterior::PosteriorCovariance;
 use crate::table::Table;
 
 /// Posterior of a sparse Gaussian process, as an expansion over its m inducing points Z.
@@ -39,22 +39,13 @@ impl KernelSums {
     /// [`Error::NotPositiveDefinite`](riesz_core::Error::NotPositiveDefinite);
     /// [`Error::Overflow`](riesz_core::Error::Overflow).
     pub fn posterior(&self, kernel: &Kernel, points: &Table, noise: f64) -> Result<SparsePosterior> {
-        let m = points.rows();
-        sized(
-            "the sums over pairs of inducing points",
-            "rows",
-            m,
-            self.gram.rows(),
-            "one per inducing point",
-        )?;
-        sized(
-            "the sums over pairs of inducing points",
-            "columns",
-            m,
-            self.gram.cols(),
-            "one per inducing point",
-        )?;
-        sized("the sums of targets", "rows", m, self.targets.rows(), "one per inducing point")?;
+        for (subject, unit, count) in [
+            ("the sums over pairs of inducing points", "rows", self.gram.rows()),
+            ("the sums over pairs of inducing points", "columns", self.gram.cols()),
+            ("the sums of targets", "rows", self.targets.rows()),
+        ] {
+            sized(subject, unit, points.rows(), count, "one per inducing point")?;
+        }
         crate::fit::target_scaling::check_noise(noise)?;
         kernel.validate(points.width())?;
         let whitening = whitening_for_rounding(kernel, points, &self.gram, self.rounding, noise)?;
@@ -75,11 +66,9 @@ fn whitening_for_rounding(
     // The first bound is for double-precision sums and grows with the trace of S. The second is for kernel
     // values with an error of up to `rounding`: the jitter then compensates the variance that these errors
     // appear to explain.
-    let m = points.rows();
-    let size: f64 = (0..m).map(|i| gram[(i, i)]).sum();
-    let doubles = f64::EPSILON / 2.0 * size / (NEGLIGIBLE * noise);
-    let rough = rounding * (m as f64).sqrt();
-    WhitenedInducing::with_jitter(kernel, points, doubles.max(rough))
+    let doubles = f64::EPSILON / 2.0 * gram.trace() / (NEGLIGIBLE * noise);
+    let rough = rounding * (points.rows() as f64).sqrt();
+    WhitenedInducing::from_gram(kernel.gram(points), doubles.max(rough))
 }
 
 /// Laplace approximation of a Gaussian process with inducing points Z, around the mode of its posterior
@@ -103,24 +92,18 @@ impl InducingLaplace {
         whitening.factor.solve_lower_in_place(&mut gram);
         whitening.factor.solve_lower_right(&mut gram);
         gram.mirror_upper();
-        let known = VarianceReduction::LowRank(whitening.reduction_root(&gram)?);
-        gram.add_diagonal(|_| 1.0);
-        let volume = Cholesky::new(gram, "information matrix of the landmarks")?.log_det();
-        let covariance = PosteriorCovariance::new(vec![known], vec![1.0]);
+        let covariance = whitening.posterior_covariance(&gram, 1)?;
+        let volume = posterior_precision(&gram, "information matrix of the landmarks")?.log_det();
         Ok(Self { covariance, volume, jitter: whitening.jitter })
     }
 }
 
 impl CollapsedBound {
     /// Returns the mean, the covariance and both bounds. Cost O(m³).
-    pub(super) fn posterior(&self) -> Result<SparsePosterior> {
-        let covariance = PosteriorCovariance::new(
-            vec![VarianceReduction::LowRank(self.points.reduction_root(&self.information)?)],
-            vec![1.0; self.alpha.cols()],
-        );
+    pub fn posterior(&self) -> Result<SparsePosterior> {
         Ok(SparsePosterior {
             coef: self.alpha.clone(),
-            covariance,
+            covariance: self.points.posterior_covariance(&self.information, self.alpha.cols())?,
             lower: self.value,
             upper: self.upper_bound()?,
             jitter: self.points.jitter,

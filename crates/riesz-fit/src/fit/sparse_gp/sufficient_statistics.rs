@@ -1,7 +1,6 @@
 //! Sufficient statistics of the training rows for a sparse Gaussian process: K_ZX W K_XZ, K_ZX W y and their
 //! scalars.
 
-use crate::error::Error;
 use crate::linalg::{Cholesky, Matrix};
 
 /// Sufficient statistics of n rows X with targets y (n × t) for a sparse Gaussian process with m inducing
@@ -60,20 +59,11 @@ impl WhitenedSums {
     /// are multiplied by the square roots of the weights. `prior` is the weighted sum of the prior variances.
     pub fn add(&mut self, whitened: &Matrix, targets: &Matrix, prior: f64, log_weights: f64) {
         let Self(sums) = self;
-        let add = |to: &mut Matrix, increment: Matrix| {
-            to.data_mut().iter_mut().zip(increment.data()).for_each(|(to, value)| *to += value);
-        };
-        add(&mut sums.gram, whitened.gram_of_columns());
-        add(&mut sums.targets, whitened.transpose_matmul(targets));
+        sums.gram.add_times(1.0, &whitened.gram_of_columns());
+        sums.targets.add_times(1.0, &whitened.transpose_matmul(targets));
         sums.squares += crate::linalg::dot(targets.data(), targets.data());
         sums.prior += prior;
         sums.log_weights += log_weights;
         sums.rows += whitened.rows();
     }
-}
-
-/// Returns the error for a bound that is not finite.
-pub(super) fn overflow() -> Error {
-    let subject = "the evidence through inducing points";
-    Error::overflow(subject, "check the kernel's parameters and the noise")
 }

@@ -36,11 +36,12 @@ fn check_tolerance(tolerance: f64) -> Result<()> {
     Err(Error::parameter("tolerance", tolerance, "it must be at least 1e-12"))
 }
 
-/// Checks that the bounds are finite after multiplication by weights.
-fn check_bounds(bounds: &[f64]) -> Result<()> {
+/// The bounds of the coefficients, `c` times the weights, after a check that they are finite.
+fn weighted_bounds(c: f64, weights: &[f64]) -> Result<Vec<f64>> {
+    let bounds: Vec<f64> = weights.iter().map(|w| c * w).collect();
     match bounds.iter().find(|b| !b.is_finite()) {
         Some(bad) => Err(Error::parameter("C times weight", bad, "lower C or the weights")),
-        None => Ok(()),
+        None => Ok(bounds),
     }
 }
 

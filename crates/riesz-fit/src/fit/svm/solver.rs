@@ -37,38 +37,38 @@ const INNER: f64 = 0.2;
 
 /// A dual problem.
 pub(super) struct Problem<'a> {
-    pub(super) kernel: &'a Kernel,
-    pub(super) x: &'a Table,
+    pub kernel: &'a Kernel,
+    pub x: &'a Table,
     /// The vector q.
-    pub(super) linear: Vec<f64>,
+    pub linear: Vec<f64>,
     /// Half-width ε of the insensitive tube; there is a kink at 0 only if it is positive.
-    pub(super) epsilon: f64,
-    pub(super) lower: Vec<f64>,
-    pub(super) upper: Vec<f64>,
+    pub epsilon: f64,
+    pub lower: Vec<f64>,
+    pub upper: Vec<f64>,
     /// A feasible β to start from.
-    pub(super) start: Vec<f64>,
+    pub start: Vec<f64>,
     /// Set to `true` to cancel.
-    pub(super) stop: &'a AtomicBool,
+    pub stop: &'a AtomicBool,
 }
 
 /// Settings of the solver.
 #[derive(Clone, Copy)]
 pub(super) struct SolverSettings {
-    pub(super) tolerance: f64,
-    pub(super) cache_bytes: usize,
-    pub(super) max_iterations: Option<usize>,
+    pub tolerance: f64,
+    pub cache_bytes: usize,
+    pub max_iterations: Option<usize>,
     /// Whether to return the current solution after `max_iterations`, instead of an error.
-    pub(super) keep_unfinished: bool,
-    pub(super) shrinking: bool,
+    pub keep_unfinished: bool,
+    pub shrinking: bool,
 }
 
 /// Solution of a dual problem: `f(x) = Σ β_r k(x_r, x) + intercept`.
 pub(super) struct Solution {
-    pub(super) beta: Vec<f64>,
-    pub(super) intercept: f64,
-    pub(super) iterations: usize,
-    pub(super) converged: bool,
-    pub(super) objective: f64,
+    pub beta: Vec<f64>,
+    pub intercept: f64,
+    pub iterations: usize,
+    pub converged: bool,
+    pub objective: f64,
 }
 
 /// Solves the problem. Cost: O(n) kernel values per change of a row's coefficient by a working set; memory

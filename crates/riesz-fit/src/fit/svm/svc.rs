@@ -5,10 +5,10 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 
 use super::solver::{Problem, SolverSettings, solve};
-use super::{CACHE_BYTES, TOLERANCE, UNCONVERGED_REMEDY, check_bounds, check_tolerance, support_vectors};
+use super::{CACHE_BYTES, TOLERANCE, UNCONVERGED_REMEDY, check_tolerance, support_vectors, weighted_bounds};
 use crate::checks::positive;
 use crate::error::{Error, Result};
-use crate::fit::bootstrap::{BOOTSTRAP, BootstrapRefit, rows_by_class, run_refits};
+use crate::fit::bootstrap::{BOOTSTRAP, BootstrapRefit, rows_by_class, run_refits, weighted_counts};
 use crate::fit::class_weights::{ClassWeight, row_weights};
 use crate::fit::cross_validation::ClassScore;
 use crate::fit::grid_search::{C_GRID, GridSearch};
@@ -37,15 +37,14 @@ pub(in crate::fit) static SVC: ModelKind = ModelKind {
 fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let (labels, classes) = task.labels()?;
     let class_weight = task.class_weight(classes)?;
-    let with = |kernel: Kernel, c: f64, weights: Option<Vec<f64>>| {
-        let mut estimator = SupportVectorClassifier::new(kernel, c);
-        estimator.class_weight.clone_from(&class_weight);
-        estimator.sample_weight = weights;
-        estimator.tolerance = task.settings.number(TOL.name).unwrap_or(TOLERANCE);
-        estimator.max_iterations = task.max_iter();
+    let with = |kernel: Kernel, c: f64, sample_weight: Option<Vec<f64>>| SupportVectorClassifier {
+        class_weight: class_weight.clone(),
+        sample_weight,
+        tolerance: task.settings.number(TOL.name).unwrap_or(TOLERANCE),
+        max_iterations: task.max_iter(),
         // Without a limit by the user, a fit that doesn't converge is an error.
-        estimator.keep_unfinished = task.max_iter().is_some();
-        estimator
+        keep_unfinished: task.max_iter().is_some(),
+        ..SupportVectorClassifier::new(kernel, c)
     };
     let search = GridSearch { task, setting: "c", values: &C_GRID, default: Some(1.0) };
     let chosen =
@@ -64,8 +63,8 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let weights = sample_weights(task.sample_weight.as_deref(), task.x)?;
     let strata = rows_by_class(labels, classes.len(), &weights);
     run_refits(task, fitted, fit.support, strata, 1.0, |counts| {
-        let weights = counts.iter().zip(&weights).map(|(count, weight)| count * weight).collect();
-        let refit_estimator = SupportVectorClassifier { sample_weight: Some(weights), ..estimator.clone() };
+        let sample_weight = Some(weighted_counts(&counts, &weights));
+        let refit_estimator = SupportVectorClassifier { sample_weight, ..estimator.clone() };
         let fit = refit_estimator.fit_until(task.x, labels, classes, &task.stop)?;
         Ok(BootstrapRefit::from_model(fit.support, fit.model, fit.converged))
     })
@@ -241,9 +240,7 @@ impl SupportVectorClassifier {
         positive("c", self.c)?;
         check_tolerance(self.tolerance)?;
         let weights = row_weights(x, labels, classes, &self.class_weight, self.sample_weight.as_deref())?;
-        let bounds: Vec<f64> = weights.iter().map(|w| self.c * w).collect();
-        check_bounds(&bounds)?;
-        Ok(bounds)
+        weighted_bounds(self.c, &weights)
     }
 }
 

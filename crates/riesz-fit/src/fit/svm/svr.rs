@@ -3,10 +3,10 @@
 use std::sync::atomic::AtomicBool;
 
 use super::solver::{Problem, Solution, SolverSettings, solve};
-use super::{CACHE_BYTES, TOLERANCE, UNCONVERGED_REMEDY, check_bounds, check_tolerance, support_vectors};
-use crate::checks::positive;
+use super::{CACHE_BYTES, TOLERANCE, UNCONVERGED_REMEDY, check_tolerance, support_vectors, weighted_bounds};
+use crate::checks::{check_finite, check_rows, not_negative, positive};
 use crate::error::{Error, Result};
-use crate::fit::bootstrap::{BOOTSTRAP, BootstrapRefit, run_refits};
+use crate::fit::bootstrap::{BOOTSTRAP, BootstrapRefit, run_refits, weighted_counts};
 use crate::fit::grid_search::{C_GRID, GridSearch};
 use crate::fit::sample_weights;
 use crate::fit::task::{
@@ -43,14 +43,13 @@ pub(in crate::fit) static SVR: ModelKind = ModelKind {
 fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let (y, center, scale) = task.standardised()?;
     let epsilon = task.settings.number(EPSILON.name).unwrap_or(0.1);
-    let with = |kernel: Kernel, c: f64, weights: Option<Vec<f64>>| {
-        let mut estimator = SupportVectorRegressor::new(kernel, c, epsilon);
-        estimator.sample_weight = weights;
-        estimator.tolerance = task.settings.number(TOL.name).unwrap_or(TOLERANCE);
-        estimator.max_iterations = task.max_iter();
+    let with = |kernel: Kernel, c: f64, sample_weight: Option<Vec<f64>>| SupportVectorRegressor {
+        sample_weight,
+        tolerance: task.settings.number(TOL.name).unwrap_or(TOLERANCE),
+        max_iterations: task.max_iter(),
         // Without a limit by the user, a fit that doesn't converge is an error.
-        estimator.keep_unfinished = task.max_iter().is_some();
-        estimator
+        keep_unfinished: task.max_iter().is_some(),
+        ..SupportVectorRegressor::new(kernel, c, epsilon)
     };
     let search = GridSearch { task, setting: "c", values: &C_GRID, default: Some(1.0) };
     let unit = if task.normalize_y() { ", in units of the standardised target," } else { "" };
@@ -73,8 +72,8 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let weights = sample_weights(task.sample_weight.as_deref(), task.x)?;
     let drawn = (0..y.len()).filter(|&r| weights[r] > 0.0).collect();
     run_refits(task, fitted, fit.support, vec![drawn], scale, |counts| {
-        let weights = counts.iter().zip(&weights).map(|(count, weight)| count * weight).collect();
-        let refit_estimator = SupportVectorRegressor { sample_weight: Some(weights), ..estimator.clone() };
+        let sample_weight = Some(weighted_counts(&counts, &weights));
+        let refit_estimator = SupportVectorRegressor { sample_weight, ..estimator.clone() };
         let fit = refit_estimator.fit_until(task.x, &y, &task.stop)?;
         Ok(BootstrapRefit::from_model(fit.support, fit.model, fit.converged))
     })
@@ -150,19 +149,13 @@ impl SupportVectorRegressor {
 
     /// Fits as [`fit`](Self::fit) does; [`Error::Interrupted`] soon after `stop` is set.
     fn fit_until(&self, x: &Table, y: &[f64], stop: &AtomicBool) -> Result<SvrFit> {
-        crate::checks::check_rows(x, y.len(), 1)?;
+        check_rows(x, y.len(), 1)?;
         self.kernel.validate(x.width())?;
         positive("c", self.c)?;
         check_tolerance(self.tolerance)?;
-        if !(self.epsilon.is_finite() && self.epsilon >= 0.0) {
-            return Err(Error::parameter("epsilon", self.epsilon, "it must not be negative"));
-        }
-        if let Some(row) = y.iter().position(|v| !v.is_finite()) {
-            return Err(Error::not_finite(row, "target", y[row]));
-        }
-        let bounds: Vec<f64> =
-            sample_weights(self.sample_weight.as_deref(), x)?.iter().map(|w| self.c * w).collect();
-        check_bounds(&bounds)?;
+        not_negative("epsilon", self.epsilon, "it must not be negative")?;
+        check_finite(y, 1)?;
+        let bounds = weighted_bounds(self.c, &sample_weights(self.sample_weight.as_deref(), x)?)?;
         let rows: Vec<usize> = (0..x.rows()).filter(|&r| bounds[r] > 0.0).collect();
         if rows.is_empty() {
             return Err(Error::parameter("sample_weight", 0.0, "give at least one positive weight"));

@@ -3,27 +3,27 @@
 /// Variables of a dual problem, one entry per variable in each vector.
 pub(super) struct Variables {
     /// Half-width ε of the insensitive tube.
-    pub(super) epsilon: f64,
-    pub(super) lower: Vec<f64>,
-    pub(super) upper: Vec<f64>,
-    pub(super) beta: Vec<f64>,
+    pub epsilon: f64,
+    pub lower: Vec<f64>,
+    pub upper: Vec<f64>,
+    pub beta: Vec<f64>,
     /// The gradient `Σ_s K_rs β_s + q_r` without the kink.
-    pub(super) gradient: Vec<f64>,
+    pub gradient: Vec<f64>,
     /// Number to add to the gradient for a step up: ±ε, or ∞ if β_r can't increase.
-    pub(super) up_gain: Vec<f64>,
+    pub up_gain: Vec<f64>,
     /// Number to add to the gradient for a step down: ±ε, or -∞ if β_r can't decrease.
-    pub(super) down_gain: Vec<f64>,
+    pub down_gain: Vec<f64>,
     /// Diagonal of the gram matrix, `K_rr`.
-    pub(super) diagonal: Vec<f64>,
+    pub diagonal: Vec<f64>,
 }
 
 impl Variables {
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.beta.len()
     }
 
     /// A subset of the variables, in the order of `rows`.
-    pub(super) fn select(&self, rows: &[usize]) -> Self {
+    pub fn select(&self, rows: &[usize]) -> Self {
         let selected = |values: &[f64]| rows.iter().map(|&r| values[r]).collect();
         Self {
             epsilon: self.epsilon,
@@ -38,7 +38,7 @@ impl Variables {
     }
 
     /// Sets β_r and the gains of its steps up and down.
-    pub(super) fn set_value(&mut self, r: usize, beta: f64) {
+    pub fn set_value(&mut self, r: usize, beta: f64) {
         self.beta[r] = beta;
         self.up_gain[r] = if beta >= self.upper[r] {
             f64::INFINITY
@@ -57,22 +57,22 @@ impl Variables {
     }
 
     /// The gradient of a step up.
-    pub(super) fn up_gradient(&self, r: usize) -> f64 {
+    pub fn up_gradient(&self, r: usize) -> f64 {
         self.gradient[r] + self.up_gain[r]
     }
 
     /// The gradient of a step down.
-    pub(super) fn down_gradient(&self, r: usize) -> f64 {
+    pub fn down_gradient(&self, r: usize) -> f64 {
         self.gradient[r] + self.down_gain[r]
     }
 
     /// Whether β_r can move in both directions with the same gradient.
-    pub(super) fn is_free(&self, r: usize) -> bool {
+    pub fn is_free(&self, r: usize) -> bool {
         self.up_gain[r].is_finite() && self.up_gain[r] == self.down_gain[r]
     }
 
     /// The smallest gradient of a step up and the largest of a step down, among `rows`.
-    pub(super) fn violation_bounds(&self, rows: &[usize]) -> (f64, f64) {
+    pub fn violation_bounds(&self, rows: &[usize]) -> (f64, f64) {
         rows.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &r| {
             (low.min(self.up_gradient(r)), high.max(self.down_gradient(r)))
         })

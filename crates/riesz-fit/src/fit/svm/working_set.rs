@@ -9,9 +9,9 @@ use crate::kernel::Points;
 
 /// Rows of a working set and their gram matrix.
 pub(super) struct WorkingSet {
-    pub(super) rows: Vec<usize>,
+    pub rows: Vec<usize>,
     /// Gram matrix, row by row.
-    pub(super) gram: Vec<f64>,
+    pub gram: Vec<f64>,
     /// The number of working sets that contained each row of the problem.
     ages: Vec<u32>,
 }
@@ -21,7 +21,7 @@ const VACANT: usize = usize::MAX;
 
 impl WorkingSet {
     /// An empty set for a problem of `n` rows.
-    pub(super) fn new(n: usize) -> Self {
+    pub fn new(n: usize) -> Self {
         Self { rows: Vec::new(), gram: Vec::new(), ages: vec![0; n] }
     }
 
@@ -33,7 +33,7 @@ impl WorkingSet {
     ///
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
-    pub(super) fn reselect(
+    pub fn reselect(
         &mut self,
         variables: &Variables,
         active: &[usize],

@@ -9,7 +9,7 @@ use crate::aggregate::bag_gram::BagRows;
 use crate::control::RunControl;
 use crate::error::Result;
 use crate::kernel::{Columns, GradientScratch, Kernel};
-use crate::linalg::{Matrix, dot};
+use crate::linalg::{Matrix, add_multiple, add_to, dot};
 use crate::simd::Isa;
 use crate::table::Table;
 
@@ -29,10 +29,6 @@ pub(super) struct CrossKernel<'a> {
     control: RunControl<'a>,
 }
 
-fn add(to: &mut [f64], times: f64, addend: &[f64]) {
-    to.iter_mut().zip(addend).for_each(|(t, w)| *t += times * w);
-}
-
 impl<'a> CrossKernel<'a> {
     /// Computes the matrix if it fits into memory. Cost: one kernel value for each row and point.
     pub fn new(
@@ -42,13 +38,9 @@ impl<'a> CrossKernel<'a> {
         control: RunControl<'a>,
     ) -> Result<Self> {
         control.check_cancelled()?;
-        let blocks = (0..rows.bags()).flat_map(|b| {
-            let Range { start, end } = rows.range(b);
-            (start..end).step_by(BLOCK).map(move |from| (b, from..end.min(from + BLOCK)))
-        });
         let kept = rows.weights.len() * points.rows() <= CACHE_LIMIT;
         let kept = kept.then(|| kernel.cross_gram(&rows.table, points));
-        Ok(Self { rows, kernel, points, kept, blocks: blocks.collect(), control })
+        Ok(Self { rows, kernel, points, kept, blocks: rows.blocks(BLOCK), control })
     }
 
     /// Returns the results of `work` for all blocks, in their order. `work` receives the bag of a block, its
@@ -77,9 +69,13 @@ impl<'a> CrossKernel<'a> {
 
     /// Returns `shift + K alpha`, one value per row of K.
     pub fn latent_values(&self, shift: f64, alpha: &[f64]) -> Result<Vec<f64>> {
-        let m = alpha.len();
-        let block_values = |_, _, block: &[f64]| -> Vec<f64> {
-            block.chunks_exact(m).map(|row| shift + dot(row, alpha)).collect()
+        self.for_each_row(|_, row| shift + dot(row, alpha))
+    }
+
+    /// Returns the value of `work` for each row of K, which it receives with its bag.
+    fn for_each_row(&self, work: impl Fn(usize, &[f64]) -> f64 + Sync) -> Result<Vec<f64>> {
+        let block_values = |bag: usize, _, block: &[f64]| -> Vec<f64> {
+            block.chunks_exact(self.points.rows()).map(|row| work(bag, row)).collect()
         };
         Ok(self.for_each_block(block_values)?.concat())
     }
@@ -89,21 +85,20 @@ impl<'a> CrossKernel<'a> {
         let m = self.points.rows();
         let block_sums = self.for_each_block(|bag, range, block| {
             let mut sum = vec![0.0; m];
-            weights[range].iter().zip(block.chunks_exact(m)).for_each(|(w, row)| add(&mut sum, *w, row));
+            weights[range]
+                .iter()
+                .zip(block.chunks_exact(m))
+                .for_each(|(w, row)| add_multiple(&mut sum, *w, row));
             (bag, sum)
         })?;
         let mut out = Matrix::zeros(self.rows.bags(), m);
-        block_sums.iter().for_each(|(bag, sum)| add(out.row_mut(*bag), 1.0, sum));
+        block_sums.iter().for_each(|(bag, sum)| add_to(out.row_mut(*bag), sum));
         Ok(out)
     }
 
     /// Returns the inner product of each row of K with the row of `of_bags` (bags × points) for its bag.
     pub fn row_dots(&self, of_bags: &Matrix) -> Result<Vec<f64>> {
-        let m = self.points.rows();
-        let block_dots = |bag: usize, _, block: &[f64]| -> Vec<f64> {
-            block.chunks_exact(m).map(|row| dot(row, of_bags.row(bag))).collect()
-        };
-        Ok(self.for_each_block(block_dots)?.concat())
+        self.for_each_row(|bag, row| dot(row, of_bags.row(bag)))
     }
 
     /// Returns `Kᵀ(w d)` and `Σ w d` for `d = shift + K alpha` and weights w of the rows, in one pass.
@@ -113,14 +108,14 @@ impl<'a> CrossKernel<'a> {
             let (mut sum, mut block_total) = (vec![0.0; m], 0.0);
             for (w, row) in weights[range].iter().zip(block.chunks_exact(m)) {
                 let d = w * (shift + dot(row, alpha));
-                add(&mut sum, d, row);
+                add_multiple(&mut sum, d, row);
                 block_total += d;
             }
             (sum, block_total)
         })?;
         let mut total = (vec![0.0; m], 0.0);
         for (sum, block_total) in &block_products {
-            add(&mut total.0, 1.0, sum);
+            add_to(&mut total.0, sum);
             total.1 += block_total;
         }
         Ok(total)
@@ -143,7 +138,7 @@ impl<'a> CrossKernel<'a> {
             for row in range.clone() {
                 weights.clear();
                 weights.extend(of_bags.row(*bag).iter().map(|r| of_rows[row] * r));
-                parts.iter().for_each(|(times, with)| add(weights, times[row], with));
+                parts.iter().for_each(|(times, with)| add_multiple(weights, times[row], with));
                 let (points, v) = (Columns::from_row(self.points, 0), self.rows.table.row(row));
                 self.kernel.add_gradient(isa, points, &v, weights, None, scratch, &mut sums);
             }
@@ -153,7 +148,7 @@ impl<'a> CrossKernel<'a> {
         let block_gradients = self.blocks.par_iter().map_init(memory, of_block);
         let block_gradients = block_gradients.collect::<Result<Vec<Vec<f64>>>>()?;
         let mut total = vec![0.0; count];
-        block_gradients.iter().for_each(|sums| add(&mut total, 1.0, sums));
+        block_gradients.iter().for_each(|sums| add_to(&mut total, sums));
         Ok(total)
     }
 }

@@ -22,10 +22,11 @@ use crate::aggregate::observation_operator::ObservationOperator;
 use crate::error::{Error, Result};
 use crate::gp::likelihood::LikelihoodTerms;
 use crate::gp::likelihood::counts::Family;
+use crate::gp::whitened_inducing::{WhitenedInducing, posterior_precision};
 use crate::linalg::conjugate_gradients::{
     CgOutcome, InnerProductSpace, ResidualNorm, StoppingRule, conjugate_gradients,
 };
-use crate::linalg::{Cholesky, Matrix, dot};
+use crate::linalg::{Cholesky, Matrix, add_multiple, dot};
 
 /// The largest number of Newton steps, and of halvings of a step.
 const MAX_STEPS: usize = 200;
@@ -42,8 +43,12 @@ const MODE_TOLERANCE: f64 = 1e-18;
 const ROUNDING_TOLERANCE: f64 = 1e-9;
 const MIN_DECREASE: f64 = 0.1;
 
-/// The observations of f: the observation operator, the counts and their family.
+/// The observations of f: the kernel, the observation operator, the counts and their family.
 pub(super) struct CountObservations<'a> {
+    /// The inducing points W with the Cholesky factor L.
+    pub points: WhitenedInducing,
+    /// `K(X, W)`.
+    pub cross: CrossKernel<'a>,
     pub operator: &'a ObservationOperator,
     pub family: &'a Family,
     pub counts: &'a [f64],
@@ -124,40 +129,25 @@ impl LatentState {
     }
 }
 
-/// Returns `L⁻ᵀv`.
-pub(super) fn upper(factor: &Cholesky, v: &[f64]) -> Vec<f64> {
-    let mut column = Matrix::column_vector(v.to_vec());
-    factor.solve_upper_in_place(&mut column);
-    column.data().to_vec()
-}
-
-/// Returns `L⁻¹v`.
-pub(super) fn lower(factor: &Cholesky, v: &[f64]) -> Vec<f64> {
-    let mut column = Matrix::column_vector(v.to_vec());
-    factor.solve_lower_in_place(&mut column);
-    column.data().to_vec()
-}
-
-/// Returns `Bᵀ of_bags`, one number per target.
-pub(super) fn to_targets(operator: &ObservationOperator, of_bags: Vec<f64>) -> Vec<f64> {
-    operator.transpose_times(&Matrix::column_vector(of_bags)).data().to_vec()
-}
-
-/// Returns `B of_targets`, one number per bag.
-pub(super) fn to_bags(operator: &ObservationOperator, of_targets: Vec<f64>) -> Vec<f64> {
-    operator.times(&Matrix::column_vector(of_targets)).data().to_vec()
-}
-
 impl CountObservations<'_> {
+    /// Returns `L⁻ᵀv`.
+    pub fn upper(&self, v: &[f64]) -> Vec<f64> {
+        let mut column = Matrix::column_vector(v.to_vec());
+        self.points.factor.solve_upper_in_place(&mut column);
+        column.into_data()
+    }
+
+    /// Returns `L⁻¹v`.
+    pub fn lower(&self, v: Vec<f64>) -> Vec<f64> {
+        let mut column = Matrix::column_vector(v);
+        self.points.factor.solve_lower_in_place(&mut column);
+        column.into_data()
+    }
+
     /// Evaluates J at a state, without derivatives.
-    fn evaluate(
-        &self,
-        cross: &CrossKernel<'_>,
-        factor: &Cholesky,
-        place: LatentState,
-    ) -> Result<StateEvaluation> {
-        let alpha = upper(factor, &place.v);
-        let (f, rows) = (cross.latent_values(place.beta, &alpha)?, cross.rows);
+    fn evaluate(&self, place: LatentState) -> Result<StateEvaluation> {
+        let alpha = self.upper(&place.v);
+        let (f, rows) = (self.cross.latent_values(place.beta, &alpha)?, self.cross.rows);
         let mut of_bags = Matrix::zeros(rows.bags(), 2);
         for b in 0..rows.bags() {
             for i in rows.range(b) {
@@ -179,14 +169,9 @@ impl CountObservations<'_> {
 
     /// Computes the first and second derivatives of J. Cost: a pass over the kernel, O(targets points²) and
     /// O(points³).
-    fn linearise(
-        &self,
-        cross: &CrossKernel<'_>,
-        factor: &Cholesky,
-        evaluation: &StateEvaluation,
-    ) -> Result<LocalModel> {
-        let (rows, terms) = (cross.rows, &evaluation.likelihood_terms);
-        let by_bags = to_bags(self.operator, terms.iter().map(|s| s.first_derivative).collect());
+    fn linearise(&self, evaluation: &StateEvaluation) -> Result<LocalModel> {
+        let (rows, terms) = (self.cross.rows, &evaluation.likelihood_terms);
+        let by_bags = self.operator.times_vector(terms.iter().map(|s| s.first_derivative).collect());
         let (mut slopes, mut bends) = (vec![0.0; evaluation.f.len()], vec![0.0; evaluation.f.len()]);
         let (mut curve, mut mean_responses) = (vec![0.0; evaluation.f.len()], vec![0.0; rows.bags()]);
         for b in 0..rows.bags() {
@@ -198,21 +183,17 @@ impl CountObservations<'_> {
             }
         }
         // One row per target.
-        let mut scaled = self.operator.transpose_times(&cross.bag_sums(&slopes)?);
-        factor.solve_lower_right(&mut scaled);
+        let mut scaled = self.operator.transpose_times(&self.cross.bag_sums(&slopes)?);
+        self.points.factor.solve_lower_right(&mut scaled);
         let psi = scaled.transpose();
         scaled.scale_rows(terms.iter().map(|target_terms| target_terms.information.sqrt()));
         let (information, mean_responses) =
-            (scaled.gram_of_columns(), to_targets(self.operator, mean_responses));
-        let mut lambda = information.clone();
-        lambda.add_diagonal(|_| 1.0);
-        if lambda.data().iter().any(|v| !v.is_finite()) {
-            return Err(Error::overflow(
-                "posterior precision of the inducing points",
-                "check the kernel's parameters and the weights",
-            ));
+            (scaled.gram_of_columns(), self.operator.transpose_times_vector(mean_responses));
+        let name = "posterior precision of the inducing points";
+        if information.data().iter().any(|v| !v.is_finite()) {
+            return Err(Error::overflow(name, "check the kernel's parameters and the weights"));
         }
-        let lambda = Cholesky::new(lambda, "posterior precision of the inducing points")?;
+        let lambda = posterior_precision(&information, name)?;
         let border = self.given_mean.is_none().then(|| {
             let weighted_means: Vec<f64> = mean_responses
                 .iter()
@@ -248,16 +229,15 @@ impl CountObservations<'_> {
     /// Returns the product of minus the second derivatives of J with the direction `d`.
     fn curvature(
         &self,
-        cross: &CrossKernel<'_>,
-        factor: &Cholesky,
         (here, bend): (&StateEvaluation, &LocalModel),
         d: &LatentState,
     ) -> Result<LatentState> {
-        let (row_product, row_total) = cross.weighted_products(&bend.curve, d.beta, &upper(factor, &d.v))?;
+        let alpha = self.upper(&d.v);
+        let (row_product, row_total) = self.cross.weighted_products(&bend.curve, d.beta, &alpha)?;
         let moved = bend.moved(d);
         let curvatures: Vec<f64> =
             moved.iter().zip(&here.likelihood_terms).map(|(q, s)| q * s.second_derivative).collect();
-        let (row_part, target_part) = (lower(factor, &row_product), bend.jacobian.matvec(&curvatures));
+        let (row_part, target_part) = (self.lower(row_product), bend.jacobian.matvec(&curvatures));
         let v =
             d.v.iter().zip(row_part).zip(target_part).map(|((d, row), target)| d - row - target).collect();
         let beta = if self.given_mean.is_some() {
@@ -272,13 +252,11 @@ impl CountObservations<'_> {
     /// indefinite. In that case the solution is not usable.
     pub fn solve(
         &self,
-        cross: &CrossKernel<'_>,
-        factor: &Cholesky,
         point: (&StateEvaluation, &LocalModel),
         right: &LatentState,
     ) -> Result<(LatentState, bool)> {
         let zero = LatentState { beta: 0.0, v: vec![0.0; right.v.len()] };
-        let times = |direction: &LatentState| self.curvature(cross, factor, point, direction);
+        let times = |direction: &LatentState| self.curvature(point, direction);
         let rule = StoppingRule {
             norm: ResidualNorm::Preconditioned,
             tolerance: CG_TOLERANCE,
@@ -290,17 +268,11 @@ impl CountObservations<'_> {
 
     /// Finds the mode. The search starts at `from` or at a common rate of all rows, whichever has the larger
     /// objective.
-    pub fn mode(
-        &self,
-        cross: &CrossKernel<'_>,
-        factor: &Cholesky,
-        from: Option<&LatentState>,
-    ) -> Result<Mode> {
+    pub fn mode(&self, from: Option<&LatentState>) -> Result<Mode> {
         let beta = self.given_mean.unwrap_or(self.level);
-        let mut evaluation =
-            self.evaluate(cross, factor, LatentState { beta, v: vec![0.0; cross.points.rows()] })?;
+        let mut evaluation = self.evaluate(LatentState { beta, v: vec![0.0; self.cross.points.rows()] })?;
         if let Some(from) = from {
-            let other = self.evaluate(cross, factor, from.clone())?;
+            let other = self.evaluate(from.clone())?;
             if other.value > evaluation.value {
                 evaluation = other;
             }
@@ -313,9 +285,9 @@ impl CountObservations<'_> {
         }
         let (mut steps, mut before) = (0, f64::INFINITY);
         loop {
-            let local = self.linearise(cross, factor, &evaluation)?;
+            let local = self.linearise(&evaluation)?;
             let gradient = self.gradient(&evaluation, &local);
-            let (mut step, wrong) = self.solve(cross, factor, (&evaluation, &local), &gradient)?;
+            let (mut step, wrong) = self.solve((&evaluation, &local), &gradient)?;
             if wrong {
                 step = local.precondition(&gradient);
             }
@@ -324,8 +296,7 @@ impl CountObservations<'_> {
             let rounding = rise <= ROUNDING_TOLERANCE * size && rise >= MIN_DECREASE * before;
             let is_last = steps == MAX_STEPS || rise.is_nan() || rise <= MODE_TOLERANCE * size || rounding;
             before = rise;
-            let next =
-                if is_last { None } else { self.line_search(cross, factor, &evaluation, (&step, rise))? };
+            let next = if is_last { None } else { self.line_search(&evaluation, &step, rise)? };
             let Some(next) = next else {
                 let value = evaluation.value - 0.5 * local.precision.log_det();
                 return Ok(Mode { evaluation, local, value, steps });
@@ -338,14 +309,13 @@ impl CountObservations<'_> {
     /// where the increase does not exceed rounding errors.
     fn line_search(
         &self,
-        cross: &CrossKernel<'_>,
-        factor: &Cholesky,
         evaluation: &StateEvaluation,
-        (step, rise): (&LatentState, f64),
+        step: &LatentState,
+        rise: f64,
     ) -> Result<Option<StateEvaluation>> {
         let mut times = 1.0;
         for _ in 0..HALVINGS {
-            let next = self.evaluate(cross, factor, evaluation.state.plus(times, step))?;
+            let next = self.evaluate(evaluation.state.plus(times, step))?;
             if next.value >= evaluation.value + 1e-4 * times * rise {
                 return Ok(Some(next));
             }
@@ -366,7 +336,7 @@ impl LocalModel {
     pub fn moved(&self, d: &LatentState) -> Vec<f64> {
         let mut out: Vec<f64> = self.jacobian_of_mean.iter().map(|s| s * d.beta).collect();
         for (k, v) in d.v.iter().enumerate() {
-            out.iter_mut().zip(self.jacobian.row(k)).for_each(|(o, p)| *o += v * p);
+            add_multiple(&mut out, *v, self.jacobian.row(k));
         }
         out
     }

@@ -12,19 +12,17 @@
 //! The approximation depends on F only through FFᵀ. The derivatives in K(W, W) are therefore
 //! `-½ L⁻ᵀ(vvᵀ + vyᵀ + yvᵀ - (I - Λ⁻¹))L⁻¹`.
 
-use super::cross_kernel::CrossKernel;
-use super::laplace::{CountObservations, LatentState, Mode, lower, to_bags, upper};
+use super::laplace::{CountObservations, LatentState, Mode};
 use crate::error::Result;
-use crate::gp::whitened_inducing::WhitenedInducing;
+use crate::linalg::add_to;
 
 /// Returns the gradient in the kernel's parameters, and for each target the derivative in the logarithm of
 /// its dispersion. Cost: some passes over the kernel, one of them with derivatives, and O(points³).
 pub(super) fn evidence_gradient(
     observed: &CountObservations<'_>,
-    cross: &CrossKernel<'_>,
-    points: &WhitenedInducing,
     mode: &Mode,
 ) -> Result<(Vec<f64>, Vec<f64>)> {
+    let CountObservations { points, cross, operator, .. } = observed;
     let (evaluation, local, rows) = (&mode.evaluation, &mode.local, cross.rows);
     let (m, terms) = (cross.points.rows(), &evaluation.likelihood_terms);
     // Λ⁻¹ψ; then ω Λ⁻¹ψ, in the coordinates of K.
@@ -37,9 +35,9 @@ pub(super) fn evidence_gradient(
     let mut by_psi = solved;
     by_psi.scale_columns(terms.iter().map(|s| s.information));
     points.factor.solve_upper_in_place(&mut by_psi);
-    let by_psi = observed.operator.times(&by_psi.transpose());
+    let by_psi = operator.times(&by_psi.transpose());
     let turn =
-        to_bags(observed.operator, terms.iter().zip(&leverages).map(|(s, u)| s.d_information * u).collect());
+        operator.times_vector(terms.iter().zip(&leverages).map(|(s, u)| s.d_information * u).collect());
     // e and E.
     let mut by_f = cross.row_dots(&by_psi)?;
     for (b, turn) in turn.iter().enumerate() {
@@ -49,10 +47,10 @@ pub(super) fn evidence_gradient(
     }
     let (weighted_latent, total_weight) = cross.weighted_products(&by_f, 1.0, &vec![0.0; m])?;
     let beta = if observed.given_mean.is_some() { 0.0 } else { total_weight };
-    let by_place = LatentState { beta, v: lower(&points.factor, &weighted_latent) };
-    let (y, _) = observed.solve(cross, &points.factor, (evaluation, local), &by_place)?;
+    let by_place = LatentState { beta, v: observed.lower(weighted_latent) };
+    let (y, _) = observed.solve((evaluation, local), &by_place)?;
     // s and s + e + p.
-    let alpha = upper(&points.factor, &y.v);
+    let alpha = observed.upper(&y.v);
     let moved = cross.latent_values(y.beta, &alpha)?;
     let along = local.moved(&y);
     let dispersed = terms.iter().zip(&along).zip(&leverages).map(|((s, q), u)| {
@@ -61,8 +59,8 @@ pub(super) fn evidence_gradient(
     });
     let dispersed = dispersed.collect();
     let second_order = terms.iter().zip(&along).map(|(s, q)| s.second_derivative * q).collect();
-    let second_order = to_bags(observed.operator, second_order);
-    let pull = to_bags(observed.operator, terms.iter().map(|s| s.first_derivative).collect());
+    let second_order = operator.times_vector(second_order);
+    let pull = operator.times_vector(terms.iter().map(|s| s.first_derivative).collect());
     let mut pulls = vec![0.0; by_f.len()];
     for b in 0..rows.bags() {
         for i in rows.range(b) {
@@ -82,6 +80,6 @@ pub(super) fn evidence_gradient(
     }
     inner.add_diagonal(|_| 0.5);
     let of_gram = points.gram_gradient(cross.kernel, cross.points, inner);
-    total.iter_mut().zip(&of_gram).for_each(|(t, g)| *t += g);
+    add_to(&mut total, &of_gram);
     Ok((total, dispersed))
 }

@@ -6,11 +6,12 @@ use super::mediated_features::SampledRowPairs;
 use super::{SparseAggregateFit, SparseAggregateProcess};
 use crate::aggregate::aggregate_data::Aggregates;
 use crate::aggregate::bag_gram::BagRows;
-use crate::aggregate::mediation::MediationTarget;
+use crate::aggregate::mediation::regresses_targets;
 use crate::aggregate::observation_operator::ObservationOperator;
-use crate::aggregate::tuning::{CONVERGED, tune_mediators};
+use crate::aggregate::tuning::{CONVERGED, largest_change, tune_mediators};
 use crate::error::{Error, Result};
 use crate::fit::TunedParameters;
+use crate::gp::hyperparameters::log_values;
 use crate::kernel::{Kernel, Parameter};
 use crate::linalg::Matrix;
 
@@ -38,7 +39,7 @@ impl SparseAggregateProcess {
         {
             return process.fit(&data.rows, &data.bags, &data.targets);
         }
-        if self.mediation.as_ref().is_some_and(|mediation| mediation.regressed == MediationTarget::Targets) {
+        if regresses_targets(self.mediation.as_ref()) {
             let allowed =
                 "inducing points need row embeddings as the response: regress these, or use an exact fit";
             return Err(Error::parameter("response that is regressed on mediators", "targets", allowed));
@@ -70,7 +71,7 @@ impl SparseAggregateProcess {
         let (mut turn, mut steps, mut evaluations) = (0, 0, 0);
         loop {
             turn += 1;
-            let theta: Vec<f64> = from.iter().map(|p| p.log_value).collect();
+            let theta = log_values(&from);
             let kernel = self.kernel.with_parameters(&theta[..self.kernel.parameters().len()]);
             let gram = self.gram(&kernel, data)?;
             let tuned =
@@ -81,9 +82,7 @@ impl SparseAggregateProcess {
             });
             let mut fit = self.fit_mediated(data, from.clone())?;
             (steps, evaluations) = (steps + fit.steps, evaluations + fit.evaluations);
-            let moved =
-                theta.iter().zip(&fit.theta).fold(0.0, |maximum: f64, (a, b)| maximum.max((a - b).abs()));
-            if turn == MAX_ROUNDS || moved < CONVERGED {
+            if turn == MAX_ROUNDS || largest_change(&theta, &fit.theta) < CONVERGED {
                 fit.warnings.extend(warnings);
                 return Ok(SparseAggregateFit { steps, evaluations, ..fit });
             }
@@ -102,7 +101,7 @@ impl SparseAggregateProcess {
         for gram in
             SampledRowPairs::new(&rows, self.seed).sampled_covariances(&rows, &diagonal, kernel, control.stop)
         {
-            total.data_mut().iter_mut().zip(gram?.data()).for_each(|(t, v)| *t += v);
+            total.add_times(1.0, &gram?);
         }
         Ok(total)
     }

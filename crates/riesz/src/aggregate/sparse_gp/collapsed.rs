@@ -13,17 +13,15 @@
 //! points), no matrix is larger than bags × points or points × points. The constant mean β maximises the
 //! evidence, by generalised least squares, unless it is given.
 
-use super::Approximation;
 use super::bag_features::BagFeatures;
-use super::mediated_features::MediatedFeatures;
-use crate::aggregate::bag_gram::BagRows;
+use super::{Approximation, SparseTargets};
 use crate::control::RunControl;
-use crate::error::{Error, Result};
-use crate::gp::exact::LeastSquaresMean;
-use crate::gp::whitened_inducing::WhitenedInducing;
+use crate::error::Result;
+use crate::gp::exact::{LeastSquaresMean, check_evidence};
+use crate::gp::whitened_inducing::{WhitenedInducing, posterior_precision};
 use crate::kernel::Kernel;
-use crate::linalg::{Cholesky, Matrix, dot};
-use crate::table::Table;
+use crate::linalg::{Matrix, add_multiple, add_to, dot};
+use crate::posterior::PosteriorCovariance;
 
 /// The evidence, the posterior and the terms of their gradients at one kernel and noise.
 pub(super) struct CollapsedEvidence {
@@ -63,23 +61,25 @@ pub(super) struct CollapsedEvidence {
 /// Returns `Σ_i v_i m_i` over the rows m_i of a matrix.
 fn weighted(m: &Matrix, v: &[f64]) -> Vec<f64> {
     let mut out = vec![0.0; m.cols()];
-    v.iter().enumerate().for_each(|(i, v)| out.iter_mut().zip(m.row(i)).for_each(|(o, x)| *o += v * x));
+    v.iter().enumerate().for_each(|(i, v)| add_multiple(&mut out, *v, m.row(i)));
     out
 }
 
 impl CollapsedEvidence {
-    /// Computes the evidence of `targets`. `ones` are the sums of weights s, which are the targets of a
-    /// constant f = 1. The mean is estimated unless it is given. Cost O(bags points² + points³).
+    /// Computes the evidence of the targets. The mean is estimated unless it is given. Cost O(bags points² +
+    /// points³).
     pub fn new(
         kernel: &Kernel,
-        points: &Table,
+        targets: &SparseTargets,
         features: &BagFeatures,
-        (approximation, noise): (Approximation, &[f64]),
-        (targets, ones): (&[f64], &[f64]),
+        approximation: Approximation,
+        noise: &[f64],
         given_mean: Option<f64>,
     ) -> Result<Self> {
-        let bags = targets.len();
-        let whitening = WhitenedInducing::new(kernel, points)?;
+        // The sums of weights s are the targets of a constant f = 1.
+        let (values, ones) = (&targets.values, &targets.weight_sums);
+        let bags = values.len();
+        let whitening = WhitenedInducing::new(kernel, &targets.points)?;
         let factor = &whitening.factor;
         let mut psi = features.phi.clone();
         factor.solve_lower_right(&mut psi);
@@ -90,11 +90,9 @@ impl CollapsedEvidence {
         let total_variance = |(c, gap): (&f64, &f64)| if counts { c + gap } else { *c };
         let total_variances: Vec<f64> = noise.iter().zip(&gap).map(total_variance).collect();
         let roots: Vec<f64> = total_variances.iter().map(|d| 1.0 / d.sqrt()).collect();
-        (0..bags).for_each(|b| psi.row_mut(b).iter_mut().for_each(|v| *v *= roots[b]));
+        psi.scale_rows(roots.iter().copied());
         let information = psi.gram_of_columns();
-        let mut lambda = information.clone();
-        lambda.add_diagonal(|_| 1.0);
-        let lambda = Cholesky::new(lambda, "posterior precision of the inducing points")?;
+        let lambda = posterior_precision(&information, "posterior precision of the inducing points")?;
         // V⁻¹v, and the intermediate result Λ⁻¹ΨD⁻¹v.
         let solve = |v: &[f64]| {
             let scaled: Vec<f64> = v.iter().zip(&roots).map(|(v, root)| v * root).collect();
@@ -106,17 +104,17 @@ impl CollapsedEvidence {
         let (mean, of_mean) = match given_mean {
             Some(mean) => (mean, None),
             None => {
-                let estimate = LeastSquaresMean::new(|v| solve(v).0, ones, targets);
+                let estimate = LeastSquaresMean::new(|v| solve(v).0, ones, values);
                 (estimate.mean, Some((estimate.solved_response, estimate.precision)))
             }
         };
-        let r: Vec<f64> = targets.iter().zip(ones).map(|(z, s)| z - mean * s).collect();
+        let r: Vec<f64> = values.iter().zip(ones).map(|(z, s)| z - mean * s).collect();
         let (residual, inner) = solve(&r);
         let mut alpha = Matrix::column_vector(inner.clone());
         factor.solve_upper_in_place(&mut alpha);
         let left = lambda.inverse();
         let mut known = left.clone();
-        known.data_mut().iter_mut().for_each(|v| *v = -*v);
+        known.scale(-1.0);
         known.add_diagonal(|_| 1.0);
         let scaled_features = psi.matmul(&known);
         let precision = |b: usize| {
@@ -138,12 +136,7 @@ impl CollapsedEvidence {
         let penalty_derivative = |b: usize| if counts { 0.0 } else { 0.5 * gap[b] / noise[b].powi(2) };
         let by_noise = (0..bags).map(|b| evidence_derivative(b) + penalty_derivative(b)).collect();
         let uncounted_residual = if counts { vec![0.0; bags] } else { gap };
-        if !value.is_finite() {
-            return Err(Error::overflow(
-                "the log marginal likelihood through inducing points",
-                "check the kernel's parameters and the noise",
-            ));
-        }
+        check_evidence(value, "the log marginal likelihood through inducing points")?;
         Ok(Self {
             value,
             mean,
@@ -186,11 +179,11 @@ impl CollapsedEvidence {
     pub fn kernel_gradient(
         &self,
         kernel: &Kernel,
-        points: &Table,
-        (rows, features, through): (&BagRows, &BagFeatures, Option<&MediatedFeatures>),
+        targets: &SparseTargets,
+        features: &BagFeatures,
         control: RunControl<'_>,
     ) -> Result<Vec<f64>> {
-        let (m, bags) = (points.rows(), self.total_variances.len());
+        let (rows, points, bags) = (&targets.rows, &targets.points, self.total_variances.len());
         // This order of operations makes ε exactly 0 for the VFE.
         let extra = self
             .grad_residual_variance
@@ -199,15 +192,15 @@ impl CollapsedEvidence {
             .map(|(g, d)| (1.0 / d + 2.0 * g) * d);
         let extra: Vec<f64> = extra.collect();
         let mut inner = self.information.clone();
-        inner.data_mut().iter_mut().zip(self.left.data()).for_each(|(v, l)| *v += l);
+        inner.add_times(1.0, &self.left);
         inner.add_diagonal(|_| -1.0);
         let mut by_phi = self.scaled_features.clone();
         if extra.iter().any(|e| *e != 0.0) {
             let mut scaled = self.whitened_features.clone();
-            (0..bags).for_each(|b| scaled.row_mut(b).iter_mut().for_each(|v| *v *= extra[b]));
-            by_phi.data_mut().iter_mut().zip(scaled.data()).for_each(|(h, s)| *h -= s);
+            scaled.scale_rows(extra);
+            by_phi.add_times(-1.0, &scaled);
             let product = self.whitened_features.transpose().matmul(&scaled);
-            inner.data_mut().iter_mut().zip(product.data()).for_each(|(v, entry)| *v -= entry);
+            inner.add_times(-1.0, &product);
         }
         self.points.factor.solve_upper_right(&mut by_phi);
         for b in 0..bags {
@@ -217,34 +210,28 @@ impl CollapsedEvidence {
         control.check_cancelled()?;
         let mut by_own = self.grad_residual_variance.clone();
         let mut of_pairs = Vec::new();
-        if let Some(mediated) = through {
+        if let Some(mediated) = &targets.mediated {
             by_phi = mediated.operator.times(&by_phi);
             let bag_weights = mediated.grad_bag_covariance(&self.grad_residual_variance);
             by_own = (0..bag_weights.rows()).map(|b| bag_weights[(b, b)]).collect();
             of_pairs = mediated.gradient(rows, kernel, bag_weights, control.stop)?;
         }
         let mut total = rows.gradient_of_features(features, kernel, points, &by_phi, control)?;
-        for i in 0..m {
-            let coefficient = self.whitened[i];
-            inner
-                .row_mut(i)
-                .iter_mut()
-                .zip(&self.whitened)
-                .for_each(|(v, w)| *v = -0.5 * (*v + coefficient * w));
-        }
+        inner.add_outer(self.whitened.iter().copied(), &self.whitened);
+        inner.scale(-0.5);
         let of_gram = self.points.gram_gradient(kernel, points, inner);
-        total.iter_mut().zip(&of_gram).for_each(|(t, g)| *t += g);
+        add_to(&mut total, &of_gram);
         for (b, weight) in by_own.iter().enumerate() {
             let diagonal_slopes = &features.bag_variances.row(b)[1..];
-            total.iter_mut().zip(diagonal_slopes).for_each(|(t, d)| *t += weight * d);
+            add_multiple(&mut total, *weight, diagonal_slopes);
         }
-        total.iter_mut().zip(&of_pairs).for_each(|(t, d)| *t += d);
+        add_to(&mut total, &of_pairs);
         Ok(total)
     }
 
-    /// Returns F with `FFᵀ = L⁻ᵀ(I - Λ⁻¹)L⁻¹`, which is `K(W, W)⁻¹ - (K(W, W) + ΦᵀD⁻¹Φ)⁻¹`. F has one column
-    /// for each eigenvalue that is not negligible. Cost O(points³).
-    pub fn root(&self) -> Result<Matrix> {
-        self.points.reduction_root(&self.information)
+    /// Returns the posterior covariance, whose variance reduction is
+    /// `L⁻ᵀ(I - Λ⁻¹)L⁻¹ = K(W, W)⁻¹ - (K(W, W) + ΦᵀD⁻¹Φ)⁻¹`. Cost O(points³).
+    pub fn covariance(&self) -> Result<PosteriorCovariance> {
+        self.points.posterior_covariance(&self.information, 1)
     }
 }

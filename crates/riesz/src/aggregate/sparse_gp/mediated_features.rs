@@ -13,7 +13,7 @@ use crate::aggregate::bag_gram::BagRows;
 use crate::aggregate::observation_operator::ObservationOperator;
 use crate::error::Result;
 use crate::kernel::Kernel;
-use crate::linalg::{Matrix, dot};
+use crate::linalg::{Matrix, add_to, dot};
 use crate::random::{Random, SeedableRng};
 
 /// The number of rows above which rows are sampled.
@@ -111,8 +111,7 @@ impl MediatedFeatures {
         pair_weights.data_mut().iter_mut().for_each(|v| *v /= count);
         let mut total = vec![0.0; kernel.parameters().len()];
         for sample in self.pairs.samples(rows) {
-            let sample_gradient = sample.gradient(kernel, &pair_weights, stop)?;
-            total.iter_mut().zip(sample_gradient).for_each(|(t, v)| *t += v);
+            add_to(&mut total, &sample.gradient(kernel, &pair_weights, stop)?);
         }
         Ok(total)
     }

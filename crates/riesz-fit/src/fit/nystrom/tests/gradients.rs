@@ -28,15 +28,7 @@ fn descended(
     let job = Job { intercept, tolerance, ..Job::new(plan.landmarks.rows()) };
     let mut fitting = FitState::new(plan, &job, InitialInput::Survey(survey)).unwrap();
     while let Some(coefficients) = fitting.next_coefficients().cloned() {
-        let mut total = DataPass::empty(plan, &coefficients);
-        let mut from = 0;
-        for (unit, part) in parts.iter().enumerate() {
-            let part_rows = select(data, &(from..from + part).collect::<Vec<_>>());
-            let bytes = DataPass::from_rows(plan, &coefficients, &part_rows, unit as u64).unwrap().to_bytes();
-            total.merge(&DataPass::from_bytes(plan, &coefficients, &bytes).unwrap()).unwrap();
-            from += part;
-        }
-        fitting.apply_pass(&total).unwrap();
+        fitting.apply_pass(&pass_in_parts(plan, &coefficients, data, parts)).unwrap();
     }
     assert!(fitting.has_model());
     fitting
@@ -142,7 +134,7 @@ fn conjugate_gradients_are_the_same_however_the_work_is_divided() {
     let job = Job::new(50);
     assert!(FitState::new(&plan, &job, InitialInput::Nothing).is_err());
     let mut fitting = FitState::new(&plan, &job, InitialInput::Survey(&survey)).unwrap();
-    let incomplete = select(&data, &(0..800).collect::<Vec<_>>());
+    let incomplete = select(&data, 0..800);
     let part = DataPass::from_rows(&plan, fitting.next_coefficients().unwrap(), &incomplete, 0).unwrap();
     assert!(fitting.apply_pass(&part).unwrap_err().to_string().contains("800 rows"));
     let direct = planned(&data, &Kernel::gaussian(&[1.0; 3]), 50, 1);

@@ -30,9 +30,28 @@ fn written(kernel: &str, x: &Table) -> Kernel {
     KernelExpression::parse(kernel).unwrap().resolve(x, &ColumnScaling::raw(x.width())).unwrap()
 }
 
-fn select(data: &LabelledRows, which: &[usize]) -> LabelledRows {
+fn select(data: &LabelledRows, which: impl IntoIterator<Item = usize>) -> LabelledRows {
+    let which = &Vec::from_iter(which);
     let weights = data.weights.as_ref().map(|w| which.iter().map(|&i| w[i]).collect());
     LabelledRows::new(data.x.select_rows(which), data.y.select_rows(which), weights).unwrap()
+}
+
+/// The pass over the rows in units of these sizes, whose results pass through the bytes of files.
+fn pass_in_parts(
+    plan: &FitPlan,
+    coefficients: &Coefficients,
+    data: &LabelledRows,
+    parts: &[usize],
+) -> DataPass {
+    let mut total = DataPass::empty(plan, coefficients);
+    let mut from = 0;
+    for (unit, part) in parts.iter().enumerate() {
+        let part_rows = select(data, from..from + part);
+        let bytes = DataPass::from_rows(plan, coefficients, &part_rows, unit as u64).unwrap().to_bytes();
+        total.merge(&DataPass::from_bytes(plan, coefficients, &bytes).unwrap()).unwrap();
+        from += part;
+    }
+    total
 }
 
 fn surveyed(data: &LabelledRows, limit: usize) -> DataSurvey {
@@ -57,11 +76,24 @@ fn fitted(
     let mut solution =
         RidgeSolution::new(plan, statistics, &RidgeSpec { ridges: vec![ridge], intercept }).unwrap();
     for _ in 0..corrections {
-        let mut residual = ResidualPass::empty(plan, solution.coefficients());
-        residual.add(plan, solution.coefficients(), data).unwrap();
-        solution.correct(&residual).unwrap();
+        solution.correct(&residual(plan, &solution, data)).unwrap();
     }
     solution
+}
+
+/// The residual of all rows at the coefficients of a solution.
+fn residual(plan: &FitPlan, solution: &RidgeSolution, data: &LabelledRows) -> ResidualPass {
+    let mut residual = ResidualPass::empty(plan, solution.coefficients());
+    residual.add(plan, solution.coefficients(), data).unwrap();
+    residual
+}
+
+/// Takes a step of Newton's method with the gradient of all rows.
+fn newton_step(newton: &mut StreamingNewton, plan: &FitPlan, data: &LabelledRows) {
+    let coefficients = newton.coefficients.clone();
+    let mut builder = LogisticGradientBuilder::new(plan, &coefficients);
+    builder.add(data).unwrap();
+    newton.step(&builder.finish(0)).unwrap();
 }
 
 /// Predictions at `x` of the exact fit with the landmarks, by least squares in double-double arithmetic.
@@ -178,7 +210,7 @@ fn statistics_are_the_same_however_the_work_is_divided() {
         let mut pieces = Vec::new();
         let mut from = 0;
         for part in parts {
-            pieces.push(select(&data, &order[from..from + part]));
+            pieces.push(select(&data, order[from..from + part].iter().copied()));
             from += part;
         }
         for piece in pieces.iter().rev() {
@@ -192,7 +224,7 @@ fn statistics_are_the_same_however_the_work_is_divided() {
             let mut accumulator = Accumulator::new(&plan);
             for start in (0..piece.len()).step_by(chunk) {
                 let end = piece.len().min(start + chunk);
-                accumulator.add(&select(piece, &(start..end).collect::<Vec<_>>())).unwrap();
+                accumulator.add(&select(piece, start..end)).unwrap();
             }
             let statistics = accumulator.finish(unit as u64);
             // The statistics pass through the bytes of a file.
@@ -202,16 +234,15 @@ fn statistics_are_the_same_however_the_work_is_divided() {
             RidgeSolution::new(&plan, total.clone(), &RidgeSpec { ridges: vec![0.1], intercept: true })
                 .unwrap();
         let coefficients = solution.coefficients().clone();
-        let mut residual = ResidualPass::empty(&plan, &coefficients);
+        let mut residual = DataPass::empty(&plan, &coefficients);
         for (unit, piece) in pieces.iter().enumerate() {
             let mut part = ResidualPass::empty(&plan, &coefficients);
             part.add(&plan, &coefficients, piece).unwrap();
-            let unit_pass = part.of_unit(unit as u64);
-            residual
-                .merge(&ResidualPass::from_bytes(&plan, &coefficients, &unit_pass.to_bytes()).unwrap())
-                .unwrap();
+            let bytes = DataPass::Residual(part.of_unit(unit as u64)).to_bytes();
+            residual.merge(&DataPass::from_bytes(&plan, &coefficients, &bytes).unwrap()).unwrap();
         }
-        (plan.to_bytes(), total.folds_bytes(), coefficients, residual.sums_bytes())
+        let residual_sums = (residual.rows(), residual.sums().lists.clone());
+        (plan.to_bytes(), total.folds, coefficients, residual_sums)
     };
     let mut order: Vec<usize> = (0..5000).collect();
     let straight = make(&order, &[5000], 5000);
@@ -231,7 +262,7 @@ fn units_are_added_and_taken_away() {
     let data = rows(900, 2, 1, false, 8);
     let plan = planned(&data, &Kernel::gaussian(&[1.0, 1.0]), 20, 2);
     let part = |from: usize, to: usize, unit: u64| {
-        Statistics::from_rows(&plan, &select(&data, &(from..to).collect::<Vec<_>>()), unit).unwrap()
+        Statistics::from_rows(&plan, &select(&data, from..to), unit).unwrap()
     };
     let (a, b) = (part(0, 400, 0), part(400, 900, 1));
     let mut sum = a.clone();
@@ -269,8 +300,8 @@ fn folds_are_held_out() {
         for k in 0..4 {
             let which =
                 |is_held_out: bool| (0..600).filter(|&i| (labels[i] == k) == is_held_out).collect::<Vec<_>>();
-            let held_out = select(&data, &which(true));
-            let predictions = fitted(&single_fold, &select(&data, &which(false)), *ridge, true, 2)
+            let held_out = select(&data, which(true));
+            let predictions = fitted(&single_fold, &select(&data, which(false)), *ridge, true, 2)
                 .model()
                 .unwrap()
                 .predict(&held_out.x)
@@ -378,9 +409,7 @@ proptest! {
         let plan = planned(&data, &Kernel::gaussian(&vec![length; d]), m, 1);
         let mut solution = fitted(&plan, &data, ridge, intercept, corrections);
         if uniform {
-            let mut residual = ResidualPass::empty(&plan, solution.coefficients());
-            residual.add(&plan, solution.coefficients(), &data).unwrap();
-            solution.prove(&residual).unwrap();
+            solution.prove(&residual(&plan, &solution, &data)).unwrap();
         }
         let new = rows(20, d, 1, false, seed ^ 1).x;
         if let Some(bounds) = solution.bounds(&new).unwrap() {
@@ -444,7 +473,7 @@ fn of_classes(mut plan: FitPlan, latent_function: LatentFunction) -> FitPlan {
 fn classes_of_a_process_are_those_of_the_dense_one() {
     let mut data = rows(150, 2, 1, false, 62);
     data.y.data_mut().iter_mut().for_each(|y| *y = f64::from(u8::from(*y > 0.3)));
-    let labels: Vec<usize> = data.y.data().iter().map(|y| *y as usize).collect();
+    let labels = super::job::labels(&data);
     let kernel = written("3*matern32(lengthscale=1.2)", &data.x);
     let classes = ["no".to_string(), "yes".to_string()];
     let mut dense = crate::fit::GaussianProcessClassifier::new(kernel.clone());
@@ -482,7 +511,7 @@ fn classes_of_a_process_are_those_of_the_dense_one() {
         1e-5,
     );
     let (small, wider, evidence, model) = fit_with(40, data.clone());
-    let (again, _, _, _) = fit_with(40, select(&data, &(0..150).rev().collect::<Vec<_>>()));
+    let (again, _, _, _) = fit_with(40, select(&data, (0..150).rev()));
     assert_eq!(small, again);
     // With 40 landmarks: the mode where the gradient vanishes, with the curvature at this point.
     let (k, gram) = (kernel.cross_gram(&model.support_points, &data.x), kernel.gram(&model.support_points));
@@ -510,7 +539,7 @@ fn classes_of_a_process_are_those_of_the_dense_one() {
     let likelihood: f64 = p.iter().zip(data.y.data()).map(likelihood).sum();
     let volume = factors[1].log_det() - factors[0].log_det();
     assert!((evidence - (likelihood - 0.5 * pull - 0.5 * volume)).abs() < 1e-4, "{evidence}");
-    let single_class = select(&data, &(0..150).filter(|&i| labels[i] == 1).collect::<Vec<_>>());
+    let single_class = select(&data, (0..150).filter(|&i| labels[i] == 1));
     let tuned = Job { fixed_kernel: false, ..job(20) };
     let error_text =
         fit_rows(single_class, kernel.clone(), &tuned, &FitControl::default()).unwrap_err().to_string();
@@ -534,16 +563,10 @@ fn logistic_regression_finds_its_optimum() {
             let mut newton = StreamingNewton::new(plan, intercept).unwrap();
             while !newton.converged {
                 let coefficients = newton.coefficients.clone();
-                let mut total = LogisticGradient::empty(plan, &coefficients);
-                let mut from = 0;
-                for (unit, part) in parts.iter().enumerate() {
-                    let mut builder = LogisticGradientBuilder::new(plan, &coefficients);
-                    builder.add(&select(data, &(from..from + part).collect::<Vec<_>>())).unwrap();
-                    let bytes = builder.finish(unit as u64).to_bytes();
-                    total.merge(&LogisticGradient::from_bytes(plan, &coefficients, &bytes).unwrap()).unwrap();
-                    from += part;
+                match pass_in_parts(plan, &coefficients, data, parts) {
+                    DataPass::Slope(gradient) => newton.step(&gradient).unwrap(),
+                    DataPass::Residual(_) => unreachable!("the plan is for classes"),
                 }
-                newton.step(&total).unwrap();
             }
             newton
         };
@@ -552,7 +575,7 @@ fn logistic_regression_finds_its_optimum() {
         let newton = converge(&plan, &data, &[60]);
         assert!(newton.passes < 15, "{}", newton.passes);
         assert_eq!(converge(&plan, &data, &[7, 53]).coefficients, newton.coefficients);
-        let labels: Vec<usize> = data.y.data().iter().map(|y| *y as usize).collect();
+        let labels = super::job::labels(&data);
         let mut dense = crate::fit::KernelLogisticRegression::new(kernel.clone(), 0.2);
         (dense.sample_weight, dense.fit_intercept) = (data.weights.clone(), intercept);
         let truth = dense.fit(&data.x, &labels, &classes).unwrap().model.predict(&data.x).unwrap();
@@ -614,11 +637,8 @@ fn starts_from_a_sample_reach_the_same_optimum() {
         let converge = |plan: &FitPlan| {
             let (mut newton, mut grams) = (StreamingNewton::new(plan, intercept).unwrap(), 0);
             while !newton.converged {
-                let coefficients = newton.coefficients.clone();
-                let mut builder = LogisticGradientBuilder::new(plan, &coefficients);
-                builder.add(&data).unwrap();
-                newton.step(&builder.finish(0)).unwrap();
-                grams += usize::from(coefficients.curvature);
+                grams += usize::from(newton.coefficients.curvature);
+                newton_step(&mut newton, plan, &data);
             }
             (grams, newton.fitted().unwrap().model.predict(&data.x).unwrap())
         };
@@ -650,10 +670,7 @@ fn separable_classes_converge() {
         of_classes(planned(&data, &Kernel::gaussian(&[2.0, 2.0]), 30, 1), LatentFunction::Penalised(1e-6));
     let mut newton = StreamingNewton::new(&plan, true).unwrap();
     while !newton.converged {
-        let coefficients = newton.coefficients.clone();
-        let mut builder = LogisticGradientBuilder::new(&plan, &coefficients);
-        builder.add(&data).unwrap();
-        newton.step(&builder.finish(0)).unwrap();
+        newton_step(&mut newton, &plan, &data);
     }
     let model = newton.fitted().unwrap().model;
     let predictions = model.predict(&data.x).unwrap();
@@ -714,14 +731,10 @@ fn posteriors_equal_those_of_the_process_in_memory() {
 
 /// The solution after all useful passes, and the largest bound at a landmark after each pass.
 fn passes(plan: &FitPlan, data: &LabelledRows, ridge: f64) -> (RidgeSolution, Vec<f64>) {
-    let statistics = Statistics::from_rows(plan, data, 0).unwrap();
-    let penalties = RidgeSpec { ridges: vec![ridge], intercept: true };
-    let mut solution = RidgeSolution::new(plan, statistics, &penalties).unwrap();
+    let mut solution = fitted(plan, data, ridge, true, 0);
     let mut bounds = Vec::new();
     while solution.wants_pass(1, bounds.len()) {
-        let mut residual = ResidualPass::empty(plan, solution.coefficients());
-        residual.add(plan, solution.coefficients(), data).unwrap();
-        solution.apply_residual(&residual, 1, bounds.len()).unwrap();
+        solution.apply_residual(&residual(plan, &solution, data), 1, bounds.len()).unwrap();
         let bound_matrix = solution.bounds(&plan.landmarks).unwrap();
         bounds.push(
             bound_matrix.map_or(f64::INFINITY, |entries| entries.data().iter().copied().fold(0.0, f64::max)),
@@ -772,6 +785,6 @@ fn nothing_is_missing_where_landmarks_explain_the_kernel() {
     }
     let plan = planned(&data, &Kernel::gaussian(&[0.5; 3]), 100, 1);
     assert!(fitted(&plan, &data, 0.1, true, 0).missing().unwrap().distances[0] > 0.01);
-    let first_rows = select(&data, &(0..80).collect::<Vec<_>>());
+    let first_rows = select(&data, 0..80);
     assert!(fitted(&plan, &first_rows, 0.1, true, 0).missing().is_none());
 }
