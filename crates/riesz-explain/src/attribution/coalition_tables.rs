@@ -43,7 +43,7 @@ dispatch! {
             let (absent, with) = out.split_at_mut(lanes << k);
             for (with, absent) in with.chunks_exact_mut(lanes).zip(absent.chunks_exact(lanes)) {
                 for ((with, absent), factor) in with.iter_mut().zip(absent).zip(player_lanes) {
-                    *with = absent.mul::<V>(Lanes(*factor));
+                    *with = V::mul(*absent, Lanes(*factor));
                 }
             }
         }
@@ -72,9 +72,9 @@ dispatch! {
                 for (lane, mean) in means.iter_mut().enumerate() {
                     let mut sum = Lanes::ZERO;
                     for [first, other] in rows {
-                        sum = first[low + lane].fma::<V>(other[high + lane], sum);
+                        sum = V::fma(first[low + lane], other[high + lane], sum);
                     }
-                    *mean = mean.add::<V>(sum);
+                    *mean = V::add(*mean, sum);
                 }
             }
         }
@@ -100,7 +100,7 @@ dispatch! {
                 for ((mean, first), value) in pairs.zip(block_values) {
                     let mut sum = Lanes::ZERO;
                     for ((mean, first), other) in mean.iter().zip(first).zip(other) {
-                        sum = mean.mul::<V>(*first).fma::<V>(*other, sum);
+                        sum = V::fma(V::mul(*mean, *first), *other, sum);
                     }
                     *value += sum.sum();
                 }

@@ -21,7 +21,7 @@ impl FactorBlock {
     /// Value `s b + t a` of factor l at t, with `s = 1 - t`.
     #[inline(always)]
     pub(crate) fn factor<V: Simd>(&self, l: usize, t: f64, s: f64) -> Lanes {
-        Lanes::splat(t).fma::<V>(self.a[l], Lanes::splat(s).mul::<V>(self.b[l]))
+        V::fma(Lanes::splat(t), self.a[l], V::mul(Lanes::splat(s), self.b[l]))
     }
 
     /// Elementary symmetric polynomials of `γ_l = |a_l - b_l| / max(|a_l|, |b_l|)` over the factors l, of
@@ -35,7 +35,7 @@ impl FactorBlock {
                 if top > 0.0 { (a - b).abs() / top } else { 0.0 }
             });
             for size in (1..=order).rev() {
-                sums[size] = sums[size - 1].mul::<Plain>(share).add::<Plain>(sums[size]);
+                sums[size] = Plain::add(Plain::mul(sums[size - 1], share), sums[size]);
             }
         }
         sums.remove(0);
@@ -81,11 +81,11 @@ impl QuadratureEngine {
             let ratio = sizes.ratio_product.map2(sizes.magnitude, |p, m| p / m).largest();
             let choice = choices.choose(ratio);
             let decay = if run.b.is_some() { neg_log_bound(sizes.small.smallest()) } else { 0.0 };
-            let size = run.sizes.map_or_else(|| heavy.mul::<Plain>(sizes.magnitude), |sizes| sizes[index]);
+            let size = run.sizes.map_or_else(|| Plain::mul(heavy, sizes.magnitude), |sizes| sizes[index]);
             let relative = Lanes::splat(ErrorBounds::for_batch(run).relative_error(&choice, ratio, decay));
             return BlockBounds {
                 choice,
-                error: size.fma::<Plain>(relative, Lanes::splat(run.rounding.floor)),
+                error: Plain::fma(size, relative, Lanes::splat(run.rounding.floor)),
             };
         }
         let error = self.run(run.block(index)).error;
@@ -119,11 +119,11 @@ dispatch! {
         let (mut magnitude, mut ratio_product) = (Lanes::ONES, Lanes::ONES);
         let (mut small, mut highest) = (Lanes::ONES, Lanes::ONES);
         for (a, b) in block.a.iter().zip(&block.b) {
-            let gap = V::abs(a.sub::<V>(*b));
+            let gap = V::abs(V::sub(*a, *b));
             let top = V::max(V::abs(*a), V::abs(*b));
-            magnitude = magnitude.mul::<V>(top);
-            small = small.mul::<V>(V::min(Lanes::ONES, top));
-            ratio_product = ratio_product.mul::<V>(gap.fma::<V>(Lanes::splat(ERROR_TAU), top));
+            magnitude = V::mul(magnitude, top);
+            small = V::mul(small, V::min(Lanes::ONES, top));
+            ratio_product = V::mul(ratio_product, V::fma(gap, Lanes::splat(ERROR_TAU), top));
             highest = V::max(highest, ratio_product);
         }
         FactorMagnitudes { magnitude, ratio_product, small, highest }

@@ -18,7 +18,7 @@ use super::rule::InclusionMeasure;
 use super::set_error_bounds::SetErrorBounds;
 use super::set_products::{FactorRatios, SAMPLE_CAPACITY};
 use super::sets::Sets;
-use crate::simd::{Lanes, Plain};
+use crate::simd::{Lanes, Plain, Simd};
 
 /// Smallest factor, relative to the larger of its two sides, by which the engine divides.
 pub(super) const SMALLEST: f64 = 1e-6;
@@ -86,7 +86,7 @@ impl<'a> Interactions<'a> {
     ) {
         let count = run.players;
         let factor: Vec<Lanes> = (0..count).map(|l| block.factor::<Plain>(l, node.t, node.s)).collect();
-        let gap: Vec<Lanes> = (0..count).map(|l| block.a[l].sub::<Plain>(block.b[l])).collect();
+        let gap: Vec<Lanes> = (0..count).map(|l| Plain::sub(block.a[l], block.b[l])).collect();
         let mut set = Vec::new();
         let games = row * self.outputs;
         let (sets, indices) = (self.sets, &mut self.indices);
@@ -95,7 +95,7 @@ impl<'a> Interactions<'a> {
             let index = sets.index_of(&players);
             for (o, coef) in coef.iter().enumerate() {
                 let weighted =
-                    value.mul::<Plain>(*coef).mul::<Plain>(Lanes::splat(node.weights[set.len() - 1]));
+                    Plain::mul(Plain::mul(value, *coef), Lanes::splat(node.weights[set.len() - 1]));
                 indices[(games + o) * sets.len() + index] += weighted.sum();
             }
         };
@@ -117,17 +117,17 @@ fn descend(
     let set_factor = |l: usize| if set.contains(&l) { Lanes::ONES } else { factor[l] };
     // Products of the factors before and after.
     let mut after = vec![weight; count + 1];
-    (0..count).rev().for_each(|l| after[l] = after[l + 1].mul::<Plain>(set_factor(l)));
+    (0..count).rev().for_each(|l| after[l] = Plain::mul(after[l + 1], set_factor(l)));
     let mut before = Lanes::ONES;
     let from = set.last().map_or(0, |l| l + 1);
-    (0..from).for_each(|l| before = before.mul::<Plain>(set_factor(l)));
+    (0..from).for_each(|l| before = Plain::mul(before, set_factor(l)));
     for l in from..count {
-        let remaining = before.mul::<Plain>(after[l + 1]);
-        before = before.mul::<Plain>(factor[l]);
+        let remaining = Plain::mul(before, after[l + 1]);
+        before = Plain::mul(before, factor[l]);
         set.push(l);
-        add(set, remaining.mul::<Plain>(gap[l]));
+        add(set, Plain::mul(remaining, gap[l]));
         if set.len() < order {
-            descend(factor, gap, weight.mul::<Plain>(gap[l]), order, set, add);
+            descend(factor, gap, Plain::mul(weight, gap[l]), order, set, add);
         }
         set.pop();
     }
@@ -198,7 +198,7 @@ impl TermAccumulator for Interactions<'_> {
         for (o, coef) in powers.coef.iter().enumerate() {
             let out = &mut self.indices[(games + o) * count..][..count];
             for (index, value) in self.places.iter().zip(result.values.iter().chain(result.larger)) {
-                out[*index] += coef[block].mul::<Plain>(*value).sum();
+                out[*index] += Plain::mul(coef[block], *value).sum();
             }
             let error = coef[block].map2(result.error, |c, e| c.abs() * e).sum();
             self.errors.add_powers(games + o, error, powers.sums.degree, &self.rules.averages().heights);

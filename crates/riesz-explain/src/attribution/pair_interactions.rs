@@ -167,19 +167,19 @@ impl<'a> PairInteractions<'a> {
         let Self { ranked, stairs, values, .. } = self;
         let count = block.a.len();
         let factor: Vec<Lanes> = (0..count).map(|l| block.factor::<Plain>(l, node.t, node.s)).collect();
-        let gap = |l: usize| block.a[l].sub::<Plain>(block.b[l]);
+        let gap = |l: usize| Plain::sub(block.a[l], block.b[l]);
         // Products of the factors before and after.
         let (mut before, mut after) = (vec![Lanes::ONES; count + 1], vec![Lanes::ONES; count + 1]);
         for &(row, j) in rows_of(ranked, stairs) {
             let factor_except = |l: usize| if l == j { Lanes::ONES } else { factor[l] };
-            after[count] = block.weight.mul::<Plain>(Lanes::splat(node.weights[0])).mul::<Plain>(gap(j));
-            (0..count).rev().for_each(|l| after[l] = after[l + 1].mul::<Plain>(factor_except(l)));
-            (0..count).for_each(|l| before[l + 1] = before[l].mul::<Plain>(factor_except(l)));
+            after[count] = Plain::mul(Plain::mul(block.weight, Lanes::splat(node.weights[0])), gap(j));
+            (0..count).rev().for_each(|l| after[l] = Plain::mul(after[l + 1], factor_except(l)));
+            (0..count).for_each(|l| before[l + 1] = Plain::mul(before[l], factor_except(l)));
             let step = &stairs.steps[row - stairs.first];
             for &(column, l) in between(ranked, step.columns.range()) {
                 let Some(position) = step.columns.place(column) else { continue };
                 values[step.start + position] +=
-                    before[l].mul::<Plain>(after[l + 1]).mul::<Plain>(gap(l)).sum();
+                    Plain::mul(Plain::mul(before[l], after[l + 1]), gap(l)).sum();
             }
         }
         self.rounded += 1;
@@ -264,7 +264,7 @@ dispatch! {
             for (i, (_, factor)) in tall.iter().enumerate() {
                 let out = rows[i * STRIDE..][..len].iter_mut();
                 for ((out, w), r) in out.zip(weights).zip(ratios.factor_ratios(*factor)) {
-                    *out = w.mul::<V>(*r);
+                    *out = V::mul(*w, *r);
                 }
             }
             if matches!(step(0).columns, ColumnSet::Listed(_)) {
@@ -314,7 +314,7 @@ fn listed<V: Simd>(
         let Some((_, factor)) = left.first().filter(|(entry_rank, _)| entry_rank == column) else { continue };
         let mut sum = Lanes::ZERO;
         for (w, r) in row.iter().zip(ratios.factor_ratios(*factor)) {
-            sum = w.fma::<V>(*r, sum);
+            sum = V::fma(*w, *r, sum);
         }
         *value += sum.sum();
     }

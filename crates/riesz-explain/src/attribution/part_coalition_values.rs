@@ -73,7 +73,7 @@ dispatch! {
         let rows = out.len();
         let high = &present.high[block * rows..(block + 1) * rows];
         for (((out, low), high), mean) in out.iter_mut().zip(&present.low).zip(high).zip(means) {
-            *out = low.mul::<V>(*mean).fma::<V>(Lanes::splat(scale * high), *out);
+            *out = V::fma(V::mul(*low, *mean), Lanes::splat(scale * high), *out);
         }
     }
 
@@ -89,19 +89,18 @@ dispatch! {
                 2 => {
                     let second = &tuples.rows[2 * run.start..2 * run.end];
                     for (row, c) in second.chunks_exact(2).zip(&coef[run]) {
-                        run_sum = sides[1][row[1] as usize].fma::<V>(Lanes::splat(*c), run_sum);
+                        run_sum = V::fma(sides[1][row[1] as usize], Lanes::splat(*c), run_sum);
                     }
                 }
                 _ => {
                     for tuple in run {
                         let remaining = (1..width).map(|s| sides[s][tuples.row(tuple, s)]);
-                        run_sum = remaining
-                            .fold(Lanes::splat(coef[tuple]), |product, side| product.mul::<V>(side))
-                            .add::<V>(run_sum);
+                        run_sum = V::add(remaining
+                            .fold(Lanes::splat(coef[tuple]), |product, side| V::mul(product, side)), run_sum);
                     }
                 }
             }
-            sum = sides[0][first].fma::<V>(run_sum, sum);
+            sum = V::fma(sides[0][first], run_sum, sum);
         }
         sum
     }

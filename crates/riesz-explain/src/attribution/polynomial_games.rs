@@ -102,7 +102,7 @@ impl RowSums<'_> {
         for &end in self.ends {
             let mut sum = Lanes::ZERO;
             for column in from..end {
-                sum = self.derivative(column, block).fma::<V>(Lanes::splat(centred[column]), sum);
+                sum = V::fma(self.derivative(column, block), Lanes::splat(centred[column]), sum);
             }
             out.push(sum);
             from = end;
@@ -115,7 +115,7 @@ impl RowSums<'_> {
         let mut size = Lanes::splat(self.constant.abs());
         for (column, (u, v)) in self.present.iter().zip(other).enumerate() {
             let far = Lanes::splat(u.abs().max(v.abs()));
-            size = V::abs(self.derivative(column, block)).fma::<V>(far, size);
+            size = V::fma(V::abs(self.derivative(column, block)), far, size);
         }
         power::<V>(size, self.degree)
     }
@@ -126,7 +126,7 @@ impl RowSums<'_> {
 fn power<V: Simd>(x: Lanes, p: usize) -> Lanes {
     let mut power = x;
     for _ in 1..p {
-        power = power.mul::<V>(x);
+        power = V::mul(power, x);
     }
     power
 }
@@ -289,10 +289,10 @@ dispatch! {
                     for (weight, row) in weights.iter().zip(&mut rows) {
                         sums.players::<V>(row, block, &mut memory.absent);
                         let start = Lanes::splat(sums.constant);
-                        let sum = memory.absent.iter().fold(start, |sum, v| sum.add::<V>(*v));
-                        batch_total = power::<V>(sum, p).fma::<V>(Lanes::splat(*weight), batch_total);
+                        let sum = memory.absent.iter().fold(start, |sum, v| V::add(sum, *v));
+                        batch_total = V::fma(power::<V>(sum, p), Lanes::splat(*weight), batch_total);
                     }
-                    total = total.add::<V>(batch_total);
+                    total = V::add(total, batch_total);
                 }
                 total
             }
@@ -300,10 +300,10 @@ dispatch! {
                 let block_len = sums.ends.len() * (p + 1);
                 let absent = &series[sums.panel][block * block_len..][..block_len];
                 let exponential = exponential(sums.constant, p);
-                memory.chain.last_coefficient::<V>(&exponential, absent).mul::<V>(factorial(p))
+                V::mul(memory.chain.last_coefficient::<V>(&exponential, absent), factorial(p))
             }
         };
-        empty_value.mul::<V>(Lanes::splat(sums.scale))
+        V::mul(empty_value, Lanes::splat(sums.scale))
     }
 
     /// Computes all requested values of a block into `memory`.
@@ -339,7 +339,7 @@ dispatch! {
                     for (weight, row) in weights.iter().zip(&mut rows) {
                         sums.players::<V>(row, block, &mut memory.absent);
                         let magnitude = sums.magnitude::<V>(row, block);
-                        memory.magnitude = magnitude.fma::<V>(Lanes::splat(*weight), memory.magnitude);
+                        memory.magnitude = V::fma(magnitude, Lanes::splat(*weight), memory.magnitude);
                         let (weight, absent) = (weight * sums.scale, std::mem::take(&mut memory.absent));
                         let game = (sums.constant, &present[..], &absent[..]);
                         let PowerScratch { a, b, chain, batch_sums: some, .. } = &mut *memory;
@@ -350,7 +350,7 @@ dispatch! {
                             4 => values_by_shared_coefficients::<V, 4>(game, weight, nodes, pairs, some),
                             _ => {
                                 expand::<V>(&absent, p, b);
-                                let weight = Lanes::splat(weight).mul::<V>(factorial(p));
+                                let weight = V::mul(Lanes::splat(weight), factorial(p));
                                 let start = exponential(sums.constant, p);
                                 match tree {
                                     Some(tree) => add_owen_levels(tree, start, (a, b), weight, some),
@@ -363,14 +363,14 @@ dispatch! {
                         memory.absent = absent;
                     }
                     for (total, batch) in memory.total_sums.iter_mut().zip(&mut memory.batch_sums) {
-                        *total = total.add::<V>(std::mem::replace(batch, Lanes::ZERO));
+                        *total = V::add(*total, std::mem::replace(batch, Lanes::ZERO));
                     }
                 }
             }
             AbsentSums::Means { series, norms, .. } => {
                 memory.magnitude = sums.magnitude::<V>(norms, block);
                 let absent = &series[sums.panel][block * players * (p + 1)..][..players * (p + 1)];
-                let weight = Lanes::splat(sums.scale).mul::<V>(factorial(p));
+                let weight = V::mul(Lanes::splat(sums.scale), factorial(p));
                 let PowerScratch { a, chain, total_sums: all, .. } = &mut *memory;
                 let start = exponential(sums.constant, p);
                 match tree {
@@ -391,7 +391,7 @@ fn add_owen_levels(
     weight: Lanes,
     out: &mut [Lanes],
 ) {
-    start.iter_mut().for_each(|c| *c = c.mul::<Plain>(weight));
+    start.iter_mut().for_each(|c| *c = Plain::mul(*c, weight));
     OwenSeries::new(start.len(), series).add(tree, &start, out);
 }
 
@@ -407,7 +407,7 @@ fn expand<V: Simd>(sums: &[Lanes], p: usize, out: &mut Vec<Lanes>) {
         let mut term = Lanes::ONES;
         out.push(term);
         for k in 1..=p {
-            term = V::div(term.mul::<V>(*x), Lanes::splat(k as f64));
+            term = V::div(V::mul(term, *x), Lanes::splat(k as f64));
             out.push(term);
         }
     }

@@ -223,10 +223,10 @@ dispatch! {
         for l in 0..count {
             let value = block.factor::<V>(l, node.t, node.s);
             let (size, top) = (V::abs(value), V::max(V::abs(block.a[l]), V::abs(block.b[l])));
-            relative = V::min(relative, size.sub::<V>(top.mul::<V>(Lanes::splat(smallest))));
+            relative = V::min(relative, V::sub(size, V::mul(top, Lanes::splat(smallest))));
             (min_size, max_size) = (V::min(min_size, size), V::max(max_size, size));
             values[l] = value;
-            product = product.mul::<V>(value);
+            product = V::mul(product, value);
         }
         // Products of four stay within the range of doubles.
         if !(relative.smallest() >= 0.0 && min_size.smallest() >= 1e-60 && max_size.largest() <= 1e60) {
@@ -234,23 +234,23 @@ dispatch! {
         }
         for from in (0..count).step_by(4) {
             let f = [0, 1, 2, 3].map(|i| if from + i < count { values[from + i] } else { Lanes::ONES });
-            let (first, second) = (f[0].mul::<V>(f[1]), f[2].mul::<V>(f[3]));
-            let inverse = V::div(Lanes::ONES, first.mul::<V>(second));
-            let (of_first, of_second) = (inverse.mul::<V>(second), inverse.mul::<V>(first));
+            let (first, second) = (V::mul(f[0], f[1]), V::mul(f[2], f[3]));
+            let inverse = V::div(Lanes::ONES, V::mul(first, second));
+            let (of_first, of_second) = (V::mul(inverse, second), V::mul(inverse, first));
             let inverse = [
-                of_first.mul::<V>(f[1]),
-                of_first.mul::<V>(f[0]),
-                of_second.mul::<V>(f[3]),
-                of_second.mul::<V>(f[2]),
+                V::mul(of_first, f[1]),
+                V::mul(of_first, f[0]),
+                V::mul(of_second, f[3]),
+                V::mul(of_second, f[2]),
             ];
             for (i, inverse) in inverse.iter().enumerate().take(count - from) {
                 let l = from + i;
-                ratios[l * STRIDE + sample] = block.a[l].sub::<V>(block.b[l]).mul::<V>(*inverse);
+                ratios[l * STRIDE + sample] = V::mul(V::sub(block.a[l], block.b[l]), *inverse);
             }
         }
-        let weight = block.weight.mul::<V>(product);
+        let weight = V::mul(block.weight, product);
         for (size, node_weight) in node.weights.iter().enumerate().take(weights.len() / STRIDE) {
-            weights[size * STRIDE + sample] = weight.mul::<V>(Lanes::splat(*node_weight));
+            weights[size * STRIDE + sample] = V::mul(weight, Lanes::splat(*node_weight));
         }
         true
     }
@@ -269,7 +269,7 @@ dispatch! {
             if samples.coef.is_empty() {
                 let mut sum = Lanes::ZERO;
                 for (w, r) in weights.iter().zip(ratios) {
-                    sum = w.fma::<V>(*r, sum);
+                    sum = V::fma(*w, *r, sum);
                 }
                 out[index] += sum.sum();
                 continue;
@@ -279,9 +279,9 @@ dispatch! {
                 for (block, range) in samples.bounds.windows(2).enumerate() {
                     let mut block_sum = Lanes::ZERO;
                     for (w, r) in weights[range[0]..range[1]].iter().zip(&ratios[range[0]..range[1]]) {
-                        block_sum = w.fma::<V>(*r, block_sum);
+                        block_sum = V::fma(*w, *r, block_sum);
                     }
-                    sum = samples.coef[block * samples.outputs + o].fma::<V>(block_sum, sum);
+                    sum = V::fma(samples.coef[block * samples.outputs + o], block_sum, sum);
                 }
                 out[o * sets + index] += sum.sum();
             }
@@ -305,7 +305,7 @@ dispatch! {
                 for ((out, w), r) in
                     rows[i * STRIDE..][..len].iter_mut().zip(weights).zip(samples.factor_ratios(first + i))
                 {
-                    *out = w.mul::<V>(*r);
+                    *out = V::mul(*w, *r);
                 }
             }
             let mut column = first + 1;
@@ -336,7 +336,7 @@ dispatch! {
                         for (o, sums) in sums.chunks_exact_mut(ROWS * COLUMNS).enumerate() {
                             let coef = samples.coef[block * samples.outputs + o];
                             for (sum, tile_sum) in sums.iter_mut().zip(tile_sums.as_flattened()) {
-                                *sum = coef.fma::<V>(*tile_sum, *sum);
+                                *sum = V::fma(coef, *tile_sum, *sum);
                             }
                         }
                     }
@@ -365,7 +365,7 @@ pub(super) fn tile<V: Simd>(
     for s in 0..to - from {
         for i in 0..ROWS {
             for j in 0..COLUMNS {
-                out[i][j] = rows[i][s].fma::<V>(columns[j][s], out[i][j]);
+                out[i][j] = V::fma(rows[i][s], columns[j][s], out[i][j]);
             }
         }
     }

@@ -20,7 +20,7 @@ use crate::index::ValueIndex;
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::{Matrix, add_to, symmetric_eigen};
 use crate::posterior::{Functionals, Posterior, PosteriorCovariance};
-use crate::simd::{Isa, Lanes, Plain};
+use crate::simd::{Isa, Lanes, Plain, Simd};
 use crate::table::Players;
 
 /// Decomposes the variance of a model's output. The value of a coalition S of features is
@@ -407,11 +407,11 @@ impl TermAccumulator for Effects {
             let (mut present, mut absent) = (*weight, *weight);
             for &k in &run.active[..run.players] {
                 let (a, b) = run.side(k, block);
-                (present, absent) = (present.mul::<Plain>(a), absent.mul::<Plain>(b));
+                (present, absent) = (Plain::mul(present, a), Plain::mul(absent, b));
             }
-            let change = present.sub::<Plain>(absent);
+            let change = Plain::sub(present, absent);
             for (sum, coef) in sums.iter_mut().zip(terms.coef) {
-                *sum = change.fma::<Plain>(coef[block], *sum);
+                *sum = Plain::fma(change, coef[block], *sum);
             }
         }
         self.variance.iter_mut().zip(sums).for_each(|(variance, sum)| *variance += sum.sum());
