@@ -19,7 +19,6 @@ use super::interaction_weights::{RuleCache, SharedNode, SizeWeightings};
 use super::interactions::SMALLEST;
 use super::product::{ProductTerms, ScaledTerms, TermAccumulator};
 use super::quadrature::{QuadratureEngine, RoundingUnits, TermBatch};
-use super::rule::InclusionMeasure;
 use super::set_error_bounds::per_set_error;
 use crate::linalg::max_abs;
 use crate::memory::refill;
@@ -108,17 +107,15 @@ impl TermAccumulator for InteractionBounds<'_> {
         }
         let Self { rules, output, interaction: whole, apart, error, summed, weighed, nodes, sums } = self;
         let run = single_output_terms(terms, *output, weighed);
-        let (count, height) = (run.players, rules.averages().heights[0]);
-        let choices = InclusionMeasure::Lebesgue.choices(count);
+        let (count, height) = (run.players, rules.averages.heights[0]);
         refill(sums, count, [Lanes::ZERO; 2]);
-        let mut block = FactorBlock::default();
         for index in 0..run.weights.len() {
-            let bounds = engine.block(&run, index, &choices, &mut block);
-            *error += per_set_error(2, height, bounds.error);
+            let block = engine.block(&run, index);
+            *error += per_set_error(2, height, block.error);
             if count < 2 {
                 continue;
             }
-            let rule = rules.rule(&bounds.choice);
+            let rule = rules.rule(&block.choice);
             *summed += rule.len() + 1;
             nodes.add_up(engine.isa, &block, &rule);
             nodes.squares(sums);

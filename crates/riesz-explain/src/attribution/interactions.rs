@@ -14,7 +14,6 @@ use super::interaction_weights::{RuleCache, SharedNode, SizeWeightings};
 use super::polynomial_games::{PowerRequest, PowerResult};
 use super::product::{PowerTerms, ProductTerms, ScaledTerms, TermAccumulator};
 use super::quadrature::{QuadratureEngine, TermBatch};
-use super::rule::InclusionMeasure;
 use super::set_error_bounds::SetErrorBounds;
 use super::set_products::{FactorRatios, SAMPLE_CAPACITY};
 use super::sets::Sets;
@@ -154,18 +153,16 @@ impl TermAccumulator for Interactions<'_> {
         let mut weighed = std::mem::take(&mut self.weighed);
         let (run, coef) = weighed.fold(run, coef);
         let active = &run.active[..run.players];
-        let choices = InclusionMeasure::Lebesgue.choices(run.players);
         self.ratios.resize(active.len(), order);
-        let mut block = FactorBlock::default();
         for index in 0..run.weights.len() {
-            let bounds = engine.block(&run, index, &choices, &mut block);
+            let block = engine.block(&run, index);
             let symmetric = block.elementary_symmetric(order);
             for (o, coef) in coef.iter().enumerate() {
-                let error = coef[index].map2(bounds.error, |c, e| c.abs() * e);
-                self.errors.add_block(games + o, error, &symmetric, &self.rules.averages().heights);
+                let error = coef[index].map2(block.error, |c, e| c.abs() * e);
+                self.errors.add_block(games + o, error, &symmetric, &self.rules.averages.heights);
             }
             let coefficients: Vec<Lanes> = coef.iter().map(|coef| coef[index]).collect();
-            let rule = self.rules.rule(&bounds.choice);
+            let rule = self.rules.rule(&block.choice);
             self.ratios.begin(&coefficients);
             for node in rule.iter() {
                 if self.ratios.len() == SAMPLE_CAPACITY {
@@ -183,7 +180,7 @@ impl TermAccumulator for Interactions<'_> {
     }
 
     fn power_request(&mut self, _players: &[usize]) -> PowerRequest<'_> {
-        PowerRequest::Sets(self.rules.averages())
+        PowerRequest::Sets(self.rules.averages)
     }
 
     fn add_power_block(&mut self, powers: &PowerTerms<'_>, block: usize, result: &PowerResult<'_>) {
@@ -201,7 +198,7 @@ impl TermAccumulator for Interactions<'_> {
                 out[*index] += Plain::mul(coef[block], *value).sum();
             }
             let error = coef[block].map2(result.error, |c, e| c.abs() * e).sum();
-            self.errors.add_powers(games + o, error, powers.sums.degree, &self.rules.averages().heights);
+            self.errors.add_powers(games + o, error, powers.sums.degree, &self.rules.averages.heights);
         }
         self.drift(games..games + self.outputs);
     }

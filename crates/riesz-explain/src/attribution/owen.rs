@@ -88,17 +88,16 @@ impl TermAccumulator for OwenValues<'_> {
         let (run, coef) = weighed.fold(run, coef);
         let active: Vec<usize> = run.active[..run.players].iter().map(|&k| owners[k as usize]).collect();
         self.restrict_to_active(&active);
-        let choices = InclusionMeasure::Lebesgue.choices(run.players);
-        let (mut block, mut block_values) = (FactorBlock::default(), vec![Lanes::ZERO; active.len()]);
+        let mut block_values = vec![Lanes::ZERO; active.len()];
         for index in 0..run.weights.len() {
-            let known = engine.block(&run, index, &choices, &mut block);
+            let block = engine.block(&run, index);
             // Without active players, the prediction and the base value still have rounding errors.
             if let Some(tree) = &self.active_tree {
                 value(tree, block.weight, &block, &mut block_values);
             }
             for (o, coef) in coef.iter().enumerate() {
                 // Nested unions take up to three times the roundings of the engine.
-                let error = Plain::mul(known.error, Lanes::splat(3.0));
+                let error = Plain::mul(block.error, Lanes::splat(3.0));
                 self.add(first + o, &active, coef[index], &block_values, error);
             }
         }

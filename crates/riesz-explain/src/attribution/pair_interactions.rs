@@ -8,7 +8,6 @@ use super::interaction_weights::{RuleCache, SharedNode, SizeWeightings};
 use super::interactions::SMALLEST;
 use super::product::{ProductTerms, ScaledTerms, TermAccumulator};
 use super::quadrature::QuadratureEngine;
-use super::rule::InclusionMeasure;
 use super::set_products::{COLUMNS, FactorRatios, ROWS, SAMPLE_CAPACITY, STRIDE, tile};
 use crate::simd::{Isa, Lanes, Plain, Simd, dispatch};
 
@@ -216,11 +215,9 @@ impl TermAccumulator for PairInteractions<'_> {
         self.switch_factors(ranked, terms.run.players);
         let mut weighed = std::mem::take(&mut self.weighed);
         let run = single_output_terms(terms, self.output, &mut weighed);
-        let choices = InclusionMeasure::Lebesgue.choices(run.players);
-        let mut block = FactorBlock::default();
         for index in 0..run.weights.len() {
-            let bounds = engine.block(&run, index, &choices, &mut block);
-            let rule = self.rules.rule(&bounds.choice);
+            let block = engine.block(&run, index);
+            let rule = self.rules.rule(&block.choice);
             if self.samples == Samples::Means {
                 if self.ratios.len() == SAMPLE_CAPACITY {
                     self.flush();
