@@ -107,16 +107,16 @@ impl DomainMeans {
             return Err(Error::parameter("number of players", players, allowed));
         }
         let sizes_and_means = |product: &PlayerProduct<'_>| {
-            check_cancelled(stop)?;
             // Without cancellation the size of a factor is its absolute value.
             let cancels = product.cancels(true);
             let mut sizes = if cancels { largest(product)? } else { vec![0.0; players * rows] };
-            let means = means(isa, (players, rows), &source.reference.weights, |b, out| {
+            let weights = &source.reference.weights;
+            let means = means(isa, (players, rows), weights, stop, |b, out| {
                 fill(product, &self.rows[b], false, out);
                 if !cancels {
                     raise_to_abs(&mut sizes, out);
                 }
-            });
+            })?;
             Ok((sizes, means))
         };
         let results = products.par_iter().map(sizes_and_means).collect::<Result<Vec<_>>>()?;

@@ -2,13 +2,12 @@
 //! see [`coalition_tables`](crate::attribution::coalition_tables).
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use rayon::prelude::*;
 
 use super::{BATCH, ProductEngine, ProductRounding};
 use crate::attribution::coalition_tables::{
-    CoalitionWeights, LaneRange, add_absent_means, add_coalition_values, padded, products,
+    CoalitionWeights, LaneRange, absent_means, add_coalition_values, padded, products, restricted_coalition,
 };
 use crate::attribution::index_computation::{IndexComputation, IndexValues};
 use crate::attribution::interaction_weights::binomial;
@@ -111,48 +110,23 @@ impl ProductEngine<'_> {
         let weights = self.absent.weights();
         let tables_of_product = |t: usize| {
             let panels = (0..self.panels.len()).into_par_iter();
-            panels.map(|index| self.panel_table(t, index, 0..weights.len(), weights)).collect()
+            panels.map(|index| self.panel_table(t, index, 0, weights)).collect()
         };
         let tables = (0..self.products.len()).map(tables_of_product).collect::<Result<_>>()?;
         Ok(self.tables.get_or_init(|| tables))
     }
 
-    /// Returns the table of a range of reference rows with these weights.
-    fn panel_table(&self, t: usize, index: usize, rows: Range<usize>, weights: &[f64]) -> Result<PanelTable> {
+    /// Returns the table of the reference rows from `first` on, one for each of these weights.
+    fn panel_table(&self, t: usize, index: usize, first: usize, weights: &[f64]) -> Result<PanelTable> {
         let (product, panel) = (&self.products[t], &self.panels[index]);
         let (m, len) = (product.players.len(), panel.len);
-        let (low, lanes) = (m / 2, run(m));
-        let runs = (len / LANES).div_ceil(lanes);
-        let mut means = vec![Lanes::ZERO; (runs * lanes) << m];
         let mut largest = vec![0.0_f64; m * len];
-        let lanes_per_player = runs * lanes;
-        let (mut factors, mut row_factors) = (vec![Vec::new(); TERMS], vec![0.0; m * len]);
-        let mut sets: Vec<[Vec<Lanes>; 2]> = vec![Default::default(); TERMS];
-        for variants in rows.clone().collect::<Vec<_>>().chunks(TERMS) {
-            crate::control::check_cancelled(&self.stop)?;
-            for (&variant, factors) in variants.iter().zip(&mut factors) {
-                self.absent.fill_factors(
-                    self.isa,
-                    product,
-                    panel.columns(),
-                    variant,
-                    false,
-                    &mut row_factors,
-                );
-                raise_to_abs(&mut largest, &row_factors);
-                padded(&row_factors, len, lanes_per_player * LANES, factors);
-            }
-            for (run, means) in means.chunks_exact_mut(lanes << m).enumerate() {
-                for ((&variant, factors), [first, remaining]) in variants.iter().zip(&factors).zip(&mut sets)
-                {
-                    let lane_range = LaneRange { factors, lanes_per_player, from: run * lanes };
-                    products(self.isa, lane_range, 0..low, &[Lanes::ONES; 8][..lanes], first);
-                    let weight = [Lanes::splat(weights[variant - rows.start] * product.scale); 8];
-                    products(self.isa, lane_range, low..m, &weight[..lanes], remaining);
-                }
-                add_absent_means(self.isa, lanes, &sets[..variants.len()], means);
-            }
-        }
+        let scaled: Vec<f64> = weights.iter().map(|weight| weight * product.scale).collect();
+        let means = absent_means(self.isa, (m, len, run(m)), &scaled, &self.stop, |b, factors| {
+            let (columns, variant) = (panel.columns(), first + b);
+            self.absent.fill_factors(self.isa, product, columns, variant, false, factors);
+            raise_to_abs(&mut largest, factors);
+        })?;
         Ok(PanelTable { means, largest })
     }
 
@@ -164,7 +138,7 @@ impl ProductEngine<'_> {
     /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub(in super::super) fn mixtures(&self, b: usize, rows: &[Vec<f64>]) -> Result<(Vec<f64>, Vec<f64>)> {
         let tables_of_product = |t: usize| {
-            let panels = (0..self.panels.len()).map(|index| self.panel_table(t, index, b..b + 1, &[1.0]));
+            let panels = (0..self.panels.len()).map(|index| self.panel_table(t, index, b, &[1.0]));
             panels.collect::<Result<Vec<_>>>().map(Cow::Owned)
         };
         self.mixed_outputs(tables_of_product, rows)
@@ -194,9 +168,8 @@ impl ProductEngine<'_> {
         for (t, product) in self.products.iter().enumerate() {
             let (coalition_values, errors) = self.coalition_values(t, &tables(t)?, rows)?;
             // For each coalition, the product's players in it.
-            let product_coalition: Vec<usize> = (0..coalitions)
-                .map(|s| product.players.iter().enumerate().map(|(k, &p)| (s >> p & 1) << k).sum())
-                .collect();
+            let product_coalition: Vec<usize> =
+                (0..coalitions).map(|s| restricted_coalition(s, &product.players)).collect();
             for (total, product_values) in totals
                 .chunks_exact_mut(coalitions)
                 .zip(coalition_values.chunks_exact(1 << product.players.len()))
