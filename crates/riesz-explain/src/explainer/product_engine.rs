@@ -170,18 +170,40 @@ impl GameEngine for ProductEngine<'_> {
     }
 
     fn strongest_pairs(&self, rows: &Table, limits: SearchLimits) -> Result<Option<TopInteractions>> {
-        if let Some(interactions) = self.search_pairs(rows, limits)? {
-            return Ok(Some(interactions));
-        }
-        let players = self.groups.players().len();
-        if check_sets(self.index, players).is_err() {
-            let allowed = format!(
-                "for a polynomial that ties columns together all pairs are valued, but {players} players \
-                 have more than {MAX_SETS} pairs: group them"
-            );
-            return Err(Error::parameter("index", self.index, allowed));
-        }
-        Ok(None)
+        // The search needs an index that gives values to pairs only, and a kernel that is a sum of products.
+        let weighting = IndexComputation::from(self.index).pair_weighting();
+        let Some(averages) = weighting.filter(|_| self.powers.is_empty()) else {
+            let players = self.groups.players().len();
+            if check_sets(self.index, players).is_err() {
+                let allowed = format!(
+                    "for a polynomial that ties columns together all pairs are valued, but {players} \
+                     players have more than {MAX_SETS} pairs: group them"
+                );
+                return Err(Error::parameter("index", self.index, allowed));
+            }
+            return Ok(None);
+        };
+        let data = rows.align_to(self.model.columns())?;
+        self.check_base()?;
+        let (n, m, p) = (data.rows(), self.model.outputs(), self.groups.players().len());
+        self.progress.start(n * m * STEPS);
+        let search = |game: usize| {
+            let row = data.select_rows(&[game / m]);
+            let batch = RowBatches { explainer: self, data: &row, batch: 1 };
+            let strongest = top_pairs(&batch, (self.isa, &averages), self.control(), (p, game % m), limits)?;
+            let finite = strongest.bound.is_finite()
+                && strongest.pairs.iter().all(|Pair { value, .. }| value.is_finite());
+            if finite { Ok(strongest) } else { Err(self.overflow_error(&data, game / m)) }
+        };
+        let strongest = (0..n * m).into_par_iter().with_max_len(1).map(search).collect::<Result<_>>()?;
+        Ok(Some(TopInteractions {
+            index: self.index,
+            players: self.groups.players().to_vec(),
+            output_names: self.model.output_names.clone(),
+            by_game: strongest,
+            row_numbers: (0..n).collect(),
+            provenance: self.provenance(),
+        }))
     }
 }
 
@@ -499,37 +521,6 @@ impl<'m> ProductEngine<'m> {
             provenance: self.provenance(),
             ..Explanation::of_rows(self.groups.players(), &self.model.output_names, data)
         })
-    }
-
-    /// Returns the pairs with the largest interactions of each row; `None` unless the index gives values to
-    /// pairs only and the kernel is a sum of products.
-    pub(super) fn search_pairs(&self, rows: &Table, limits: SearchLimits) -> Result<Option<TopInteractions>> {
-        let Some(averages) =
-            IndexComputation::from(self.index).pair_weighting().filter(|_| self.powers.is_empty())
-        else {
-            return Ok(None);
-        };
-        let data = rows.align_to(self.model.columns())?;
-        self.check_base()?;
-        let (n, m, p) = (data.rows(), self.model.outputs(), self.groups.players().len());
-        self.progress.start(n * m * STEPS);
-        let search = |game: usize| {
-            let row = data.select_rows(&[game / m]);
-            let batch = RowBatches { explainer: self, data: &row, batch: 1 };
-            let strongest = top_pairs(&batch, (self.isa, &averages), self.control(), (p, game % m), limits)?;
-            let finite = strongest.bound.is_finite()
-                && strongest.pairs.iter().all(|Pair { value, .. }| value.is_finite());
-            if finite { Ok(strongest) } else { Err(self.overflow_error(&data, game / m)) }
-        };
-        let strongest = (0..n * m).into_par_iter().with_max_len(1).map(search).collect::<Result<_>>()?;
-        Ok(Some(TopInteractions {
-            index: self.index,
-            players: self.groups.players().to_vec(),
-            output_names: self.model.output_names.clone(),
-            by_game: strongest,
-            row_numbers: (0..n).collect(),
-            provenance: self.provenance(),
-        }))
     }
 
     /// Returns a matrix for each of `players`, whose entry (i, r) is the contribution of a coefficient 1 of
