@@ -142,15 +142,6 @@ pub enum PowerRequest<'a> {
     Unions(&'a CoalitionTree),
 }
 
-/// The values that are requested for a block.
-#[derive(Clone, Copy)]
-enum BlockRequest<'a> {
-    /// Interactions of sets of players, see [`SeriesChain::player_values`].
-    Sets { nodes: &'a [Node], largest: usize },
-    /// Owen values, see [`OwenSeries`].
-    Unions(&'a CoalitionTree),
-}
-
 /// The values at the eight points of a block.
 pub struct PowerResult<'a> {
     /// Values of the players.
@@ -237,8 +228,7 @@ impl PowerEngine {
                         larger.resize(larger.len() + binomial(players, size) as usize, Lanes::ZERO);
                         continue;
                     }
-                    let part = BlockRequest::Sets { nodes: &rule.by_size[size - 1], largest: size };
-                    compute_block(isa, sums, block, part, &mut self.memory);
+                    compute_block(isa, sums, block, &rule.by_size[size - 1], size, None, &mut self.memory);
                     match size {
                         1 => values.clone_from(&self.memory.total_sums),
                         2 => larger.extend_from_slice(&self.memory.total_sums[players..]),
@@ -251,12 +241,12 @@ impl PowerEngine {
             }
             PowerRequest::Values => {
                 let nodes = self.measure.rule(count);
-                compute_block(isa, sums, block, BlockRequest::Sets { nodes, largest: 1 }, &mut self.memory);
+                compute_block(isa, sums, block, nodes, 1, None, &mut self.memory);
                 values.clone_from(&self.memory.total_sums);
                 sums.error_bound(nodes.len(), sums.shared())
             }
             PowerRequest::Unions(tree) => {
-                compute_block(isa, sums, block, BlockRequest::Unions(tree), &mut self.memory);
+                compute_block(isa, sums, block, &[], 1, Some(tree), &mut self.memory);
                 values.clone_from(&self.memory.total_sums);
                 // A value takes two products for each part of the tree; there are less than twice as many
                 // parts as players. It takes two more products per member at each level: in total up to three
@@ -306,18 +296,17 @@ dispatch! {
         V::mul(empty_value, Lanes::splat(sums.scale))
     }
 
-    /// Computes all requested values of a block into `memory`.
+    /// Computes values of a block into `memory`: with a tree its Owen values, see [`OwenSeries`], otherwise
+    /// interactions of up to `largest` players, see [`SeriesChain::player_values`].
     fn compute_block<V: Simd>(
         sums: &RowSums<'_>,
         block: usize,
-        part: BlockRequest<'_>,
+        nodes: &[Node],
+        largest: usize,
+        tree: Option<&CoalitionTree>,
         memory: &mut PowerScratch,
     ) {
         let (p, players) = (sums.degree, sums.ends.len());
-        let (nodes, largest, tree) = match part {
-            BlockRequest::Sets { nodes, largest } => (nodes, largest, None),
-            BlockRequest::Unions(tree) => (&[][..], 1, Some(tree)),
-        };
         let (pairs, shares) = (largest == 2, largest <= 2 && tree.is_none() && sums.shared());
         let sets = match largest {
             1 => players,

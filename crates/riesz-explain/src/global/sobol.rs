@@ -295,6 +295,15 @@ impl Sensitivity {
                 "the inputs are too far from the data the model was fitted on",
             ));
         }
+        let functions = match posterior_terms {
+            Some(_) => "functions drawn from the posterior",
+            None => "the model's outputs",
+        };
+        let absent = format!(
+            "outputs are averaged over absent features: the value of present features is the variance of \
+             the remaining mean, where all are independent; of {functions}, over {} rows",
+            inputs.rows.rows()
+        );
         let explanation = Explanation {
             index: self.index,
             subsets: recipe.and_then(|recipe| recipe.subsets(p)),
@@ -302,7 +311,7 @@ impl Sensitivity {
             base_values: vec![0.0; m],
             predictions: totals.variance.clone(),
             exactness: Exactness::Exact { bound: exact },
-            provenance: provenance(model, inputs, posterior_terms.is_some()),
+            provenance: Provenance::of_run(VARIANCE_GAME, absent, model.facts(), []),
             ..Explanation::of_rows(
                 groups.players(),
                 &model.output_names,
@@ -318,16 +327,6 @@ impl Sensitivity {
             bound: bounds,
         })
     }
-}
-
-fn provenance(model: &KernelExpansion, inputs: &Background, has_posterior: bool) -> Provenance {
-    let functions = if has_posterior { "functions drawn from the posterior" } else { "the model's outputs" };
-    let absent = format!(
-        "outputs are averaged over absent features: the value of present features is the variance of \
-         the remaining mean, where all are independent; of {functions}, over {} rows",
-        inputs.rows.rows()
-    );
-    Provenance::of_run(VARIANCE_GAME, absent, model.facts(), [])
 }
 
 /// Returns the sums of values (outputs × sets) and of errors (outputs) over the parts of a game.
