@@ -357,7 +357,7 @@ impl CoalitionPlan {
         empty_size: f64,
         out: &mut [f64],
     ) -> f64 {
-        let mut errors = SetErrorBounds::new(1, self.sets.order());
+        let mut errors = SetErrorBounds::new(1, self.sets.order);
         let size_bounds = self.weighing.add(coalition_values, &self.owners, &self.sets, out);
         errors.add_coalition_errors(0, error, &size_bounds);
         let bound = self.recipe.finish((&errors, 0), out, &self.sets);

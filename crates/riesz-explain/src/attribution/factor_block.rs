@@ -63,12 +63,12 @@ impl QuadratureEngine {
         let sides = run.active[..run.players].iter().map(|&k| run.side(k, index));
         let (mut a, mut b): (Vec<Lanes>, Vec<Lanes>) = sides.unzip();
         let sizes = measure(self.isa, &a, &b);
-        let heavy = weight.map2(Lanes::ZERO, |w, _| w.abs());
+        let heavy = Plain::abs(weight);
         let max_product = heavy.map2(Lanes::ZERO, |w, _| (w / MIN_WEIGHT).clamp(RESCALE_LIMIT, HIGHEST));
         let safe = run.rounding.tiny <= TINIEST
             && (0..LANES).all(|l| sizes.small.0[l] >= LOWEST && sizes.highest.0[l] <= max_product.0[l]);
         if safe {
-            let ratio = sizes.ratio_product.map2(sizes.magnitude, |p, m| p / m).largest();
+            let ratio = Plain::div(sizes.ratio_product, sizes.magnitude).largest();
             let choice = choices.choose(ratio);
             let decay = if run.b.is_some() { neg_log_bound(sizes.small.smallest()) } else { 0.0 };
             let size = run.sizes.map_or_else(|| Plain::mul(heavy, sizes.magnitude), |sizes| sizes[index]);

@@ -45,7 +45,7 @@ impl<'a> Interactions<'a> {
             sets,
             outputs,
             indices: Vec::new(),
-            errors: SetErrorBounds::new(0, sets.order()),
+            errors: SetErrorBounds::new(0, sets.order),
             ratios: FactorRatios::default(),
             weighed: ScaledTerms::default(),
             places: Vec::new(),
@@ -98,7 +98,7 @@ impl<'a> Interactions<'a> {
                 indices[(games + o) * sets.len() + index] += weighted.sum();
             }
         };
-        descend(&factor, &gap, block.weight, sets.order(), &mut set, &mut add);
+        descend(&factor, &gap, block.weight, sets.order, &mut set, &mut add);
     }
 }
 
@@ -142,7 +142,7 @@ impl TermAccumulator for Interactions<'_> {
 
     fn add_terms(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
         let ProductTerms { row, players: owners, run, coef, .. } = *terms;
-        let (games, order) = (row * self.outputs, self.sets.order());
+        let (games, order) = (row * self.outputs, self.sets.order);
         if owners.is_empty() {
             // A constant has no interactions, but has a rounding error like any other term.
             for (o, error) in terms.constant_errors().into_iter().enumerate() {
@@ -158,7 +158,7 @@ impl TermAccumulator for Interactions<'_> {
             let block = engine.block(&run, index);
             let symmetric = block.elementary_symmetric(order);
             for (o, coef) in coef.iter().enumerate() {
-                let error = coef[index].map2(block.error, |c, e| c.abs() * e);
+                let error = Plain::mul(Plain::abs(coef[index]), block.error);
                 self.errors.add_block(games + o, error, &symmetric, &self.rules.averages.heights);
             }
             let coefficients: Vec<Lanes> = coef.iter().map(|coef| coef[index]).collect();
@@ -187,7 +187,7 @@ impl TermAccumulator for Interactions<'_> {
         let (games, count) = (powers.row * self.outputs, self.sets.len());
         if block == 0 {
             self.places.clear();
-            Sets::new(powers.players.len(), self.sets.order()).for_each(|set| {
+            Sets::new(powers.players.len(), self.sets.order).for_each(|set| {
                 let players: Vec<usize> = set.iter().map(|&k| powers.players[k]).collect();
                 self.places.push(self.sets.index_of(&players));
             });
@@ -197,7 +197,7 @@ impl TermAccumulator for Interactions<'_> {
             for (index, value) in self.places.iter().zip(result.values.iter().chain(result.larger)) {
                 out[*index] += Plain::mul(coef[block], *value).sum();
             }
-            let error = coef[block].map2(result.error, |c, e| c.abs() * e).sum();
+            let error = Plain::mul(Plain::abs(coef[block]), result.error).sum();
             self.errors.add_powers(games + o, error, powers.sums.degree, &self.rules.averages.heights);
         }
         self.drift(games..games + self.outputs);

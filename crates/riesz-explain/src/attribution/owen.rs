@@ -64,7 +64,7 @@ impl<'a> OwenValues<'a> {
             out[player] += Plain::mul(coef, *value).sum();
             drift += out[player].abs();
         }
-        let error = coef.map2(error, |c, e| c.abs() * e).sum();
+        let error = Plain::mul(Plain::abs(coef), error).sum();
         self.error[game] += error + 0.51 * f64::EPSILON * drift;
     }
 }

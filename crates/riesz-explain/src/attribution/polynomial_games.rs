@@ -255,7 +255,7 @@ impl PowerEngine {
             }
         };
         (self.values, self.larger) = (values, larger);
-        let magnitude = self.memory.magnitude.map2(Lanes::ZERO, |m, _| m * sums.scale);
+        let magnitude = Plain::mul(self.memory.magnitude, Lanes::splat(sums.scale));
         let error = magnitude.map2(Lanes::ZERO, |m, _| error_bound * m + FLOOR * (sums.scale + m));
         PowerResult { values: &self.values, larger: &self.larger, error, magnitude }
     }

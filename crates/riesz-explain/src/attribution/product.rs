@@ -204,7 +204,7 @@ impl ScaledTerms {
         weights.extend(run.weights.iter().zip(coefficients).map(|(w, c)| Plain::mul(*w, *c)));
         sizes.clear();
         let weighted_sizes = run.sizes.iter().copied().flatten().zip(coefficients);
-        sizes.extend(weighted_sizes.map(|(s, c)| s.map2(*c, |s, c| s * c.abs())));
+        sizes.extend(weighted_sizes.map(|(s, c)| Plain::mul(*s, Plain::abs(*c))));
         ones[0].resize(weights.len(), Lanes::ONES);
         (TermBatch { weights, sizes: run.sizes.map(|_| &sizes[..]), ..run }, ones)
     }
@@ -232,7 +232,7 @@ fn scale_terms(
     for index in 0..run.weights.len() {
         let totals = engine.run(run.block(index));
         for (o, coef) in coef.iter().enumerate() {
-            let size = coef[index].map2(Lanes::ONES, |c, _| c.abs());
+            let size = Plain::abs(coef[index]);
             error[o] += Plain::mul(size, totals.error).sum();
             let sums_and_values = sums[o * run.players..].iter_mut().zip(&engine.values[..run.players]);
             sums_and_values.for_each(|(sum, value)| *sum = Plain::add(*sum, Plain::mul(coef[index], *value)));
@@ -267,7 +267,7 @@ impl PlayerValues {
     fn added(&mut self, row: usize, players: &[usize], is_last: bool) {
         let Self { lanes, drift, .. } = self;
         for (drift, lanes) in drift.iter_mut().zip(lanes.chunks_exact(players.len())) {
-            *drift = lanes.iter().fold(*drift, |total, sum| total.map2(*sum, |total, sum| total + sum.abs()));
+            *drift = lanes.iter().fold(*drift, |total, sum| Plain::add(total, Plain::abs(*sum)));
         }
         if is_last {
             let first = row * self.outputs;
@@ -322,7 +322,7 @@ impl TermAccumulator for PlayerValues {
         self.lanes.resize(self.outputs * factors, Lanes::ZERO);
         self.drift.resize(self.outputs, Lanes::ZERO);
         for (o, coef) in powers.coef.iter().enumerate() {
-            let (coef, size) = (coef[block], coef[block].map2(Lanes::ONES, |c, _| c.abs()));
+            let (coef, size) = (coef[block], Plain::abs(coef[block]));
             self.error[first + o] += Plain::mul(size, result.error).sum();
 
             for (sum, value) in self.lanes[o * factors..].iter_mut().zip(result.values) {

@@ -17,7 +17,7 @@
 
 use super::rule::{ERROR_TAU, InclusionMeasure, MASS, Node, RuleChoice};
 use crate::kernel::rounding_bounds::TINY;
-use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
+use crate::simd::{Isa, LANES, Lanes, Plain, Simd, dispatch};
 
 /// Largest number of nodes that are processed together.
 const CHUNK: usize = 4;
@@ -89,7 +89,7 @@ impl<'a> TermBatch<'a> {
 pub fn max_products(present: &[f64], absent: Option<&[f64]>, weights: &[Lanes], out: &mut Vec<Lanes>) {
     let len = weights.len() * LANES;
     out.clear();
-    out.extend(weights.iter().map(|w| w.map2(Lanes::ZERO, |w, _| w.abs())));
+    out.extend(weights.iter().map(|w| Plain::abs(*w)));
     for (k, player_factors) in present.chunks_exact(len).enumerate() {
         for (i, size) in player_factors.iter().enumerate() {
             out[i / LANES].0[i % LANES] *= size.max(absent.map_or(1.0, |b| b[k * len + i]));

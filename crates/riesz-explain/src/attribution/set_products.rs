@@ -8,7 +8,7 @@ use super::factor_block::FactorBlock;
 use super::interaction_weights::SharedNode;
 use super::sets::Sets;
 use crate::memory::refill;
-use crate::simd::{Isa, Lanes, Simd, dispatch};
+use crate::simd::{Isa, Lanes, Plain, Simd, dispatch};
 
 /// Number of samples that are gathered before they are summed, small enough that the ratios of some factors
 /// stay in the first-level cache.
@@ -156,7 +156,7 @@ impl SampleBatch<'_> {
             // Index of the first set of players with this prefix, including players without a factor.
             let mut players = prefix.iter().map(|&k| self.players[k]).collect::<Vec<_>>();
             let next = players.last().map_or(0, |j| j + 1);
-            if next + left > self.sets.players() || from + left > self.players.len() {
+            if next + left > self.sets.players || from + left > self.players.len() {
                 return;
             }
             players.extend(next..next + left);
@@ -171,9 +171,8 @@ impl SampleBatch<'_> {
         let Some((weighted, deeper)) = chosen.split_first_mut() else { return };
         for k in from..=self.players.len().saturating_sub(left) {
             weighted.clear();
-            weighted.extend(
-                weights.iter().zip(self.gathered.factor_ratios(k)).map(|(w, r)| w.map2(*r, |w, r| w * r)),
-            );
+            weighted
+                .extend(weights.iter().zip(self.gathered.factor_ratios(k)).map(|(w, r)| Plain::mul(*w, *r)));
             prefix.push(k);
             self.for_each_superset(weighted, size, prefix, deeper, scratch, out);
             prefix.pop();

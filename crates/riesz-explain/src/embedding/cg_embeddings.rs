@@ -26,7 +26,7 @@ pub(crate) struct IterativeEmbeddings {
     settings: ConjugateGradients,
     landmarks: Table,
     /// The square roots of the reference rows' weights.
-    roots: Vec<f64>,
+    pub(crate) roots: Vec<f64>,
 }
 
 /// The right-hand sides of the systems.
@@ -83,11 +83,6 @@ impl IterativeEmbeddings {
             "none: all reference rows, by conjugate gradients to a tolerance of {:e}",
             self.settings.tolerance
         )
-    }
-
-    /// The square roots of the reference rows' weights.
-    pub(crate) fn roots(&self) -> &[f64] {
-        &self.roots
     }
 
     /// The number of doubles that [`solve`](Self::solve) stores for each system with `count` right-hand

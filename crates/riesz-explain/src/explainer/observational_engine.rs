@@ -6,6 +6,7 @@ use super::engine::GameEngine;
 use super::{robustness, value_covariance};
 use crate::attribution::coalition_covariance::RowPairs;
 use crate::attribution::observational::ObservationalGame;
+use crate::attribution::player_contributions::uses_all_coalitions;
 use crate::attribution::sampled_shapley::{Budget, SampleState};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
@@ -54,7 +55,7 @@ impl GameEngine for ObservationalGame<'_> {
     }
 
     fn sampled_functionals(&self) -> Option<usize> {
-        ObservationalGame::sampled_functionals(self)
+        (!uses_all_coalitions(self.groups.players().len(), &self.budget)).then_some(self.budget.coalitions)
     }
 
     fn posterior_functionals(&self, rows: &Table, _: Option<&[usize]>) -> Result<Functionals> {

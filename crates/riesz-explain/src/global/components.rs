@@ -43,7 +43,7 @@ use crate::table::{Player, Players, Table};
 /// # Ok::<(), riesz::Error>(())
 /// ```
 pub struct Components<'m> {
-    model: &'m KernelExpansion,
+    pub(super) model: &'m KernelExpansion,
     groups: Players,
     products: Vec<PlayerProduct<'m>>,
     inputs: InputMarginals,
@@ -79,10 +79,6 @@ impl<'m> Components<'m> {
             double_means.push((0..product.players.len()).map(double_mean).collect());
         }
         Ok(Self { model, groups, products, inputs, means, double_means, isa })
-    }
-
-    pub(super) fn model(&self) -> &KernelExpansion {
-        self.model
     }
 
     /// The players.

@@ -78,7 +78,7 @@ impl Components<'_> {
         table: &Table,
         posterior: Option<&Posterior<'_>>,
     ) -> Result<Curve> {
-        let table = table.align_to(self.model().columns())?;
+        let table = table.align_to(self.model.columns())?;
         let players = set.iter().filter_map(|&j| self.players().get(j));
         let columns: Vec<usize> = players.flat_map(|player| player.columns.iter().copied()).collect();
         if columns.is_empty() || columns.len() > 2 {
@@ -111,7 +111,7 @@ impl Components<'_> {
         Ok(Curve {
             players,
             axes,
-            output_names: self.model().output_names.clone(),
+            output_names: self.model.output_names.clone(),
             values: self.evaluate(set, &rows)?,
             sd,
         })
@@ -122,7 +122,7 @@ impl Components<'_> {
     /// # Errors
     /// As [`functionals`](Self::functionals).
     pub fn sd(&self, set: &[usize], rows: &Table, posterior: &Posterior<'_>) -> Result<Matrix> {
-        let mut sd = Matrix::zeros(rows.rows(), self.model().outputs());
+        let mut sd = Matrix::zeros(rows.rows(), self.model.outputs());
         // Batches suffice, because only variances are needed.
         for from in (0..rows.rows()).step_by(BATCH_ROWS) {
             let batch: Vec<usize> = (from..(from + BATCH_ROWS).min(rows.rows())).collect();

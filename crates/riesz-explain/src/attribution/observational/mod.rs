@@ -26,7 +26,7 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use super::player_contributions::{uses_all_coalitions, weighted_coalitions};
+use super::player_contributions::weighted_coalitions;
 use super::sampled_shapley::{
     Budget, Coalition, CoalitionGame, CoalitionValues, SamplePart, SampleState, solve_from,
 };
@@ -117,15 +117,16 @@ impl<'m> ObservationalGame<'m> {
         let blocks: Vec<Vec<usize>> = groups.players().iter().map(|player| player.columns.clone()).collect();
         // If all factors are stored, so are those between support points and reference rows, unless they are
         // the same.
-        let kernel = conditioning.kernel.kernel(Some(&model.kernel), &rows)?;
-        let kept = match conditioning.approximation {
-            Approximation::Exact if !shares_factors(model, &rows, &kernel) => model.kernel.terms.len(),
-            _ => 0,
+        let extra = |kernel: &Kernel, rows: &Table| match conditioning.approximation {
+            Approximation::Exact if !shares_factors(model, rows, kernel) => {
+                let factors = model.kernel.terms.len() * blocks.len();
+                (model.support_points.rows() * rows.rows()) as f64 * factors as f64
+            }
+            _ => 0.0,
         };
-        let extra_numbers = (model.support_points.rows() * rows.rows()) as f64 * (kept * blocks.len()) as f64;
-        conditioning.check_memory("the observational game", rows.rows(), blocks.len(), extra_numbers)?;
+        let (names, weights) = (("the observational game", Some(&model.kernel)), reference.weights);
         let means =
-            ConditionalMeanEmbeddings::learn(rows, reference.weights, &blocks, &kernel, conditioning, &stop)?;
+            ConditionalMeanEmbeddings::learn(rows, weights, &blocks, names, conditioning, extra, &stop)?;
         let EmbeddingData { rows, weights, kernel, .. } = means.learnt();
         let outputs = model.predict_until(rows, &stop)?;
         let (n, m) = (outputs.rows(), outputs.cols());
@@ -146,7 +147,7 @@ impl<'m> ObservationalGame<'m> {
         };
         let absent = match (&means.solver, &averaged) {
             (EmbeddingSolver::Factored(means), ValueRule::Factors(products)) => {
-                let same_factors = shares_factors(model, rows, kernel.full_kernel());
+                let same_factors = shares_factors(model, rows, &kernel.kernel);
                 let absent_factors = |product| AbsentFactors::new(means, model, product, same_factors, &stop);
                 products.iter().map(absent_factors).collect::<Result<_>>()?
             }
@@ -201,11 +202,6 @@ impl<'m> ObservationalGame<'m> {
     pub(crate) fn observational_game(&self) -> Game {
         let reference = self.means.learnt().rows.clone().into();
         Game::Observational { reference, conditional: Conditioning::default().into() }
-    }
-
-    /// Largest number of coalitions that [`functionals`](Self::functionals) samples; `None` if it takes all.
-    pub(crate) fn sampled_functionals(&self) -> Option<usize> {
-        (!uses_all_coalitions(self.groups.players().len(), &self.budget)).then_some(self.budget.coalitions)
     }
 
     pub(crate) fn rows_at_once(&self) -> usize {

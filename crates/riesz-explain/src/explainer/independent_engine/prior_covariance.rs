@@ -352,7 +352,7 @@ impl ViewPair {
             return Cow::Borrowed(numbers);
         }
         let (part_index, mut powers) = (PairIndex::new(part_union), vec![0; places.union + 1]);
-        subsets(places.union).for_each(|set| powers[set] = part_index.power(part_coalition(set)));
+        subsets(places.union).for_each(|set| powers[set] = part_index.powers[part_coalition(set)]);
         let mut out = vec![0.0; PairIndex::count(places.union)];
         for subset in subsets(places.union) {
             for common in subsets(subset) {

@@ -200,7 +200,7 @@ impl ProductEngine<'_> {
         self.in_batches(data, |rows| {
             let games = rows.len() * self.model.outputs();
             let mut values = vec![0.0; games * sets.len()];
-            let mut errors = SetErrorBounds::new(games, sets.order());
+            let mut errors = SetErrorBounds::new(games, sets.order);
             for (t, weighing) in weighings.iter().enumerate() {
                 let (worth, off) = self.coalition_values(t, &tables[t], rows)?;
                 let coalitions = worth.len() / games;
