@@ -3,6 +3,7 @@
 
 use super::rule::Node;
 use super::sets::advance;
+use crate::memory::refill;
 use crate::simd::{Lanes, Plain, Simd};
 
 /// The p + 1 coefficients of the truncated series of `e^{cz}`.
@@ -131,8 +132,7 @@ impl SeriesChain {
         let size = start.len();
         let players = a.len() / size;
         let Self { before, after, next, moments, mixed, .. } = self;
-        moments.clear();
-        moments.resize(players * size, Lanes::ZERO);
+        refill(moments, players * size, Lanes::ZERO);
         before.resize(((players + 1) * size).max(before.len()), Lanes::ZERO);
         next.resize(size, Lanes::ZERO);
         for node in nodes {
@@ -150,8 +150,7 @@ impl SeriesChain {
                     multiply::<V>(prefix, &mixed[j * size..][..size], &mut tail[..size]);
                 }
             }
-            after.clear();
-            after.resize(size, Lanes::ZERO);
+            refill(after, size, Lanes::ZERO);
             after[0] = Lanes::ONES;
             for j in (0..players).rev() {
                 if excluded.contains(&j) {

@@ -17,6 +17,7 @@
 
 use super::rule::{ERROR_TAU, InclusionMeasure, MASS, Node, RuleChoice};
 use crate::kernel::rounding_bounds::TINY;
+use crate::memory::refill;
 use crate::simd::{Isa, LANES, Lanes, Plain, Simd, dispatch};
 
 /// Largest number of nodes that are processed together.
@@ -208,8 +209,7 @@ impl QuadratureEngine {
         debug_assert!(run.active.len().is_multiple_of(4) && run.players <= run.active.len());
         let count = run.active.len() / 4;
         self.groups.resize(self.groups.len().max(count.min(self.segment)), Group::EMPTY);
-        self.values.clear();
-        self.values.resize(4 * count, Lanes::ZERO);
+        refill(&mut self.values, 4 * count, Lanes::ZERO);
         let floor = Lanes::splat(run.rounding.floor * run.weights.len() as f64);
         let mut totals = BatchTotals { error: floor, magnitude: Lanes::ZERO };
         let mut index = 0;
@@ -401,16 +401,14 @@ fn two_pass_products<V: Simd, const ABSENT_IS_ONE: bool>(
         let choice = if safe { choices.choose(ratio) } else { choices.exact };
         let rule = measure.rule(choice.nodes);
         if in_one_segment {
-            prefixes.clear();
-            prefixes.resize(rule.len(), Lanes::ONES);
+            refill(prefixes, rule.len(), Lanes::ONES);
             behind::<V>(rule, weight, suffixes);
             sweeps::<V>(groups, rule, prefixes, suffixes);
             finish::<V, ABSENT_IS_ONE>(run, offset, groups, members, sums);
         } else {
             for nodes in rule.chunks(KEPT_NODES) {
                 let count = nodes.len();
-                prefixes.clear();
-                prefixes.resize(count, Lanes::ONES);
+                refill(prefixes, count, Lanes::ONES);
                 for members in members.chunks(*segment).take(members.len().div_ceil(*segment) - 1) {
                     begin::<V, ABSENT_IS_ONE>(run, offset, groups, members);
                     let from = prefixes.len() - count;

@@ -435,7 +435,11 @@ impl CoalitionRegression {
         let mut differences = Matrix::from_row_major(pairs, games, differences);
         let noisy = self.strata.iter().any(|s| !s.noise.is_empty());
         if self.is_exhaustive() {
-            let values = self.definition(&differences, &total);
+            // The coefficients of complements have the opposite sign.
+            let mut values = differences.transpose().matmul(&self.definition_counts());
+            for (g, total) in total.iter().enumerate() {
+                values.row_mut(g).iter_mut().for_each(|v| *v += total / p as f64);
+            }
             return solved(values, noisy.then(|| self.definition_error()));
         }
         // Let A be the normal matrix (players × players), b the right-hand side of the regression, and 1 the
@@ -566,16 +570,6 @@ impl CoalitionRegression {
                 .zip(&max_counts)
                 .for_each(|(variance, max_count)| variance.inflate(farthest * max_count));
         }
-    }
-
-    /// Values from all coalitions by definition; the coefficients of complements have the opposite sign.
-    fn definition(&self, differences: &Matrix, total: &[f64]) -> Matrix {
-        let p = self.players;
-        let mut values = differences.transpose().matmul(&self.definition_counts());
-        for (g, total) in total.iter().enumerate() {
-            values.row_mut(g).iter_mut().for_each(|v| *v += total / p as f64);
-        }
-        values
     }
 
     /// Coefficient of each pair's difference in each player's value by definition, pairs × players.

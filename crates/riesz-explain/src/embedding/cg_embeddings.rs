@@ -15,6 +15,7 @@ use crate::control;
 use crate::error::{Error, Result};
 use crate::linalg::block_cg::{BlockConjugateGradients, lengths};
 use crate::linalg::small_dense;
+use crate::memory::refill;
 use crate::table::Table;
 
 /// Maximum number of restarts when the recomputed residual is too long; more cannot remove rounding errors.
@@ -252,8 +253,7 @@ impl IterativeEmbeddings {
         let (products, rows) = (&self.learnt.kernel.restricted_to(sets), &self.learnt.rows);
         let widths: Vec<usize> = from.iter().map(|block| block.len() / n).collect();
         for (to, from) in to.iter_mut().zip(from) {
-            to.clear();
-            to.resize(from.len(), 0.0);
+            refill(to, from.len(), 0.0);
         }
         let tiles = Tiles { products, u: rows, v: rows };
         tiles.for_each_tile(stop, blocks(&mut to, |c| widths[c]), |sums, tile| {

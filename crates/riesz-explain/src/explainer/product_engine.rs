@@ -25,6 +25,7 @@ use super::{MAX_SETS, check_sets, robustness};
 use crate::attribution::index_computation::{IndexComputation, IndexValues};
 use crate::attribution::product::{PlayerFunctionals, ProductGame, accumulate};
 use crate::attribution::quadrature::{FLOOR, RoundingUnits, ldexp, scaled_mul_nonfinite};
+use crate::attribution::row_batches;
 use crate::attribution::sampled_shapley::{Budget, SampleState};
 use crate::attribution::top_pair_search::{STEPS, SearchLimits, top_pairs};
 use crate::coalition_structure::CoalitionTree;
@@ -543,8 +544,7 @@ impl<'m> ProductEngine<'m> {
         // A model may have no support points.
         let batch = (FUNCTIONALS / (padded * players.len()).max(1)).clamp(1, BATCH);
         control.progress.start(count.div_ceil(batch));
-        for start in (0..count).step_by(batch * BATCHES_PER_CHUNK) {
-            let chunk: Vec<usize> = (start..(start + batch * BATCHES_PER_CHUNK).min(count)).collect();
+        for chunk in row_batches(count, batch * BATCHES_PER_CHUNK) {
             let game = RowBatches { explainer: self, data: &data.select_rows(&chunk), batch };
             let new = || PlayerFunctionals::new(slots.clone());
             let parts = accumulate(&game, (self.isa, &measure), control, new)?;

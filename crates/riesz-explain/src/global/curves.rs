@@ -1,6 +1,7 @@
 //! Curves and surfaces of components: grid points and values, for plots and tables.
 
 use super::components::Components;
+use crate::attribution::row_batches;
 use crate::error::{Error, Result};
 use crate::linalg::Matrix;
 use crate::posterior::Posterior;
@@ -124,8 +125,7 @@ impl Components<'_> {
     pub fn sd(&self, set: &[usize], rows: &Table, posterior: &Posterior<'_>) -> Result<Matrix> {
         let mut sd = Matrix::zeros(rows.rows(), self.model.outputs());
         // Batches suffice, because only variances are needed.
-        for from in (0..rows.rows()).step_by(BATCH_ROWS) {
-            let batch: Vec<usize> = (from..(from + BATCH_ROWS).min(rows.rows())).collect();
+        for batch in row_batches(rows.rows(), BATCH_ROWS) {
             let functionals = self.functionals(set, &rows.select_rows(&batch))?;
             for (o, joint) in posterior.covariance(&functionals).iter().enumerate() {
                 batch.iter().enumerate().for_each(|(k, &r)| sd[(r, o)] = joint[(k, k)].max(0.0).sqrt());

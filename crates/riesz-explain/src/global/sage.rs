@@ -403,8 +403,7 @@ fn exact_by_tables(
     let indices: Vec<usize> = (0..x.rows()).collect();
     let chunk_values = |rows: &[usize]| {
         control.check_cancelled()?;
-        let outputs_by_row =
-            coalition_outputs.outputs(&rows.iter().map(|&i| x.row(i)).collect::<Vec<_>>())?;
+        let outputs_by_row = coalition_outputs.outputs(&x.row_vectors(rows.iter().copied()))?;
         let mut values = vec![0.0; rows.len() * p];
         for ((&i, row_outputs), values) in
             rows.iter().zip(outputs_by_row.chunks_exact(outputs * coalitions)).zip(values.chunks_exact_mut(p))

@@ -27,6 +27,7 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 
 use super::player_contributions::weighted_coalitions;
+use super::row_batches;
 use super::sampled_shapley::{
     Budget, Coalition, CoalitionGame, CoalitionValues, SamplePart, SampleState, solve_from,
 };
@@ -253,11 +254,10 @@ impl<'m> ObservationalGame<'m> {
         let mut values = Vec::with_capacity(n * m * p);
         let (mut std_error, mut bound) = (Vec::new(), Vec::new());
         let (mut sampled, mut coalitions, mut max_error) = (false, 0, 0.0);
-        for (number, start) in (0..n).step_by(self.rows_at_once()).enumerate() {
+        for (number, chunk) in row_batches(n, self.rows_at_once()).enumerate() {
             let mut fresh_part = SamplePart::default();
             let part = sample.as_mut().map_or(&mut fresh_part, |sample| sample.part(number));
-            let chunk: Vec<usize> = (start..n.min(start + self.rows_at_once())).collect();
-            let mut game = RowGame::new(self, &data.select_rows(&chunk), &predictions, start)?;
+            let mut game = RowGame::new(self, &data.select_rows(&chunk), &predictions, chunk[0])?;
             let solution = solve_from(&mut game, budget, &mut part.regression)?;
             part.merge([&mut game.error, &mut game.largest]);
             values.extend_from_slice(solution.values.data());

@@ -228,7 +228,7 @@ impl ProductEngine<'_> {
         data: &Table,
         find: impl Fn(&[Vec<f64>]) -> Result<IndexValues> + Sync,
     ) -> Result<IndexValues> {
-        let rows: Vec<Vec<f64>> = (0..data.rows()).map(|i| data.row(i)).collect();
+        let rows = data.row_vectors(0..data.rows());
         let batch = rows.len().div_ceil(rayon::current_num_threads()).clamp(1, BATCH);
         self.progress.start(rows.len().div_ceil(batch));
         let batch_result = |rows: &[Vec<f64>]| {

@@ -247,7 +247,7 @@ impl ProductGame for RowBatches<'_> {
         let explainer = self.explainer;
         let rows = part * self.batch..((part + 1) * self.batch).min(self.data.rows());
         reader.begin_tile(&rows, &(0..explainer.panels.iter().map(|panel| panel.len).sum()));
-        let rows: Vec<Vec<f64>> = rows.map(|i| self.data.row(i)).collect();
+        let rows = self.data.row_vectors(rows);
         let differing = explainer.differing(&rows);
         for (index, panel) in explainer.panels.iter().enumerate() {
             for (t, product) in explainer.products.iter().enumerate() {
