@@ -409,11 +409,8 @@ impl CoalitionRegression {
     /// [`Error::TooFew`] before the sample has the [`smallest`](Self::smallest) size.
     pub fn solution(&self) -> Result<Solution> {
         let (p, games) = (self.players, self.empty_and_grand_values[0].len());
-        let total: Vec<f64> = self.empty_and_grand_values[1]
-            .iter()
-            .zip(&self.empty_and_grand_values[0])
-            .map(|(grand, none)| grand - none)
-            .collect();
+        let [none, grand] = &self.empty_and_grand_values;
+        let total: Vec<f64> = grand.iter().zip(none).map(|(grand, none)| grand - none).collect();
         let solved = |values, std_error| {
             Ok(Solution {
                 values,

@@ -385,7 +385,7 @@ pub(super) fn scale_entries(block: &mut [f64], factors: &[f64]) {
 }
 
 /// Multiplies the numbers of each row by its scale.
-pub(super) fn scale_rows(block: &mut [f64], scales: &[f64]) {
+pub(crate) fn scale_rows(block: &mut [f64], scales: &[f64]) {
     let width = block.len() / scales.len().max(1);
     for (row, scale) in block.chunks_exact_mut(width.max(1)).zip(scales) {
         row.iter_mut().for_each(|v| *v *= scale);

@@ -46,7 +46,7 @@ use crate::linalg::{Matrix, dot};
 use crate::random::{Random, SeedableRng, index};
 use crate::table::Table;
 pub(crate) use blockwise_kernel::{BlockKernel, Products, kept, multiply, split};
-pub(crate) use cg_embeddings::{CgSolution, IterativeEmbeddings, RightHandSides};
+pub(crate) use cg_embeddings::{CgSolution, IterativeEmbeddings, RightHandSides, scale_rows};
 pub(crate) use direct::{ConditioningRows, DirectEmbeddings, System};
 pub use ridge_selection::leave_one_out;
 pub use settings::{Approximation, Conditioning, ConditioningKernel, ConjugateGradients, Ridge};
@@ -302,7 +302,7 @@ impl ConditionalMeanEmbeddings {
             EmbeddingSolver::Iterative(means) => {
                 let mut solved = means.solve(&[set], RightHandSides::Kernel(&x), units, stop)?;
                 let CgSolution { mut solution, lengths, errors } = solved.swap_remove(0);
-                cg_embeddings::scale_rows(&mut solution, &means.roots);
+                scale_rows(&mut solution, &means.roots);
                 let weight_errors =
                     errors.iter().zip(lengths).map(|(error, length)| largest * (error + 4.0 * u * length));
                 (Matrix::from_row_major(n, count, solution), weight_errors.collect())

@@ -23,11 +23,7 @@ impl GameEngine for ObservationalGame<'_> {
     }
 
     fn game(&self) -> (ValueIndex, Cow<'_, Game>) {
-        (self.index(), Cow::Owned(self.observational_game()))
-    }
-
-    fn index(&self) -> ValueIndex {
-        ValueIndex::Shapley
+        (ValueIndex::Shapley, Cow::Owned(self.observational_game()))
     }
 
     fn game_name(&self) -> &'static str {

@@ -454,8 +454,8 @@ impl<'m> ProductEngine<'m> {
                                     .zip(factor)
                                     .for_each(|(v, f)| *v = scaled_mul_nonfinite(*v, *f));
                             });
-                            let narrow = wide.iter().map(|(fraction, power)| ldexp(*fraction, *power));
-                            value.iter_mut().zip(narrow).for_each(|(v, narrow)| *v = narrow);
+                            value =
+                                wide.into_iter().map(|(fraction, power)| ldexp(fraction, power)).collect();
                         }
                         add_to(&mut batch_sum, &value);
                         if (variant + 1) % TERMS == 0 || variant + 1 == variants {

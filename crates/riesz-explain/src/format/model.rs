@@ -343,7 +343,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<SavedModel> {
     let intercept = read_f64_array(&tensors, "intercept", &[Some(m)])?.1;
     let (n, rows) = read_f64_array(&tensors, "points", &[None, Some(d)])?;
     let coef = read_matrix(&tensors, "coef", n, Some(m))?;
-    let columns = Matrix::from_row_major(n, d, rows).transpose().into_data();
+    let columns = (0..rows.len()).map(|t| rows[t % n * d + t / n]).collect();
     let model = KernelExpansion {
         support_points: Table::from_column_major(record.columns, n, columns)?,
         kernel: record.kernel,

@@ -4,7 +4,9 @@
 use super::bounds::{AbsentAverages, KernelRounding, WeightVector, value_by_factors, value_by_outputs};
 use super::{ObservationalGame, Product, Valuation, ValueRule};
 use crate::attribution::sampled_shapley::Coalition;
-use crate::embedding::{CgSolution, IterativeEmbeddings, Products, RightHandSides, Tiles, blocks};
+use crate::embedding::{
+    CgSolution, IterativeEmbeddings, Products, RightHandSides, Tiles, blocks, scale_rows,
+};
 use crate::error::Result;
 use crate::linalg::block_cg::lengths;
 use crate::linalg::{add_multiple, dot, max_abs, small_dense};
@@ -166,10 +168,7 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
         let n = roots.len();
         let right: Vec<f64> = (0..n * m).map(|t| outputs[t / m + t % m * n] * roots[t / m]).collect();
         let mut solved = means.solve(coalitions, RightHandSides::Numbers(&right), *units, stop)?;
-        for solved in &mut solved {
-            let rows = solved.solution.chunks_exact_mut(m).zip(roots);
-            rows.for_each(|(row, root)| row.iter_mut().for_each(|v| *v *= root));
-        }
+        solved.iter_mut().for_each(|solved| scale_rows(&mut solved.solution, roots));
         let mut sums = vec![vec![0.0; m * count]; coalitions.len()];
         // Squared norms of the right-hand sides of the weights.
         let mut squares = vec![vec![0.0; count]; coalitions.len()];
@@ -214,10 +213,7 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
         let (points, stop, count) = (&self.game.model.support_points, &self.game.stop, self.rows.rows());
         let (n, roots) = (points.rows(), &self.means.roots);
         let mut solved = self.weights(coalitions)?;
-        for solved in &mut solved {
-            let rows = solved.solution.chunks_exact_mut(count).zip(roots);
-            rows.for_each(|(row, root)| row.iter_mut().for_each(|v| *v *= root));
-        }
+        solved.iter_mut().for_each(|solved| scale_rows(&mut solved.solution, roots));
         for product in products {
             let present = self.present(product, coalitions)?;
             let mut averaged = vec![vec![0.0; count * n]; coalitions.len()];

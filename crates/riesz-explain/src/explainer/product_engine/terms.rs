@@ -322,11 +322,8 @@ impl ProductGame for RowBatches<'_> {
 /// The union of two ascending lists, ascending.
 fn sorted_union(a: &[u32], b: &[u32], out: &mut Vec<u32>) {
     out.clear();
-    let (mut i, mut j) = (0, 0);
-    while i < a.len() && j < b.len() {
-        out.push(a[i].min(b[j]));
-        (i, j) = (i + usize::from(a[i] <= b[j]), j + usize::from(b[j] <= a[i]));
-    }
-    out.extend(&a[i..]);
-    out.extend(&b[j..]);
+    out.extend(a.iter().chain(b));
+    // The stable sort merges the two lists in linear time.
+    out.sort();
+    out.dedup();
 }
