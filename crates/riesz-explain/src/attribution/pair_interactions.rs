@@ -111,8 +111,7 @@ pub(crate) struct PairInteractions<'a> {
     ranked: Vec<(usize, usize)>,
     active: usize,
     rows: Vec<Lanes>,
-    /// Set by the first terms.
-    isa: Option<Isa>,
+    isa: Isa,
 }
 
 impl<'a> PairInteractions<'a> {
@@ -122,7 +121,7 @@ impl<'a> PairInteractions<'a> {
         (averages, samples): (&'a SizeWeightings, Samples),
         ranks: &'a [usize],
         stairs: &'a PairRows,
-        output: usize,
+        (isa, output): (Isa, usize),
     ) -> Self {
         Self {
             rules: RuleCache::new(averages),
@@ -138,15 +137,15 @@ impl<'a> PairInteractions<'a> {
             ranked: Vec::new(),
             active: 0,
             rows: Vec::new(),
-            isa: None,
+            isa,
         }
     }
 
     /// Adds the gathered samples to the values of all pairs.
     fn flush(&mut self) {
-        if let Some(isa) = self.isa.filter(|_| !self.ratios.is_empty()) {
-            let Self { ratios, ranked, stairs, rows, values, .. } = self;
-            add(isa, ratios, ranked, stairs, rows, values);
+        if !self.ratios.is_empty() {
+            let Self { isa, ratios, ranked, stairs, rows, values, .. } = self;
+            add(*isa, ratios, ranked, stairs, rows, values);
             self.ratios.clear();
             self.rounded += 1;
         }
@@ -211,7 +210,6 @@ impl TermAccumulator for PairInteractions<'_> {
         if ranked.len() < 2 || rows_of(&ranked, self.stairs).is_empty() {
             return;
         }
-        self.isa = Some(engine.isa);
         self.switch_factors(ranked, terms.run.players);
         let mut weighed = std::mem::take(&mut self.weighed);
         let run = single_output_terms(terms, self.output, &mut weighed);

@@ -277,19 +277,16 @@ impl QuadratureEngine {
             totals.error.0[l] += ldexp(weight.abs() * lost * fraction, power)
                 + ldexp(run.rounding.floor * mantissa[l], exponent[l]);
         }
-        let (weights, sizes) = (&[scale], run.sizes.map(|sizes| &sizes[index..=index]));
-        let (b, tinies) = (Some(&*b), &[][..]);
         let inner = TermBatch {
             a,
-            b,
+            b: Some(&*b),
             stride: LANES,
             offset: 0,
             active: &active,
-            players,
-            weights,
-            sizes,
-            tinies,
+            weights: &[scale],
+            tinies: &[],
             rounding,
+            ..run.block(index)
         };
         // All larger sides are ±1 now. Only `P(τ₀)` can still leave the range of doubles, for a mass in the
         // thousands.

@@ -229,16 +229,22 @@ impl<'m> ObservationalGame<'m> {
         let points = &self.model.support_points;
         let (n, count, p) = (points.rows(), data.rows(), self.groups.players().len());
         let coalitions = weighted_coalitions(p, player, &self.budget)?;
-        // The grand coalition has the value k(x_i, x), and the empty coalition the mean of k(x_i, x_b).
         let share = 1.0 / p as f64;
-        let mean = |k: &[f64]| self.means.learnt().mean(k);
-        let empty_value = map_kernel_rows(self.model, &self.means.learnt().rows, points, mean, &self.stop)?;
-        let everybody = map_kernel_rows(self.model, &data, points, <[f64]>::to_vec, &self.stop)?;
+        let (empty_value, everybody) = self.end_functionals(&data)?;
         let mut total: Vec<f64> =
             (0..n * count).map(|t| share * (everybody[t % n][t / n] - empty_value[t % n])).collect();
         let proper = self.valuation(&data)?.functionals(products, &coalitions, &empty_value)?;
         add_to(&mut total, &proper);
         Ok(Matrix::from_row_major(count, n, total).transpose())
+    }
+
+    /// For each support point, the functionals of the empty coalition, the mean of k(x_i, x_b), and of the
+    /// grand coalition, k(x_i, x) for each row.
+    fn end_functionals(&self, data: &Table) -> Result<(Vec<f64>, Vec<Vec<f64>>)> {
+        let (learnt, points) = (self.means.learnt(), &self.model.support_points);
+        let mean = |k: &[f64]| learnt.mean(k);
+        let empty_value = map_kernel_rows(self.model, &learnt.rows, points, mean, &self.stop)?;
+        Ok((empty_value, map_kernel_rows(self.model, data, points, <[f64]>::to_vec, &self.stop)?))
     }
 
     /// Explains rows. If there is a `sample`, continues from it and stores the new coalition values in it.

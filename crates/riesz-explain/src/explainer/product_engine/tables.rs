@@ -65,7 +65,7 @@ impl ProductEngine<'_> {
     /// with it.
     fn tables_pay_off(&self, recipe: &IndexComputation) -> bool {
         let AbsentSide::Rows(reference) = &self.absent else { return false };
-        let (mut row, mut engine, mut making, mut numbers) = (0, 0, 0, 0_usize);
+        let (mut row, mut engine, mut making) = (0, 0, 0);
         for product in &self.products {
             let m = product.players.len();
             if m > 16 {
@@ -82,19 +82,14 @@ impl ProductEngine<'_> {
             row += (1 << m) * 5 / 2;
             making += (1 << m) * 5 / 2 * reference.rows.len();
             engine += (m * (5 * nodes / 2 + 6) + nodes * larger) * reference.rows.len();
-            numbers += self.table_size(product);
         }
-        self.has_tame_factors() && 2 * row < engine && making < ROWS * engine && numbers < NUMBERS
-    }
-
-    /// The number of entries in the tables of a product.
-    fn table_size(&self, product: &PlayerProduct<'_>) -> usize {
-        self.panels.iter().map(|panel| panel.len << product.players.len()).sum()
+        self.has_tame_factors() && 2 * row < engine && making < ROWS * engine && self.has_room_for_tables()
     }
 
     /// Whether the tables are small enough.
     pub(in super::super) fn has_room_for_tables(&self) -> bool {
-        self.products.iter().map(|product| self.table_size(product)).sum::<usize>() < NUMBERS
+        let points: usize = self.panels.iter().map(|panel| panel.len).sum();
+        self.products.iter().map(|product| points << product.players.len()).sum::<usize>() < NUMBERS
     }
 
     /// Returns the tables of all products. Cost O(n · reference · 2^players).
