@@ -92,8 +92,8 @@ pub fn kernel_shap_from<E: From<Error>>(
         let part = sample.part(0);
         let solution = solve_from(&mut game, budget, &mut part.regression)?;
         part.merge([&mut game.largest, &mut game.weighing]);
-        values = solution.values.data().to_vec();
-        std_error = solution.std_error.map(|e| e.data().to_vec());
+        values = solution.values.into_data();
+        std_error = solution.std_error.map(Matrix::into_data);
         coalitions = solution.coalitions + 2;
     }
     let terms = coalitions + 8 * p + filling.reference.rows.len() + 14;

@@ -99,7 +99,8 @@ dispatch! {
                     for tuple in run {
                         let remaining = (1..width).map(|s| sides[s][tuples.row(tuple, s)]);
                         let start = Lanes::splat(coef[tuple]);
-                        run_sum = V::add(remaining.fold(start, |product, side| V::mul(product, side)), run_sum);
+                        let product = remaining.fold(start, |product, side| V::mul(product, side));
+                        run_sum = V::add(product, run_sum);
                     }
                 }
             }

@@ -517,7 +517,7 @@ impl<'m> ProductEngine<'m> {
             subsets,
             values,
             base_values: self.base.repeat(n),
-            predictions: predictions.data().to_vec(),
+            predictions: predictions.into_data(),
             exactness: Exactness::Exact { bound },
             provenance: self.provenance(),
             ..Explanation::of_rows(self.groups.players(), &self.model.output_names, data)

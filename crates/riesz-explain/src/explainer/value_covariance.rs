@@ -38,7 +38,7 @@ impl Explainer<'_> {
         Ok(Explanation {
             values: share_rows().flat_map(|row| &row[..p]).copied().collect(),
             base_values: share_rows().map(|row| row[p]).collect(),
-            predictions: posterior.variance(&data)?.data().to_vec(),
+            predictions: posterior.variance(&data)?.into_data(),
             provenance: Provenance::of_run(
                 self.engine.game_name(),
                 self.describe_absence(),

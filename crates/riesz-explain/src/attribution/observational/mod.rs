@@ -289,7 +289,7 @@ impl<'m> ObservationalGame<'m> {
         Ok(Explanation {
             values,
             base_values: self.base.repeat(n),
-            predictions: predictions.data().to_vec(),
+            predictions: predictions.into_data(),
             exactness,
             provenance: Provenance::of_run(
                 Game::NAMES[4],

@@ -116,10 +116,7 @@ impl IndependentPartsEngine<'_> {
             let rows = Table::from_named_rows(domain.rows.columns().to_vec(), &ground.rows)?;
             let product_factors = |product: &PlayerProduct<'_>| -> Vec<Vec<f64>> {
                 let kernels = product.kernels(players);
-                part_players
-                    .iter()
-                    .map(|&p| kernels[p].cross_gram(&rows, &domain.rows).data().to_vec())
-                    .collect()
+                part_players.iter().map(|&p| kernels[p].cross_gram(&rows, &domain.rows).into_data()).collect()
             };
             Ok(ground.products(domain)?.iter().map(product_factors).collect())
         };
