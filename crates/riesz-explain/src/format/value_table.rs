@@ -120,7 +120,7 @@ pub fn recognises(header: &[String]) -> bool {
 
 /// A reader of tables of values, line by line. It accepts the whole table, or the lines of some rows, in any
 /// order. The explanation has no feature values.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ValueTableReader {
     wanted: Vec<usize>,
     players: Vec<String>,
@@ -168,7 +168,18 @@ impl ValueTableReader {
         wanted.extend(value_columns);
         let (has_errors, has_sd) = (errors.is_some(), sd.is_some());
         wanted.extend(errors.into_iter().chain(sd).flatten());
-        Ok(Self { wanted, players, has_errors, has_sd, ..Self::default() })
+        Ok(Self {
+            wanted,
+            players,
+            has_errors,
+            has_sd,
+            numbers: Vec::new(),
+            lines: HashMap::new(),
+            row_numbers: Vec::new(),
+            rows: HashMap::new(),
+            output_names: Vec::new(),
+            outputs: HashMap::new(),
+        })
     }
 
     /// The columns to read: `row`, `output`, then columns of numbers.
