@@ -223,30 +223,6 @@ impl Lanes {
         Self(out)
     }
 
-    /// Multiplies lane by lane.
-    #[inline(always)]
-    pub fn mul<V: Simd>(self, other: Self) -> Self {
-        V::mul(self, other)
-    }
-
-    /// Adds lane by lane.
-    #[inline(always)]
-    pub fn add<V: Simd>(self, other: Self) -> Self {
-        V::add(self, other)
-    }
-
-    /// Subtracts lane by lane.
-    #[inline(always)]
-    pub fn sub<V: Simd>(self, other: Self) -> Self {
-        V::sub(self, other)
-    }
-
-    /// `self * b + c`.
-    #[inline(always)]
-    pub fn fma<V: Simd>(self, b: Self, c: Self) -> Self {
-        V::fma(self, b, c)
-    }
-
     /// The largest lane; NaN lanes may be ignored or returned.
     #[inline(always)]
     pub fn largest(self) -> f64 {

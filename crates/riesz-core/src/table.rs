@@ -213,6 +213,11 @@ impl Table {
         (0..self.width()).map(|j| self.get(i, j)).collect()
     }
 
+    /// The rows with the given indices as vectors, in that order.
+    pub fn row_vectors(&self, indices: impl IntoIterator<Item = usize>) -> Vec<Vec<f64>> {
+        indices.into_iter().map(|i| self.row(i)).collect()
+    }
+
     /// The rows with the given indices, in that order.
     pub fn select_rows(&self, indices: &[usize]) -> Self {
         let mut values = Vec::with_capacity(indices.len() * self.width());

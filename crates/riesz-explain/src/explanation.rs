@@ -565,19 +565,15 @@ pub(crate) mod tests {
         let values: Vec<f64> = (0..12).map(|k| 1.0 / f64::from(k + 3)).collect();
         let predictions = values.chunks(3).map(|v| 0.7 + v.iter().sum::<f64>()).collect();
         Explanation {
-            index: ValueIndex::Shapley,
-            players: Players::singletons(data.columns()).players().to_vec(),
-            subsets: None,
-            output_names: vec!["a".into(), "b".into()],
             values,
             base_values: vec![0.7; 4],
             predictions,
-            data,
-            row_numbers: vec![0, 1],
             exactness: Exactness::Exact { bound: vec![1e-15; 4] },
-            uncertainty: None,
-            duels: None,
-            provenance: Provenance::default(),
+            ..Explanation::of_rows(
+                Players::singletons(data.columns()).players(),
+                &["a".into(), "b".into()],
+                data,
+            )
         }
     }
 

@@ -295,17 +295,17 @@ dispatch! {
             for &(offset, v) in &v.nonzeros {
                 let u = &values[offset..offset + BLOCK];
                 for (l, sum) in sums.iter_mut().enumerate() {
-                    *sum = Lanes::load(u, l * LANES).fma::<V>(Lanes::splat(v), *sum);
+                    *sum = V::fma(Lanes::load(u, l * LANES), Lanes::splat(v), *sum);
                 }
             }
             for (l, sum) in sums.iter_mut().enumerate() {
-                let norms = Lanes::load(norms, l * LANES).add::<V>(Lanes::splat(v.norm));
-                *sum = V::max(sum.fma::<V>(Lanes::splat(-2.0), norms), Lanes::ZERO);
+                let norms = V::add(Lanes::load(norms, l * LANES), Lanes::splat(v.norm));
+                *sum = V::max(V::fma(*sum, Lanes::splat(-2.0), norms), Lanes::ZERO);
             }
             for (u, &v) in values[sparse * BLOCK..].chunks_exact(BLOCK).zip(&v.numbers) {
                 for (l, sum) in sums.iter_mut().enumerate() {
-                    let r = Lanes::load(u, l * LANES).sub::<V>(Lanes::splat(v));
-                    *sum = r.fma::<V>(r, *sum);
+                    let r = V::sub(Lanes::load(u, l * LANES), Lanes::splat(v));
+                    *sum = V::fma(r, r, *sum);
                 }
             }
             for (out, sum) in out.chunks_exact_mut(LANES).zip(&sums) {

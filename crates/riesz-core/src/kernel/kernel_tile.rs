@@ -97,8 +97,8 @@ type Slot<'a> = (&'a [f64], f64, [f64; GROUP]);
 fn add_squares<V: Simd>(sums: &mut [Lanes; GROUP], (u, inverse, v): &Slot<'_>, first: usize) {
     let x = Lanes::load(u, first);
     for (sum, &v) in sums.iter_mut().zip(v) {
-        let r = x.sub::<V>(Lanes::splat(v)).mul::<V>(Lanes::splat(*inverse));
-        *sum = r.fma::<V>(r, *sum);
+        let r = V::mul(V::sub(x, Lanes::splat(v)), Lanes::splat(*inverse));
+        *sum = V::fma(r, r, *sum);
     }
 }
 

@@ -51,9 +51,9 @@ fn last_lane(v: &[f64], start: usize) -> Lanes {
 #[inline(always)]
 fn slices<V: Simd>(v: Lanes) -> (Lanes, Lanes) {
     let shift = Lanes::splat(ROUND_SHIFT);
-    let first = v.add::<V>(shift).sub::<V>(shift);
-    let left = v.sub::<V>(first).mul::<V>(Lanes::splat(UNIT));
-    (first, left.add::<V>(shift).sub::<V>(shift))
+    let first = V::sub(V::add(v, shift), shift);
+    let left = V::mul(V::sub(v, first), Lanes::splat(UNIT));
+    (first, V::sub(V::add(left, shift), shift))
 }
 
 dispatch! {
@@ -75,12 +75,12 @@ dispatch! {
         let (mut sum, mut other) = (Lanes::ZERO, Lanes::ZERO);
         let full_len = a.len() / LANES * LANES;
         for start in (0..full_len).step_by(LANES) {
-            (sum, other) = (other, Lanes::load(a, start).fma::<V>(Lanes::load(b, start), sum));
+            (sum, other) = (other, V::fma(Lanes::load(a, start), Lanes::load(b, start), sum));
         }
         if full_len < a.len() {
-            sum = last_lane(a, full_len).fma::<V>(last_lane(b, full_len), sum);
+            sum = V::fma(last_lane(a, full_len), last_lane(b, full_len), sum);
         }
-        sum.add::<V>(other).sum()
+        V::add(sum, other).sum()
     }
 
     /// Splits each number times `scale` and its root into two integer parts, and returns the [`product`] of
@@ -100,17 +100,17 @@ dispatch! {
             } else {
                 (last_lane(column, start), last_lane(with[0], start), last_lane(with[1], start))
             };
-            v = v.mul::<V>(scale);
+            v = V::mul(v, scale);
             if !roots.is_empty() {
-                v = v.mul::<V>(if start < full_len {
+                v = V::mul(v, if start < full_len {
                     Lanes::load(roots, start)
                 } else {
                     last_lane(roots, start)
                 });
             }
             let (first, second) = slices::<V>(v);
-            (s, t) = (first.fma::<V>(a, s), second.fma::<V>(a, t));
-            (u, w) = (first.fma::<V>(b, u), second.fma::<V>(b, w));
+            (s, t) = (V::fma(first, a, s), V::fma(second, a, t));
+            (u, w) = (V::fma(first, b, u), V::fma(second, b, w));
         }
         [(s.sum(), t.sum()), (u.sum(), w.sum())]
     }

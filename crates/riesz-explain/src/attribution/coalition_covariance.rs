@@ -123,8 +123,9 @@ pub(crate) struct PairIndex {
     subsets: Vec<usize>,
     /// For each subset, its position in `subsets`.
     rank: Vec<usize>,
-    /// For each subset, the sum of powers of 3 of its players' positions in the union.
-    powers: Vec<usize>,
+    /// For each subset, the sum of powers of 3 of its players' positions in the union: its contribution to a
+    /// pair's index.
+    pub(crate) powers: Vec<usize>,
 }
 
 impl PairIndex {
@@ -147,12 +148,7 @@ impl PairIndex {
     /// Index of the pair of a coalition and `second` that share the players `common`. Each player of the
     /// union is in the first coalition alone, in the second alone, or in both.
     pub(crate) fn pair_index(&self, second: usize, common: usize) -> usize {
-        self.power(second) + self.power(common)
-    }
-
-    /// The contribution of a coalition's players to a pair's index.
-    pub(crate) fn power(&self, coalition: usize) -> usize {
-        self.powers[coalition]
+        self.powers[second] + self.powers[common]
     }
 }
 

@@ -4,6 +4,7 @@
 //! weighted sum of the table. Source: our own.
 
 use std::ops::Range;
+use std::sync::atomic::AtomicBool;
 
 use super::index_computation::IndexComputation;
 use super::interaction_weights::{SharedNode, SizeWeighting, SizeWeightings, binomial};
@@ -11,8 +12,11 @@ use super::rule::InclusionMeasure;
 use super::set_error_bounds::{SetErrorBounds, SizeErrorBound};
 use super::sets::Sets;
 use crate::coalition_structure::CoalitionTree;
+use crate::control::check_cancelled;
+use crate::error::Result;
+use crate::game::TERMS;
 use crate::linalg::{dot, dot_roundings, max_abs};
-use crate::simd::{LANES, Lanes, Simd, dispatch};
+use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 
 /// A range of [`Lanes`] of the factors of several players.
 #[derive(Clone, Copy)]
@@ -43,7 +47,7 @@ dispatch! {
             let (absent, with) = out.split_at_mut(lanes << k);
             for (with, absent) in with.chunks_exact_mut(lanes).zip(absent.chunks_exact(lanes)) {
                 for ((with, absent), factor) in with.iter_mut().zip(absent).zip(player_lanes) {
-                    *with = absent.mul::<V>(Lanes(*factor));
+                    *with = V::mul(*absent, Lanes(*factor));
                 }
             }
         }
@@ -63,7 +67,7 @@ dispatch! {
     /// Adds to `means` (coalitions of present players × `lanes`) the weighted products of the absent players'
     /// factors over some reference rows. For each row, `rows` holds the products over subsets of the first
     /// players, and the products over subsets of the other players times the row's weight.
-    pub(crate) fn add_absent_means<V: Simd>(lanes: usize, rows: &[[Vec<Lanes>; 2]], means: &mut [Lanes]) {
+    fn add_absent_means<V: Simd>(lanes: usize, rows: &[[Vec<Lanes>; 2]], means: &mut [Lanes]) {
         let Some([first, other]) = rows.first() else { return };
         let (first, other) = (first.len() / lanes, other.len() / lanes);
         for (high, means) in means.chunks_exact_mut(first * lanes).enumerate() {
@@ -72,9 +76,9 @@ dispatch! {
                 for (lane, mean) in means.iter_mut().enumerate() {
                     let mut sum = Lanes::ZERO;
                     for [first, other] in rows {
-                        sum = first[low + lane].fma::<V>(other[high + lane], sum);
+                        sum = V::fma(first[low + lane], other[high + lane], sum);
                     }
-                    *mean = mean.add::<V>(sum);
+                    *mean = V::add(*mean, sum);
                 }
             }
         }
@@ -100,13 +104,59 @@ dispatch! {
                 for ((mean, first), value) in pairs.zip(block_values) {
                     let mut sum = Lanes::ZERO;
                     for ((mean, first), other) in mean.iter().zip(first).zip(other) {
-                        sum = mean.mul::<V>(*first).fma::<V>(*other, sum);
+                        sum = V::fma(V::mul(*mean, *first), *other, sum);
                     }
                     *value += sum.sum();
                 }
             }
         }
     }
+}
+
+/// Means over reference rows of the products of absent players' factors: runs of lanes × coalitions of
+/// present players × lanes, with `lanes` lanes in a run. `factors` writes the factors of one reference row,
+/// players × points.
+///
+/// # Errors
+/// [`Error::Interrupted`](crate::Error::Interrupted).
+pub(crate) fn absent_means(
+    isa: Isa,
+    (players, points, lanes): (usize, usize, usize),
+    weights: &[f64],
+    stop: &AtomicBool,
+    mut factors: impl FnMut(usize, &mut [f64]),
+) -> Result<Vec<Lanes>> {
+    let (lanes_per_player, low) = (points.div_ceil(lanes * LANES) * lanes, players / 2);
+    let mut means = vec![Lanes::ZERO; lanes_per_player << players];
+    let (mut row_factors, mut padded_factors) = (vec![0.0; players * points], vec![Vec::new(); TERMS]);
+    let mut sets: Vec<[Vec<Lanes>; 2]> = vec![Default::default(); TERMS];
+    for (batch, weights) in weights.chunks(TERMS).enumerate() {
+        check_cancelled(stop)?;
+        for (position, padded_factors) in padded_factors.iter_mut().enumerate().take(weights.len()) {
+            factors(batch * TERMS + position, &mut row_factors);
+            padded(&row_factors, points, lanes_per_player * LANES, padded_factors);
+        }
+        for (run, means) in means.chunks_exact_mut(lanes << players).enumerate() {
+            for ((weight, factors), [first, remaining]) in weights.iter().zip(&padded_factors).zip(&mut sets)
+            {
+                let lane_range = LaneRange { factors, lanes_per_player, from: run * lanes };
+                products(isa, lane_range, 0..low, &[Lanes::ONES; 8][..lanes], first);
+                products(isa, lane_range, low..players, &[Lanes::splat(*weight); 8][..lanes], remaining);
+            }
+            add_absent_means(isa, lanes, &sets[..weights.len()], means);
+        }
+    }
+    Ok(means)
+}
+
+/// The members of a coalition that are among `players`, as a coalition of these players.
+pub(crate) fn restricted_coalition(coalition: usize, players: &[usize]) -> usize {
+    players.iter().enumerate().map(|(k, player)| (coalition >> player & 1) << k).sum()
+}
+
+/// The coalition of the players other than j; the bits of later players move down by one.
+fn without_player(coalition: usize, j: usize) -> usize {
+    coalition & ((1 << j) - 1) | coalition >> (j + 1) << j
 }
 
 /// Weights with which an index combines the coalition values of m players.
@@ -174,9 +224,7 @@ impl CoalitionWeights {
     /// players' bits.
     pub(crate) fn coalition_coefficients(&self) -> Vec<Vec<f64>> {
         let coefficient = |coalition: usize, j: usize| {
-            // Removes bit j; higher bits move down by one.
-            let remaining = coalition & ((1 << j) - 1) | coalition >> (j + 1) << j;
-            let weight = self.for_set(1, j)[remaining];
+            let weight = self.for_set(1, j)[without_player(coalition, j)];
             if coalition >> j & 1 == 1 { weight } else { -weight }
         };
         (0..1 << self.players)
@@ -251,11 +299,7 @@ impl CoalitionWeights {
 fn owen_weights(tree: &CoalitionTree, outside: &[(usize, f64)], out: &mut [Vec<f64>]) {
     let members = match tree {
         CoalitionTree::Player(j) => {
-            for (mask, weight) in outside {
-                // Removes bit j; higher bits move down by one.
-                let (low, high) = (mask & ((1 << j) - 1), mask >> (j + 1) << j);
-                out[*j][low | high] = *weight;
-            }
+            outside.iter().for_each(|(mask, weight)| out[*j][without_player(*mask, *j)] = *weight);
             return;
         }
         CoalitionTree::CoalitionStructure(members) => members,
@@ -313,7 +357,7 @@ impl CoalitionPlan {
         empty_size: f64,
         out: &mut [f64],
     ) -> f64 {
-        let mut errors = SetErrorBounds::new(1, self.sets.order());
+        let mut errors = SetErrorBounds::new(1, self.sets.order);
         let size_bounds = self.weighing.add(coalition_values, &self.owners, &self.sets, out);
         errors.add_coalition_errors(0, error, &size_bounds);
         let bound = self.recipe.finish((&errors, 0), out, &self.sets);

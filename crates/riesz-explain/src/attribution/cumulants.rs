@@ -24,9 +24,9 @@ pub(super) const COEFFICIENT_BOUNDS: [f64; MAX_SHARED_POWER] = [2.0, 8.0, 44.0, 
 fn horner<V: Simd>(coefficients: &[Lanes], x: Lanes) -> Lanes {
     let mut sum = Lanes::ZERO;
     for c in coefficients.iter().rev() {
-        sum = sum.fma::<V>(x, *c);
+        sum = V::fma(sum, x, *c);
     }
-    sum.mul::<V>(x)
+    V::mul(sum, x)
 }
 
 /// Adds to `out` the values and, with `pairs`, the pair interactions of one game with a small power, times
@@ -43,12 +43,12 @@ pub(super) fn values_by_shared_coefficients<V: Simd, const P: usize>(
     // Σ v + c, and Σ δ^k.
     let (mut base, mut sums) = (number(constant), [Lanes::ZERO; MAX_SHARED_POWER + 1]);
     for (u, v) in present.iter().zip(absent) {
-        let delta = u.sub::<V>(*v);
-        base = base.add::<V>(*v);
+        let delta = V::sub(*u, *v);
+        base = V::add(base, *v);
         let mut power = delta;
         for sum in &mut sums[1..P] {
-            *sum = sum.add::<V>(power);
-            power = power.mul::<V>(delta);
+            *sum = V::add(*sum, power);
+            power = V::mul(power, delta);
         }
     }
     let mut single = [Lanes::ZERO; MAX_SHARED_POWER + 1];
@@ -62,24 +62,24 @@ pub(super) fn values_by_shared_coefficients<V: Simd, const P: usize>(
         let slopes =
             [0.0, 1.0, 0.5 * apart, (1.0 - 6.0 * variance) / 6.0, apart * (1.0 - 12.0 * variance) / 24.0];
         let mut e = [Lanes::ZERO; MAX_SHARED_POWER + 1];
-        e[1] = if P > 1 { sums[1].fma::<V>(number(t), base) } else { base };
+        e[1] = if P > 1 { V::fma(sums[1], number(t), base) } else { base };
         for k in 2..P {
-            e[k] = sums[k].mul::<V>(number(cumulants[k]));
+            e[k] = V::mul(sums[k], number(cumulants[k]));
         }
         let mut h = [Lanes::ONES; MAX_SHARED_POWER + 1];
         for m in 1..P {
             let mut sum = Lanes::ZERO;
             for k in 1..=m {
-                sum = e[k].fma::<V>(h[m - k], sum);
+                sum = V::fma(e[k], h[m - k], sum);
             }
-            h[m] = sum.mul::<V>(number(1.0 / m as f64));
+            h[m] = V::mul(sum, number(1.0 / m as f64));
         }
         let scale = factorial * node.weight;
         for k in 1..=P {
-            single[k] = h[P - k].fma::<V>(number(scale * slopes[k]), single[k]);
+            single[k] = V::fma(h[P - k], number(scale * slopes[k]), single[k]);
             if pairs {
                 for m in 1..=P - k {
-                    double[k][m] = h[P - k - m].fma::<V>(number(scale * slopes[k] * slopes[m]), double[k][m]);
+                    double[k][m] = V::fma(h[P - k - m], number(scale * slopes[k] * slopes[m]), double[k][m]);
                 }
             }
         }
@@ -87,12 +87,12 @@ pub(super) fn values_by_shared_coefficients<V: Simd, const P: usize>(
     let players = present.len();
     let (values, of_pairs) = out.split_at_mut(players);
     for ((u, v), value) in present.iter().zip(absent).zip(values) {
-        *value = value.add::<V>(horner::<V>(&single[1..=P], u.sub::<V>(*v)));
+        *value = V::add(*value, horner::<V>(&single[1..=P], V::sub(*u, *v)));
     }
     if pairs {
         let mut remaining = of_pairs.iter_mut();
         for j in 0..players {
-            let delta = present[j].sub::<V>(absent[j]);
+            let delta = V::sub(present[j], absent[j]);
             let mut powers = [Lanes::ZERO; MAX_SHARED_POWER];
             for m in 1..P {
                 let column: [Lanes; MAX_SHARED_POWER] = std::array::from_fn(|k| double[k + 1][m]);
@@ -100,7 +100,7 @@ pub(super) fn values_by_shared_coefficients<V: Simd, const P: usize>(
             }
             for l in j + 1..players {
                 if let Some(pair) = remaining.next() {
-                    *pair = pair.add::<V>(horner::<V>(&powers[..P - 1], present[l].sub::<V>(absent[l])));
+                    *pair = V::add(*pair, horner::<V>(&powers[..P - 1], V::sub(present[l], absent[l])));
                 }
             }
         }

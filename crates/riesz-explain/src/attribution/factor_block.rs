@@ -5,23 +5,26 @@ use super::quadrature::{
     ErrorBounds, HIGHEST, LOWEST, MIN_WEIGHT, QuadratureEngine, RESCALE_LIMIT, TINIEST, TermBatch, ldexp,
     neg_log_bound, scaled_mul,
 };
-use super::rule::{ERROR_TAU, RuleChoice, RuleTable};
+use super::rule::{ERROR_TAU, InclusionMeasure, RuleChoice};
 use crate::simd::{LANES, Lanes, Plain, Simd, dispatch};
 
 /// Active factors of a block, whose products stay within the range of doubles.
-#[derive(Default)]
 pub(crate) struct FactorBlock {
     /// For each factor, its value for present and for absent players.
     pub(crate) a: Vec<Lanes>,
     pub(crate) b: Vec<Lanes>,
     pub(crate) weight: Lanes,
+    /// The rule that is accurate for the block under Lebesgue's measure.
+    pub(crate) choice: RuleChoice,
+    /// A bound on the error of each value, as in [`BatchTotals`](super::quadrature::BatchTotals).
+    pub(crate) error: Lanes,
 }
 
 impl FactorBlock {
     /// Value `s b + t a` of factor l at t, with `s = 1 - t`.
     #[inline(always)]
     pub(crate) fn factor<V: Simd>(&self, l: usize, t: f64, s: f64) -> Lanes {
-        Lanes::splat(t).fma::<V>(self.a[l], Lanes::splat(s).mul::<V>(self.b[l]))
+        V::fma(Lanes::splat(t), self.a[l], V::mul(Lanes::splat(s), self.b[l]))
     }
 
     /// Elementary symmetric polynomials of `γ_l = |a_l - b_l| / max(|a_l|, |b_l|)` over the factors l, of
@@ -35,20 +38,12 @@ impl FactorBlock {
                 if top > 0.0 { (a - b).abs() / top } else { 0.0 }
             });
             for size in (1..=order).rev() {
-                sums[size] = sums[size - 1].mul::<Plain>(share).add::<Plain>(sums[size]);
+                sums[size] = Plain::add(Plain::mul(sums[size - 1], share), sums[size]);
             }
         }
         sums.remove(0);
         sums
     }
-}
-
-/// Quadrature rule and error bound of a block.
-pub(crate) struct BlockBounds {
-    /// The rule that is accurate for the block under Lebesgue's measure.
-    pub(crate) choice: RuleChoice,
-    /// A bound on the error of each value, as in [`BatchTotals`](super::quadrature::BatchTotals).
-    pub(crate) error: Lanes,
 }
 
 /// Products over all factors of a block.
@@ -61,37 +56,30 @@ struct FactorMagnitudes {
 }
 
 impl QuadratureEngine {
-    /// Loads block `index` of a batch of terms; `choices` are the quadrature rules to choose from.
-    pub(crate) fn block(
-        &mut self,
-        run: &TermBatch<'_>,
-        index: usize,
-        choices: &RuleTable,
-        out: &mut FactorBlock,
-    ) -> BlockBounds {
-        out.weight = run.weights[index];
+    /// Loads block `index` of a batch of terms.
+    pub(crate) fn block(&mut self, run: &TermBatch<'_>, index: usize) -> FactorBlock {
+        let choices = InclusionMeasure::Lebesgue.choices(run.players);
+        let mut weight = run.weights[index];
         let sides = run.active[..run.players].iter().map(|&k| run.side(k, index));
-        (out.a, out.b) = sides.unzip();
-        let sizes = measure(self.isa, out);
-        let heavy = out.weight.map2(Lanes::ZERO, |w, _| w.abs());
+        let (mut a, mut b): (Vec<Lanes>, Vec<Lanes>) = sides.unzip();
+        let sizes = measure(self.isa, &a, &b);
+        let heavy = Plain::abs(weight);
         let max_product = heavy.map2(Lanes::ZERO, |w, _| (w / MIN_WEIGHT).clamp(RESCALE_LIMIT, HIGHEST));
         let safe = run.rounding.tiny <= TINIEST
             && (0..LANES).all(|l| sizes.small.0[l] >= LOWEST && sizes.highest.0[l] <= max_product.0[l]);
         if safe {
-            let ratio = sizes.ratio_product.map2(sizes.magnitude, |p, m| p / m).largest();
+            let ratio = Plain::div(sizes.ratio_product, sizes.magnitude).largest();
             let choice = choices.choose(ratio);
             let decay = if run.b.is_some() { neg_log_bound(sizes.small.smallest()) } else { 0.0 };
-            let size = run.sizes.map_or_else(|| heavy.mul::<Plain>(sizes.magnitude), |sizes| sizes[index]);
+            let size = run.sizes.map_or_else(|| Plain::mul(heavy, sizes.magnitude), |sizes| sizes[index]);
             let relative = Lanes::splat(ErrorBounds::for_batch(run).relative_error(&choice, ratio, decay));
-            return BlockBounds {
-                choice,
-                error: size.fma::<Plain>(relative, Lanes::splat(run.rounding.floor)),
-            };
+            let error = Plain::fma(size, relative, Lanes::splat(run.rounding.floor));
+            return FactorBlock { a, b, weight, choice, error };
         }
         let error = self.run(run.block(index)).error;
         // Slow and rare: each pair of sides is divided by the larger.
         let mut product = [(1.0_f64, 0_i64); LANES];
-        for (a, b) in out.a.iter_mut().zip(&mut out.b) {
+        for (a, b) in a.iter_mut().zip(&mut b) {
             for l in 0..LANES {
                 let top = a.0[l].abs().max(b.0[l].abs());
                 if top > 0.0 {
@@ -99,31 +87,29 @@ impl QuadratureEngine {
                     product[l] = scaled_mul(product[l], top);
                 } else {
                     // If both factors of a player are 0, the whole term is 0.
-                    out.weight.0[l] = 0.0;
+                    weight.0[l] = 0.0;
                 }
             }
         }
-        for (weight, (fraction, power)) in out.weight.0.iter_mut().zip(product) {
+        for (weight, (fraction, power)) in weight.0.iter_mut().zip(product) {
             *weight = ldexp(*weight * fraction, power);
         }
-        let ratio_product = measure(self.isa, out).ratio_product.largest();
-        BlockBounds {
-            choice: if ratio_product.is_finite() { choices.choose(ratio_product) } else { choices.exact },
-            error,
-        }
+        let ratio_product = measure(self.isa, &a, &b).ratio_product.largest();
+        let choice = if ratio_product.is_finite() { choices.choose(ratio_product) } else { choices.exact };
+        FactorBlock { a, b, weight, choice, error }
     }
 }
 
 dispatch! {
-    fn measure<V: Simd>(block: &FactorBlock) -> FactorMagnitudes {
+    fn measure<V: Simd>(a: &[Lanes], b: &[Lanes]) -> FactorMagnitudes {
         let (mut magnitude, mut ratio_product) = (Lanes::ONES, Lanes::ONES);
         let (mut small, mut highest) = (Lanes::ONES, Lanes::ONES);
-        for (a, b) in block.a.iter().zip(&block.b) {
-            let gap = V::abs(a.sub::<V>(*b));
+        for (a, b) in a.iter().zip(b) {
+            let gap = V::abs(V::sub(*a, *b));
             let top = V::max(V::abs(*a), V::abs(*b));
-            magnitude = magnitude.mul::<V>(top);
-            small = small.mul::<V>(V::min(Lanes::ONES, top));
-            ratio_product = ratio_product.mul::<V>(gap.fma::<V>(Lanes::splat(ERROR_TAU), top));
+            magnitude = V::mul(magnitude, top);
+            small = V::mul(small, V::min(Lanes::ONES, top));
+            ratio_product = V::mul(ratio_product, V::fma(gap, Lanes::splat(ERROR_TAU), top));
             highest = V::max(highest, ratio_product);
         }
         FactorMagnitudes { magnitude, ratio_product, small, highest }

@@ -51,6 +51,7 @@ pub(crate) enum IndexComputation {
 }
 
 /// Values of an index with their error bounds.
+#[derive(Default)]
 pub(crate) struct IndexValues {
     /// Rows × outputs × sets: single players first, then larger sets (see [`Sets`]).
     pub(crate) values: Vec<f64>,
@@ -172,7 +173,7 @@ impl IndexComputation {
                 let sets = Sets::new(players, averages.order());
                 let new = || Interactions::new(averages, &sets, outputs);
                 let parts = accumulate(game, (isa, &InclusionMeasure::Lebesgue), control, new)?;
-                let mut result = IndexValues { values: Vec::new(), error: Vec::new() };
+                let mut result = IndexValues::default();
                 for mut part in parts {
                     for (g, values) in part.indices.chunks_exact_mut(sets.len()).enumerate() {
                         result.error.push(self.finish((&part.errors, g), values, &sets));

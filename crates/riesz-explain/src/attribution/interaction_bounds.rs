@@ -19,7 +19,6 @@ use super::interaction_weights::{RuleCache, SharedNode, SizeWeightings};
 use super::interactions::SMALLEST;
 use super::product::{ProductTerms, ScaledTerms, TermAccumulator};
 use super::quadrature::{QuadratureEngine, RoundingUnits, TermBatch};
-use super::rule::InclusionMeasure;
 use super::set_error_bounds::per_set_error;
 use crate::linalg::max_abs;
 use crate::memory::refill;
@@ -108,17 +107,15 @@ impl TermAccumulator for InteractionBounds<'_> {
         }
         let Self { rules, output, interaction: whole, apart, error, summed, weighed, nodes, sums } = self;
         let run = single_output_terms(terms, *output, weighed);
-        let (count, height) = (run.players, rules.averages().heights[0]);
-        let choices = InclusionMeasure::Lebesgue.choices(count);
+        let (count, height) = (run.players, rules.averages.heights[0]);
         refill(sums, count, [Lanes::ZERO; 2]);
-        let mut block = FactorBlock::default();
         for index in 0..run.weights.len() {
-            let bounds = engine.block(&run, index, &choices, &mut block);
-            *error += per_set_error(2, height, bounds.error);
+            let block = engine.block(&run, index);
+            *error += per_set_error(2, height, block.error);
             if count < 2 {
                 continue;
             }
-            let rule = rules.rule(&bounds.choice);
+            let rule = rules.rule(&block.choice);
             *summed += rule.len() + 1;
             nodes.add_up(engine.isa, &block, &rule);
             nodes.squares(sums);
@@ -162,11 +159,11 @@ impl NodeSums {
         let inverse = weight.map2(weight, |weight, _| if weight > 0.0 { 1.0 / weight } else { 0.0 });
         for ((first, second), [interaction, apart]) in self.firsts.iter().zip(&self.seconds).zip(sums) {
             let (up, mean) =
-                (relative_error.mul::<Plain>(*second), first.mul::<Plain>(*first).mul::<Plain>(inverse));
-            *interaction = interaction.add::<Plain>(second.add::<Plain>(up));
+                (Plain::mul(relative_error, *second), Plain::mul(Plain::mul(*first, *first), inverse));
+            *interaction = Plain::add(*interaction, Plain::add(*second, up));
             let centred = second.map2(mean, |second, mean| (second - mean).max(0.0));
             // The margin covers the errors of both sums, and of the mean's part of an interaction.
-            *apart = apart.add::<Plain>(Lanes::splat(10.0).fma::<Plain>(up, centred));
+            *apart = Plain::add(*apart, Plain::fma(Lanes::splat(10.0), up, centred));
         }
     }
 
@@ -189,29 +186,29 @@ dispatch! {
             let (mut product, mut lost) = (Lanes::ONES, Lanes::splat(count as f64));
             for l in 0..count {
                 let top = V::max(V::abs(block.a[l]), V::abs(block.b[l]));
-                let divisor = V::max(top.mul::<V>(Lanes::splat(SMALLEST)), Lanes::splat(MIN_DIVISOR));
+                let divisor = V::max(V::mul(top, Lanes::splat(SMALLEST)), Lanes::splat(MIN_DIVISOR));
                 let factor = block.factor::<V>(l, node.t, node.s);
                 let size = V::max(V::abs(factor), divisor);
                 let inverse = V::div(Lanes::ONES, size);
-                product = product.mul::<V>(size);
-                ratios[l] = block.a[l].sub::<V>(block.b[l]).mul::<V>(inverse);
+                product = V::mul(product, size);
+                ratios[l] = V::mul(V::sub(block.a[l], block.b[l]), inverse);
                 // Positive if a factor is negative or too small.
-                short = V::max(short, size.sub::<V>(factor));
+                short = V::max(short, V::sub(size, factor));
                 // A factor has a rounding error relative to its larger side, which products and ratios
                 // inherit.
-                lost = top.fma::<V>(inverse, lost);
+                lost = V::fma(top, inverse, lost);
             }
-            let weight = V::abs(block.weight).mul::<V>(product).mul::<V>(Lanes::splat(node.weights[0].abs()));
-            weights = weights.add::<V>(weight);
+            let weight = V::mul(V::mul(V::abs(block.weight), product), Lanes::splat(node.weights[0].abs()));
+            weights = V::add(weights, weight);
             max_lost = V::max(max_lost, lost);
             for l in 0..count {
-                let weighted = weight.mul::<V>(ratios[l]);
-                firsts[l] = firsts[l].add::<V>(weighted);
-                seconds[l] = weighted.fma::<V>(ratios[l], seconds[l]);
+                let weighted = V::mul(weight, ratios[l]);
+                firsts[l] = V::add(firsts[l], weighted);
+                seconds[l] = V::fma(weighted, ratios[l], seconds[l]);
             }
         }
         out.weight = weights.map2(short, |weight, short| if short > 0.0 { 0.0 } else { weight });
-        let roundings = max_lost.add::<V>(Lanes::splat(rule.len() as f64));
-        out.relative_error = roundings.mul::<V>(Lanes::splat(8.0 * f64::EPSILON));
+        let roundings = V::add(max_lost, Lanes::splat(rule.len() as f64));
+        out.relative_error = V::mul(roundings, Lanes::splat(8.0 * f64::EPSILON));
     }
 }

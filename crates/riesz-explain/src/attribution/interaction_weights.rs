@@ -164,18 +164,14 @@ impl SizeWeightings {
 
 /// Rules that have been requested, by the number of nodes.
 pub(crate) struct RuleCache<'a> {
-    averages: &'a SizeWeightings,
+    /// The weightings that the cached rules belong to.
+    pub(crate) averages: &'a SizeWeightings,
     kept: Vec<Option<Arc<[SharedNode]>>>,
 }
 
 impl<'a> RuleCache<'a> {
     pub(crate) fn new(averages: &'a SizeWeightings) -> Self {
         Self { averages, kept: Vec::new() }
-    }
-
-    /// The weightings that the cached rules belong to.
-    pub(crate) fn averages(&self) -> &'a SizeWeightings {
-        self.averages
     }
 
     /// The cached [`SizeWeightings::rule`].

@@ -14,11 +14,10 @@ use super::interaction_weights::{RuleCache, SharedNode, SizeWeightings};
 use super::polynomial_games::{PowerRequest, PowerResult};
 use super::product::{PowerTerms, ProductTerms, ScaledTerms, TermAccumulator};
 use super::quadrature::{QuadratureEngine, TermBatch};
-use super::rule::InclusionMeasure;
 use super::set_error_bounds::SetErrorBounds;
 use super::set_products::{FactorRatios, SAMPLE_CAPACITY};
 use super::sets::Sets;
-use crate::simd::{Lanes, Plain};
+use crate::simd::{Lanes, Plain, Simd};
 
 /// Smallest factor, relative to the larger of its two sides, by which the engine divides.
 pub(super) const SMALLEST: f64 = 1e-6;
@@ -46,7 +45,7 @@ impl<'a> Interactions<'a> {
             sets,
             outputs,
             indices: Vec::new(),
-            errors: SetErrorBounds::new(0, sets.order()),
+            errors: SetErrorBounds::new(0, sets.order),
             ratios: FactorRatios::default(),
             weighed: ScaledTerms::default(),
             places: Vec::new(),
@@ -86,7 +85,7 @@ impl<'a> Interactions<'a> {
     ) {
         let count = run.players;
         let factor: Vec<Lanes> = (0..count).map(|l| block.factor::<Plain>(l, node.t, node.s)).collect();
-        let gap: Vec<Lanes> = (0..count).map(|l| block.a[l].sub::<Plain>(block.b[l])).collect();
+        let gap: Vec<Lanes> = (0..count).map(|l| Plain::sub(block.a[l], block.b[l])).collect();
         let mut set = Vec::new();
         let games = row * self.outputs;
         let (sets, indices) = (self.sets, &mut self.indices);
@@ -95,11 +94,11 @@ impl<'a> Interactions<'a> {
             let index = sets.index_of(&players);
             for (o, coef) in coef.iter().enumerate() {
                 let weighted =
-                    value.mul::<Plain>(*coef).mul::<Plain>(Lanes::splat(node.weights[set.len() - 1]));
+                    Plain::mul(Plain::mul(value, *coef), Lanes::splat(node.weights[set.len() - 1]));
                 indices[(games + o) * sets.len() + index] += weighted.sum();
             }
         };
-        descend(&factor, &gap, block.weight, sets.order(), &mut set, &mut add);
+        descend(&factor, &gap, block.weight, sets.order, &mut set, &mut add);
     }
 }
 
@@ -117,17 +116,17 @@ fn descend(
     let set_factor = |l: usize| if set.contains(&l) { Lanes::ONES } else { factor[l] };
     // Products of the factors before and after.
     let mut after = vec![weight; count + 1];
-    (0..count).rev().for_each(|l| after[l] = after[l + 1].mul::<Plain>(set_factor(l)));
+    (0..count).rev().for_each(|l| after[l] = Plain::mul(after[l + 1], set_factor(l)));
     let mut before = Lanes::ONES;
     let from = set.last().map_or(0, |l| l + 1);
-    (0..from).for_each(|l| before = before.mul::<Plain>(set_factor(l)));
+    (0..from).for_each(|l| before = Plain::mul(before, set_factor(l)));
     for l in from..count {
-        let remaining = before.mul::<Plain>(after[l + 1]);
-        before = before.mul::<Plain>(factor[l]);
+        let remaining = Plain::mul(before, after[l + 1]);
+        before = Plain::mul(before, factor[l]);
         set.push(l);
-        add(set, remaining.mul::<Plain>(gap[l]));
+        add(set, Plain::mul(remaining, gap[l]));
         if set.len() < order {
-            descend(factor, gap, weight.mul::<Plain>(gap[l]), order, set, add);
+            descend(factor, gap, Plain::mul(weight, gap[l]), order, set, add);
         }
         set.pop();
     }
@@ -143,7 +142,7 @@ impl TermAccumulator for Interactions<'_> {
 
     fn add_terms(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
         let ProductTerms { row, players: owners, run, coef, .. } = *terms;
-        let (games, order) = (row * self.outputs, self.sets.order());
+        let (games, order) = (row * self.outputs, self.sets.order);
         if owners.is_empty() {
             // A constant has no interactions, but has a rounding error like any other term.
             for (o, error) in terms.constant_errors().into_iter().enumerate() {
@@ -154,18 +153,16 @@ impl TermAccumulator for Interactions<'_> {
         let mut weighed = std::mem::take(&mut self.weighed);
         let (run, coef) = weighed.fold(run, coef);
         let active = &run.active[..run.players];
-        let choices = InclusionMeasure::Lebesgue.choices(run.players);
         self.ratios.resize(active.len(), order);
-        let mut block = FactorBlock::default();
         for index in 0..run.weights.len() {
-            let bounds = engine.block(&run, index, &choices, &mut block);
+            let block = engine.block(&run, index);
             let symmetric = block.elementary_symmetric(order);
             for (o, coef) in coef.iter().enumerate() {
-                let error = coef[index].map2(bounds.error, |c, e| c.abs() * e);
-                self.errors.add_block(games + o, error, &symmetric, &self.rules.averages().heights);
+                let error = Plain::mul(Plain::abs(coef[index]), block.error);
+                self.errors.add_block(games + o, error, &symmetric, &self.rules.averages.heights);
             }
             let coefficients: Vec<Lanes> = coef.iter().map(|coef| coef[index]).collect();
-            let rule = self.rules.rule(&bounds.choice);
+            let rule = self.rules.rule(&block.choice);
             self.ratios.begin(&coefficients);
             for node in rule.iter() {
                 if self.ratios.len() == SAMPLE_CAPACITY {
@@ -183,14 +180,14 @@ impl TermAccumulator for Interactions<'_> {
     }
 
     fn power_request(&mut self, _players: &[usize]) -> PowerRequest<'_> {
-        PowerRequest::Sets(self.rules.averages())
+        PowerRequest::Sets(self.rules.averages)
     }
 
     fn add_power_block(&mut self, powers: &PowerTerms<'_>, block: usize, result: &PowerResult<'_>) {
         let (games, count) = (powers.row * self.outputs, self.sets.len());
         if block == 0 {
             self.places.clear();
-            Sets::new(powers.players.len(), self.sets.order()).for_each(|set| {
+            Sets::new(powers.players.len(), self.sets.order).for_each(|set| {
                 let players: Vec<usize> = set.iter().map(|&k| powers.players[k]).collect();
                 self.places.push(self.sets.index_of(&players));
             });
@@ -198,10 +195,10 @@ impl TermAccumulator for Interactions<'_> {
         for (o, coef) in powers.coef.iter().enumerate() {
             let out = &mut self.indices[(games + o) * count..][..count];
             for (index, value) in self.places.iter().zip(result.values.iter().chain(result.larger)) {
-                out[*index] += coef[block].mul::<Plain>(*value).sum();
+                out[*index] += Plain::mul(coef[block], *value).sum();
             }
-            let error = coef[block].map2(result.error, |c, e| c.abs() * e).sum();
-            self.errors.add_powers(games + o, error, powers.sums.degree, &self.rules.averages().heights);
+            let error = Plain::mul(Plain::abs(coef[block]), result.error).sum();
+            self.errors.add_powers(games + o, error, powers.sums.degree, &self.rules.averages.heights);
         }
         self.drift(games..games + self.outputs);
     }

@@ -63,7 +63,7 @@ pub fn kernel_shap_from<E: From<Error>>(
     let at_reference = model.evaluate_in_batches(&filling.reference.rows, columns, batch)?;
     let m = at_reference.cols();
     let base = weighted_mean(&filling.reference.weights, &at_reference);
-    let row_list: Vec<Vec<f64>> = (0..rows.rows()).map(|i| rows.row(i)).collect();
+    let row_list = rows.row_vectors(0..rows.rows());
     let predictions = match &row_list[..] {
         [] => Matrix::zeros(0, m),
         rows => model.evaluate_in_batches(rows, columns, batch)?,
@@ -92,8 +92,8 @@ pub fn kernel_shap_from<E: From<Error>>(
         let part = sample.part(0);
         let solution = solve_from(&mut game, budget, &mut part.regression)?;
         part.merge([&mut game.largest, &mut game.weighing]);
-        values = solution.values.data().to_vec();
-        std_error = solution.std_error.map(|e| e.data().to_vec());
+        values = solution.values.into_data();
+        std_error = solution.std_error.map(Matrix::into_data);
         coalitions = solution.coalitions + 2;
     }
     let terms = coalitions + 8 * p + filling.reference.rows.len() + 14;

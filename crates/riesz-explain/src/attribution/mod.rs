@@ -35,6 +35,11 @@ pub(crate) mod top_pair_search;
 use crate::error::{Error, Result};
 use crate::linalg::Matrix;
 
+/// The numbers of `rows` rows in consecutive batches of at most `size`.
+pub(crate) fn row_batches(rows: usize, size: usize) -> impl Iterator<Item = Vec<usize>> {
+    (0..rows).step_by(size).map(move |start| (start..rows.min(start + size)).collect())
+}
+
 /// The weighted mean of a matrix's rows.
 pub(crate) fn weighted_mean(weights: &[f64], matrix: &Matrix) -> Vec<f64> {
     let entry = |o: usize| weights.iter().enumerate().map(|(b, w)| w * matrix[(b, o)]).sum();

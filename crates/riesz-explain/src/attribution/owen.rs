@@ -16,7 +16,7 @@ use super::quadrature::QuadratureEngine;
 use super::rule::InclusionMeasure;
 use crate::coalition_structure::CoalitionTree;
 use crate::linalg::add_to;
-use crate::simd::{Lanes, Plain};
+use crate::simd::{Lanes, Plain, Simd};
 
 /// The value of every player in every row, for each output.
 pub(crate) struct OwenValues<'a> {
@@ -61,10 +61,10 @@ impl<'a> OwenValues<'a> {
         let out = &mut self.values[game * self.players..][..self.players];
         let mut drift = 0.0_f64;
         for (&player, value) in active.iter().zip(block_values) {
-            out[player] += coef.mul::<Plain>(*value).sum();
+            out[player] += Plain::mul(coef, *value).sum();
             drift += out[player].abs();
         }
-        let error = coef.map2(error, |c, e| c.abs() * e).sum();
+        let error = Plain::mul(Plain::abs(coef), error).sum();
         self.error[game] += error + 0.51 * f64::EPSILON * drift;
     }
 }
@@ -88,17 +88,16 @@ impl TermAccumulator for OwenValues<'_> {
         let (run, coef) = weighed.fold(run, coef);
         let active: Vec<usize> = run.active[..run.players].iter().map(|&k| owners[k as usize]).collect();
         self.restrict_to_active(&active);
-        let choices = InclusionMeasure::Lebesgue.choices(run.players);
-        let (mut block, mut block_values) = (FactorBlock::default(), vec![Lanes::ZERO; active.len()]);
+        let mut block_values = vec![Lanes::ZERO; active.len()];
         for index in 0..run.weights.len() {
-            let known = engine.block(&run, index, &choices, &mut block);
+            let block = engine.block(&run, index);
             // Without active players, the prediction and the base value still have rounding errors.
             if let Some(tree) = &self.active_tree {
                 value(tree, block.weight, &block, &mut block_values);
             }
             for (o, coef) in coef.iter().enumerate() {
                 // Nested unions take up to three times the roundings of the engine.
-                let error = known.error.mul::<Plain>(Lanes::splat(3.0));
+                let error = Plain::mul(block.error, Lanes::splat(3.0));
                 self.add(first + o, &active, coef[index], &block_values, error);
             }
         }
@@ -125,7 +124,7 @@ fn part_products(tree: &CoalitionTree, block: &FactorBlock) -> [Lanes; 2] {
         CoalitionTree::CoalitionStructure(members) => {
             members.iter().fold([Lanes::ONES; 2], |products, member| {
                 let member_products = part_products(member, block);
-                [products[0].mul::<Plain>(member_products[0]), products[1].mul::<Plain>(member_products[1])]
+                [Plain::mul(products[0], member_products[0]), Plain::mul(products[1], member_products[1])]
             })
         }
     }
@@ -135,7 +134,7 @@ fn part_products(tree: &CoalitionTree, block: &FactorBlock) -> [Lanes; 2] {
 fn value(tree: &CoalitionTree, weight: Lanes, block: &FactorBlock, out: &mut [Lanes]) {
     let members = match tree {
         CoalitionTree::Player(k) => {
-            out[*k] = weight.mul::<Plain>(block.a[*k].sub::<Plain>(block.b[*k]));
+            out[*k] = Plain::mul(weight, Plain::sub(block.a[*k], block.b[*k]));
             return;
         }
         CoalitionTree::CoalitionStructure(members) => members,
@@ -147,17 +146,17 @@ fn value(tree: &CoalitionTree, weight: Lanes, block: &FactorBlock, out: &mut [La
     for node in lebesgue.rule(members.len().div_ceil(2)) {
         let (t, s) = (Lanes::splat(node.t), Lanes::splat(node.s));
         mixed.clear();
-        mixed.extend(sides.iter().map(|[a, b]| t.fma::<Plain>(*a, s.mul::<Plain>(*b))));
+        mixed.extend(sides.iter().map(|[a, b]| Plain::fma(t, *a, Plain::mul(s, *b))));
         before.clear();
-        let mut product = weight.mul::<Plain>(Lanes::splat(node.weight));
+        let mut product = Plain::mul(weight, Lanes::splat(node.weight));
         for mixture in &mixed {
             before.push(product);
-            product = product.mul::<Plain>(*mixture);
+            product = Plain::mul(product, *mixture);
         }
         let mut after = Lanes::ONES;
         for (k, mixture) in mixed.iter().enumerate().rev() {
-            complements[k] = before[k].fma::<Plain>(after, complements[k]);
-            after = after.mul::<Plain>(*mixture);
+            complements[k] = Plain::fma(before[k], after, complements[k]);
+            after = Plain::mul(after, *mixture);
         }
     }
     for (member, complement) in members.iter().zip(complements) {

@@ -6,7 +6,7 @@
 use super::power_series::multiply;
 use super::rule::InclusionMeasure;
 use crate::coalition_structure::CoalitionTree;
-use crate::simd::{Lanes, Plain};
+use crate::simd::{Lanes, Plain, Simd};
 
 /// Series of all players, with `size` coefficients each.
 pub(super) struct OwenSeries<'a> {
@@ -30,7 +30,7 @@ impl<'a> OwenSeries<'a> {
                 let range = k * size..(k + 1) * size;
                 let gains = self.present[range.clone()].iter().zip(&self.absent[range]);
                 let terms = gains.zip(outside.iter().rev());
-                out[*k] = terms.fold(out[*k], |sum, ((a, b), r)| a.sub::<Plain>(*b).fma::<Plain>(*r, sum));
+                out[*k] = terms.fold(out[*k], |sum, ((a, b), r)| Plain::fma(Plain::sub(*a, *b), *r, sum));
                 return;
             }
             CoalitionTree::CoalitionStructure(members) => members,
@@ -42,11 +42,11 @@ impl<'a> OwenSeries<'a> {
         for node in InclusionMeasure::Lebesgue.rule(members.len().min(size - 1).div_ceil(2)) {
             let (t, s) = (Lanes::splat(node.t), Lanes::splat(node.s));
             let mix = |[a, b]: &[Vec<Lanes>; 2]| -> Vec<Lanes> {
-                a.iter().zip(b).map(|(a, b)| t.fma::<Plain>(*a, s.mul::<Plain>(*b))).collect()
+                a.iter().zip(b).map(|(a, b)| Plain::fma(t, *a, Plain::mul(s, *b))).collect()
             };
             let mixed: Vec<Vec<Lanes>> = sides.iter().map(mix).collect();
             let weight = Lanes::splat(node.weight);
-            before.iter_mut().zip(outside).for_each(|(out, r)| *out = weight.mul::<Plain>(*r));
+            before.iter_mut().zip(outside).for_each(|(out, r)| *out = Plain::mul(weight, *r));
             for (k, mixture) in mixed.iter().enumerate() {
                 let (prefix, tail) = before[k * size..].split_at_mut(size);
                 multiply::<Plain>(prefix, mixture, &mut tail[..size]);
@@ -56,7 +56,7 @@ impl<'a> OwenSeries<'a> {
             for (k, mixture) in mixed.iter().enumerate().rev() {
                 multiply::<Plain>(&before[k * size..][..size], &after, &mut product);
                 let sums = complements[k * size..].iter_mut().zip(&product);
-                sums.for_each(|(sum, v)| *sum = sum.add::<Plain>(*v));
+                sums.for_each(|(sum, v)| *sum = Plain::add(*sum, *v));
                 multiply::<Plain>(&after, mixture, &mut next);
                 std::mem::swap(&mut after, &mut next);
             }

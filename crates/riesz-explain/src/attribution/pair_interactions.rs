@@ -8,7 +8,6 @@ use super::interaction_weights::{RuleCache, SharedNode, SizeWeightings};
 use super::interactions::SMALLEST;
 use super::product::{ProductTerms, ScaledTerms, TermAccumulator};
 use super::quadrature::QuadratureEngine;
-use super::rule::InclusionMeasure;
 use super::set_products::{COLUMNS, FactorRatios, ROWS, SAMPLE_CAPACITY, STRIDE, tile};
 use crate::simd::{Isa, Lanes, Plain, Simd, dispatch};
 
@@ -112,8 +111,7 @@ pub(crate) struct PairInteractions<'a> {
     ranked: Vec<(usize, usize)>,
     active: usize,
     rows: Vec<Lanes>,
-    /// Set by the first terms.
-    isa: Option<Isa>,
+    isa: Isa,
 }
 
 impl<'a> PairInteractions<'a> {
@@ -123,7 +121,7 @@ impl<'a> PairInteractions<'a> {
         (averages, samples): (&'a SizeWeightings, Samples),
         ranks: &'a [usize],
         stairs: &'a PairRows,
-        output: usize,
+        (isa, output): (Isa, usize),
     ) -> Self {
         Self {
             rules: RuleCache::new(averages),
@@ -139,15 +137,15 @@ impl<'a> PairInteractions<'a> {
             ranked: Vec::new(),
             active: 0,
             rows: Vec::new(),
-            isa: None,
+            isa,
         }
     }
 
     /// Adds the gathered samples to the values of all pairs.
     fn flush(&mut self) {
-        if let Some(isa) = self.isa.filter(|_| !self.ratios.is_empty()) {
-            let Self { ratios, ranked, stairs, rows, values, .. } = self;
-            add(isa, ratios, ranked, stairs, rows, values);
+        if !self.ratios.is_empty() {
+            let Self { isa, ratios, ranked, stairs, rows, values, .. } = self;
+            add(*isa, ratios, ranked, stairs, rows, values);
             self.ratios.clear();
             self.rounded += 1;
         }
@@ -167,19 +165,19 @@ impl<'a> PairInteractions<'a> {
         let Self { ranked, stairs, values, .. } = self;
         let count = block.a.len();
         let factor: Vec<Lanes> = (0..count).map(|l| block.factor::<Plain>(l, node.t, node.s)).collect();
-        let gap = |l: usize| block.a[l].sub::<Plain>(block.b[l]);
+        let gap = |l: usize| Plain::sub(block.a[l], block.b[l]);
         // Products of the factors before and after.
         let (mut before, mut after) = (vec![Lanes::ONES; count + 1], vec![Lanes::ONES; count + 1]);
         for &(row, j) in rows_of(ranked, stairs) {
             let factor_except = |l: usize| if l == j { Lanes::ONES } else { factor[l] };
-            after[count] = block.weight.mul::<Plain>(Lanes::splat(node.weights[0])).mul::<Plain>(gap(j));
-            (0..count).rev().for_each(|l| after[l] = after[l + 1].mul::<Plain>(factor_except(l)));
-            (0..count).for_each(|l| before[l + 1] = before[l].mul::<Plain>(factor_except(l)));
+            after[count] = Plain::mul(Plain::mul(block.weight, Lanes::splat(node.weights[0])), gap(j));
+            (0..count).rev().for_each(|l| after[l] = Plain::mul(after[l + 1], factor_except(l)));
+            (0..count).for_each(|l| before[l + 1] = Plain::mul(before[l], factor_except(l)));
             let step = &stairs.steps[row - stairs.first];
             for &(column, l) in between(ranked, step.columns.range()) {
                 let Some(position) = step.columns.place(column) else { continue };
                 values[step.start + position] +=
-                    before[l].mul::<Plain>(after[l + 1]).mul::<Plain>(gap(l)).sum();
+                    Plain::mul(Plain::mul(before[l], after[l + 1]), gap(l)).sum();
             }
         }
         self.rounded += 1;
@@ -212,15 +210,12 @@ impl TermAccumulator for PairInteractions<'_> {
         if ranked.len() < 2 || rows_of(&ranked, self.stairs).is_empty() {
             return;
         }
-        self.isa = Some(engine.isa);
         self.switch_factors(ranked, terms.run.players);
         let mut weighed = std::mem::take(&mut self.weighed);
         let run = single_output_terms(terms, self.output, &mut weighed);
-        let choices = InclusionMeasure::Lebesgue.choices(run.players);
-        let mut block = FactorBlock::default();
         for index in 0..run.weights.len() {
-            let bounds = engine.block(&run, index, &choices, &mut block);
-            let rule = self.rules.rule(&bounds.choice);
+            let block = engine.block(&run, index);
+            let rule = self.rules.rule(&block.choice);
             if self.samples == Samples::Means {
                 if self.ratios.len() == SAMPLE_CAPACITY {
                     self.flush();
@@ -264,7 +259,7 @@ dispatch! {
             for (i, (_, factor)) in tall.iter().enumerate() {
                 let out = rows[i * STRIDE..][..len].iter_mut();
                 for ((out, w), r) in out.zip(weights).zip(ratios.factor_ratios(*factor)) {
-                    *out = w.mul::<V>(*r);
+                    *out = V::mul(*w, *r);
                 }
             }
             if matches!(step(0).columns, ColumnSet::Listed(_)) {
@@ -314,7 +309,7 @@ fn listed<V: Simd>(
         let Some((_, factor)) = left.first().filter(|(entry_rank, _)| entry_rank == column) else { continue };
         let mut sum = Lanes::ZERO;
         for (w, r) in row.iter().zip(ratios.factor_ratios(*factor)) {
-            sum = w.fma::<V>(*r, sum);
+            sum = V::fma(*w, *r, sum);
         }
         *value += sum.sum();
     }

@@ -3,7 +3,10 @@
 //! one [`Lanes`]: the bits of the first three players give the lane, and the bits of the other players give
 //! the block.
 
-use super::coalition_tables::{LaneRange, add_absent_means, padded, products};
+use std::sync::atomic::AtomicBool;
+
+use super::coalition_tables::absent_means;
+use crate::error::Result;
 use crate::kernel_model::parts::SparseTerm;
 use crate::linalg::multiply_entries;
 use crate::memory::refill;
@@ -73,7 +76,7 @@ dispatch! {
         let rows = out.len();
         let high = &present.high[block * rows..(block + 1) * rows];
         for (((out, low), high), mean) in out.iter_mut().zip(&present.low).zip(high).zip(means) {
-            *out = low.mul::<V>(*mean).fma::<V>(Lanes::splat(scale * high), *out);
+            *out = V::fma(V::mul(*low, *mean), Lanes::splat(scale * high), *out);
         }
     }
 
@@ -89,19 +92,19 @@ dispatch! {
                 2 => {
                     let second = &tuples.rows[2 * run.start..2 * run.end];
                     for (row, c) in second.chunks_exact(2).zip(&coef[run]) {
-                        run_sum = sides[1][row[1] as usize].fma::<V>(Lanes::splat(*c), run_sum);
+                        run_sum = V::fma(sides[1][row[1] as usize], Lanes::splat(*c), run_sum);
                     }
                 }
                 _ => {
                     for tuple in run {
                         let remaining = (1..width).map(|s| sides[s][tuples.row(tuple, s)]);
-                        run_sum = remaining
-                            .fold(Lanes::splat(coef[tuple]), |product, side| product.mul::<V>(side))
-                            .add::<V>(run_sum);
+                        let start = Lanes::splat(coef[tuple]);
+                        let product = remaining.fold(start, |product, side| V::mul(product, side));
+                        run_sum = V::add(product, run_sum);
                     }
                 }
             }
-            sum = sides[0][first].fma::<V>(run_sum, sum);
+            sum = V::fma(sides[0][first], run_sum, sum);
         }
         sum
     }
@@ -109,41 +112,23 @@ dispatch! {
 
 /// Means over reference rows of the products of absent players' factors, blocks × rows. `factors` writes the
 /// factors of one reference row, players × rows.
+///
+/// # Errors
+/// [`Error::Interrupted`](crate::Error::Interrupted).
 pub(crate) fn means(
     isa: Isa,
     (players, rows): (usize, usize),
     weights: &[f64],
-    mut factors: impl FnMut(usize, &mut [f64]),
-) -> Vec<Lanes> {
-    let padded_rows = rows.next_multiple_of(RUN_LANES * LANES);
-    let (runs, low) = (padded_rows / (RUN_LANES * LANES), players / 2);
-    let mut sums = vec![Lanes::ZERO; (runs * RUN_LANES) << players];
-    let mut point_factors = vec![0.0; players * rows];
-    let batch = crate::game::TERMS;
-    let mut gathered: Vec<Vec<f64>> = vec![Vec::new(); batch];
-    let mut sets: Vec<[Vec<Lanes>; 2]> = vec![Default::default(); batch];
-    for from in (0..weights.len()).step_by(batch) {
-        let to = weights.len().min(from + batch);
-        for (b, factors_of) in (from..to).zip(&mut gathered) {
-            factors(b, &mut point_factors);
-            padded(&point_factors, rows, padded_rows, factors_of);
-        }
-        for (run, sums) in sums.chunks_exact_mut(RUN_LANES << players).enumerate() {
-            for ((b, factors), [first, remaining]) in (from..to).zip(&gathered).zip(&mut sets) {
-                let lane_range =
-                    LaneRange { factors, lanes_per_player: runs * RUN_LANES, from: run * RUN_LANES };
-                products(isa, lane_range, 0..low, &[Lanes::ONES; RUN_LANES], first);
-                products(isa, lane_range, low..players, &[Lanes::splat(weights[b]); RUN_LANES], remaining);
-            }
-            add_absent_means(isa, RUN_LANES, &sets[..to - from], sums);
-        }
-    }
-    in_blocks(players, rows, |coalition, out| {
+    stop: &AtomicBool,
+    factors: impl FnMut(usize, &mut [f64]),
+) -> Result<Vec<Lanes>> {
+    let sums = absent_means(isa, (players, rows, RUN_LANES), weights, stop, factors)?;
+    Ok(in_blocks(players, rows, |coalition, out| {
         for (run, out) in out.chunks_mut(RUN_LANES * LANES).enumerate() {
             let run_values = &sums[(run << players | coalition) * RUN_LANES..][..RUN_LANES];
             out.iter_mut().zip(run_values.iter().flat_map(|lanes| lanes.0)).for_each(|(out, v)| *out = v);
         }
-    })
+    }))
 }
 
 /// Arranges numbers of all coalitions and rows as blocks × rows; `fill` writes the numbers of one coalition.

@@ -181,7 +181,7 @@ pub fn estimate<E: From<Error>>(
         index: question.index,
         values: all_values,
         base_values: base.repeat(n),
-        predictions: sampler.predictions.data().to_vec(),
+        predictions: sampler.predictions.into_data(),
         row_numbers: (first_row..first_row + n).collect(),
         exactness: Exactness::Estimated {
             std_error,

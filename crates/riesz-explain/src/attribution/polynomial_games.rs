@@ -102,7 +102,7 @@ impl RowSums<'_> {
         for &end in self.ends {
             let mut sum = Lanes::ZERO;
             for column in from..end {
-                sum = self.derivative(column, block).fma::<V>(Lanes::splat(centred[column]), sum);
+                sum = V::fma(self.derivative(column, block), Lanes::splat(centred[column]), sum);
             }
             out.push(sum);
             from = end;
@@ -115,7 +115,7 @@ impl RowSums<'_> {
         let mut size = Lanes::splat(self.constant.abs());
         for (column, (u, v)) in self.present.iter().zip(other).enumerate() {
             let far = Lanes::splat(u.abs().max(v.abs()));
-            size = V::abs(self.derivative(column, block)).fma::<V>(far, size);
+            size = V::fma(V::abs(self.derivative(column, block)), far, size);
         }
         power::<V>(size, self.degree)
     }
@@ -126,7 +126,7 @@ impl RowSums<'_> {
 fn power<V: Simd>(x: Lanes, p: usize) -> Lanes {
     let mut power = x;
     for _ in 1..p {
-        power = power.mul::<V>(x);
+        power = V::mul(power, x);
     }
     power
 }
@@ -139,15 +139,6 @@ pub enum PowerRequest<'a> {
     /// Averages of interactions of sets.
     Sets(&'a SizeWeightings),
     /// Owen values; the tree names players by their positions.
-    Unions(&'a CoalitionTree),
-}
-
-/// The values that are requested for a block.
-#[derive(Clone, Copy)]
-enum BlockRequest<'a> {
-    /// Interactions of sets of players, see [`SeriesChain::player_values`].
-    Sets { nodes: &'a [Node], largest: usize },
-    /// Owen values, see [`OwenSeries`].
     Unions(&'a CoalitionTree),
 }
 
@@ -237,8 +228,7 @@ impl PowerEngine {
                         larger.resize(larger.len() + binomial(players, size) as usize, Lanes::ZERO);
                         continue;
                     }
-                    let part = BlockRequest::Sets { nodes: &rule.by_size[size - 1], largest: size };
-                    compute_block(isa, sums, block, part, &mut self.memory);
+                    compute_block(isa, sums, block, &rule.by_size[size - 1], size, None, &mut self.memory);
                     match size {
                         1 => values.clone_from(&self.memory.total_sums),
                         2 => larger.extend_from_slice(&self.memory.total_sums[players..]),
@@ -251,12 +241,12 @@ impl PowerEngine {
             }
             PowerRequest::Values => {
                 let nodes = self.measure.rule(count);
-                compute_block(isa, sums, block, BlockRequest::Sets { nodes, largest: 1 }, &mut self.memory);
+                compute_block(isa, sums, block, nodes, 1, None, &mut self.memory);
                 values.clone_from(&self.memory.total_sums);
                 sums.error_bound(nodes.len(), sums.shared())
             }
             PowerRequest::Unions(tree) => {
-                compute_block(isa, sums, block, BlockRequest::Unions(tree), &mut self.memory);
+                compute_block(isa, sums, block, &[], 1, Some(tree), &mut self.memory);
                 values.clone_from(&self.memory.total_sums);
                 // A value takes two products for each part of the tree; there are less than twice as many
                 // parts as players. It takes two more products per member at each level: in total up to three
@@ -265,7 +255,7 @@ impl PowerEngine {
             }
         };
         (self.values, self.larger) = (values, larger);
-        let magnitude = self.memory.magnitude.map2(Lanes::ZERO, |m, _| m * sums.scale);
+        let magnitude = Plain::mul(self.memory.magnitude, Lanes::splat(sums.scale));
         let error = magnitude.map2(Lanes::ZERO, |m, _| error_bound * m + FLOOR * (sums.scale + m));
         PowerResult { values: &self.values, larger: &self.larger, error, magnitude }
     }
@@ -289,10 +279,10 @@ dispatch! {
                     for (weight, row) in weights.iter().zip(&mut rows) {
                         sums.players::<V>(row, block, &mut memory.absent);
                         let start = Lanes::splat(sums.constant);
-                        let sum = memory.absent.iter().fold(start, |sum, v| sum.add::<V>(*v));
-                        batch_total = power::<V>(sum, p).fma::<V>(Lanes::splat(*weight), batch_total);
+                        let sum = memory.absent.iter().fold(start, |sum, v| V::add(sum, *v));
+                        batch_total = V::fma(power::<V>(sum, p), Lanes::splat(*weight), batch_total);
                     }
-                    total = total.add::<V>(batch_total);
+                    total = V::add(total, batch_total);
                 }
                 total
             }
@@ -300,24 +290,23 @@ dispatch! {
                 let block_len = sums.ends.len() * (p + 1);
                 let absent = &series[sums.panel][block * block_len..][..block_len];
                 let exponential = exponential(sums.constant, p);
-                memory.chain.last_coefficient::<V>(&exponential, absent).mul::<V>(factorial(p))
+                V::mul(memory.chain.last_coefficient::<V>(&exponential, absent), factorial(p))
             }
         };
-        empty_value.mul::<V>(Lanes::splat(sums.scale))
+        V::mul(empty_value, Lanes::splat(sums.scale))
     }
 
-    /// Computes all requested values of a block into `memory`.
+    /// Computes values of a block into `memory`: with a tree its Owen values, see [`OwenSeries`], otherwise
+    /// interactions of up to `largest` players, see [`SeriesChain::player_values`].
     fn compute_block<V: Simd>(
         sums: &RowSums<'_>,
         block: usize,
-        part: BlockRequest<'_>,
+        nodes: &[Node],
+        largest: usize,
+        tree: Option<&CoalitionTree>,
         memory: &mut PowerScratch,
     ) {
         let (p, players) = (sums.degree, sums.ends.len());
-        let (nodes, largest, tree) = match part {
-            BlockRequest::Sets { nodes, largest } => (nodes, largest, None),
-            BlockRequest::Unions(tree) => (&[][..], 1, Some(tree)),
-        };
         let (pairs, shares) = (largest == 2, largest <= 2 && tree.is_none() && sums.shared());
         let sets = match largest {
             1 => players,
@@ -339,7 +328,7 @@ dispatch! {
                     for (weight, row) in weights.iter().zip(&mut rows) {
                         sums.players::<V>(row, block, &mut memory.absent);
                         let magnitude = sums.magnitude::<V>(row, block);
-                        memory.magnitude = magnitude.fma::<V>(Lanes::splat(*weight), memory.magnitude);
+                        memory.magnitude = V::fma(magnitude, Lanes::splat(*weight), memory.magnitude);
                         let (weight, absent) = (weight * sums.scale, std::mem::take(&mut memory.absent));
                         let game = (sums.constant, &present[..], &absent[..]);
                         let PowerScratch { a, b, chain, batch_sums: some, .. } = &mut *memory;
@@ -350,7 +339,7 @@ dispatch! {
                             4 => values_by_shared_coefficients::<V, 4>(game, weight, nodes, pairs, some),
                             _ => {
                                 expand::<V>(&absent, p, b);
-                                let weight = Lanes::splat(weight).mul::<V>(factorial(p));
+                                let weight = V::mul(Lanes::splat(weight), factorial(p));
                                 let start = exponential(sums.constant, p);
                                 match tree {
                                     Some(tree) => add_owen_levels(tree, start, (a, b), weight, some),
@@ -363,14 +352,14 @@ dispatch! {
                         memory.absent = absent;
                     }
                     for (total, batch) in memory.total_sums.iter_mut().zip(&mut memory.batch_sums) {
-                        *total = total.add::<V>(std::mem::replace(batch, Lanes::ZERO));
+                        *total = V::add(*total, std::mem::replace(batch, Lanes::ZERO));
                     }
                 }
             }
             AbsentSums::Means { series, norms, .. } => {
                 memory.magnitude = sums.magnitude::<V>(norms, block);
                 let absent = &series[sums.panel][block * players * (p + 1)..][..players * (p + 1)];
-                let weight = Lanes::splat(sums.scale).mul::<V>(factorial(p));
+                let weight = V::mul(Lanes::splat(sums.scale), factorial(p));
                 let PowerScratch { a, chain, total_sums: all, .. } = &mut *memory;
                 let start = exponential(sums.constant, p);
                 match tree {
@@ -391,7 +380,7 @@ fn add_owen_levels(
     weight: Lanes,
     out: &mut [Lanes],
 ) {
-    start.iter_mut().for_each(|c| *c = c.mul::<Plain>(weight));
+    start.iter_mut().for_each(|c| *c = Plain::mul(*c, weight));
     OwenSeries::new(start.len(), series).add(tree, &start, out);
 }
 
@@ -407,7 +396,7 @@ fn expand<V: Simd>(sums: &[Lanes], p: usize, out: &mut Vec<Lanes>) {
         let mut term = Lanes::ONES;
         out.push(term);
         for k in 1..=p {
-            term = V::div(term.mul::<V>(*x), Lanes::splat(k as f64));
+            term = V::div(V::mul(term, *x), Lanes::splat(k as f64));
             out.push(term);
         }
     }

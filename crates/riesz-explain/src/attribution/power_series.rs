@@ -3,6 +3,7 @@
 
 use super::rule::Node;
 use super::sets::advance;
+use crate::memory::refill;
 use crate::simd::{Lanes, Plain, Simd};
 
 /// The p + 1 coefficients of the truncated series of `e^{cz}`.
@@ -65,14 +66,14 @@ impl SeriesChain {
         let players = a.len() / size;
         self.gains.clear();
         for k in 0..a.len() {
-            self.gains.push(a[k].sub::<V>(b[k]));
+            self.gains.push(V::sub(a[k], b[k]));
         }
         let mut outputs = out.iter_mut();
         if largest <= 2 {
             self.excluding::<V>(start, (a, b), &[], nodes);
             for j in 0..players {
                 if let Some(value) = outputs.next() {
-                    *value = self.value::<V>(j, size).fma::<V>(weight, *value);
+                    *value = V::fma(self.value::<V>(j, size), weight, *value);
                 }
             }
         }
@@ -97,7 +98,7 @@ impl SeriesChain {
             self.start = product;
             for l in first[largest - 2] + 1..players {
                 if let Some(value) = outputs.next() {
-                    *value = self.value::<V>(l, size).fma::<V>(weight, *value);
+                    *value = V::fma(self.value::<V>(l, size), weight, *value);
                 }
             }
             // The next choice that leaves room for a last player.
@@ -114,7 +115,7 @@ impl SeriesChain {
         let mut sum = Lanes::ZERO;
         // Both series of a player begin with 1, so their difference begins with 0.
         for k in 1..size {
-            sum = gains[k].fma::<V>(moments[k], sum);
+            sum = V::fma(gains[k], moments[k], sum);
         }
         sum
     }
@@ -131,15 +132,14 @@ impl SeriesChain {
         let size = start.len();
         let players = a.len() / size;
         let Self { before, after, next, moments, mixed, .. } = self;
-        moments.clear();
-        moments.resize(players * size, Lanes::ZERO);
+        refill(moments, players * size, Lanes::ZERO);
         before.resize(((players + 1) * size).max(before.len()), Lanes::ZERO);
         next.resize(size, Lanes::ZERO);
         for node in nodes {
             let (t, s, weight) = (Lanes::splat(node.t), Lanes::splat(node.s), Lanes::splat(node.weight));
             mixed.clear();
             for k in 0..a.len() {
-                mixed.push(a[k].fma::<V>(t, b[k].mul::<V>(s)));
+                mixed.push(V::fma(a[k], t, V::mul(b[k], s)));
             }
             before[..size].copy_from_slice(start);
             for j in 0..players {
@@ -150,8 +150,7 @@ impl SeriesChain {
                     multiply::<V>(prefix, &mixed[j * size..][..size], &mut tail[..size]);
                 }
             }
-            after.clear();
-            after.resize(size, Lanes::ZERO);
+            refill(after, size, Lanes::ZERO);
             after[0] = Lanes::ONES;
             for j in (0..players).rev() {
                 if excluded.contains(&j) {
@@ -163,9 +162,9 @@ impl SeriesChain {
                     let top = size - 1 - k;
                     let mut coefficient = Lanes::ZERO;
                     for m in 0..=top {
-                        coefficient = prefix[m].fma::<V>(after[top - m], coefficient);
+                        coefficient = V::fma(prefix[m], after[top - m], coefficient);
                     }
-                    moments[k] = coefficient.fma::<V>(weight, moments[k]);
+                    moments[k] = V::fma(coefficient, weight, moments[k]);
                 }
                 multiply::<V>(after, &mixed[j * size..][..size], next);
                 std::mem::swap(after, next);
@@ -180,7 +179,7 @@ pub(super) fn multiply<V: Simd>(series: &[Lanes], factor: &[Lanes], out: &mut [L
     for (top, out) in out.iter_mut().enumerate() {
         let mut sum = Lanes::ZERO;
         for m in 0..=top {
-            sum = series[m].fma::<V>(factor[top - m], sum);
+            sum = V::fma(series[m], factor[top - m], sum);
         }
         *out = sum;
     }
@@ -202,11 +201,11 @@ pub(crate) fn mean_exponential_series(
             let mut term = Lanes::splat(*weight);
             for (k, sum) in batch_sums.iter_mut().enumerate().skip(1) {
                 term = term.map2(v, |term, v| term * v / k as f64);
-                *sum = sum.add::<Plain>(term);
+                *sum = Plain::add(*sum, term);
             }
         }
         for (total, batch) in out.iter_mut().zip(&mut batch_sums) {
-            *total = total.add::<Plain>(std::mem::replace(batch, Lanes::ZERO));
+            *total = Plain::add(*total, std::mem::replace(batch, Lanes::ZERO));
         }
     }
     // Weights sum to 1.

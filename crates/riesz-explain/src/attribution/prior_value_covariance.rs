@@ -242,36 +242,36 @@ dispatch! {
         for node in nodes {
             let (t, s) = (Lanes::splat(node.t), Lanes::splat(node.s));
             for (q, [xx, xb, bx, bb]) in corners.iter().enumerate() {
-                first[q] = t.fma::<V>(*xx, s.mul::<V>(*bx));
-                second[q] = t.fma::<V>(*xb, s.mul::<V>(*bb));
-                by_other[q] = first[q].sub::<V>(second[q]);
+                first[q] = V::fma(t, *xx, V::mul(s, *bx));
+                second[q] = V::fma(t, *xb, V::mul(s, *bb));
+                by_other[q] = V::sub(first[q], second[q]);
             }
             for two in nodes {
                 let (t, s) = (Lanes::splat(two.t), Lanes::splat(two.s));
                 for (q, [xx, xb, bx, bb]) in corners.iter().enumerate() {
-                    h[q] = t.fma::<V>(first[q], s.mul::<V>(second[q]));
-                    by_own[q] = t.fma::<V>(xx.sub::<V>(*bx), s.mul::<V>(xb.sub::<V>(*bb)));
+                    h[q] = V::fma(t, first[q], V::mul(s, second[q]));
+                    by_own[q] = V::fma(t, V::sub(*xx, *bx), V::mul(s, V::sub(*xb, *bb)));
                 }
                 let mut suffix = Lanes::ONES;
                 for q in (0..m).rev() {
                     after[q] = suffix;
-                    suffix = suffix.mul::<V>(h[q]);
+                    suffix = V::mul(suffix, h[q]);
                 }
-                let mut before = weight.mul::<V>(Lanes::splat(node.weight * two.weight));
+                let mut before = V::mul(weight, Lanes::splat(node.weight * two.weight));
                 for j in 0..m {
                     let [xx, xb, bx, bb] = corners[j];
-                    let mixed = xx.sub::<V>(xb).sub::<V>(bx.sub::<V>(bb));
-                    out[j * m + j] = mixed.fma::<V>(before.mul::<V>(after[j]), out[j * m + j]);
+                    let mixed = V::sub(V::sub(xx, xb), V::sub(bx, bb));
+                    out[j * m + j] = V::fma(mixed, V::mul(before, after[j]), out[j * m + j]);
                     let mut between = before;
                     for l in j + 1..m {
-                        let outer_product = between.mul::<V>(after[l]);
+                        let outer_product = V::mul(between, after[l]);
                         out[j * m + l] =
-                            by_own[j].mul::<V>(by_other[l]).fma::<V>(outer_product, out[j * m + l]);
+                            V::fma(V::mul(by_own[j], by_other[l]), outer_product, out[j * m + l]);
                         out[l * m + j] =
-                            by_own[l].mul::<V>(by_other[j]).fma::<V>(outer_product, out[l * m + j]);
-                        between = between.mul::<V>(h[l]);
+                            V::fma(V::mul(by_own[l], by_other[j]), outer_product, out[l * m + j]);
+                        between = V::mul(between, h[l]);
                     }
-                    before = before.mul::<V>(h[j]);
+                    before = V::mul(before, h[j]);
                 }
             }
         }

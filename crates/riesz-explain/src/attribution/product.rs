@@ -13,7 +13,7 @@ use crate::control::RunControl;
 use crate::error::Result;
 use crate::linalg::add_to;
 use crate::memory::refill;
-use crate::simd::{Isa, LANES, Lanes, Plain};
+use crate::simd::{Isa, LANES, Lanes, Plain, Simd};
 
 /// A game that is a sum of products with one factor per player, or several such games, one per row.
 pub trait ProductGame: Sync {
@@ -201,10 +201,10 @@ impl ScaledTerms {
         let [coefficients] = coef else { return (run, coef) };
         let Self { weights, sizes, unit_coefficients: ones } = self;
         weights.clear();
-        weights.extend(run.weights.iter().zip(coefficients).map(|(w, c)| w.mul::<Plain>(*c)));
+        weights.extend(run.weights.iter().zip(coefficients).map(|(w, c)| Plain::mul(*w, *c)));
         sizes.clear();
         let weighted_sizes = run.sizes.iter().copied().flatten().zip(coefficients);
-        sizes.extend(weighted_sizes.map(|(s, c)| s.map2(*c, |s, c| s * c.abs())));
+        sizes.extend(weighted_sizes.map(|(s, c)| Plain::mul(*s, Plain::abs(*c))));
         ones[0].resize(weights.len(), Lanes::ONES);
         (TermBatch { weights, sizes: run.sizes.map(|_| &sizes[..]), ..run }, ones)
     }
@@ -232,11 +232,10 @@ fn scale_terms(
     for index in 0..run.weights.len() {
         let totals = engine.run(run.block(index));
         for (o, coef) in coef.iter().enumerate() {
-            let size = coef[index].map2(Lanes::ONES, |c, _| c.abs());
-            error[o] += size.mul::<Plain>(totals.error).sum();
+            let size = Plain::abs(coef[index]);
+            error[o] += Plain::mul(size, totals.error).sum();
             let sums_and_values = sums[o * run.players..].iter_mut().zip(&engine.values[..run.players]);
-            sums_and_values
-                .for_each(|(sum, value)| *sum = sum.add::<Plain>(coef[index].mul::<Plain>(*value)));
+            sums_and_values.for_each(|(sum, value)| *sum = Plain::add(*sum, Plain::mul(coef[index], *value)));
         }
     }
     (0..coef.len() * run.players).for_each(|t| add(t / run.players, t % run.players, sums[t]));
@@ -268,7 +267,7 @@ impl PlayerValues {
     fn added(&mut self, row: usize, players: &[usize], is_last: bool) {
         let Self { lanes, drift, .. } = self;
         for (drift, lanes) in drift.iter_mut().zip(lanes.chunks_exact(players.len())) {
-            *drift = lanes.iter().fold(*drift, |total, sum| total.map2(*sum, |total, sum| total + sum.abs()));
+            *drift = lanes.iter().fold(*drift, |total, sum| Plain::add(total, Plain::abs(*sum)));
         }
         if is_last {
             let first = row * self.outputs;
@@ -312,7 +311,7 @@ impl TermAccumulator for PlayerValues {
         drift.resize(self.outputs, Lanes::ZERO);
         let add = |o: usize, i: usize, value| {
             let sum = &mut lanes[o * factors + run.active[i] as usize];
-            *sum = sum.add::<Plain>(value);
+            *sum = Plain::add(*sum, value);
         };
         scale_terms(engine, run, coef, memory, add, error);
         self.added(row, players, terms.is_last);
@@ -323,11 +322,11 @@ impl TermAccumulator for PlayerValues {
         self.lanes.resize(self.outputs * factors, Lanes::ZERO);
         self.drift.resize(self.outputs, Lanes::ZERO);
         for (o, coef) in powers.coef.iter().enumerate() {
-            let (coef, size) = (coef[block], coef[block].map2(Lanes::ONES, |c, _| c.abs()));
-            self.error[first + o] += size.mul::<Plain>(result.error).sum();
+            let (coef, size) = (coef[block], Plain::abs(coef[block]));
+            self.error[first + o] += Plain::mul(size, result.error).sum();
 
             for (sum, value) in self.lanes[o * factors..].iter_mut().zip(result.values) {
-                *sum = sum.add::<Plain>(coef.mul::<Plain>(*value));
+                *sum = Plain::add(*sum, Plain::mul(coef, *value));
             }
         }
         self.added(powers.row, powers.players, block + 1 == powers.blocks());

@@ -17,7 +17,8 @@
 
 use super::rule::{ERROR_TAU, InclusionMeasure, MASS, Node, RuleChoice};
 use crate::kernel::rounding_bounds::TINY;
-use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
+use crate::memory::refill;
+use crate::simd::{Isa, LANES, Lanes, Plain, Simd, dispatch};
 
 /// Largest number of nodes that are processed together.
 const CHUNK: usize = 4;
@@ -89,7 +90,7 @@ impl<'a> TermBatch<'a> {
 pub fn max_products(present: &[f64], absent: Option<&[f64]>, weights: &[Lanes], out: &mut Vec<Lanes>) {
     let len = weights.len() * LANES;
     out.clear();
-    out.extend(weights.iter().map(|w| w.map2(Lanes::ZERO, |w, _| w.abs())));
+    out.extend(weights.iter().map(|w| Plain::abs(*w)));
     for (k, player_factors) in present.chunks_exact(len).enumerate() {
         for (i, size) in player_factors.iter().enumerate() {
             out[i / LANES].0[i % LANES] *= size.max(absent.map_or(1.0, |b| b[k * len + i]));
@@ -176,11 +177,11 @@ impl Group {
         let p = pair::<V, ABSENT_IS_ONE>([a[0], a[1]], [b[0], b[1]]);
         let q = pair::<V, ABSENT_IS_ONE>([a[2], a[3]], [b[2], b[3]]);
         self.bernstein = [
-            p[0].mul::<V>(q[0]),
-            p[0].fma::<V>(q[1], p[1].mul::<V>(q[0])),
-            p[0].fma::<V>(q[2], p[1].fma::<V>(q[1], p[2].mul::<V>(q[0]))),
-            p[1].fma::<V>(q[2], p[2].mul::<V>(q[1])),
-            p[2].mul::<V>(q[2]),
+            V::mul(p[0], q[0]),
+            V::fma(p[0], q[1], V::mul(p[1], q[0])),
+            V::fma(p[0], q[2], V::fma(p[1], q[1], V::mul(p[2], q[0]))),
+            V::fma(p[1], q[2], V::mul(p[2], q[1])),
+            V::mul(p[2], q[2]),
         ];
         self.moments = [Lanes::ZERO; 4];
     }
@@ -189,9 +190,9 @@ impl Group {
     #[inline(always)]
     fn value_at<V: Simd>(&self, node: &Node) -> Lanes {
         let (e, t) = (&self.bernstein, &node.quartic);
-        let mut value = e[0].mul::<V>(Lanes::splat(t[0]));
+        let mut value = V::mul(e[0], Lanes::splat(t[0]));
         for i in 1..5 {
-            value = e[i].fma::<V>(Lanes::splat(t[i]), value);
+            value = V::fma(e[i], Lanes::splat(t[i]), value);
         }
         value
     }
@@ -208,8 +209,7 @@ impl QuadratureEngine {
         debug_assert!(run.active.len().is_multiple_of(4) && run.players <= run.active.len());
         let count = run.active.len() / 4;
         self.groups.resize(self.groups.len().max(count.min(self.segment)), Group::EMPTY);
-        self.values.clear();
-        self.values.resize(4 * count, Lanes::ZERO);
+        refill(&mut self.values, 4 * count, Lanes::ZERO);
         let floor = Lanes::splat(run.rounding.floor * run.weights.len() as f64);
         let mut totals = BatchTotals { error: floor, magnitude: Lanes::ZERO };
         let mut index = 0;
@@ -277,19 +277,16 @@ impl QuadratureEngine {
             totals.error.0[l] += ldexp(weight.abs() * lost * fraction, power)
                 + ldexp(run.rounding.floor * mantissa[l], exponent[l]);
         }
-        let (weights, sizes) = (&[scale], run.sizes.map(|sizes| &sizes[index..=index]));
-        let (b, tinies) = (Some(&*b), &[][..]);
         let inner = TermBatch {
             a,
-            b,
+            b: Some(&*b),
             stride: LANES,
             offset: 0,
             active: &active,
-            players,
-            weights,
-            sizes,
-            tinies,
+            weights: &[scale],
+            tinies: &[],
             rounding,
+            ..run.block(index)
         };
         // All larger sides are ±1 now. Only `P(τ₀)` can still leave the range of doubles, for a mass in the
         // thousands.
@@ -337,9 +334,9 @@ fn load_group<const ABSENT_IS_ONE: bool>(
 #[inline(always)]
 fn pair<V: Simd, const ABSENT_IS_ONE: bool>(a: [Lanes; 2], b: [Lanes; 2]) -> [Lanes; 3] {
     if ABSENT_IS_ONE {
-        return [Lanes::ONES, a[0].add::<V>(a[1]), a[0].mul::<V>(a[1])];
+        return [Lanes::ONES, V::add(a[0], a[1]), V::mul(a[0], a[1])];
     }
-    [b[0].mul::<V>(b[1]), a[0].fma::<V>(b[1], b[0].mul::<V>(a[1])), a[0].mul::<V>(a[1])]
+    [V::mul(b[0], b[1]), V::fma(a[0], b[1], V::mul(b[0], a[1])), V::mul(a[0], a[1])]
 }
 
 // Long: this is the innermost loop of all product games, whose four running products stay in registers.
@@ -374,20 +371,20 @@ fn two_pass_products<V: Simd, const ABSENT_IS_ONE: bool>(
                 groups[position].begin::<V, ABSENT_IS_ONE>(a, b);
             }
             for i in 0..4 {
-                let gap = V::abs(a[i].sub::<V>(b[i]));
+                let gap = V::abs(V::sub(a[i], b[i]));
                 let top = V::max(V::abs(a[i]), V::abs(b[i]));
-                magnitude = magnitude.mul::<V>(top);
+                magnitude = V::mul(magnitude, top);
                 if !ABSENT_IS_ONE {
-                    small = small.mul::<V>(V::min(Lanes::ONES, top));
+                    small = V::mul(small, V::min(Lanes::ONES, top));
                 }
-                ratio_product = ratio_product.mul::<V>(gap.fma::<V>(Lanes::splat(ERROR_TAU), top));
+                ratio_product = V::mul(ratio_product, V::fma(gap, Lanes::splat(ERROR_TAU), top));
             }
             highest = V::max(highest, ratio_product);
         }
         let heavy = V::abs(weight);
         let max_product = V::max(
             Lanes::splat(RESCALE_LIMIT),
-            V::min(heavy.mul::<V>(Lanes::splat(1.0 / MIN_WEIGHT)), Lanes::splat(HIGHEST)),
+            V::min(V::mul(heavy, Lanes::splat(1.0 / MIN_WEIGHT)), Lanes::splat(HIGHEST)),
         );
         let mut safe = plain;
         for l in 0..LANES {
@@ -401,16 +398,14 @@ fn two_pass_products<V: Simd, const ABSENT_IS_ONE: bool>(
         let choice = if safe { choices.choose(ratio) } else { choices.exact };
         let rule = measure.rule(choice.nodes);
         if in_one_segment {
-            prefixes.clear();
-            prefixes.resize(rule.len(), Lanes::ONES);
+            refill(prefixes, rule.len(), Lanes::ONES);
             behind::<V>(rule, weight, suffixes);
             sweeps::<V>(groups, rule, prefixes, suffixes);
             finish::<V, ABSENT_IS_ONE>(run, offset, groups, members, sums);
         } else {
             for nodes in rule.chunks(KEPT_NODES) {
                 let count = nodes.len();
-                prefixes.clear();
-                prefixes.resize(count, Lanes::ONES);
+                refill(prefixes, count, Lanes::ONES);
                 for members in members.chunks(*segment).take(members.len().div_ceil(*segment) - 1) {
                     begin::<V, ABSENT_IS_ONE>(run, offset, groups, members);
                     let from = prefixes.len() - count;
@@ -429,10 +424,9 @@ fn two_pass_products<V: Simd, const ABSENT_IS_ONE: bool>(
         }
 
         let decay = if ABSENT_IS_ONE { 0.0 } else { neg_log_bound(small.smallest()) };
-        let size = run.sizes.map_or_else(|| heavy.mul::<V>(magnitude), |sizes| sizes[index]);
-        totals.magnitude = totals.magnitude.add::<V>(size);
-        totals.error =
-            size.fma::<V>(Lanes::splat(errors.relative_error(&choice, ratio, decay)), totals.error);
+        let size = run.sizes.map_or_else(|| V::mul(heavy, magnitude), |sizes| sizes[index]);
+        totals.magnitude = V::add(totals.magnitude, size);
+        totals.error = V::fma(size, Lanes::splat(errors.relative_error(&choice, ratio, decay)), totals.error);
     }
     run.weights.len()
 }
@@ -510,7 +504,7 @@ fn chunk_len(left: usize) -> usize {
 fn behind<V: Simd>(nodes: &[Node], weight: Lanes, out: &mut Vec<Lanes>) {
     out.clear();
     for node in nodes {
-        out.push(weight.mul::<V>(Lanes::splat(node.weight)));
+        out.push(V::mul(weight, Lanes::splat(node.weight)));
     }
 }
 
@@ -544,11 +538,11 @@ fn finish<V: Simd, const ABSENT_IS_ONE: bool>(
             // Polynomial of the pair that stays complete while one factor of the other pair is left out.
             let other = 2 - side;
             let q = pair::<V, ABSENT_IS_ONE>([a[other], a[other + 1]], [b[other], b[other + 1]]);
-            let low = q[0].fma::<V>(m[0], q[1].fma::<V>(m[1], q[2].mul::<V>(m[2])));
-            let high = q[0].fma::<V>(m[1], q[1].fma::<V>(m[2], q[2].mul::<V>(m[3])));
+            let low = V::fma(q[0], m[0], V::fma(q[1], m[1], V::mul(q[2], m[2])));
+            let high = V::fma(q[0], m[1], V::fma(q[1], m[2], V::mul(q[2], m[3])));
             for (i, j) in [(side, side + 1), (side + 1, side)] {
-                let complement = b[j].fma::<V>(low, a[j].mul::<V>(high));
-                sum[i] = a[i].sub::<V>(b[i]).fma::<V>(complement, sum[i]);
+                let complement = V::fma(b[j], low, V::mul(a[j], high));
+                sum[i] = V::fma(V::sub(a[i], b[i]), complement, sum[i]);
             }
         }
     }
@@ -579,7 +573,7 @@ fn forward<V: Simd, const K: usize>(groups: &[Group], nodes: &[Node], prefixes: 
     };
     for group in groups {
         for k in 0..K {
-            prefix[k] = prefix[k].mul::<V>(group.value_at::<V>(&nodes[k]));
+            prefix[k] = V::mul(prefix[k], group.value_at::<V>(&nodes[k]));
         }
     }
 }
@@ -625,17 +619,17 @@ fn node_sweep<V: Simd, const K: usize>(
             let value = group.value_at::<V>(&nodes[k]);
             group.prefix[k] = prefix[k];
             group.value[k] = value;
-            prefix[k] = prefix[k].mul::<V>(value);
+            prefix[k] = V::mul(prefix[k], value);
         }
     }
     for group in groups.iter_mut().rev() {
         let mut moments = group.moments;
         for k in 0..K {
-            let complement = group.prefix[k].mul::<V>(suffix[k]);
+            let complement = V::mul(group.prefix[k], suffix[k]);
             for i in 0..4 {
-                moments[i] = complement.fma::<V>(Lanes::splat(nodes[k].cubic[i]), moments[i]);
+                moments[i] = V::fma(complement, Lanes::splat(nodes[k].cubic[i]), moments[i]);
             }
-            suffix[k] = suffix[k].mul::<V>(group.value[k]);
+            suffix[k] = V::mul(suffix[k], group.value[k]);
         }
         group.moments = moments;
     }

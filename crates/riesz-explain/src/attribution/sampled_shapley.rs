@@ -409,11 +409,8 @@ impl CoalitionRegression {
     /// [`Error::TooFew`] before the sample has the [`smallest`](Self::smallest) size.
     pub fn solution(&self) -> Result<Solution> {
         let (p, games) = (self.players, self.empty_and_grand_values[0].len());
-        let total: Vec<f64> = self.empty_and_grand_values[1]
-            .iter()
-            .zip(&self.empty_and_grand_values[0])
-            .map(|(grand, none)| grand - none)
-            .collect();
+        let [none, grand] = &self.empty_and_grand_values;
+        let total: Vec<f64> = grand.iter().zip(none).map(|(grand, none)| grand - none).collect();
         let solved = |values, std_error| {
             Ok(Solution {
                 values,
@@ -435,7 +432,11 @@ impl CoalitionRegression {
         let mut differences = Matrix::from_row_major(pairs, games, differences);
         let noisy = self.strata.iter().any(|s| !s.noise.is_empty());
         if self.is_exhaustive() {
-            let values = self.definition(&differences, &total);
+            // The coefficients of complements have the opposite sign.
+            let mut values = differences.transpose().matmul(&self.definition_counts());
+            for (g, total) in total.iter().enumerate() {
+                values.row_mut(g).iter_mut().for_each(|v| *v += total / p as f64);
+            }
             return solved(values, noisy.then(|| self.definition_error()));
         }
         // Let A be the normal matrix (players × players), b the right-hand side of the regression, and 1 the
@@ -566,16 +567,6 @@ impl CoalitionRegression {
                 .zip(&max_counts)
                 .for_each(|(variance, max_count)| variance.inflate(farthest * max_count));
         }
-    }
-
-    /// Values from all coalitions by definition; the coefficients of complements have the opposite sign.
-    fn definition(&self, differences: &Matrix, total: &[f64]) -> Matrix {
-        let p = self.players;
-        let mut values = differences.transpose().matmul(&self.definition_counts());
-        for (g, total) in total.iter().enumerate() {
-            values.row_mut(g).iter_mut().for_each(|v| *v += total / p as f64);
-        }
-        values
     }
 
     /// Coefficient of each pair's difference in each player's value by definition, pairs × players.

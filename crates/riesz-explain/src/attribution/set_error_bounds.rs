@@ -3,7 +3,7 @@
 
 use super::interaction_weights::binomial;
 use super::sets::Sets;
-use crate::simd::{Lanes, Plain};
+use crate::simd::{Lanes, Plain, Simd};
 
 /// Error bounds of the values of one set size.
 #[derive(Debug, Clone, Copy, Default)]
@@ -96,10 +96,10 @@ impl SetErrorBounds {
                 );
             let fewer = if s == 0 { Lanes::ONES } else { symmetric[s - 1] };
             let factors = symmetric[s].map2(fewer, |polynomial, fewer| polynomial + 2.0 * fewer);
-            let engine = 3.0 * height * share.mul::<Plain>(error).sum();
+            let engine = 3.0 * height * Plain::mul(share, error).sum();
             size_error.per_value += per_set_error(s + 1, *height, error);
             size_error.engine_total += engine;
-            size_error.apart += engine + height * factors.mul::<Plain>(error).sum();
+            size_error.apart += engine + height * Plain::mul(factors, error).sum();
         }
     }
 

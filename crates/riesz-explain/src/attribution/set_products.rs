@@ -8,7 +8,7 @@ use super::factor_block::FactorBlock;
 use super::interaction_weights::SharedNode;
 use super::sets::Sets;
 use crate::memory::refill;
-use crate::simd::{Isa, Lanes, Simd, dispatch};
+use crate::simd::{Isa, Lanes, Plain, Simd, dispatch};
 
 /// Number of samples that are gathered before they are summed, small enough that the ratios of some factors
 /// stay in the first-level cache.
@@ -37,6 +37,8 @@ pub(crate) struct FactorRatios {
     outputs: usize,
     values: Vec<Lanes>,
     scratch: Scratch,
+    /// For each depth, the weights times the ratios of the factors chosen so far.
+    chosen: Vec<Vec<Lanes>>,
 }
 
 /// Weighted rows of a tile, and sums by output.
@@ -44,8 +46,6 @@ pub(crate) struct FactorRatios {
 struct Scratch {
     rows: Vec<Lanes>,
     sums: Vec<Lanes>,
-    /// For each depth, the weights times the ratios of the factors chosen so far.
-    chosen: Vec<Vec<Lanes>>,
 }
 
 impl FactorRatios {
@@ -116,48 +116,29 @@ impl FactorRatios {
 
     /// Adds the sums of all sets to `out` (outputs × sets), where factor k belongs to `players[k]`.
     pub(crate) fn add_to(&mut self, isa: Isa, players: &[usize], sets: &Sets, out: &mut [f64]) {
-        let len = self.len;
-        let (ratios, weights) = (&self.ratios, &self.weights);
-        let bounds: Vec<usize> = self.begins.iter().copied().chain([len]).collect();
-        let coef = if self.outputs == 1 { &[][..] } else { &self.coef[..] };
-        let samples =
-            SampleBatch { isa, ratios, len, bounds: &bounds, coef, outputs: self.outputs, players, sets };
+        let (mut scratch, mut chosen) = (std::mem::take(&mut self.scratch), std::mem::take(&mut self.chosen));
+        chosen.resize(self.order + 1, Vec::new());
+        let bounds: Vec<usize> = self.begins.iter().copied().chain([self.len]).collect();
+        let samples = SampleBatch { isa, gathered: self, bounds: &bounds, players, sets };
         for size in 1..=self.order.min(players.len()) {
-            let size_weights = &weights[(size - 1) * STRIDE..][..len];
-            let mut chosen = std::mem::take(&mut self.scratch.chosen);
-            chosen.resize(self.order + 1, Vec::new());
-            samples.for_each_superset(
-                size_weights,
-                size,
-                &mut Vec::new(),
-                &mut chosen,
-                &mut self.scratch,
-                out,
-            );
-            self.scratch.chosen = chosen;
+            let (weights, prefix) = (self.weights(size), &mut Vec::new());
+            samples.for_each_superset(weights, size, prefix, &mut chosen, &mut scratch, out);
         }
+        (self.scratch, self.chosen) = (scratch, chosen);
     }
 }
 
 /// Samples to sum.
 struct SampleBatch<'a> {
     isa: Isa,
-    ratios: &'a [Lanes],
-    len: usize,
+    gathered: &'a FactorRatios,
     /// Boundaries of the blocks.
     bounds: &'a [usize],
-    /// Blocks × outputs; empty for a single output.
-    coef: &'a [Lanes],
-    outputs: usize,
     players: &'a [usize],
     sets: &'a Sets,
 }
 
 impl SampleBatch<'_> {
-    fn factor_ratios(&self, factor: usize) -> &[Lanes] {
-        &self.ratios[factor * STRIDE..][..self.len]
-    }
-
     /// Sums over all sets of `size` factors that consist of the factors in `prefix` and further factors after
     /// its last.
     fn for_each_superset(
@@ -175,7 +156,7 @@ impl SampleBatch<'_> {
             // Index of the first set of players with this prefix, including players without a factor.
             let mut players = prefix.iter().map(|&k| self.players[k]).collect::<Vec<_>>();
             let next = players.last().map_or(0, |j| j + 1);
-            if next + left > self.sets.players() || from + left > self.players.len() {
+            if next + left > self.sets.players || from + left > self.players.len() {
                 return;
             }
             players.extend(next..next + left);
@@ -190,7 +171,8 @@ impl SampleBatch<'_> {
         let Some((weighted, deeper)) = chosen.split_first_mut() else { return };
         for k in from..=self.players.len().saturating_sub(left) {
             weighted.clear();
-            weighted.extend(weights.iter().zip(self.factor_ratios(k)).map(|(w, r)| w.map2(*r, |w, r| w * r)));
+            weighted
+                .extend(weights.iter().zip(self.gathered.factor_ratios(k)).map(|(w, r)| Plain::mul(*w, *r)));
             prefix.push(k);
             self.for_each_superset(weighted, size, prefix, deeper, scratch, out);
             prefix.pop();
@@ -223,10 +205,10 @@ dispatch! {
         for l in 0..count {
             let value = block.factor::<V>(l, node.t, node.s);
             let (size, top) = (V::abs(value), V::max(V::abs(block.a[l]), V::abs(block.b[l])));
-            relative = V::min(relative, size.sub::<V>(top.mul::<V>(Lanes::splat(smallest))));
+            relative = V::min(relative, V::sub(size, V::mul(top, Lanes::splat(smallest))));
             (min_size, max_size) = (V::min(min_size, size), V::max(max_size, size));
             values[l] = value;
-            product = product.mul::<V>(value);
+            product = V::mul(product, value);
         }
         // Products of four stay within the range of doubles.
         if !(relative.smallest() >= 0.0 && min_size.smallest() >= 1e-60 && max_size.largest() <= 1e60) {
@@ -234,23 +216,23 @@ dispatch! {
         }
         for from in (0..count).step_by(4) {
             let f = [0, 1, 2, 3].map(|i| if from + i < count { values[from + i] } else { Lanes::ONES });
-            let (first, second) = (f[0].mul::<V>(f[1]), f[2].mul::<V>(f[3]));
-            let inverse = V::div(Lanes::ONES, first.mul::<V>(second));
-            let (of_first, of_second) = (inverse.mul::<V>(second), inverse.mul::<V>(first));
+            let (first, second) = (V::mul(f[0], f[1]), V::mul(f[2], f[3]));
+            let inverse = V::div(Lanes::ONES, V::mul(first, second));
+            let (of_first, of_second) = (V::mul(inverse, second), V::mul(inverse, first));
             let inverse = [
-                of_first.mul::<V>(f[1]),
-                of_first.mul::<V>(f[0]),
-                of_second.mul::<V>(f[3]),
-                of_second.mul::<V>(f[2]),
+                V::mul(of_first, f[1]),
+                V::mul(of_first, f[0]),
+                V::mul(of_second, f[3]),
+                V::mul(of_second, f[2]),
             ];
             for (i, inverse) in inverse.iter().enumerate().take(count - from) {
                 let l = from + i;
-                ratios[l * STRIDE + sample] = block.a[l].sub::<V>(block.b[l]).mul::<V>(*inverse);
+                ratios[l * STRIDE + sample] = V::mul(V::sub(block.a[l], block.b[l]), *inverse);
             }
         }
-        let weight = block.weight.mul::<V>(product);
+        let weight = V::mul(block.weight, product);
         for (size, node_weight) in node.weights.iter().enumerate().take(weights.len() / STRIDE) {
-            weights[size * STRIDE + sample] = weight.mul::<V>(Lanes::splat(*node_weight));
+            weights[size * STRIDE + sample] = V::mul(weight, Lanes::splat(*node_weight));
         }
         true
     }
@@ -262,26 +244,26 @@ dispatch! {
         place: &SetBlock,
         out: &mut [f64],
     ) {
-        let sets = samples.sets.len();
+        let (sets, gathered) = (samples.sets.len(), samples.gathered);
         for k in from..samples.players.len() {
             let index = place.first + samples.players[k] - place.next;
-            let ratios = samples.factor_ratios(k);
-            if samples.coef.is_empty() {
+            let ratios = gathered.factor_ratios(k);
+            if gathered.outputs == 1 {
                 let mut sum = Lanes::ZERO;
                 for (w, r) in weights.iter().zip(ratios) {
-                    sum = w.fma::<V>(*r, sum);
+                    sum = V::fma(*w, *r, sum);
                 }
                 out[index] += sum.sum();
                 continue;
             }
-            for o in 0..samples.outputs {
+            for o in 0..gathered.outputs {
                 let mut sum = Lanes::ZERO;
                 for (block, range) in samples.bounds.windows(2).enumerate() {
                     let mut block_sum = Lanes::ZERO;
                     for (w, r) in weights[range[0]..range[1]].iter().zip(&ratios[range[0]..range[1]]) {
-                        block_sum = w.fma::<V>(*r, block_sum);
+                        block_sum = V::fma(*w, *r, block_sum);
                     }
-                    sum = samples.coef[block * samples.outputs + o].fma::<V>(block_sum, sum);
+                    sum = V::fma(gathered.coef[block * gathered.outputs + o], block_sum, sum);
                 }
                 out[o * sets + index] += sum.sum();
             }
@@ -296,16 +278,16 @@ dispatch! {
         scratch: &mut Scratch,
         out: &mut [f64],
     ) {
-        let (count, len, sets) = (samples.players.len(), samples.len, samples.sets.len());
-        let Scratch { rows, sums, .. } = scratch;
+        let (count, sets, gathered) = (samples.players.len(), samples.sets.len(), samples.gathered);
+        let (Scratch { rows, sums }, len) = (scratch, gathered.len);
         rows.resize(ROWS * STRIDE, Lanes::ZERO);
         for first in (from..count).step_by(ROWS) {
             let height = ROWS.min(count - first);
             for i in 0..height {
                 for ((out, w), r) in
-                    rows[i * STRIDE..][..len].iter_mut().zip(weights).zip(samples.factor_ratios(first + i))
+                    rows[i * STRIDE..][..len].iter_mut().zip(weights).zip(gathered.factor_ratios(first + i))
                 {
-                    *out = w.mul::<V>(*r);
+                    *out = V::mul(*w, *r);
                 }
             }
             let mut column = first + 1;
@@ -313,7 +295,7 @@ dispatch! {
                 let width = COLUMNS.min(count - column);
                 // Rows and columns beyond the last are repeated.
                 let row = |i: usize| &rows[i.min(height - 1) * STRIDE..][..len];
-                let column_ratios = |i: usize| samples.factor_ratios(column + i.min(width - 1));
+                let column_ratios = |i: usize| gathered.factor_ratios(column + i.min(width - 1));
                 let (rows, columns) = (
                     [row(0), row(1), row(2), row(3)],
                     [column_ratios(0), column_ratios(1), column_ratios(2), column_ratios(3)],
@@ -327,16 +309,16 @@ dispatch! {
                         }
                     }
                 };
-                if samples.coef.is_empty() {
+                if gathered.outputs == 1 {
                     put(0, &tile::<V>(&rows, &columns, 0, len));
                 } else {
-                    refill(sums, samples.outputs * ROWS * COLUMNS, Lanes::ZERO);
+                    refill(sums, gathered.outputs * ROWS * COLUMNS, Lanes::ZERO);
                     for (block, range) in samples.bounds.windows(2).enumerate() {
                         let tile_sums = tile::<V>(&rows, &columns, range[0], range[1]);
                         for (o, sums) in sums.chunks_exact_mut(ROWS * COLUMNS).enumerate() {
-                            let coef = samples.coef[block * samples.outputs + o];
+                            let coef = gathered.coef[block * gathered.outputs + o];
                             for (sum, tile_sum) in sums.iter_mut().zip(tile_sums.as_flattened()) {
-                                *sum = coef.fma::<V>(*tile_sum, *sum);
+                                *sum = V::fma(coef, *tile_sum, *sum);
                             }
                         }
                     }
@@ -365,7 +347,7 @@ pub(super) fn tile<V: Simd>(
     for s in 0..to - from {
         for i in 0..ROWS {
             for j in 0..COLUMNS {
-                out[i][j] = rows[i][s].fma::<V>(columns[j][s], out[i][j]);
+                out[i][j] = V::fma(rows[i][s], columns[j][s], out[i][j]);
             }
         }
     }

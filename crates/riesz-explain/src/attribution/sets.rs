@@ -6,8 +6,10 @@ use super::interaction_weights::binomial;
 
 /// Sets of up to `order` of `players` players, by size, and in lexicographic order within a size.
 pub struct Sets {
-    players: usize,
-    order: usize,
+    /// The number of players.
+    pub(crate) players: usize,
+    /// The size of the largest sets.
+    pub(crate) order: usize,
     /// For each size, from 1: the number of smaller sets.
     first: Vec<usize>,
     /// `ranks[r][v]` is the number of sets of r + 1 players whose first player is below v.
@@ -39,19 +41,9 @@ impl Sets {
         self.first.last().copied().unwrap_or(0)
     }
 
-    /// The number of players.
-    pub(crate) fn players(&self) -> usize {
-        self.players
-    }
-
     /// The number of pairs of players from `next` on whose first player is below l.
     pub(crate) fn pairs_before(&self, next: usize, l: usize) -> usize {
         self.ranks[1][l] - self.ranks[1][next]
-    }
-
-    /// The size of the largest sets.
-    pub(crate) fn order(&self) -> usize {
-        self.order
     }
 
     /// Indices of the sets of a size.

@@ -151,8 +151,9 @@ impl<G: ProductGame> GameQuery<'_, G> {
         ranked: &RankedPlayers,
         stairs: &PairRows,
     ) -> Result<(Vec<f64>, usize)> {
-        let accumulator = self
-            .read(|| PairInteractions::new((self.averages, samples), &ranked.ranks, stairs, self.output))?;
+        let accumulator = self.read(|| {
+            PairInteractions::new((self.averages, samples), &ranked.ranks, stairs, (self.isa, self.output))
+        })?;
         Ok(accumulator.map_or_else(Default::default, |sums| (sums.values, sums.rounded)))
     }
 
@@ -295,13 +296,11 @@ impl<'r> SearchFrontier<'r> {
             let follows = |part: &PairRows| {
                 part.first + part.steps.len() == row && part.len() + to - from <= MAX_BATCH_PAIRS
             };
-            match parts.last_mut().filter(|part| follows(part)) {
-                Some(part) => part.push(ColumnSet::Range(from..to)),
-                None => {
-                    let mut part = PairRows { first: row, steps: Vec::new() };
-                    part.push(ColumnSet::Range(from..to));
-                    parts.push(part);
-                }
+            if !parts.last().is_some_and(follows) {
+                parts.push(PairRows { first: row, steps: Vec::new() });
+            }
+            if let Some(part) = parts.last_mut() {
+                part.push(ColumnSet::Range(from..to));
             }
         }
         parts

@@ -16,7 +16,8 @@ use crate::table::{Column, Table};
 
 /// A kernel that can be restricted to any subset of blocks of columns.
 pub(crate) struct BlockKernel {
-    kernel: Kernel,
+    /// The kernel of all blocks.
+    pub(crate) kernel: Kernel,
     /// The block of each column, if it belongs to one.
     owner: Vec<Option<usize>>,
     /// One factor per block if the kernel is a product over the blocks; 1 for blocks that it does not read.
@@ -39,11 +40,6 @@ impl BlockKernel {
             _ => None,
         };
         Self { kernel, owner, factors }
-    }
-
-    /// The kernel of all blocks.
-    pub(crate) fn full_kernel(&self) -> &Kernel {
-        &self.kernel
     }
 
     /// The factors, one per block, if the kernel is their product.

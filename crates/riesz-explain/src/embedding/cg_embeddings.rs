@@ -15,6 +15,7 @@ use crate::control;
 use crate::error::{Error, Result};
 use crate::linalg::block_cg::{BlockConjugateGradients, lengths};
 use crate::linalg::small_dense;
+use crate::memory::refill;
 use crate::table::Table;
 
 /// Maximum number of restarts when the recomputed residual is too long; more cannot remove rounding errors.
@@ -26,7 +27,7 @@ pub(crate) struct IterativeEmbeddings {
     settings: ConjugateGradients,
     landmarks: Table,
     /// The square roots of the reference rows' weights.
-    roots: Vec<f64>,
+    pub(crate) roots: Vec<f64>,
 }
 
 /// The right-hand sides of the systems.
@@ -83,11 +84,6 @@ impl IterativeEmbeddings {
             "none: all reference rows, by conjugate gradients to a tolerance of {:e}",
             self.settings.tolerance
         )
-    }
-
-    /// The square roots of the reference rows' weights.
-    pub(crate) fn roots(&self) -> &[f64] {
-        &self.roots
     }
 
     /// The number of doubles that [`solve`](Self::solve) stores for each system with `count` right-hand
@@ -257,8 +253,7 @@ impl IterativeEmbeddings {
         let (products, rows) = (&self.learnt.kernel.restricted_to(sets), &self.learnt.rows);
         let widths: Vec<usize> = from.iter().map(|block| block.len() / n).collect();
         for (to, from) in to.iter_mut().zip(from) {
-            to.clear();
-            to.resize(from.len(), 0.0);
+            refill(to, from.len(), 0.0);
         }
         let tiles = Tiles { products, u: rows, v: rows };
         tiles.for_each_tile(stop, blocks(&mut to, |c| widths[c]), |sums, tile| {
@@ -390,7 +385,7 @@ pub(super) fn scale_entries(block: &mut [f64], factors: &[f64]) {
 }
 
 /// Multiplies the numbers of each row by its scale.
-pub(super) fn scale_rows(block: &mut [f64], scales: &[f64]) {
+pub(crate) fn scale_rows(block: &mut [f64], scales: &[f64]) {
     let width = block.len() / scales.len().max(1);
     for (row, scale) in block.chunks_exact_mut(width.max(1)).zip(scales) {
         row.iter_mut().for_each(|v| *v *= scale);

@@ -46,7 +46,7 @@ use crate::linalg::{Matrix, dot};
 use crate::random::{Random, SeedableRng, index};
 use crate::table::Table;
 pub(crate) use blockwise_kernel::{BlockKernel, Products, kept, multiply, split};
-pub(crate) use cg_embeddings::{CgSolution, IterativeEmbeddings, RightHandSides};
+pub(crate) use cg_embeddings::{CgSolution, IterativeEmbeddings, RightHandSides, scale_rows};
 pub(crate) use direct::{ConditioningRows, DirectEmbeddings, System};
 pub use ridge_selection::leave_one_out;
 pub use settings::{Approximation, Conditioning, ConditioningKernel, ConjugateGradients, Ridge};
@@ -135,20 +135,24 @@ impl ConditionalMeanEmbeddings {
             return Err(Error::parameter("blocks of columns", format!("{blocks:?}"), allowed));
         }
         let weights = normalised(weights, rows.rows(), "reference")?;
-        conditioning.check_memory("conditional mean embeddings", rows.rows(), blocks.len(), 0.0)?;
-        let kernel = conditioning.kernel.kernel(None, rows)?;
-        Self::learn(rows.clone(), weights, blocks, &kernel, conditioning, stop)
+        let names = ("conditional mean embeddings", None);
+        Self::learn(rows.clone(), weights, blocks, names, conditioning, |_, _| 0.0, stop)
     }
 
-    /// Fits as [`fit`](Self::fit) does, with normalised weights and the kernel that the settings choose.
+    /// Fits as [`fit`](Self::fit) does, with normalised weights, and with the model's kernel if there is one.
+    /// Messages call the embeddings `name`; `extra` returns the count of further doubles that need memory,
+    /// from the kernel and the rows.
     pub(crate) fn learn(
         rows: Table,
         weights: Vec<f64>,
         blocks: &[Vec<usize>],
-        kernel: &Kernel,
+        (name, model_kernel): (&str, Option<&Kernel>),
         conditioning: &Conditioning,
+        extra: impl FnOnce(&Kernel, &Table) -> f64,
         stop: &AtomicBool,
     ) -> Result<Self> {
+        let kernel = &conditioning.kernel.kernel(model_kernel, &rows)?;
+        conditioning.check_memory(name, rows.rows(), blocks.len(), extra(kernel, &rows))?;
         let is_single_product = matches!(kernel.terms.as_slice(), [term] if term.scale == 1.0);
         if matches!(conditioning.kernel, ConditioningKernel::Given(_)) && !is_single_product {
             return Err(Error::parameter(
@@ -201,7 +205,7 @@ impl ConditionalMeanEmbeddings {
 
     /// The kernel of all conditioning columns.
     pub fn kernel(&self) -> &Kernel {
-        self.learnt().kernel.full_kernel()
+        &self.learnt().kernel.kernel
     }
 
     /// Description of the approximation for reports.
@@ -298,7 +302,7 @@ impl ConditionalMeanEmbeddings {
             EmbeddingSolver::Iterative(means) => {
                 let mut solved = means.solve(&[set], RightHandSides::Kernel(&x), units, stop)?;
                 let CgSolution { mut solution, lengths, errors } = solved.swap_remove(0);
-                cg_embeddings::scale_rows(&mut solution, means.roots());
+                scale_rows(&mut solution, &means.roots);
                 let weight_errors =
                     errors.iter().zip(lengths).map(|(error, length)| largest * (error + 4.0 * u * length));
                 (Matrix::from_row_major(n, count, solution), weight_errors.collect())

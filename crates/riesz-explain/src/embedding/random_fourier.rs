@@ -20,9 +20,9 @@ pub(super) struct RandomFourierFeatures {
 impl RandomFourierFeatures {
     pub(super) fn new(kernel: &BlockKernel, count: usize, seed: u64) -> Result<Self> {
         let mut random = Random::seed_from_u64(seed ^ 0x5EED_F0F0);
-        let factors = kernel.factors().ok_or_else(|| unknown(kernel.full_kernel().formula()))?;
+        let factors = kernel.factors().ok_or_else(|| unknown(kernel.kernel.formula()))?;
         let mut blocks = vec![Vec::new(); factors.len()];
-        for factor in &kernel.full_kernel().terms[0].factors {
+        for factor in &kernel.kernel.terms[0].factors {
             for (slot, &j) in factor.columns().iter().enumerate() {
                 let drawn: Option<Vec<f64>> =
                     (0..count).map(|_| factor.frequency(slot, &mut random)).collect();

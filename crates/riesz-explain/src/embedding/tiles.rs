@@ -57,8 +57,7 @@ impl Tiles<'_> {
         let memory = || (vec![Vec::new(); kernels.len()], Vec::new(), Vec::new());
         type Memory = (Vec<Vec<f64>>, Vec<f64>, Vec<f64>);
         let work = |(factors, numbers, buffer): &mut Memory, (block, mut state): (usize, T)| {
-            let v = block * BLOCK..self.v.rows().min((block + 1) * BLOCK);
-            let rows: Vec<Vec<f64>> = v.map(|i| self.v.row(i)).collect();
+            let rows = self.v.row_vectors(block * BLOCK..self.v.rows().min((block + 1) * BLOCK));
             for start in (0..self.u.rows()).step_by(DEPTH) {
                 control::check_cancelled(stop)?;
                 let u = start..self.u.rows().min(start + DEPTH);

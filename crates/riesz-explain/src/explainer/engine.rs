@@ -27,11 +27,6 @@ pub(super) trait GameEngine: Send + Sync {
     /// The index of the values, and the game.
     fn game(&self) -> (ValueIndex, Cow<'_, Game>);
 
-    /// The index of the values.
-    fn index(&self) -> ValueIndex {
-        self.game().0
-    }
-
     /// The name of the game.
     fn game_name(&self) -> &'static str {
         self.game().1.name()
@@ -112,7 +107,7 @@ pub(super) trait GameEngine: Send + Sync {
 
     /// Checks that the `count` strongest pairs can be found.
     fn check_pairs(&self, count: usize) -> Result<()> {
-        check_top(self.index(), count)
+        check_top(self.game().0, count)
     }
 
     /// Returns the strongest pairs of each row by a search; `None` if they are to be selected from the values

@@ -29,6 +29,7 @@ use crate::attribution::coalition_tables::CoalitionPlan;
 use crate::attribution::index_computation::IndexComputation;
 use crate::attribution::part_coalition_values::{add_block, blocks, sum_over_tuples};
 use crate::attribution::quadrature::{FLOOR, neg_log_bound};
+use crate::attribution::row_batches;
 use crate::attribution::sampled_shapley::{Budget, SampleState};
 use crate::coalition_structure::CoalitionTree;
 use crate::control::{Progress, RunControl, check_cancelled};
@@ -120,9 +121,8 @@ impl GameEngine for IndependentPartsEngine<'_> {
         control.progress.start(n);
         let mut values = Vec::with_capacity(n * m * self.plan.sets.len());
         let (mut bound, mut base_values, mut predictions) = (Vec::new(), Vec::new(), Vec::new());
-        for start in (0..n).step_by(self.rows_at_once()) {
-            let chunk: Vec<Vec<f64>> =
-                (start..n.min(start + self.rows_at_once())).map(|i| data.row(i)).collect();
+        for chunk in row_batches(n, self.rows_at_once()) {
+            let chunk = data.row_vectors(chunk);
             let conditional = self.conditional_means_of_rows(&chunk)?;
             let row = |x: &Vec<f64>| {
                 control.check_cancelled()?;

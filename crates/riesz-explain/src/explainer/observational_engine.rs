@@ -6,6 +6,7 @@ use super::engine::GameEngine;
 use super::{robustness, value_covariance};
 use crate::attribution::coalition_covariance::RowPairs;
 use crate::attribution::observational::ObservationalGame;
+use crate::attribution::player_contributions::uses_all_coalitions;
 use crate::attribution::sampled_shapley::{Budget, SampleState};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
@@ -22,11 +23,7 @@ impl GameEngine for ObservationalGame<'_> {
     }
 
     fn game(&self) -> (ValueIndex, Cow<'_, Game>) {
-        (self.index(), Cow::Owned(self.observational_game()))
-    }
-
-    fn index(&self) -> ValueIndex {
-        ValueIndex::Shapley
+        (ValueIndex::Shapley, Cow::Owned(self.observational_game()))
     }
 
     fn game_name(&self) -> &'static str {
@@ -54,7 +51,7 @@ impl GameEngine for ObservationalGame<'_> {
     }
 
     fn sampled_functionals(&self) -> Option<usize> {
-        ObservationalGame::sampled_functionals(self)
+        (!uses_all_coalitions(self.groups.players().len(), &self.budget)).then_some(self.budget.coalitions)
     }
 
     fn posterior_functionals(&self, rows: &Table, _: Option<&[usize]>) -> Result<Functionals> {

@@ -3,7 +3,7 @@
 use crate::kernel::Columns;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{dot, max_abs};
-use crate::simd::{LANES, Lanes, Plain};
+use crate::simd::{LANES, Lanes, Plain, Simd};
 
 /// A run of support points, padded to a multiple of the lanes by repeating the last with coefficient 0.
 pub(super) struct PointPanel {
@@ -141,5 +141,5 @@ pub(super) fn sum(a: [f64; 2], b: [f64; 2]) -> [f64; 2] {
 }
 
 pub(super) fn multiply(weights: &mut [Lanes], factor: &[f64]) {
-    weights.iter_mut().zip(factor.as_chunks::<LANES>().0).for_each(|(w, f)| *w = w.mul::<Plain>(Lanes(*f)));
+    weights.iter_mut().zip(factor.as_chunks::<LANES>().0).for_each(|(w, f)| *w = Plain::mul(*w, Lanes(*f)));
 }

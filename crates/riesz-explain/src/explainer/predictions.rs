@@ -79,10 +79,8 @@ impl<'m> PredictionFunction<'m> {
             let allowed = "this model has no probabilities of classes";
             return Err(Error::parameter("probabilities", true, allowed));
         };
-        let classes = explained_classes(self.model);
-        let numbers = (0..probabilities.rows()).flat_map(|i| classes.iter().map(move |&k| (i, k)));
-        let numbers = numbers.map(|entry| probabilities[entry]).collect();
-        Ok(Matrix::from_row_major(probabilities.rows(), classes.len(), numbers))
+        let all_rows: Vec<usize> = (0..probabilities.rows()).collect();
+        Ok(probabilities.select(&all_rows, &explained_classes(self.model)))
     }
 
     /// Explains `rows`, the first of which has the number `first_row`, by the question's estimator. Values

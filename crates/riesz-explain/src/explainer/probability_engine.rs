@@ -194,7 +194,7 @@ impl<'m> ProbabilityEngine<'m> {
             subsets: coalitions.recipe.subsets(players.len()),
             values,
             base_values: self.base.repeat(n),
-            predictions: predictions.data().to_vec(),
+            predictions: predictions.into_data(),
             exactness: Exactness::Exact { bound: error },
             provenance: self.question.provenance(Vec::new(), Vec::new()),
             ..Explanation::of_rows(players, &[], data.clone())

@@ -25,6 +25,7 @@ use super::{MAX_SETS, check_sets, robustness};
 use crate::attribution::index_computation::{IndexComputation, IndexValues};
 use crate::attribution::product::{PlayerFunctionals, ProductGame, accumulate};
 use crate::attribution::quadrature::{FLOOR, RoundingUnits, ldexp, scaled_mul_nonfinite};
+use crate::attribution::row_batches;
 use crate::attribution::sampled_shapley::{Budget, SampleState};
 use crate::attribution::top_pair_search::{STEPS, SearchLimits, top_pairs};
 use crate::coalition_structure::CoalitionTree;
@@ -170,18 +171,40 @@ impl GameEngine for ProductEngine<'_> {
     }
 
     fn strongest_pairs(&self, rows: &Table, limits: SearchLimits) -> Result<Option<TopInteractions>> {
-        if let Some(interactions) = self.search_pairs(rows, limits)? {
-            return Ok(Some(interactions));
-        }
-        let players = self.groups.players().len();
-        if check_sets(self.index, players).is_err() {
-            let allowed = format!(
-                "for a polynomial that ties columns together all pairs are valued, but {players} players \
-                 have more than {MAX_SETS} pairs: group them"
-            );
-            return Err(Error::parameter("index", self.index, allowed));
-        }
-        Ok(None)
+        // The search needs an index that gives values to pairs only, and a kernel that is a sum of products.
+        let weighting = IndexComputation::from(self.index).pair_weighting();
+        let Some(averages) = weighting.filter(|_| self.powers.is_empty()) else {
+            let players = self.groups.players().len();
+            if check_sets(self.index, players).is_err() {
+                let allowed = format!(
+                    "for a polynomial that ties columns together all pairs are valued, but {players} \
+                     players have more than {MAX_SETS} pairs: group them"
+                );
+                return Err(Error::parameter("index", self.index, allowed));
+            }
+            return Ok(None);
+        };
+        let data = rows.align_to(self.model.columns())?;
+        self.check_base()?;
+        let (n, m, p) = (data.rows(), self.model.outputs(), self.groups.players().len());
+        self.progress.start(n * m * STEPS);
+        let search = |game: usize| {
+            let row = data.select_rows(&[game / m]);
+            let batch = RowBatches { explainer: self, data: &row, batch: 1 };
+            let strongest = top_pairs(&batch, (self.isa, &averages), self.control(), (p, game % m), limits)?;
+            let finite = strongest.bound.is_finite()
+                && strongest.pairs.iter().all(|Pair { value, .. }| value.is_finite());
+            if finite { Ok(strongest) } else { Err(self.overflow_error(&data, game / m)) }
+        };
+        let strongest = (0..n * m).into_par_iter().with_max_len(1).map(search).collect::<Result<_>>()?;
+        Ok(Some(TopInteractions {
+            index: self.index,
+            players: self.groups.players().to_vec(),
+            output_names: self.model.output_names.clone(),
+            by_game: strongest,
+            row_numbers: (0..n).collect(),
+            provenance: self.provenance(),
+        }))
     }
 }
 
@@ -431,8 +454,8 @@ impl<'m> ProductEngine<'m> {
                                     .zip(factor)
                                     .for_each(|(v, f)| *v = scaled_mul_nonfinite(*v, *f));
                             });
-                            let narrow = wide.iter().map(|(fraction, power)| ldexp(*fraction, *power));
-                            value.iter_mut().zip(narrow).for_each(|(v, narrow)| *v = narrow);
+                            value =
+                                wide.into_iter().map(|(fraction, power)| ldexp(fraction, power)).collect();
                         }
                         add_to(&mut batch_sum, &value);
                         if (variant + 1) % TERMS == 0 || variant + 1 == variants {
@@ -494,42 +517,11 @@ impl<'m> ProductEngine<'m> {
             subsets,
             values,
             base_values: self.base.repeat(n),
-            predictions: predictions.data().to_vec(),
+            predictions: predictions.into_data(),
             exactness: Exactness::Exact { bound },
             provenance: self.provenance(),
             ..Explanation::of_rows(self.groups.players(), &self.model.output_names, data)
         })
-    }
-
-    /// Returns the pairs with the largest interactions of each row; `None` unless the index gives values to
-    /// pairs only and the kernel is a sum of products.
-    pub(super) fn search_pairs(&self, rows: &Table, limits: SearchLimits) -> Result<Option<TopInteractions>> {
-        let Some(averages) =
-            IndexComputation::from(self.index).pair_weighting().filter(|_| self.powers.is_empty())
-        else {
-            return Ok(None);
-        };
-        let data = rows.align_to(self.model.columns())?;
-        self.check_base()?;
-        let (n, m, p) = (data.rows(), self.model.outputs(), self.groups.players().len());
-        self.progress.start(n * m * STEPS);
-        let search = |game: usize| {
-            let row = data.select_rows(&[game / m]);
-            let batch = RowBatches { explainer: self, data: &row, batch: 1 };
-            let strongest = top_pairs(&batch, (self.isa, &averages), self.control(), (p, game % m), limits)?;
-            let finite = strongest.bound.is_finite()
-                && strongest.pairs.iter().all(|Pair { value, .. }| value.is_finite());
-            if finite { Ok(strongest) } else { Err(self.overflow_error(&data, game / m)) }
-        };
-        let strongest = (0..n * m).into_par_iter().with_max_len(1).map(search).collect::<Result<_>>()?;
-        Ok(Some(TopInteractions {
-            index: self.index,
-            players: self.groups.players().to_vec(),
-            output_names: self.model.output_names.clone(),
-            by_game: strongest,
-            row_numbers: (0..n).collect(),
-            provenance: self.provenance(),
-        }))
     }
 
     /// Returns a matrix for each of `players`, whose entry (i, r) is the contribution of a coefficient 1 of
@@ -552,8 +544,7 @@ impl<'m> ProductEngine<'m> {
         // A model may have no support points.
         let batch = (FUNCTIONALS / (padded * players.len()).max(1)).clamp(1, BATCH);
         control.progress.start(count.div_ceil(batch));
-        for start in (0..count).step_by(batch * BATCHES_PER_CHUNK) {
-            let chunk: Vec<usize> = (start..(start + batch * BATCHES_PER_CHUNK).min(count)).collect();
+        for chunk in row_batches(count, batch * BATCHES_PER_CHUNK) {
             let game = RowBatches { explainer: self, data: &data.select_rows(&chunk), batch };
             let new = || PlayerFunctionals::new(slots.clone());
             let parts = accumulate(&game, (self.isa, &measure), control, new)?;

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 use super::Explainer;
 use crate::attribution::coalition_covariance::RowPairs;
 use crate::attribution::index_computation::IndexComputation;
+use crate::attribution::row_batches;
 use crate::attribution::rule::InclusionMeasure;
 use crate::control::RunControl;
 use crate::error::{Error, Result};
@@ -37,7 +38,7 @@ impl Explainer<'_> {
         Ok(Explanation {
             values: share_rows().flat_map(|row| &row[..p]).copied().collect(),
             base_values: share_rows().map(|row| row[p]).collect(),
-            predictions: posterior.variance(&data)?.data().to_vec(),
+            predictions: posterior.variance(&data)?.into_data(),
             provenance: Provenance::of_run(
                 self.engine.game_name(),
                 self.describe_absence(),
@@ -87,8 +88,7 @@ pub(super) fn by_coalitions(
     let pairs = if posterior.prior_scale() > 0.0 { RowPairs::Same } else { RowPairs::None };
     let mut out = Vec::new();
     control.progress.start(rows.rows());
-    for start in (0..rows.rows()).step_by(together) {
-        let chunk: Vec<usize> = (start..rows.rows().min(start + together)).collect();
+    for chunk in row_batches(rows.rows(), together) {
         let chunk_functionals = check_finite(functionals(&rows.select_rows(&chunk), pairs)?)?;
         let row_covariance =
             |r: usize| posterior.covariance(&select(&chunk_functionals, r * players..(r + 1) * players));
@@ -112,15 +112,12 @@ pub(super) fn reject_skew(mirror: Option<&[usize]>) -> Result<()> {
 
 /// Selects a range of functionals.
 fn select(functionals: &Functionals, range: std::ops::Range<usize>) -> Functionals {
-    let selected = |matrix: &Matrix, rows: std::ops::Range<usize>| {
-        let (count, entries) =
-            (rows.len(), rows.flat_map(|i| &matrix.row(i)[range.clone()]).copied().collect());
-        Matrix::from_row_major(count, range.len(), entries)
-    };
+    let (points, places): (Vec<usize>, Vec<usize>) =
+        ((0..functionals.columns.rows()).collect(), range.clone().collect());
     Functionals {
-        columns: selected(&functionals.columns, 0..functionals.columns.rows()),
-        prior_scale: selected(&functionals.prior_scale, range.clone()),
-        constants: functionals.constants[range.clone()].to_vec(),
+        columns: functionals.columns.select(&points, &places),
+        prior_scale: functionals.prior_scale.select(&places, &places),
+        constants: functionals.constants[range].to_vec(),
     }
 }
 

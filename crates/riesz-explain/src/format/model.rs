@@ -163,6 +163,10 @@ pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
     if let Some(covariance) = &saved.covariance {
         Posterior::new(model, covariance)?;
     }
+    let jitter = |known: &VarianceReduction| match known {
+        VarianceReduction::CholeskyInverse { factor, .. } => factor.jitter,
+        _ => 0.0,
+    };
     let names = |columns: &[usize]| columns.iter().map(|&j| model.columns()[j].name.clone()).collect();
     let record = ModelRecord {
         format: FORMAT.into(),
@@ -214,10 +218,6 @@ fn version(covariance: &PosteriorCovariance) -> u64 {
     };
     let oldest = if covariance.skew_swap.is_some() { 3 } else { 2 };
     covariance.reduction.iter().map(version_of).fold(oldest, u64::max)
-}
-
-fn jitter(known: &VarianceReduction) -> f64 {
-    if let VarianceReduction::CholeskyInverse { factor, .. } = known { factor.jitter } else { 0.0 }
 }
 
 fn reduction_arrays(known: &VarianceReduction) -> Vec<(&'static str, NamedArray)> {
@@ -343,7 +343,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<SavedModel> {
     let intercept = read_f64_array(&tensors, "intercept", &[Some(m)])?.1;
     let (n, rows) = read_f64_array(&tensors, "points", &[None, Some(d)])?;
     let coef = read_matrix(&tensors, "coef", n, Some(m))?;
-    let columns = (0..d).flat_map(|j| (0..n).map(move |i| (i, j))).map(|(i, j)| rows[i * d + j]).collect();
+    let columns = (0..rows.len()).map(|t| rows[t % n * d + t / n]).collect();
     let model = KernelExpansion {
         support_points: Table::from_column_major(record.columns, n, columns)?,
         kernel: record.kernel,

@@ -269,7 +269,7 @@ impl ReferenceRows {
         // Rows of weight 0 have no effect, but would cost as much as others.
         let kept: Vec<usize> = (0..n).filter(|&i| weights[i] > 0.0).collect();
         Ok(Self {
-            rows: kept.iter().map(|&i| table.row(i)).collect(),
+            rows: table.row_vectors(kept.iter().copied()),
             weights: kept.iter().map(|&i| weights[i]).collect(),
         })
     }

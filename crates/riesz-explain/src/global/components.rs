@@ -43,7 +43,7 @@ use crate::table::{Player, Players, Table};
 /// # Ok::<(), riesz::Error>(())
 /// ```
 pub struct Components<'m> {
-    model: &'m KernelExpansion,
+    pub(super) model: &'m KernelExpansion,
     groups: Players,
     products: Vec<PlayerProduct<'m>>,
     inputs: InputMarginals,
@@ -79,10 +79,6 @@ impl<'m> Components<'m> {
             double_means.push((0..product.players.len()).map(double_mean).collect());
         }
         Ok(Self { model, groups, products, inputs, means, double_means, isa })
-    }
-
-    pub(super) fn model(&self) -> &KernelExpansion {
-        self.model
     }
 
     /// The players.
@@ -125,7 +121,8 @@ impl<'m> Components<'m> {
             let complement = self.other_factors_product(index, &places, |k| self.double_means[index][k]);
             let mut product_kernel = vec![product.scale * complement; count * count];
             for &k in &places {
-                let mean = self.mean_at(product, k, &rows);
+                let atoms = &self.inputs.atoms[product.players[k]];
+                let mean = mean(product, k, Columns::from_row(&rows, 0), atoms, self.isa);
                 let mut factor = vec![0.0; count];
                 for (r, out) in product_kernel.chunks_exact_mut(count).enumerate() {
                     product.factor(self.isa, k, Columns::from_row(&rows, 0), &rows.row(r), &mut factor);
@@ -187,11 +184,6 @@ impl<'m> Components<'m> {
         factor_value: impl Fn(usize) -> f64,
     ) -> f64 {
         (0..self.products[index].players.len()).filter(|k| !places.contains(k)).map(factor_value).product()
-    }
-
-    /// Returns the mean of factor k between each row and an input.
-    fn mean_at(&self, product: &PlayerProduct<'_>, k: usize, rows: &Table) -> Vec<f64> {
-        mean(product, k, Columns::from_row(rows, 0), &self.inputs.atoms[product.players[k]], self.isa)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Curves and surfaces of components: grid points and values, for plots and tables.
 
 use super::components::Components;
+use crate::attribution::row_batches;
 use crate::error::{Error, Result};
 use crate::linalg::Matrix;
 use crate::posterior::Posterior;
@@ -78,7 +79,7 @@ impl Components<'_> {
         table: &Table,
         posterior: Option<&Posterior<'_>>,
     ) -> Result<Curve> {
-        let table = table.align_to(self.model().columns())?;
+        let table = table.align_to(self.model.columns())?;
         let players = set.iter().filter_map(|&j| self.players().get(j));
         let columns: Vec<usize> = players.flat_map(|player| player.columns.iter().copied()).collect();
         if columns.is_empty() || columns.len() > 2 {
@@ -111,7 +112,7 @@ impl Components<'_> {
         Ok(Curve {
             players,
             axes,
-            output_names: self.model().output_names.clone(),
+            output_names: self.model.output_names.clone(),
             values: self.evaluate(set, &rows)?,
             sd,
         })
@@ -122,10 +123,9 @@ impl Components<'_> {
     /// # Errors
     /// As [`functionals`](Self::functionals).
     pub fn sd(&self, set: &[usize], rows: &Table, posterior: &Posterior<'_>) -> Result<Matrix> {
-        let mut sd = Matrix::zeros(rows.rows(), self.model().outputs());
+        let mut sd = Matrix::zeros(rows.rows(), self.model.outputs());
         // Batches suffice, because only variances are needed.
-        for from in (0..rows.rows()).step_by(BATCH_ROWS) {
-            let batch: Vec<usize> = (from..(from + BATCH_ROWS).min(rows.rows())).collect();
+        for batch in row_batches(rows.rows(), BATCH_ROWS) {
             let functionals = self.functionals(set, &rows.select_rows(&batch))?;
             for (o, joint) in posterior.covariance(&functionals).iter().enumerate() {
                 batch.iter().enumerate().for_each(|(k, &r)| sd[(r, o)] = joint[(k, k)].max(0.0).sqrt());

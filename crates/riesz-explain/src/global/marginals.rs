@@ -72,6 +72,7 @@ impl InputMarginals {
 }
 
 /// The factors of one product for the support points of a panel.
+#[derive(Default)]
 pub(super) struct FactorPanel {
     /// For each factor, values of the player × points (points vary fastest): the factor times the square root
     /// of the value's probability.
@@ -135,7 +136,7 @@ impl FactorTable {
                 |j: usize| (0..TILE).map(move |i| model.support_points.get((from + i).min(n - 1), j));
             let points: Vec<f64> = (0..d).flat_map(point_values).collect();
             let u = Columns::new(&points, TILE, 0, TILE);
-            let mut out = FactorPanel { factors: Vec::new(), means: Vec::new(), sizes: Vec::new() };
+            let mut out = FactorPanel::default();
             for (k, &player) in product.players.iter().enumerate() {
                 control.check_cancelled()?;
                 let ReferenceRows { rows, weights } = &inputs.atoms[player];

@@ -249,20 +249,18 @@ impl Sage {
                 let mut before = none.to_vec();
                 for (position, j) in order.into_iter().enumerate() {
                     mask[j] = true;
-                    let losses = match position + 1 == p {
-                        true => grand.to_vec(),
-                        // Small coalitions recur.
-                        false => match known.get(&mask) {
-                            Some(known_losses) => known_losses.clone(),
-                            None => {
-                                let new_losses = game.losses(&mask)?;
-                                valued += 1;
-                                if known.len() < 4096 {
-                                    known.insert(mask.clone(), new_losses.clone());
-                                }
-                                new_losses
-                            }
-                        },
+                    // Small coalitions recur.
+                    let losses = if position + 1 == p {
+                        grand.to_vec()
+                    } else if let Some(known_losses) = known.get(&mask) {
+                        known_losses.clone()
+                    } else {
+                        let new_losses = game.losses(&mask)?;
+                        valued += 1;
+                        if known.len() < 4096 {
+                            known.insert(mask.clone(), new_losses.clone());
+                        }
+                        new_losses
                     };
                     for ((sum, before), loss) in sums[j].iter_mut().zip(&before).zip(&losses) {
                         *sum += before - loss;
@@ -403,8 +401,7 @@ fn exact_by_tables(
     let indices: Vec<usize> = (0..x.rows()).collect();
     let chunk_values = |rows: &[usize]| {
         control.check_cancelled()?;
-        let outputs_by_row =
-            coalition_outputs.outputs(&rows.iter().map(|&i| x.row(i)).collect::<Vec<_>>())?;
+        let outputs_by_row = coalition_outputs.outputs(&x.row_vectors(rows.iter().copied()))?;
         let mut values = vec![0.0; rows.len() * p];
         for ((&i, row_outputs), values) in
             rows.iter().zip(outputs_by_row.chunks_exact(outputs * coalitions)).zip(values.chunks_exact_mut(p))

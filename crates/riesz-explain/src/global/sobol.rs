@@ -20,7 +20,7 @@ use crate::index::ValueIndex;
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::{Matrix, add_to, symmetric_eigen};
 use crate::posterior::{Functionals, Posterior, PosteriorCovariance};
-use crate::simd::{Isa, Lanes, Plain};
+use crate::simd::{Isa, Lanes, Plain, Simd};
 use crate::table::Players;
 
 /// Decomposes the variance of a model's output. The value of a coalition S of features is
@@ -295,6 +295,15 @@ impl Sensitivity {
                 "the inputs are too far from the data the model was fitted on",
             ));
         }
+        let functions = match posterior_terms {
+            Some(_) => "functions drawn from the posterior",
+            None => "the model's outputs",
+        };
+        let absent = format!(
+            "outputs are averaged over absent features: the value of present features is the variance of \
+             the remaining mean, where all are independent; of {functions}, over {} rows",
+            inputs.rows.rows()
+        );
         let explanation = Explanation {
             index: self.index,
             subsets: recipe.and_then(|recipe| recipe.subsets(p)),
@@ -302,7 +311,7 @@ impl Sensitivity {
             base_values: vec![0.0; m],
             predictions: totals.variance.clone(),
             exactness: Exactness::Exact { bound: exact },
-            provenance: provenance(model, inputs, posterior_terms.is_some()),
+            provenance: Provenance::of_run(VARIANCE_GAME, absent, model.facts(), []),
             ..Explanation::of_rows(
                 groups.players(),
                 &model.output_names,
@@ -318,16 +327,6 @@ impl Sensitivity {
             bound: bounds,
         })
     }
-}
-
-fn provenance(model: &KernelExpansion, inputs: &Background, has_posterior: bool) -> Provenance {
-    let functions = if has_posterior { "functions drawn from the posterior" } else { "the model's outputs" };
-    let absent = format!(
-        "outputs are averaged over absent features: the value of present features is the variance of \
-         the remaining mean, where all are independent; of {functions}, over {} rows",
-        inputs.rows.rows()
-    );
-    Provenance::of_run(VARIANCE_GAME, absent, model.facts(), [])
 }
 
 /// Returns the sums of values (outputs × sets) and of errors (outputs) over the parts of a game.
@@ -407,11 +406,11 @@ impl TermAccumulator for Effects {
             let (mut present, mut absent) = (*weight, *weight);
             for &k in &run.active[..run.players] {
                 let (a, b) = run.side(k, block);
-                (present, absent) = (present.mul::<Plain>(a), absent.mul::<Plain>(b));
+                (present, absent) = (Plain::mul(present, a), Plain::mul(absent, b));
             }
-            let change = present.sub::<Plain>(absent);
+            let change = Plain::sub(present, absent);
             for (sum, coef) in sums.iter_mut().zip(terms.coef) {
-                *sum = change.fma::<Plain>(coef[block], *sum);
+                *sum = Plain::fma(change, coef[block], *sum);
             }
         }
         self.variance.iter_mut().zip(sums).for_each(|(variance, sum)| *variance += sum.sum());

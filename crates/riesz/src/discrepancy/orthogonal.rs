@@ -197,7 +197,7 @@ dispatch! {
             let from = out.place(terms.row, terms.point) + block * LANES;
             let mut add = |channel: usize, value: Lanes| {
                 let out = &mut out.values[channel * size + from..][..LANES];
-                out.iter_mut().zip(value.mul::<V>(*weight).0).for_each(|(out, v)| *out += v);
+                out.iter_mut().zip(V::mul(value, *weight).0).for_each(|(out, v)| *out += v);
             };
             // Elementary symmetric sums of orders one, two, and three or more; and the first-order sum of
             // absolute values.
@@ -205,25 +205,25 @@ dispatch! {
                 (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
             for &k in active {
                 let (f, _) = run.side(k, block);
-                higher_order = higher_order.add::<V>(f.mul::<V>(two.add::<V>(higher_order)));
-                two = f.fma::<V>(first_order, two);
-                first_order = first_order.add::<V>(f);
-                total = total.add::<V>(V::abs(f));
+                higher_order = V::add(higher_order, V::mul(f, V::add(two, higher_order)));
+                two = V::fma(f, first_order, two);
+                first_order = V::add(first_order, f);
+                total = V::add(total, V::abs(f));
             }
-            add(0, first_order.add::<V>(two));
+            add(0, V::add(first_order, two));
             add(channels.higher_order(), higher_order);
             for &k in active {
                 let ((f, _), player) = (run.side(k, block), terms.players[k as usize]);
-                let half_rest = Lanes::splat(0.5).mul::<V>(first_order.sub::<V>(f));
+                let half_rest = V::mul(Lanes::splat(0.5), V::sub(first_order, f));
                 add(channels.marginal(player), f);
-                add(channels.value(player), f.fma::<V>(half_rest, f));
+                add(channels.value(player), V::fma(f, half_rest, f));
             }
             // The error of each k̃ is at most δ (1 + |k̃|), and that of their products at most this times 1 +
             // Σ|k̃|. Rounding is added.
-            let errors = Lanes::splat(error).mul::<V>(Lanes::splat(active.len() as f64).add::<V>(total));
+            let errors = V::mul(Lanes::splat(error), V::add(Lanes::splat(active.len() as f64), total));
             let rounding =
-                Lanes::splat(f64::EPSILON * (active.len() + 8) as f64 + out.summing).mul::<V>(total);
-            let bound = Lanes::ONES.add::<V>(total).mul::<V>(errors.add::<V>(rounding)).mul::<V>(*weight);
+                V::mul(Lanes::splat(f64::EPSILON * (active.len() + 8) as f64 + out.summing), total);
+            let bound = V::mul(V::mul(V::add(Lanes::ONES, total), V::add(errors, rounding)), *weight);
             let out = &mut out.error[from..from + LANES];
             out.iter_mut().zip(bound.0).for_each(|(out, v)| *out += v);
         }

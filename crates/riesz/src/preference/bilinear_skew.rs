@@ -104,10 +104,10 @@ dispatch! {
         let (mut even, mut odd) = (Lanes::ZERO, Lanes::ZERO);
         for (t, (a, b)) in a.iter().zip(b).enumerate() {
             let sum = if t % 2 == 0 { &mut even } else { &mut odd };
-            *sum = Lanes(*a).fma::<V>(Lanes(*b), *sum);
+            *sum = V::fma(Lanes(*a), Lanes(*b), *sum);
         }
         let tail = a_rest.iter().zip(b_rest).fold(0.0, |sum, (a, b)| fma::<V>(*a, *b, sum));
-        even.add::<V>(odd).sum() + tail
+        V::add(even, odd).sum() + tail
     }
 }
 

@@ -17,7 +17,7 @@
 
 use rayon::prelude::*;
 
-use super::{ObservationalGame, Product, ValueRule, map_kernel_rows};
+use super::{ObservationalGame, Product, ValueRule};
 use crate::attribution::coalition_covariance::{
     MOST_PLAYERS, MixedKernels, PairIndex, RowPairs, add_counted, add_over_unions, player_covariance,
 };
@@ -119,9 +119,7 @@ impl ObservationalGame<'_> {
     fn functional_columns(&self, products: &[Product], data: &Table) -> Result<Matrix> {
         let points = &self.model.support_points;
         let (n, count, p) = (points.rows(), data.rows(), self.groups.players().len());
-        let mean = |k: &[f64]| self.means.learnt().mean(k);
-        let empty_value = map_kernel_rows(self.model, &self.means.learnt().rows, points, mean, &self.stop)?;
-        let everybody = map_kernel_rows(self.model, data, points, <[f64]>::to_vec, &self.stop)?;
+        let (empty_value, everybody) = self.end_functionals(data)?;
         let valuation = self.valuation(data)?;
         let coalition_functional = |mask: usize| {
             valuation.functionals(products, &[(Coalition::from_mask(mask, p), 1.0)], &empty_value)

@@ -89,11 +89,17 @@ impl Imputer {
                 centred = conditioning.centred;
                 let (rows, weights) = (reference.table(columns)?, reference.weights.clone());
                 let blocks: Vec<Vec<usize>> = groups.players().iter().map(|p| p.columns.clone()).collect();
-                conditioning.check_memory("the observational game", rows.rows(), blocks.len(), 0.0)?;
-                let kernel = conditioning.kernel.kernel(None, &rows)?;
-                match ConditionalMeanEmbeddings::learn(rows, weights, &blocks, &kernel, conditioning, stop)?
-                    .solver
-                {
+                let (names, extra) = (("the observational game", None), |_: &_, _: &_| 0.0);
+                let means = ConditionalMeanEmbeddings::learn(
+                    rows,
+                    weights,
+                    &blocks,
+                    names,
+                    conditioning,
+                    extra,
+                    stop,
+                )?;
+                match means.solver {
                     EmbeddingSolver::Factored(means) => Source::Embedding(Box::new(means)),
                     EmbeddingSolver::Iterative(_) => {
                         let allowed =

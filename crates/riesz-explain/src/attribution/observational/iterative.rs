@@ -4,7 +4,9 @@
 use super::bounds::{AbsentAverages, KernelRounding, WeightVector, value_by_factors, value_by_outputs};
 use super::{ObservationalGame, Product, Valuation, ValueRule};
 use crate::attribution::sampled_shapley::Coalition;
-use crate::embedding::{CgSolution, IterativeEmbeddings, Products, RightHandSides, Tiles, blocks};
+use crate::embedding::{
+    CgSolution, IterativeEmbeddings, Products, RightHandSides, Tiles, blocks, scale_rows,
+};
 use crate::error::Result;
 use crate::linalg::block_cg::lengths;
 use crate::linalg::{add_multiple, dot, max_abs, small_dense};
@@ -67,7 +69,7 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
     /// Values of a batch of coalitions, if players have factors.
     fn by_factors(&self, products: &[Product], coalitions: &[&[bool]]) -> Result<Vec<Bounded>> {
         let (count, m) = (self.rows.rows(), self.game.model.outputs());
-        let reference = self.means.roots().len();
+        let reference = self.means.roots.len();
         let terms = (self.game.model.support_points.rows() + 2 * reference) as f64 + 2.0 * self.game.units;
         let solved = self.weights(coalitions)?;
         let weights: Vec<Vec<WeightVector>> = solved.iter().map(|solved| self.summed(solved)).collect();
@@ -77,7 +79,7 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
             for (c, (mut averaged, sizes)) in averaged.into_iter().enumerate() {
                 let mut product = vec![0.0; count];
                 let rows = averaged.chunks_exact_mut(count).zip(solved[c].solution.chunks_exact(count));
-                for ((averaged, solved), root) in rows.zip(self.means.roots()) {
+                for ((averaged, solved), root) in rows.zip(&self.means.roots) {
                     for (i, (a, s)) in averaged.iter_mut().zip(solved).enumerate() {
                         *a *= root;
                         product[i] += *a * s;
@@ -98,13 +100,13 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
     fn summed(&self, solved: &CgSolution) -> Vec<WeightVector> {
         let count = self.rows.rows();
         let (mut sum, mut total) = (vec![0.0; count], vec![0.0; count]);
-        for (solved, root) in solved.solution.chunks_exact(count).zip(self.means.roots()) {
+        for (solved, root) in solved.solution.chunks_exact(count).zip(&self.means.roots) {
             for (i, s) in solved.iter().enumerate() {
                 sum[i] += s * root;
                 total[i] += (s * root).abs();
             }
         }
-        let ones_length = dot(self.means.roots(), self.means.roots()).sqrt();
+        let ones_length = dot(&self.means.roots, &self.means.roots).sqrt();
         let row_weights = |i: usize| {
             let (error, total, missing) = (solved.errors[i], total[i], 1.0 - sum[i]);
             WeightVector {
@@ -162,14 +164,11 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
     fn by_outputs(&self, outputs: &[f64], coalitions: &[&[bool]]) -> Result<Vec<Bounded>> {
         let ObservationalGame { model, stop, output_rounding: off, units, .. } = self.game;
         let (means, count, m) = (self.means, self.rows.rows(), model.outputs());
-        let (learnt, roots) = (&means.learnt, means.roots());
+        let (learnt, roots) = (&means.learnt, &means.roots);
         let n = roots.len();
         let right: Vec<f64> = (0..n * m).map(|t| outputs[t / m + t % m * n] * roots[t / m]).collect();
         let mut solved = means.solve(coalitions, RightHandSides::Numbers(&right), *units, stop)?;
-        for solved in &mut solved {
-            let rows = solved.solution.chunks_exact_mut(m).zip(roots);
-            rows.for_each(|(row, root)| row.iter_mut().for_each(|v| *v *= root));
-        }
+        solved.iter_mut().for_each(|solved| scale_rows(&mut solved.solution, roots));
         let mut sums = vec![vec![0.0; m * count]; coalitions.len()];
         // Squared norms of the right-hand sides of the weights.
         let mut squares = vec![vec![0.0; count]; coalitions.len()];
@@ -212,12 +211,9 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
         out: &mut [f64],
     ) -> Result<()> {
         let (points, stop, count) = (&self.game.model.support_points, &self.game.stop, self.rows.rows());
-        let (n, roots) = (points.rows(), self.means.roots());
+        let (n, roots) = (points.rows(), &self.means.roots);
         let mut solved = self.weights(coalitions)?;
-        for solved in &mut solved {
-            let rows = solved.solution.chunks_exact_mut(count).zip(roots);
-            rows.for_each(|(row, root)| row.iter_mut().for_each(|v| *v *= root));
-        }
+        solved.iter_mut().for_each(|solved| scale_rows(&mut solved.solution, roots));
         for product in products {
             let present = self.present(product, coalitions)?;
             let mut averaged = vec![vec![0.0; count * n]; coalitions.len()];

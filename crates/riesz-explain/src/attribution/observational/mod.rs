@@ -26,7 +26,8 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use super::player_contributions::{uses_all_coalitions, weighted_coalitions};
+use super::player_contributions::weighted_coalitions;
+use super::row_batches;
 use super::sampled_shapley::{
     Budget, Coalition, CoalitionGame, CoalitionValues, SamplePart, SampleState, solve_from,
 };
@@ -117,15 +118,16 @@ impl<'m> ObservationalGame<'m> {
         let blocks: Vec<Vec<usize>> = groups.players().iter().map(|player| player.columns.clone()).collect();
         // If all factors are stored, so are those between support points and reference rows, unless they are
         // the same.
-        let kernel = conditioning.kernel.kernel(Some(&model.kernel), &rows)?;
-        let kept = match conditioning.approximation {
-            Approximation::Exact if !shares_factors(model, &rows, &kernel) => model.kernel.terms.len(),
-            _ => 0,
+        let extra = |kernel: &Kernel, rows: &Table| match conditioning.approximation {
+            Approximation::Exact if !shares_factors(model, rows, kernel) => {
+                let factors = model.kernel.terms.len() * blocks.len();
+                (model.support_points.rows() * rows.rows()) as f64 * factors as f64
+            }
+            _ => 0.0,
         };
-        let extra_numbers = (model.support_points.rows() * rows.rows()) as f64 * (kept * blocks.len()) as f64;
-        conditioning.check_memory("the observational game", rows.rows(), blocks.len(), extra_numbers)?;
+        let (names, weights) = (("the observational game", Some(&model.kernel)), reference.weights);
         let means =
-            ConditionalMeanEmbeddings::learn(rows, reference.weights, &blocks, &kernel, conditioning, &stop)?;
+            ConditionalMeanEmbeddings::learn(rows, weights, &blocks, names, conditioning, extra, &stop)?;
         let EmbeddingData { rows, weights, kernel, .. } = means.learnt();
         let outputs = model.predict_until(rows, &stop)?;
         let (n, m) = (outputs.rows(), outputs.cols());
@@ -146,7 +148,7 @@ impl<'m> ObservationalGame<'m> {
         };
         let absent = match (&means.solver, &averaged) {
             (EmbeddingSolver::Factored(means), ValueRule::Factors(products)) => {
-                let same_factors = shares_factors(model, rows, kernel.full_kernel());
+                let same_factors = shares_factors(model, rows, &kernel.kernel);
                 let absent_factors = |product| AbsentFactors::new(means, model, product, same_factors, &stop);
                 products.iter().map(absent_factors).collect::<Result<_>>()?
             }
@@ -203,11 +205,6 @@ impl<'m> ObservationalGame<'m> {
         Game::Observational { reference, conditional: Conditioning::default().into() }
     }
 
-    /// Largest number of coalitions that [`functionals`](Self::functionals) samples; `None` if it takes all.
-    pub(crate) fn sampled_functionals(&self) -> Option<usize> {
-        (!uses_all_coalitions(self.groups.players().len(), &self.budget)).then_some(self.budget.coalitions)
-    }
-
     pub(crate) fn rows_at_once(&self) -> usize {
         let games = (MAX_GAMES / self.model.outputs().max(1)).max(1);
         match (&self.means.solver, &self.averaged) {
@@ -232,16 +229,22 @@ impl<'m> ObservationalGame<'m> {
         let points = &self.model.support_points;
         let (n, count, p) = (points.rows(), data.rows(), self.groups.players().len());
         let coalitions = weighted_coalitions(p, player, &self.budget)?;
-        // The grand coalition has the value k(x_i, x), and the empty coalition the mean of k(x_i, x_b).
         let share = 1.0 / p as f64;
-        let mean = |k: &[f64]| self.means.learnt().mean(k);
-        let empty_value = map_kernel_rows(self.model, &self.means.learnt().rows, points, mean, &self.stop)?;
-        let everybody = map_kernel_rows(self.model, &data, points, <[f64]>::to_vec, &self.stop)?;
+        let (empty_value, everybody) = self.end_functionals(&data)?;
         let mut total: Vec<f64> =
             (0..n * count).map(|t| share * (everybody[t % n][t / n] - empty_value[t % n])).collect();
         let proper = self.valuation(&data)?.functionals(products, &coalitions, &empty_value)?;
         add_to(&mut total, &proper);
         Ok(Matrix::from_row_major(count, n, total).transpose())
+    }
+
+    /// For each support point, the functionals of the empty coalition, the mean of k(x_i, x_b), and of the
+    /// grand coalition, k(x_i, x) for each row.
+    fn end_functionals(&self, data: &Table) -> Result<(Vec<f64>, Vec<Vec<f64>>)> {
+        let (learnt, points) = (self.means.learnt(), &self.model.support_points);
+        let mean = |k: &[f64]| learnt.mean(k);
+        let empty_value = map_kernel_rows(self.model, &learnt.rows, points, mean, &self.stop)?;
+        Ok((empty_value, map_kernel_rows(self.model, data, points, <[f64]>::to_vec, &self.stop)?))
     }
 
     /// Explains rows. If there is a `sample`, continues from it and stores the new coalition values in it.
@@ -257,11 +260,10 @@ impl<'m> ObservationalGame<'m> {
         let mut values = Vec::with_capacity(n * m * p);
         let (mut std_error, mut bound) = (Vec::new(), Vec::new());
         let (mut sampled, mut coalitions, mut max_error) = (false, 0, 0.0);
-        for (number, start) in (0..n).step_by(self.rows_at_once()).enumerate() {
+        for (number, chunk) in row_batches(n, self.rows_at_once()).enumerate() {
             let mut fresh_part = SamplePart::default();
             let part = sample.as_mut().map_or(&mut fresh_part, |sample| sample.part(number));
-            let chunk: Vec<usize> = (start..n.min(start + self.rows_at_once())).collect();
-            let mut game = RowGame::new(self, &data.select_rows(&chunk), &predictions, start)?;
+            let mut game = RowGame::new(self, &data.select_rows(&chunk), &predictions, chunk[0])?;
             let solution = solve_from(&mut game, budget, &mut part.regression)?;
             part.merge([&mut game.error, &mut game.largest]);
             values.extend_from_slice(solution.values.data());
@@ -287,7 +289,7 @@ impl<'m> ObservationalGame<'m> {
         Ok(Explanation {
             values,
             base_values: self.base.repeat(n),
-            predictions: predictions.data().to_vec(),
+            predictions: predictions.into_data(),
             exactness,
             provenance: Provenance::of_run(
                 Game::NAMES[4],

@@ -85,26 +85,24 @@ impl JointNormal {
     /// [`Error::NotPositiveDefinite`].
     pub(super) fn condition_on(&self, present: &[bool]) -> Result<ConditionalNormal<'_>> {
         let (known, absent): (Vec<usize>, Vec<usize>) = (0..present.len()).partition(|&j| present[j]);
-        let block = |a: &[usize], b: &[usize]| {
-            let numbers =
-                a.iter().flat_map(|&i| b.iter().map(move |&j| (i, j))).map(|entry| self.correlation[entry]);
-            Matrix::from_row_major(a.len(), b.len(), numbers.collect())
-        };
         // Constant and linearly dependent columns make the matrix singular, so a small constant is added to
         // its diagonal.
         let regular = |mut m: Matrix| {
             m.add_diagonal(|_| 1e-10);
             m
         };
-        let cross = block(&known, &absent);
+        let cross = self.correlation.select(&known, &absent);
         let slope = if known.is_empty() {
             Matrix::zeros(absent.len(), 0)
         } else {
-            Cholesky::new(regular(block(&known, &known)), "covariance of the present columns")?
-                .solve(cross.clone())
-                .transpose()
+            Cholesky::new(
+                regular(self.correlation.select(&known, &known)),
+                "covariance of the present columns",
+            )?
+            .solve(cross.clone())
+            .transpose()
         };
-        let mut remainder = block(&absent, &absent);
+        let mut remainder = self.correlation.select(&absent, &absent);
         let explained = slope.matmul(&cross);
         remainder.data_mut().iter_mut().zip(explained.data()).for_each(|(r, e)| *r -= e);
         let lower = Cholesky::new(regular(remainder), "covariance of the absent columns")?.lower().clone();

@@ -107,16 +107,16 @@ impl DomainMeans {
             return Err(Error::parameter("number of players", players, allowed));
         }
         let sizes_and_means = |product: &PlayerProduct<'_>| {
-            check_cancelled(stop)?;
             // Without cancellation the size of a factor is its absolute value.
             let cancels = product.cancels(true);
             let mut sizes = if cancels { largest(product)? } else { vec![0.0; players * rows] };
-            let means = means(isa, (players, rows), &source.reference.weights, |b, out| {
+            let weights = &source.reference.weights;
+            let means = means(isa, (players, rows), weights, stop, |b, out| {
                 fill(product, &self.rows[b], false, out);
                 if !cancels {
                     raise_to_abs(&mut sizes, out);
                 }
-            });
+            })?;
             Ok((sizes, means))
         };
         let results = products.par_iter().map(sizes_and_means).collect::<Result<Vec<_>>>()?;
@@ -224,10 +224,9 @@ pub(super) fn conditional_means(
 ) -> Result<ConditionalMeanEmbeddings> {
     let table = reference.table(columns)?;
     let model_kernel = if let [kernel] = kernels { Some(*kernel) } else { None };
-    let kernel = conditioning.kernel.kernel(model_kernel, &table)?;
     let columns_of_player = |p: usize| (0..owner.len()).filter(|&j| owner[j] == p).collect::<Vec<_>>();
     let blocks: Vec<Vec<usize>> =
         (0..players).map(columns_of_player).filter(|columns| !columns.is_empty()).collect();
-    conditioning.check_memory("the observational game", table.rows(), blocks.len(), 0.0)?;
-    ConditionalMeanEmbeddings::learn(table, reference.weights.clone(), &blocks, &kernel, conditioning, stop)
+    let (names, weights) = (("the observational game", model_kernel), reference.weights.clone());
+    ConditionalMeanEmbeddings::learn(table, weights, &blocks, names, conditioning, |_, _| 0.0, stop)
 }

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 
 use super::IndependentPartsEngine;
 use super::absent_means::{DomainMeans, Source};
+use crate::attribution::coalition_tables::restricted_coalition;
 use crate::attribution::part_coalition_values::in_blocks;
 use crate::control::check_cancelled;
 use crate::embedding::{ConditionalMeanEmbeddings, multiply, split};
@@ -82,12 +83,9 @@ impl IndependentPartsEngine<'_> {
             .with_max_len(1)
             .map(coalition_means)
             .collect::<Result<_>>()?;
-        let part_coalition = |coalition: usize| {
-            part_players.iter().enumerate().map(|(k, p)| (coalition >> p & 1) << k).sum::<usize>()
-        };
         let of_row = |g: usize, q: usize, r: usize| {
             in_blocks(players, self.domain(&self.domain_means[g]).rows.rows(), |coalition, out| {
-                match &means_by_coalition[part_coalition(coalition)].0 {
+                match &means_by_coalition[restricted_coalition(coalition, &part_players)].0 {
                     Some(coalition_means) => out.copy_from_slice(coalition_means[g][q].row(r)),
                     None => out.fill(1.0),
                 }
@@ -118,10 +116,7 @@ impl IndependentPartsEngine<'_> {
             let rows = Table::from_named_rows(domain.rows.columns().to_vec(), &ground.rows)?;
             let product_factors = |product: &PlayerProduct<'_>| -> Vec<Vec<f64>> {
                 let kernels = product.kernels(players);
-                part_players
-                    .iter()
-                    .map(|&p| kernels[p].cross_gram(&rows, &domain.rows).data().to_vec())
-                    .collect()
+                part_players.iter().map(|&p| kernels[p].cross_gram(&rows, &domain.rows).into_data()).collect()
             };
             Ok(ground.products(domain)?.iter().map(product_factors).collect())
         };

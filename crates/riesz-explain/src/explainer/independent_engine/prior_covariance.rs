@@ -16,6 +16,7 @@ use super::IndependentPartsEngine;
 use crate::attribution::coalition_covariance::{
     MixedKernels, PairIndex, add_counted, add_over_unions, subsets,
 };
+use crate::attribution::coalition_tables::restricted_coalition;
 use crate::control::check_cancelled;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
@@ -341,21 +342,17 @@ impl ViewPair {
         1 << (2 * self.part_players.len())
     }
 
-    /// Returns the players of a coalition that belong to the part, as a coalition of the part's players.
-    fn part_coalition(&self, coalition: usize) -> usize {
-        self.part_players.iter().enumerate().map(|(k, p)| (coalition >> p & 1) << k).sum()
-    }
-
     /// Returns the kernel sums of all pairs of coalitions with this union, which may contain players of other
     /// parts, for the pairs of views in the given or the transposed order.
     fn for_union<'t>(&self, places: &PairIndex, table: &'t UnionTerms, transposed: bool) -> Cow<'t, [f64]> {
-        let part_union = self.part_coalition(places.union);
+        let part_coalition = |coalition| restricted_coalition(coalition, &self.part_players);
+        let part_union = part_coalition(places.union);
         let numbers = &table[part_union];
         if part_union.count_ones() == places.union.count_ones() && !transposed {
             return Cow::Borrowed(numbers);
         }
         let (part_index, mut powers) = (PairIndex::new(part_union), vec![0; places.union + 1]);
-        subsets(places.union).for_each(|set| powers[set] = part_index.power(self.part_coalition(set)));
+        subsets(places.union).for_each(|set| powers[set] = part_index.powers[part_coalition(set)]);
         let mut out = vec![0.0; PairIndex::count(places.union)];
         for subset in subsets(places.union) {
             for common in subsets(subset) {

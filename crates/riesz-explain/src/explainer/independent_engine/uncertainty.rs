@@ -5,6 +5,7 @@ use rayon::prelude::*;
 use super::IndependentPartsEngine;
 use crate::attribution::coalition_covariance::{MOST_PLAYERS, RowPairs, player_covariance};
 use crate::attribution::part_coalition_values::blocks;
+use crate::attribution::row_batches;
 use crate::control::check_cancelled;
 use crate::error::{Error, Result};
 use crate::explainer::value_covariance::{by_coalitions, check_mirror, player_measure};
@@ -45,11 +46,9 @@ impl IndependentPartsEngine<'_> {
         player_measure(self.question.index, &self.plan.recipe)?;
         let data = rows.align_to(self.model.columns())?;
         let (columns, count) = (self.columns(&data)?, self.groups.players().len());
-        let player_columns = |player: &usize| {
-            let row = |i: usize| columns.row(i).iter().skip(*player).step_by(count).copied();
-            Matrix::from_row_major(columns.rows(), data.rows(), (0..columns.rows()).flat_map(row).collect())
-        };
-        Ok(players.iter().map(player_columns).collect())
+        let points: Vec<usize> = (0..columns.rows()).collect();
+        let places = |player: &usize| (*player..columns.cols()).step_by(count).collect::<Vec<_>>();
+        Ok(players.iter().map(|player| columns.select(&points, &places(player))).collect())
     }
 
     /// Returns the covariance of the values of each row under `posterior`, rows × outputs × players ×
@@ -103,7 +102,6 @@ impl IndependentPartsEngine<'_> {
     /// Returns the functionals at support points, points × (rows × players).
     fn columns(&self, data: &Table) -> Result<Matrix> {
         let (n, count, points) = (data.rows(), self.groups.players().len(), self.model.support_points.rows());
-        let rows: Vec<Vec<f64>> = (0..n).map(|r| data.row(r)).collect();
         let counts = self.plan.weighing.coalition_coefficients();
         // The coefficients of each block's coalitions, by block and player.
         let of_block = |block: usize, j: usize| -> [f64; LANES] {
@@ -114,9 +112,9 @@ impl IndependentPartsEngine<'_> {
             .map(|block| (0..self.active_players()).map(|j| of_block(block, j)).collect())
             .collect();
         let mut out = Matrix::zeros(points, n * count);
-        for start in (0..n).step_by(self.rows_at_once()) {
-            let chunk = &rows[start..n.min(start + self.rows_at_once())];
-            let conditional = self.conditional_means_of_rows(chunk)?;
+        for chunk in row_batches(n, self.rows_at_once()) {
+            let rows = data.row_vectors(chunk.iter().copied());
+            let conditional = self.conditional_means_of_rows(&rows)?;
             let row_functionals = |x: &Vec<f64>| {
                 check_cancelled(&self.stop)?;
                 let (mut seen, mut sums) =
@@ -143,8 +141,8 @@ impl IndependentPartsEngine<'_> {
                 }
                 Ok(sums)
             };
-            let functionals = chunk.par_iter().map(row_functionals).collect::<Result<Vec<Matrix>>>()?;
-            for (r, sums) in (start..).zip(&functionals) {
+            let functionals = rows.par_iter().map(row_functionals).collect::<Result<Vec<Matrix>>>()?;
+            for (r, sums) in chunk.into_iter().zip(&functionals) {
                 for i in 0..points {
                     let player_values = self.plan.owners.iter().zip(sums.row(i));
                     player_values.for_each(|(player, v)| out[(i, r * count + player)] = *v);

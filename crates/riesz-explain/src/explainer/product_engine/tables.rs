@@ -2,13 +2,12 @@
 //! see [`coalition_tables`](crate::attribution::coalition_tables).
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use rayon::prelude::*;
 
 use super::{BATCH, ProductEngine, ProductRounding};
 use crate::attribution::coalition_tables::{
-    CoalitionWeights, LaneRange, add_absent_means, add_coalition_values, padded, products,
+    CoalitionWeights, LaneRange, absent_means, add_coalition_values, padded, products, restricted_coalition,
 };
 use crate::attribution::index_computation::{IndexComputation, IndexValues};
 use crate::attribution::interaction_weights::binomial;
@@ -66,7 +65,7 @@ impl ProductEngine<'_> {
     /// with it.
     fn tables_pay_off(&self, recipe: &IndexComputation) -> bool {
         let AbsentSide::Rows(reference) = &self.absent else { return false };
-        let (mut row, mut engine, mut making, mut numbers) = (0, 0, 0, 0_usize);
+        let (mut row, mut engine, mut making) = (0, 0, 0);
         for product in &self.products {
             let m = product.players.len();
             if m > 16 {
@@ -83,19 +82,14 @@ impl ProductEngine<'_> {
             row += (1 << m) * 5 / 2;
             making += (1 << m) * 5 / 2 * reference.rows.len();
             engine += (m * (5 * nodes / 2 + 6) + nodes * larger) * reference.rows.len();
-            numbers += self.table_size(product);
         }
-        self.has_tame_factors() && 2 * row < engine && making < ROWS * engine && numbers < NUMBERS
-    }
-
-    /// The number of entries in the tables of a product.
-    fn table_size(&self, product: &PlayerProduct<'_>) -> usize {
-        self.panels.iter().map(|panel| panel.len << product.players.len()).sum()
+        self.has_tame_factors() && 2 * row < engine && making < ROWS * engine && self.has_room_for_tables()
     }
 
     /// Whether the tables are small enough.
     pub(in super::super) fn has_room_for_tables(&self) -> bool {
-        self.products.iter().map(|product| self.table_size(product)).sum::<usize>() < NUMBERS
+        let points: usize = self.panels.iter().map(|panel| panel.len).sum();
+        self.products.iter().map(|product| points << product.players.len()).sum::<usize>() < NUMBERS
     }
 
     /// Returns the tables of all products. Cost O(n · reference · 2^players).
@@ -111,48 +105,23 @@ impl ProductEngine<'_> {
         let weights = self.absent.weights();
         let tables_of_product = |t: usize| {
             let panels = (0..self.panels.len()).into_par_iter();
-            panels.map(|index| self.panel_table(t, index, 0..weights.len(), weights)).collect()
+            panels.map(|index| self.panel_table(t, index, 0, weights)).collect()
         };
         let tables = (0..self.products.len()).map(tables_of_product).collect::<Result<_>>()?;
         Ok(self.tables.get_or_init(|| tables))
     }
 
-    /// Returns the table of a range of reference rows with these weights.
-    fn panel_table(&self, t: usize, index: usize, rows: Range<usize>, weights: &[f64]) -> Result<PanelTable> {
+    /// Returns the table of the reference rows from `first` on, one for each of these weights.
+    fn panel_table(&self, t: usize, index: usize, first: usize, weights: &[f64]) -> Result<PanelTable> {
         let (product, panel) = (&self.products[t], &self.panels[index]);
         let (m, len) = (product.players.len(), panel.len);
-        let (low, lanes) = (m / 2, run(m));
-        let runs = (len / LANES).div_ceil(lanes);
-        let mut means = vec![Lanes::ZERO; (runs * lanes) << m];
         let mut largest = vec![0.0_f64; m * len];
-        let lanes_per_player = runs * lanes;
-        let (mut factors, mut row_factors) = (vec![Vec::new(); TERMS], vec![0.0; m * len]);
-        let mut sets: Vec<[Vec<Lanes>; 2]> = vec![Default::default(); TERMS];
-        for variants in rows.clone().collect::<Vec<_>>().chunks(TERMS) {
-            crate::control::check_cancelled(&self.stop)?;
-            for (&variant, factors) in variants.iter().zip(&mut factors) {
-                self.absent.fill_factors(
-                    self.isa,
-                    product,
-                    panel.columns(),
-                    variant,
-                    false,
-                    &mut row_factors,
-                );
-                raise_to_abs(&mut largest, &row_factors);
-                padded(&row_factors, len, lanes_per_player * LANES, factors);
-            }
-            for (run, means) in means.chunks_exact_mut(lanes << m).enumerate() {
-                for ((&variant, factors), [first, remaining]) in variants.iter().zip(&factors).zip(&mut sets)
-                {
-                    let lane_range = LaneRange { factors, lanes_per_player, from: run * lanes };
-                    products(self.isa, lane_range, 0..low, &[Lanes::ONES; 8][..lanes], first);
-                    let weight = [Lanes::splat(weights[variant - rows.start] * product.scale); 8];
-                    products(self.isa, lane_range, low..m, &weight[..lanes], remaining);
-                }
-                add_absent_means(self.isa, lanes, &sets[..variants.len()], means);
-            }
-        }
+        let scaled: Vec<f64> = weights.iter().map(|weight| weight * product.scale).collect();
+        let means = absent_means(self.isa, (m, len, run(m)), &scaled, &self.stop, |b, factors| {
+            let (columns, variant) = (panel.columns(), first + b);
+            self.absent.fill_factors(self.isa, product, columns, variant, false, factors);
+            raise_to_abs(&mut largest, factors);
+        })?;
         Ok(PanelTable { means, largest })
     }
 
@@ -164,7 +133,7 @@ impl ProductEngine<'_> {
     /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub(in super::super) fn mixtures(&self, b: usize, rows: &[Vec<f64>]) -> Result<(Vec<f64>, Vec<f64>)> {
         let tables_of_product = |t: usize| {
-            let panels = (0..self.panels.len()).map(|index| self.panel_table(t, index, b..b + 1, &[1.0]));
+            let panels = (0..self.panels.len()).map(|index| self.panel_table(t, index, b, &[1.0]));
             panels.collect::<Result<Vec<_>>>().map(Cow::Owned)
         };
         self.mixed_outputs(tables_of_product, rows)
@@ -194,9 +163,8 @@ impl ProductEngine<'_> {
         for (t, product) in self.products.iter().enumerate() {
             let (coalition_values, errors) = self.coalition_values(t, &tables(t)?, rows)?;
             // For each coalition, the product's players in it.
-            let product_coalition: Vec<usize> = (0..coalitions)
-                .map(|s| product.players.iter().enumerate().map(|(k, &p)| (s >> p & 1) << k).sum())
-                .collect();
+            let product_coalition: Vec<usize> =
+                (0..coalitions).map(|s| restricted_coalition(s, &product.players)).collect();
             for (total, product_values) in totals
                 .chunks_exact_mut(coalitions)
                 .zip(coalition_values.chunks_exact(1 << product.players.len()))
@@ -227,7 +195,7 @@ impl ProductEngine<'_> {
         self.in_batches(data, |rows| {
             let games = rows.len() * self.model.outputs();
             let mut values = vec![0.0; games * sets.len()];
-            let mut errors = SetErrorBounds::new(games, sets.order());
+            let mut errors = SetErrorBounds::new(games, sets.order);
             for (t, weighing) in weighings.iter().enumerate() {
                 let (worth, off) = self.coalition_values(t, &tables[t], rows)?;
                 let coalitions = worth.len() / games;
@@ -255,7 +223,7 @@ impl ProductEngine<'_> {
         data: &Table,
         find: impl Fn(&[Vec<f64>]) -> Result<IndexValues> + Sync,
     ) -> Result<IndexValues> {
-        let rows: Vec<Vec<f64>> = (0..data.rows()).map(|i| data.row(i)).collect();
+        let rows = data.row_vectors(0..data.rows());
         let batch = rows.len().div_ceil(rayon::current_num_threads()).clamp(1, BATCH);
         self.progress.start(rows.len().div_ceil(batch));
         let batch_result = |rows: &[Vec<f64>]| {

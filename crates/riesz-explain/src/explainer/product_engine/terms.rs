@@ -247,7 +247,7 @@ impl ProductGame for RowBatches<'_> {
         let explainer = self.explainer;
         let rows = part * self.batch..((part + 1) * self.batch).min(self.data.rows());
         reader.begin_tile(&rows, &(0..explainer.panels.iter().map(|panel| panel.len).sum()));
-        let rows: Vec<Vec<f64>> = rows.map(|i| self.data.row(i)).collect();
+        let rows = self.data.row_vectors(rows);
         let differing = explainer.differing(&rows);
         for (index, panel) in explainer.panels.iter().enumerate() {
             for (t, product) in explainer.products.iter().enumerate() {
@@ -322,11 +322,8 @@ impl ProductGame for RowBatches<'_> {
 /// The union of two ascending lists, ascending.
 fn sorted_union(a: &[u32], b: &[u32], out: &mut Vec<u32>) {
     out.clear();
-    let (mut i, mut j) = (0, 0);
-    while i < a.len() && j < b.len() {
-        out.push(a[i].min(b[j]));
-        (i, j) = (i + usize::from(a[i] <= b[j]), j + usize::from(b[j] <= a[i]));
-    }
-    out.extend(&a[i..]);
-    out.extend(&b[j..]);
+    out.extend(a.iter().chain(b));
+    // The stable sort merges the two lists in linear time.
+    out.sort();
+    out.dedup();
 }

@@ -5,6 +5,7 @@ use rayon::prelude::*;
 use super::{FUNCTIONALS, ProductEngine};
 use crate::attribution::index_computation::IndexComputation;
 use crate::attribution::prior_value_covariance::ValueCovariance;
+use crate::attribution::row_batches;
 use crate::attribution::rule::InclusionMeasure;
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result};
@@ -53,9 +54,8 @@ impl ProductEngine<'_> {
         let data = rows.align_to(self.model.columns())?;
         let (n, p) = (data.rows(), self.groups.players().len());
         let by_player = self.player_functionals(&data, &(0..p).collect::<Vec<_>>(), self.control())?;
-        let rows: Vec<Vec<f64>> = (0..n).map(|r| data.row(r)).collect();
         self.progress.start(n * (n + 1) / 2);
-        functionals(&by_player, 0..n, values.covariance(&rows, self.control())?)
+        functionals(&by_player, 0..n, values.covariance(&data.row_vectors(0..n), self.control())?)
     }
 
     /// Returns the covariance of the values of each row under `posterior`, rows × outputs × players ×
@@ -69,8 +69,7 @@ impl ProductEngine<'_> {
         let quiet = Progress::default();
         self.progress.start(n);
         let mut out = Vec::with_capacity(n * m * p * p);
-        for start in (0..n).step_by(batch_size) {
-            let chunk: Vec<usize> = (start..n.min(start + batch_size)).collect();
+        for chunk in row_batches(n, batch_size) {
             let control = RunControl { stop: &self.stop, progress: &quiet };
             let chunk_rows = data.select_rows(&chunk);
             let by_player = self.player_functionals(&chunk_rows, &players, control)?;

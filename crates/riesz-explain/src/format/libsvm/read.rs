@@ -1,5 +1,7 @@
 //! Reads a model from a LIBSVM file. Sizes that the file only declares do not determine allocations.
 
+use std::collections::HashMap;
+
 use super::write::digits;
 use super::{KINDS, MachineType, PASSED, Ranges, length_of, places};
 use crate::error::{Error, Result, first_repeated, sized};
@@ -43,7 +45,7 @@ fn parse_count(line: usize, text: &str) -> Result<usize> {
 
 /// The header: the lines before the support vectors.
 struct Header<'a> {
-    fields: Vec<(&'a str, Field<'a>)>,
+    fields: HashMap<&'a str, Field<'a>>,
     /// The number of the line "SV".
     end: usize,
 }
@@ -71,7 +73,7 @@ const KEYS: [&str; 13] = [
 
 impl<'a> Header<'a> {
     fn read(lines: &mut impl Iterator<Item = (usize, &'a str)>) -> Result<Self> {
-        let mut fields: Vec<(&str, Field<'_>)> = Vec::new();
+        let mut fields = HashMap::new();
         let mut last_line = 1;
         for (line, text) in lines {
             last_line = line;
@@ -93,20 +95,15 @@ impl<'a> Header<'a> {
                     ),
                 );
             };
-            if fields.iter().any(|(k, _)| *k == key) {
+            if fields.insert(key, Field { line, values: words.collect() }).is_some() {
                 return problem(line, format!("the field '{key}' stands twice"));
             }
-            fields.push((key, Field { line, values: words.collect() }));
         }
         problem(last_line, "the file ends before the line 'SV': it is cut off, or not a LIBSVM model")
     }
 
-    fn get(&self, key: &str) -> Option<&Field<'a>> {
-        self.fields.iter().find(|(k, _)| *k == key).map(|(_, field)| field)
-    }
-
     fn required(&self, key: &str) -> Result<&Field<'a>> {
-        match self.get(key) {
+        match self.fields.get(key) {
             Some(field) => Ok(field),
             None => problem(self.end, format!("the field '{key}' is missing above the line 'SV'")),
         }
@@ -199,6 +196,7 @@ impl KernelLines {
 }
 
 /// The lines of the support vectors.
+#[derive(Default)]
 struct Vectors {
     /// Coefficients, row by row with `per_row` each.
     coef: Vec<f64>,
@@ -214,7 +212,7 @@ fn vectors<'a>(
     per_row: usize,
     total: usize,
 ) -> Result<Vectors> {
-    let mut vectors = Vectors { coef: Vec::new(), rows: 0, cells: Vec::new(), largest: (0, 0) };
+    let mut vectors = Vectors::default();
     let mut last_index = 0;
     for (line, text) in lines {
         last_index = line;
@@ -422,10 +420,10 @@ fn model_card(
 ) -> Result<Vec<CardEntry>> {
     let mut card = vec![CardEntry::new("model", "LIBSVM"), CardEntry::new("svm_type", type_name)];
     for key in PASSED {
-        if kind == MachineType::Classifier && key != PASSED[2] && header.get(key).is_some() {
+        if kind == MachineType::Classifier && key != PASSED[2] && header.fields.contains_key(key) {
             header.list(key, pairs, "one per pair of classes")?;
         }
-        if let Some(field) = header.get(key) {
+        if let Some(field) = header.fields.get(key) {
             let values: Vec<String> =
                 field.values.iter().map(|v| number(field.line, v).map(digits)).collect::<Result<_>>()?;
             card.push(CardEntry::new(key, values.join(" ")));
