@@ -1,6 +1,5 @@
 //! The prior of an outcome at the mediators of a study's rows.
 
-use super::entrywise::divide;
 use super::fitc_kernel::FitcKernel;
 use crate::error::Result;
 use crate::kernel::Kernel;
@@ -70,6 +69,6 @@ pub(super) fn mean_square_form((points, kernel): (&Table, &Kernel), places: &Tab
     let gap = low.residual_variances.iter().sum::<f64>() / count;
     low.factor.solve_upper_in_place(&mut whitened);
     let mut square = whitened.matmul(&whitened.transpose());
-    divide(&mut square, count);
+    square.map_in_place(|v| v / count);
     Ok((square, gap))
 }

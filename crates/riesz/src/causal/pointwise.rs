@@ -3,7 +3,6 @@
 
 use std::fmt;
 
-use super::domain::table;
 use super::effect::{Effect, EffectEstimate};
 use super::entrywise::min_max;
 use super::estimand::Estimand;
@@ -46,9 +45,8 @@ impl Effect {
     /// Errors of [`Estimand::weights_at`].
     pub fn pointwise(&self, treatments: &Table, estimand: &Estimand) -> Result<Pointwise> {
         let mut pointwise = Pointwise::default();
-        let rows: Vec<usize> = (0..treatments.rows()).collect();
-        for chunk in rows.chunks(AT_ONCE) {
-            let sums = estimand.weights_at(&treatments.select_rows(chunk), self.treatments())?;
+        for chunk in treatments.chunks(AT_ONCE) {
+            let sums = estimand.weights_at(&chunk, self.treatments())?;
             pointwise.add(sums.estimate(&self.evaluate(&sums.treatments)?));
         }
         pointwise.causes.sort_by_key(|(cause, _)| *cause);
@@ -58,14 +56,14 @@ impl Effect {
 
 impl Pointwise {
     fn add(&mut self, estimate: EffectEstimate) {
-        let (before, count) = (self.mean.len(), estimate.mean.len());
+        let before = self.mean.len();
         for (cause, part) in &estimate.causes {
             let place =
                 self.causes.iter().position(|(other_cause, _)| other_cause == cause).unwrap_or_else(|| {
                     self.causes.push((*cause, vec![0.0; before]));
                     self.causes.len() - 1
                 });
-            self.causes[place].1.extend((0..count).map(|i| part[(i, i)].max(0.0)));
+            self.causes[place].1.extend(part.diagonal().map(|variance| variance.max(0.0)));
         }
         self.mean.extend(estimate.mean);
         self.support.extend(estimate.support);
@@ -149,7 +147,7 @@ pub fn usual_combinations(treatments: &Table) -> Result<Table> {
         rows =
             rows.into_iter().flat_map(|row| values.iter().map(move |v| [&row[..], &[*v]].concat())).collect();
     }
-    table(treatments.columns(), &rows)
+    Table::from_named_rows(treatments.columns().to_vec(), &rows)
 }
 
 /// Returns treatments at which an effect is shown: `count` equidistant doses (usually [`DEFAULT_DOSE_COUNT`])

@@ -1,6 +1,6 @@
 //! Joint draws of outcomes and effects, study by study.
 
-use super::entrywise::{beside, block, mean_diagonal};
+use super::entrywise::beside;
 use super::normal_draws::{effect_draws, normal_draws};
 use super::outcome_at_mediators::mean_square_form;
 use super::study_chain::{ChainedOutcome, StudyLink};
@@ -30,7 +30,7 @@ impl ChainedOutcome {
             Self::Process(process) => process.sample(&extended, draws, random),
             Self::Link(link) => link.sample(&extended, draws, random),
         }?;
-        Ok((drawn.row(q).to_vec(), block(&drawn, 0..q, 0..draws)))
+        Ok((drawn.row(q).to_vec(), drawn.block(0..q, 0..draws)))
     }
 }
 
@@ -48,7 +48,7 @@ impl StudyLink {
         let (weights, open, prior) = self.weights(functionals);
         let q = weights.rows();
         let (constants, mut out, squares) = self.sample_outcome(&weights, draws, random)?;
-        let scale = mean_diagonal(&prior);
+        let scale = prior.mean_diagonal();
         let mut link_part =
             normal_draws(open, scale, draws, "residual covariance of the mediators' distribution", random)?;
         for (j, square) in squares.iter().enumerate() {
@@ -56,7 +56,7 @@ impl StudyLink {
         }
         out.add_times(1.0, &link_part);
         if let Some(part) = self.of_adjustment(functionals) {
-            let scale = mean_diagonal(&part);
+            let scale = part.mean_diagonal();
             let drawn = normal_draws(part, scale, draws, "covariance from the units of a study", random)?;
             out.add_times(1.0, &drawn);
         }
@@ -81,7 +81,7 @@ impl StudyLink {
                 |j: usize| (n..n + count).map(|i| centred[(i, j)].powi(2)).sum::<f64>() / count as f64;
             return Ok((
                 constants,
-                weights.matmul(&block(&centred, 0..n, 0..draws)),
+                weights.matmul(&centred.block(0..n, 0..draws)),
                 (0..draws).map(square).collect(),
             ));
         }
@@ -98,9 +98,9 @@ impl StudyLink {
         let functionals = Functionals { columns, prior_scale, constants: vec![0.0; q + m] };
         let (constants, centred) = self.outcome.sample(&functionals, draws, random)?;
         let (of_points, gap) = mean_square_form((points, kernel), &self.measure)?;
-        let at_points = block(&centred, q..q + m, 0..draws);
+        let at_points = centred.block(q..q + m, 0..draws);
         let transformed = of_points.matmul(&at_points);
         let square = |j: usize| gap + (0..m).map(|a| at_points[(a, j)] * transformed[(a, j)]).sum::<f64>();
-        Ok((constants, block(&centred, 0..q, 0..draws), (0..draws).map(|j| square(j).max(0.0)).collect()))
+        Ok((constants, centred.block(0..q, 0..draws), (0..draws).map(|j| square(j).max(0.0)).collect()))
     }
 }

@@ -13,7 +13,7 @@
 //! posteriors are for comparison only.
 
 use super::effect::{Effect, EffectEstimate, Model};
-use super::entrywise::{mean_diagonal, quadratic_form};
+use super::entrywise::quadratic_form;
 use super::kernel_integrals::{KernelIntegrals, MediatorMeasure};
 use super::outcome_gp::OutcomeGp;
 use super::study_chain::{ChainedOutcome, StudyLink};
@@ -109,7 +109,7 @@ impl PublishedPosterior {
     }
 
     fn factor(&self, mut gram: Matrix, matrix_name: &'static str) -> Result<Cholesky> {
-        let mean = mean_diagonal(&gram);
+        let mean = gram.mean_diagonal();
         gram.add_diagonal(|_| self.jitter * mean);
         Cholesky::new(gram, matrix_name)
     }
@@ -172,9 +172,8 @@ impl PublishedPosterior {
         let outcome = quadratic_form(&left, &transformed);
         let of_means =
             (dot(&chain_points.matvec(&seen.coef), &seen.coef), dot(&of_y.solve_vector(&along), &along));
-        let diagonal = |m: &Matrix| (0..m.rows()).map(|i| m[(i, i)]).sum::<f64>();
         let of_open =
-            (integrals.square() - diagonal(&seen.factor.solve(chain_points)), diagonal(&of_y.solve(left)));
+            (integrals.square() - seen.factor.solve(chain_points).trace(), of_y.solve(left).trace());
         Ok((transformed.transpose().matvec(&along), outcome, [of_means, of_open]))
     }
 }

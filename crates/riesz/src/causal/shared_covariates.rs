@@ -15,7 +15,6 @@
 //! with `V_jk = ∫ E[f₀(u, w_j) f₀(u, w_k)] dν(u)` (n × n), in two parts: from the means, and from the
 //! posterior covariance of f. Cost n³. Source: this crate.
 
-use super::entrywise::{divide, ones};
 use super::outcome_gp::OutcomeGp;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
@@ -57,7 +56,7 @@ pub(super) fn split<const N: usize>(
     let largest = (0..check_rows.rows())
         .max_by(|&a, &b| check_gram[(a, a)].total_cmp(&check_gram[(b, b)]))
         .unwrap_or(0);
-    let mut product = ones(check_gram.rows(), check_gram.cols());
+    let mut product = Matrix::filled(check_gram.rows(), check_gram.cols(), 1.0);
     let mut kernels = groups.map(|_| Kernel::constant(1.0));
     for (part, group) in kernels.iter_mut().zip(groups).filter(|(_, group)| !group.is_empty()) {
         let place = |j: usize| group.iter().position(|column| *column == j).unwrap_or(j);
@@ -124,9 +123,9 @@ impl SharedCovariateTerms {
         let count = measure.rows() as f64;
         let means = last_weighted(&u_last).matmul(&people);
         let mut of_means = means.transpose_matmul(&means);
-        divide(&mut of_means, count);
+        of_means.map_in_place(|v| v / count);
         let mut squares = u_last.transpose_matmul(&u_last);
-        divide(&mut squares, count);
+        squares.map_in_place(|v| v / count);
         let known = times(process.solver.inverse(), &squares, 1.0);
         let mut of_open = w_last.matmul(&known.matmul(&people));
         let size = of_y.diagonal(&measure).iter().sum::<f64>() / count;

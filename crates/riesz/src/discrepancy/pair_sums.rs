@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::kernel::player_products::PlayerProduct;
 use crate::kernel::rounding_bounds::RoundingBound;
-use crate::linalg::add_to;
+use crate::linalg::{add_to, multiply_entries};
 use crate::simd::{Isa, LANES, Lanes};
 use crate::table::{Players, Table};
 
@@ -537,7 +537,7 @@ impl TermAccumulator for TileSummation<'_> {
             if pairs.orthogonal.is_none() {
                 let (u, out) = (pairs.points.columns(&range), &mut values[start..start + range.len()]);
                 pairs.kernel.row(pairs.isa, u, &pairs.points.row(i), &mut buffer, out);
-                out.iter_mut().zip(&multiplicities).for_each(|(v, m)| *v *= m);
+                multiply_entries(out, &multiplicities);
             }
         }
         let mut statistic_size = None;

@@ -117,7 +117,7 @@ pub fn spec_r(wins: &Matrix) -> Result<f64> {
     let n = wins.rows();
     let degrees: Vec<f64> = (0..n).map(|i| wins.row(i).iter().sum()).collect();
     let mut laplacian = wins.clone();
-    laplacian.data_mut().iter_mut().for_each(|v| *v = -*v);
+    laplacian.map_in_place(|v| -v);
     laplacian.add_diagonal(|i| degrees[i]);
     let steps: Vec<(f64, f64)> = (0..n).map(|i| (i as f64, 0.0)).collect();
     let degrees: Vec<(f64, f64)> = degrees.into_iter().map(|d| (d, 0.0)).collect();

@@ -145,9 +145,7 @@ impl RankingRequest {
         sized("the covariance of abilities", "rows", mean.len(), covariance.rows(), "one per item")?;
         let root = psd_root(covariance, f64::EPSILON)?;
         let differences = |abilities: &[f64]| {
-            let n = abilities.len();
-            let differences_by_row = abilities.iter().flat_map(|l| abilities.iter().map(move |r| l - r));
-            Matrix::from_row_major(n, n, differences_by_row.collect())
+            Matrix::from_fn(abilities.len(), abilities.len(), |l, r| abilities[l] - abilities[r])
         };
         let draw = |seed: u64| {
             let mut random = Random::seed_from_u64(seed);

@@ -137,7 +137,7 @@ impl PreferenceFeatureMaps {
         let n = items.rows();
         let scaled = |share: f64| {
             let mut features = if share > 0.0 { item_features.clone() } else { Matrix::zeros(n, 0) };
-            features.data_mut().iter_mut().for_each(|v| *v *= share);
+            features.scale(share);
             features
         };
         dense.insert(0, scaled(prior.utility_variance.sqrt()));
