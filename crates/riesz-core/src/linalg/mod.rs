@@ -70,8 +70,8 @@ impl Matrix {
 
     /// Creates a matrix with `entry(i, j)` in row i and column j.
     pub fn from_fn(rows: usize, cols: usize, entry: impl Fn(usize, usize) -> f64) -> Self {
-        let entry = &entry;
-        let data = (0..rows).flat_map(|i| (0..cols).map(move |j| entry(i, j))).collect();
+        let mut data = Vec::with_capacity(rows * cols);
+        (0..rows).for_each(|i| data.extend((0..cols).map(|j| entry(i, j))));
         Self { rows, cols, data }
     }
 
@@ -153,6 +153,13 @@ impl Matrix {
     /// The entries in these rows and columns.
     pub fn block(&self, rows: Range<usize>, cols: Range<usize>) -> Self {
         Self::from_fn(rows.len(), cols.len(), |i, j| self[(rows.start + i, cols.start + j)])
+    }
+
+    /// Creates a matrix of the columns of matrices with `rows` rows each.
+    pub fn side_by_side<'m>(rows: usize, parts: impl Iterator<Item = &'m Self> + Clone) -> Self {
+        let data: Vec<f64> =
+            (0..rows).flat_map(|i| parts.clone().flat_map(move |part| part.row(i))).copied().collect();
+        Self { rows, cols: parts.map(Self::cols).sum(), data }
     }
 
     /// Adds a matrix of the same size times a factor.
@@ -399,6 +406,23 @@ pub fn multiply_entries(numbers: &mut [f64], factors: &[f64]) {
     numbers.iter_mut().zip(factors).for_each(|(number, factor)| *number *= factor);
 }
 
+/// Returns the mean; NaN without numbers.
+pub fn mean(numbers: &[f64]) -> f64 {
+    numbers.iter().sum::<f64>() / numbers.len() as f64
+}
+
+/// Returns the square of the Euclidean distance.
+pub fn squared_distance(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
+}
+
+/// Returns the numbers in ascending order.
+pub fn sorted(numbers: &[f64]) -> Vec<f64> {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted
+}
+
 /// Returns the pairs of n indices, in the order (0,1), (0,2), …, (1,2), ….
 pub fn index_pairs(n: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..n).flat_map(move |i| (i + 1..n).map(move |j| (i, j)))
@@ -472,6 +496,12 @@ impl Cholesky {
     /// Solves `A x = b`.
     pub fn solve_vector(&self, b: &[f64]) -> Vec<f64> {
         self.solve(Matrix::column_vector(b.to_vec())).data
+    }
+
+    /// Returns `CᵀA⁻¹C` for the factored matrix A and columns C.
+    pub fn inverse_quadratic_form(&self, mut columns: Matrix) -> Matrix {
+        self.solve_lower_in_place(&mut columns);
+        columns.transpose_matmul(&columns)
     }
 
     /// Solves `L X = B` in place, with `A = L Lᵀ`.

@@ -7,16 +7,6 @@ pub(super) fn min_max(values: &[f64]) -> (f64, f64) {
     values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(*v), high.max(*v)))
 }
 
-/// Returns a matrix with the columns of two matrices, which have equally many rows.
-pub(super) fn beside(left: &Matrix, right: &Matrix) -> Matrix {
-    let k = left.cols();
-    Matrix::from_fn(
-        left.rows(),
-        k + right.cols(),
-        |i, j| if j < k { left[(i, j)] } else { right[(i, j - k)] },
-    )
-}
-
 /// Returns `CᵀMC` for the columns C and a matrix M.
 pub(super) fn quadratic_form(matrix: &Matrix, columns: &Matrix) -> Matrix {
     columns.transpose_matmul(&matrix.matmul(columns))

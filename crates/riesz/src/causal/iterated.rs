@@ -40,7 +40,7 @@ use super::uncertainty_parts::{
 use crate::error::{Result, unused};
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{Matrix, add_to};
+use crate::linalg::{Matrix, add_to, mean};
 use crate::posterior::{Functionals, PosteriorCovariance};
 use crate::random::Random;
 use crate::table::Table;
@@ -146,7 +146,7 @@ impl History {
     pub fn new(kernel: Kernel, points: Table, rows: Table, all_pairs: bool) -> Result<Self> {
         let at_history = OutcomeAtMediators::new((&points, &kernel), &rows, all_pairs)?;
         let n = rows.rows() as f64;
-        let mean_diagonal = kernel.diagonal(&rows).iter().sum::<f64>() / n;
+        let mean_diagonal = mean(&kernel.diagonal(&rows));
         let mut squares = at_history.cross_covariance.matmul(&at_history.cross_covariance.transpose());
         squares.map_in_place(|v| v / n);
         Ok(Self { rows, at_history, mean_diagonal, squares })
@@ -396,7 +396,7 @@ impl Iterated {
             Some(open) => open / m,
             None if averaged.members_are_rows && self.adjustment => {
                 for j in 0..q {
-                    let mean = member_means.column(j).iter().sum::<f64>() / m;
+                    let mean = mean(&member_means.column(j));
                     (0..member_means.rows()).for_each(|i| member_means[(i, j)] -= mean);
                 }
                 1.0 / (m * (m + 1.0))

@@ -3,7 +3,7 @@
 
 use crate::error::{Result, unused};
 use crate::kernel::{ColumnScaling, Kernel};
-use crate::linalg::{Matrix, dot};
+use crate::linalg::{Matrix, dot, mean};
 use crate::table::Table;
 
 /// The measure ν over which mediators are integrated.
@@ -78,7 +78,7 @@ impl<'k> KernelIntegrals<'k> {
         let units = ColumnScaling::standardised(&places);
         let normals = columns.iter().zip(lengthscale).map(|(&column, lengthscale)| {
             let values = places.column(column);
-            let center = values.iter().sum::<f64>() / values.len() as f64;
+            let center = mean(values);
             Normal { column, center, sd: units.scale[column], lengthscale }
         });
         Ok(Self::Normal { scale, mass, columns: normals.collect() })

@@ -10,7 +10,7 @@ use super::normal_draws::normal_draws;
 use crate::error::{Result, sized};
 use crate::gp::exact::NormalEvidence;
 use crate::kernel::Kernel;
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, mean};
 use crate::posterior::Functionals;
 use crate::random::Random;
 use crate::table::Table;
@@ -78,7 +78,7 @@ pub(super) fn check_level(level: f64) -> Result<()> {
 
 /// Returns the mean of `t` and the deviations from it.
 fn centred(t: &[f64]) -> (f64, Vec<f64>) {
-    let mean = t.iter().sum::<f64>() / t.len() as f64;
+    let mean = mean(t);
     (mean, t.iter().map(|v| v - mean).collect())
 }
 

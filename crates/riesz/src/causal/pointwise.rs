@@ -9,6 +9,7 @@ use super::estimand::Estimand;
 use super::uncertainty_parts::{DataSupport, UncertaintyCause};
 use crate::error::{Error, Result};
 use crate::explanation::normal;
+use crate::linalg::sorted;
 use crate::table::{ColumnKind, Table};
 
 /// Number of treatments in a chunk; the joint covariance has the square of this number of entries.
@@ -137,8 +138,7 @@ pub fn usual_combinations(treatments: &Table) -> Result<Table> {
     }
     let mut rows: Vec<Vec<f64>> = vec![Vec::new()];
     for j in 0..width {
-        let mut values_seen = treatments.column(j).to_vec();
-        values_seen.sort_unstable_by(f64::total_cmp);
+        let mut values_seen = sorted(treatments.column(j));
         let mut quartiles = [1, 2, 3].map(|k| values_seen[k * (values_seen.len() - 1) / 4]).to_vec();
         quartiles.dedup();
         values_seen.dedup();
@@ -158,8 +158,7 @@ pub fn usual_combinations(treatments: &Table) -> Result<Table> {
 /// [`Error::Shape`] for several treatments, which have no natural order.
 pub fn default_doses(treatments: &Table, count: usize) -> Result<Table> {
     crate::error::sized("the table of treatments", "columns", 1, treatments.width(), "a curve is along one")?;
-    let mut sorted_doses = treatments.column(0).to_vec();
-    sorted_doses.sort_unstable_by(f64::total_cmp);
+    let mut sorted_doses = sorted(treatments.column(0));
     let cut = (GRID_MARGIN * sorted_doses.len() as f64) as usize;
     let (low, high) = min_max(&sorted_doses[cut..sorted_doses.len() - cut]);
     sorted_doses.dedup();

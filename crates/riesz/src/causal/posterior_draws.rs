@@ -1,6 +1,5 @@
 //! Joint draws of outcomes and effects, study by study.
 
-use super::entrywise::beside;
 use super::normal_draws::{effect_draws, normal_draws};
 use super::outcome_at_mediators::mean_square_form;
 use super::study_chain::{ChainedOutcome, StudyLink};
@@ -17,12 +16,15 @@ impl ChainedOutcome {
         draws: usize,
         random: &mut Random,
     ) -> Result<(Vec<f64>, Matrix)> {
-        let q = functionals.constants.len();
+        let (q, points) = (functionals.constants.len(), functionals.columns.rows());
         // One additional functional, the constant.
         let mut prior_scale = Matrix::zeros(q + 1, q + 1);
         (0..q).for_each(|i| prior_scale.row_mut(i)[..q].copy_from_slice(functionals.prior_scale.row(i)));
         let extended = Functionals {
-            columns: beside(&functionals.columns, &Matrix::zeros(functionals.columns.rows(), 1)),
+            columns: Matrix::side_by_side(
+                points,
+                [&functionals.columns, &Matrix::zeros(points, 1)].into_iter(),
+            ),
             prior_scale,
             constants: [vec![0.0; q], vec![1.0]].concat(),
         };
@@ -91,8 +93,8 @@ impl StudyLink {
         let (points, kernel) = (self.outcome.points(), self.outcome.kernel());
         let points_gram = kernel.gram(points);
         let m = points.rows();
-        let columns = beside(&handed.columns, &points_gram);
-        let of_sums = beside(&handed.prior_scale, &handed.columns.transpose());
+        let columns = Matrix::side_by_side(m, [&handed.columns, &points_gram].into_iter());
+        let of_sums = Matrix::side_by_side(q, [&handed.prior_scale, &handed.columns.transpose()].into_iter());
         let prior = [of_sums.data(), columns.data()].concat();
         let prior_scale = Matrix::from_row_major(q + m, q + m, prior);
         let functionals = Functionals { columns, prior_scale, constants: vec![0.0; q + m] };

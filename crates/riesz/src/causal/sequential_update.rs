@@ -28,7 +28,7 @@ use super::entrywise::min_max;
 use super::uncertainty_parts::DataSupport;
 use crate::error::{Error, Result, sized};
 use crate::gp::exact::LeastSquaresMean;
-use crate::linalg::{Cholesky, Matrix, dot};
+use crate::linalg::{Cholesky, Matrix, dot, mean};
 use crate::table::{Column, ColumnKind, Table};
 
 /// Trials: treatments and their measured outcomes.
@@ -341,7 +341,7 @@ impl<'a> UpdatedEffect<'a> {
 /// Returns the variance of an effect over rows: the variance of its mean plus its mean posterior variance.
 fn effect_variance(estimate: &EffectEstimate) -> f64 {
     let n = estimate.mean.len() as f64;
-    let middle = estimate.mean.iter().sum::<f64>() / n;
+    let middle = mean(&estimate.mean);
     let moved = estimate.mean.iter().map(|m| (m - middle).powi(2)).sum::<f64>() / n;
     moved + estimate.covariance.trace() / n
 }

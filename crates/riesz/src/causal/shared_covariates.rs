@@ -18,7 +18,7 @@
 use super::outcome_gp::OutcomeGp;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
-use crate::linalg::{Cholesky, Matrix, dot};
+use crate::linalg::{Cholesky, Matrix, dot, mean};
 use crate::table::Table;
 
 /// The terms B and P, and a and G of both parts of V.
@@ -128,7 +128,7 @@ impl SharedCovariateTerms {
         squares.map_in_place(|v| v / count);
         let known = times(process.solver.inverse(), &squares, 1.0);
         let mut of_open = w_last.matmul(&known.matmul(&people));
-        let size = of_y.diagonal(&measure).iter().sum::<f64>() / count;
+        let size = mean(&of_y.diagonal(&measure));
         of_open.data_mut().iter_mut().zip(w_each.data()).for_each(|(v, w)| *v = size * w - *v);
         let inverse = factor.inverse();
         let opens = |v: &Matrix| {

@@ -34,7 +34,7 @@ use super::uncertainty_parts::{
 use crate::error::{Result, sized, unused};
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{Matrix, dot, low_rank_factor};
+use crate::linalg::{Matrix, dot, low_rank_factor, mean};
 use crate::posterior::{Functionals, PosteriorCovariance};
 use crate::table::Table;
 
@@ -177,8 +177,7 @@ impl ChainedOutcome {
     /// Returns `∫ f̄₀² dν` and `∫ k̄ dν`, the two parts of V; all rows of ν have equal weights.
     pub fn second_moment(&self, measure: &Table) -> (f64, f64) {
         let means = self.centred_means(&self.kernel().cross_gram(self.points(), measure));
-        let count = means.len() as f64;
-        (dot(&means, &means) / count, self.variances(measure).iter().sum::<f64>() / count)
+        (dot(&means, &means) / means.len() as f64, mean(&self.variances(measure)))
     }
 
     /// Returns the posterior of f₀ at rows: the first column is the mean. The outer product of the other
@@ -503,7 +502,7 @@ fn centre(m: &mut Matrix) {
     let scale = 1.0 / (n * (n + 1.0)).sqrt();
     for i in 0..m.rows() {
         let row = m.row_mut(i);
-        let mean = row.iter().sum::<f64>() / n;
+        let mean = mean(row);
         row.iter_mut().for_each(|v| *v = scale * (*v - mean));
     }
 }

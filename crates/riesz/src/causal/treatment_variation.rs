@@ -2,7 +2,7 @@
 //! products.
 
 use crate::error::Result;
-use crate::linalg::{Matrix, symmetric_eigen};
+use crate::linalg::{Matrix, mean, symmetric_eigen};
 use crate::table::{ColumnKind, Table};
 
 /// Share of a treatment's variance below which its effect is hard to separate from that of the covariates.
@@ -38,7 +38,7 @@ pub(super) fn residual_treatment_variance(treatment: &Table, covariates: &Table)
     let kept: Vec<usize> = (0..values.len()).filter(|&k| values[k] > ROUNDING * largest).collect();
     let (mut open, mut total_variance) = (0.0, 0.0);
     for indicator in indicators(treatment, 0, 0) {
-        let mean = indicator.iter().sum::<f64>() / n as f64;
+        let mean = mean(&indicator);
         let centred: Vec<f64> = indicator.iter().map(|v| v - mean).collect();
         let with = across.matvec(&centred);
         let total: f64 = centred.iter().map(|v| v * v).sum();

@@ -23,7 +23,7 @@ pub(super) fn studentised(observed: f64, draws: &[f64], tie: f64) -> Vec<f64> {
     let tied = |v: &f64| if (v - observed).abs() <= tie { observed } else { *v };
     let values: Vec<f64> = std::iter::once(observed).chain(draws.iter().map(tied)).collect();
     let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
+    let mean = crate::linalg::mean(&values);
     let deviation = (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt();
     if deviation > tie {
         return values.iter().map(|v| (v - mean) / deviation).collect();
@@ -60,8 +60,7 @@ pub(super) fn descending(values: &[f64]) -> Vec<usize> {
 
 /// Returns the interval that contains the central `share` of the draws.
 pub(super) fn central_interval(draws: &[f64], share: f64) -> [f64; 2] {
-    let mut sorted = draws.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
+    let sorted = crate::linalg::sorted(draws);
     let outside = ((1.0 - share) / 2.0 * sorted.len() as f64).floor() as usize;
     match sorted.as_slice() {
         [] => [f64::NAN; 2],

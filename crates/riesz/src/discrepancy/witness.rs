@@ -84,7 +84,7 @@ pub fn witness(x: &Table, z: &Table, kernel: Option<&Kernel>, column: &str) -> R
 /// up to `range`.
 fn mean(values: &[f64], range: f64, variance: &mut Variance) -> f64 {
     let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
+    let mean = crate::linalg::mean(values);
     variance.add(values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0) / n, n - 1.0);
     variance.inflate(range / n);
     mean

@@ -24,7 +24,7 @@ use crate::gp::newton::halved_step;
 use crate::linalg::conjugate_gradients::{
     CgOutcome, InnerProductSpace, ResidualNorm, StoppingRule, conjugate_gradients,
 };
-use crate::linalg::{Matrix, Sparse, add_multiple, dot, multiply_entries};
+use crate::linalg::{Matrix, Sparse, add_multiple, dot, multiply_entries, squared_distance};
 use crate::random::{Random, RngExt, StandardNormal};
 use crate::simd::{Isa, LANES, Lanes, Simd, add_scaled, dispatch, fma};
 
@@ -158,10 +158,10 @@ impl SkewFeatures {
     pub fn variance(&self, (l, r): Pair, context: usize) -> f64 {
         let (left, right, phi) = (self.items.row(l), self.items.row(r), self.contexts.row(context));
         let generalised = dot(left, left) * dot(right, right) - dot(left, right).powi(2);
-        let apart = self.utilities.row(l).iter().zip(self.utilities.row(r)).map(|(a, b)| (a - b) * (a - b));
+        let apart = squared_distance(self.utilities.row(l), self.utilities.row(r));
         let mut level_differences: BTreeMap<usize, f64> = self.item_effects.column(l).collect();
         self.item_effects.column(r).for_each(|(k, h)| *level_differences.entry(k).or_default() -= h);
-        let utilities = apart.sum::<f64>() + level_differences.values().map(|h| h * h).sum::<f64>();
+        let utilities = apart + level_differences.values().map(|h| h * h).sum::<f64>();
         dot(phi, phi) * (generalised + utilities)
     }
 

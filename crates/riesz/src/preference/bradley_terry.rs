@@ -18,7 +18,7 @@ use crate::error::{Error, Result, listed, sized};
 use crate::gp::search::{self, SearchOptions};
 use crate::kernel::{Categorical, Kernel, Linear, Parameter};
 use crate::kernel_model::{KernelExpansion, Link};
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, mean};
 use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance};
 use crate::table::{Column, ColumnKind, Table};
@@ -146,7 +146,7 @@ impl BradleyTerry {
         if known.len() <= COVARIANCE {
             let mut item_covariance = fit.differences.covariance(&fit.mode)?;
             fit.errors = Some(item_covariance.standard_deviations());
-            let grand_mean = item_covariance.data().iter().sum::<f64>() / (known.len() * known.len()) as f64;
+            let grand_mean = mean(item_covariance.data());
             item_covariance.map_in_place(|c| c - grand_mean);
             let mut q = Matrix::zeros(2 * (known.len() - 1), 2 * (known.len() - 1));
             for (i, j) in after_first().flat_map(|i| after_first().map(move |j| (i, j))) {
@@ -179,7 +179,7 @@ impl BradleyTerry {
         let (mut center, mut units) = (vec![0.0; d], vec![1.0; d]);
         for j in 0..d {
             let column = items.column(j);
-            center[j] = column.iter().sum::<f64>() / n as f64;
+            center[j] = mean(column);
             let sd = (column.iter().map(|v| (v - center[j]).powi(2)).sum::<f64>() / n as f64).sqrt();
             if sd > 1e-12 * center[j].abs() {
                 units[j] = sd;

@@ -13,7 +13,7 @@ use crate::gp::likelihood::logistic::log_likelihood;
 use crate::gp::newton::halved_step;
 use crate::kernel_model::logistic;
 use crate::linalg::conjugate_gradients::{CgOutcome, ResidualNorm, StoppingRule, conjugate_gradients};
-use crate::linalg::{Cholesky, Matrix, dot, symmetric_eigen};
+use crate::linalg::{Cholesky, Matrix, dot, mean, symmetric_eigen};
 
 /// Maximal number of Newton steps.
 const MAX_NEWTON: usize = 100;
@@ -218,7 +218,7 @@ impl PairedLogistic {
         }
         // Without rounding errors b sums to 0, which the singular system requires.
         let centred = |v: &[f64]| -> Vec<f64> {
-            let mean = v.iter().sum::<f64>() / v.len() as f64;
+            let mean = mean(v);
             v.iter().map(|v| v - mean).collect()
         };
         Ok(centred(&solve_by_diagonal(times, &diagonal, centred(b), stop)?))

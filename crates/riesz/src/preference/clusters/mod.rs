@@ -26,7 +26,7 @@ use crate::control::{Progress, RunControl, check_cancelled};
 use crate::error::{Error, Result};
 use crate::kernel_model::logistic;
 use crate::kmeans;
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, mean};
 use crate::random::{Exp1, Random, RngExt, SeedableRng, hash};
 use crate::table::{ColumnKind, Table};
 
@@ -402,7 +402,7 @@ fn standardised(items: &Table) -> Matrix {
     }
     let mut kept: Vec<Vec<f64>> = Vec::new();
     for mut column in columns {
-        let mean = column.iter().sum::<f64>() / n as f64;
+        let mean = mean(&column);
         column.iter_mut().for_each(|v| *v -= mean);
         let sd = (column.iter().map(|v| v * v).sum::<f64>() / n as f64).sqrt();
         if sd > 1e-12 * mean.abs() {
