@@ -276,6 +276,11 @@ impl Matrix {
         out
     }
 
+    /// Returns `CᵀMC` for this matrix M and columns C.
+    pub fn quadratic_form(&self, columns: &Matrix) -> Matrix {
+        columns.transpose_matmul(&self.matmul(columns))
+    }
+
     /// Subtracts `aᵀ b`.
     ///
     /// # Panics
@@ -414,6 +419,11 @@ pub fn mean(numbers: &[f64]) -> f64 {
 /// Returns the square of the Euclidean distance.
 pub fn squared_distance(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
+}
+
+/// Returns the smallest and the largest number.
+pub fn min_max(numbers: &[f64]) -> (f64, f64) {
+    numbers.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(*v), high.max(*v)))
 }
 
 /// Returns the numbers in ascending order.

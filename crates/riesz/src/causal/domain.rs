@@ -1,7 +1,7 @@
 //! The domain of treatments that may be tried next.
 
-use super::entrywise::min_max;
 use crate::error::{Error, Result, listed};
+use crate::linalg::min_max;
 use crate::random::{Random, RngExt, SeedableRng};
 use crate::table::{Column, ColumnKind, Table};
 

@@ -27,7 +27,6 @@
 //! rows.
 
 use super::defaults::evenly_spaced;
-use super::entrywise::quadratic_form;
 use super::kernel_regression::KernelRegression;
 use super::normal_draws::effect_draws;
 use super::outcome_at_mediators::OutcomeAtMediators;
@@ -342,7 +341,7 @@ impl Iterated {
                 prior.scale(history.mean_diagonal);
                 let mut known = process.solver.inverse();
                 known.multiply(&history.squares);
-                prior.add_times(-1.0, &quadratic_form(&known, &columns));
+                prior.add_times(-1.0, &known.quadratic_form(&columns));
                 (square, prior)
             }
             StageFit::Regression { .. } => {

@@ -4,12 +4,11 @@
 use std::fmt;
 
 use super::effect::{Effect, EffectEstimate};
-use super::entrywise::min_max;
 use super::estimand::Estimand;
 use super::uncertainty_parts::{DataSupport, UncertaintyCause};
 use crate::error::{Error, Result};
 use crate::explanation::normal;
-use crate::linalg::sorted;
+use crate::linalg::{min_max, sorted};
 use crate::table::{ColumnKind, Table};
 
 /// Number of treatments in a chunk; the joint covariance has the square of this number of entries.

@@ -13,7 +13,6 @@
 //! posteriors are for comparison only.
 
 use super::effect::{Effect, EffectEstimate, Model};
-use super::entrywise::quadratic_form;
 use super::kernel_integrals::{KernelIntegrals, MediatorMeasure};
 use super::outcome_gp::OutcomeGp;
 use super::study_chain::{ChainedOutcome, StudyLink};
@@ -137,7 +136,7 @@ impl PublishedPosterior {
         let embedded = of_y.solve(kernel.gram(y).matmul(&weights.transpose()));
         let transformed = gram.solve(with_y.matmul(&embedded));
         let means = transformed.transpose().matvec(&mean);
-        let outcome = quadratic_form(&left, &transformed);
+        let outcome = left.quadratic_form(&transformed);
         let known = of_y.inverse_quadratic_form(with_y.transpose());
         let f = gram.solve_vector(&mean);
         let (by_all, by_known, by_left) =
@@ -162,7 +161,7 @@ impl PublishedPosterior {
         let (mut left, chain_points) = (integrals.chain(y, y, 3), integrals.chain(points, points, 3));
         let along = two.matvec(&seen.coef);
         left.add_times(-1.0, &seen.factor.inverse_quadratic_form(two.transpose()));
-        let outcome = quadratic_form(&left, &transformed);
+        let outcome = left.quadratic_form(&transformed);
         let of_means =
             (dot(&chain_points.matvec(&seen.coef), &seen.coef), dot(&of_y.solve_vector(&along), &along));
         let of_open =

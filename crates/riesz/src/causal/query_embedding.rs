@@ -13,7 +13,6 @@
 //! where Φ is the kernel of the query with the study's rows, and F the kernel between queries. An effect is
 //! therefore an expansion over X.
 
-use super::entrywise::quadratic_form;
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
 use crate::table::Table;
@@ -112,7 +111,7 @@ impl QueryEmbedding {
         let mut out = prior.clone();
         out.scale(self.kernel_scale);
         if let Some(low_rank) = &self.low_rank_part {
-            out.add_times(1.0, &quadratic_form(low_rank, columns));
+            out.add_times(1.0, &low_rank.quadratic_form(columns));
         }
         out
     }

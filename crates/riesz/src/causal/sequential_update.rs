@@ -24,11 +24,10 @@
 
 use super::effect::{Effect, EffectEstimate};
 use super::effect_prior::EffectPrior;
-use super::entrywise::min_max;
 use super::uncertainty_parts::DataSupport;
 use crate::error::{Error, Result, sized};
 use crate::gp::exact::LeastSquaresMean;
-use crate::linalg::{Cholesky, Matrix, dot, mean};
+use crate::linalg::{Cholesky, Matrix, dot, mean, min_max};
 use crate::table::{Column, ColumnKind, Table};
 
 /// Trials: treatments and their measured outcomes.

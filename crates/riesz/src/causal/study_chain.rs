@@ -19,7 +19,6 @@
 //! Bloem-Reddy 2024 (IMPspec); the recursion is new.
 
 use super::defaults::evenly_spaced;
-use super::entrywise::quadratic_form;
 use super::kernel_regression::KernelRegression;
 use super::outcome_at_mediators::OutcomeAtMediators;
 use super::outcome_gp::OutcomeGp;
@@ -354,7 +353,7 @@ impl StudyLink {
             None => self.at_mediators.weighted(weights, &functionals.constants),
             Some(SharedCovariateTerms { to, prior, .. }) => Functionals {
                 columns: to.matmul(&functionals.columns),
-                prior_scale: quadratic_form(prior, &functionals.columns),
+                prior_scale: prior.quadratic_form(&functionals.columns),
                 constants: functionals.constants.clone(),
             },
         }
@@ -492,7 +491,7 @@ impl StudyLink {
 fn residual_covariance(functionals: &Functionals, (factor, known): &(f64, Matrix)) -> Matrix {
     let mut residual = functionals.prior_scale.clone();
     residual.scale(*factor);
-    residual.add_times(-1.0, &quadratic_form(known, &functionals.columns));
+    residual.add_times(-1.0, &known.quadratic_form(&functionals.columns));
     residual
 }
 

@@ -144,7 +144,7 @@ fn backward(x: &Table, target: &CentredKernel<'_>, stop: &AtomicBool) -> Result<
             &kernel,
             Some(&groups),
             InclusionMeasure::point(1.0),
-            target.mask(),
+            target.estimator(),
         )?;
         let sums = pairs.sum(target, None, 1, RunControl { stop, progress: &Progress::default() })?;
         // The first features are those whose absence reduces HSIC least.

@@ -243,9 +243,8 @@ impl PairedLogistic {
     pub fn covariance(&self, mode: &PairedLogisticMode) -> Result<Matrix> {
         let mut covariance = self.penalised_factor(&mode.curve, mode.ridge)?.inverse();
         if mode.ridge == 0.0 && self.features.is_none() {
-            let n = self.items as f64;
             // The contribution of the added constant, 1/(n² mean).
-            let mean_part = covariance.data().iter().sum::<f64>() / (n * n);
+            let mean_part = mean(covariance.data());
             covariance.map_in_place(|v| v - mean_part);
         }
         Ok(covariance)

@@ -141,7 +141,6 @@ impl PreferenceFeatureMaps {
             features
         };
         dense.insert(0, scaled(prior.utility_variance.sqrt()));
-
         let (mut levels, mut columns) = (0, vec![Vec::new(); n]);
         for utility in &self.extra_utilities {
             let ExtraUtility::Levels { column, count, scale } = utility else { continue };
