@@ -421,6 +421,13 @@ pub fn squared_distance(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
 }
 
+/// Returns the indices of the values, from the largest to the smallest; equal values keep their order.
+pub fn descending(values: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
+    order
+}
+
 /// Returns the smallest and the largest number.
 pub fn min_max(numbers: &[f64]) -> (f64, f64) {
     numbers.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(*v), high.max(*v)))

@@ -7,6 +7,7 @@ use super::domain::Domain;
 use super::sequential_update::UpdatedEffect;
 use super::uncertainty_parts::DataSupport;
 use crate::error::{Error, Result, sized};
+use crate::linalg::descending;
 use crate::table::Table;
 
 /// Treatments that are set together, with the posterior of their effect. Arms are compared by the values of
@@ -180,10 +181,8 @@ impl AcquisitionSearch {
         for (arm, treatment_arm) in arms.iter().enumerate() {
             let (rows, costs) = &candidates[arm];
             let values = self.values(&marginals_by_arm[arm], costs, best);
-            let mut order: Vec<usize> = (0..values.len()).collect();
-            order.sort_by(|&i, &j| values[j].total_cmp(&values[i]));
             let starts = if treatment_arm.domain.needs_local_search() { STARTS } else { 1 };
-            for &i in order.iter().take(starts) {
+            for i in descending(&values).into_iter().take(starts) {
                 let climbed = treatment_arm.domain.compass_search(
                     rows.columns(),
                     (rows.row(i), values[i]),

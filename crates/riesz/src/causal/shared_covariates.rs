@@ -51,7 +51,7 @@ pub(super) fn split<const N: usize>(
     groups: [&[usize]; N],
     allowed: &str,
 ) -> Result<[Kernel; N]> {
-    let check_rows = rows.select_rows(&(0..rows.rows().min(CHECK_ROWS)).collect::<Vec<_>>());
+    let check_rows = rows.head(CHECK_ROWS);
     let check_gram = kernel.gram(&check_rows);
     let largest = (0..check_rows.rows())
         .max_by(|&a, &b| check_gram[(a, a)].total_cmp(&check_gram[(b, b)]))

@@ -220,7 +220,7 @@ pub struct HigherOrderInteraction {
 impl FeatureAttributions {
     /// Returns the indices of the players, from the largest to the smallest value.
     pub fn order(&self) -> Vec<usize> {
-        null::descending(&self.explanation.values)
+        crate::linalg::descending(&self.explanation.values)
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) fn studentised(observed: f64, draws: &[f64], tie: f64) -> Vec<f64> {
 /// algorithm 4.1). `scores[h]` has the observed score of hypothesis h, then its score in each draw. Joint
 /// draws preserve the dependence between hypotheses.
 pub(super) fn step_down_p_values(scores: &[Vec<f64>]) -> Vec<f64> {
-    let order = descending(&scores.iter().map(|s| s[0]).collect::<Vec<f64>>());
+    let order = crate::linalg::descending(&scores.iter().map(|s| s[0]).collect::<Vec<f64>>());
     let draws = scores.first().map_or(0, |s| s.len() - 1);
     // From the least significant hypothesis upwards: the largest score of the hypotheses that are at most as
     // significant.
@@ -49,13 +49,6 @@ pub(super) fn step_down_p_values(scores: &[Vec<f64>]) -> Vec<f64> {
         adjusted[pair[1]] = adjusted[pair[1]].max(adjusted[pair[0]]);
     }
     adjusted
-}
-
-/// Returns the indices of the values, from the largest to the smallest; equal values keep their order.
-pub(super) fn descending(values: &[f64]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
-    order
 }
 
 /// Returns the interval that contains the central `share` of the draws.
