@@ -3,7 +3,7 @@
 
 use thiserror::Error;
 
-pub use crate::identification_error::{Hedge, IdentificationError, Instrument};
+pub use crate::identification_error::{Hedge, IdentificationError, Instrument, listed};
 
 /// The result of every fallible call in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -286,17 +286,6 @@ pub fn check_distinct<'n>(names: impl IntoIterator<Item = &'n String>) -> Result
 /// The error for a setting that has no effect here; `belongs` names the questions in which it has an effect.
 pub fn unused(setting: &str, belongs: &str) -> Error {
     Error::Unused { setting: setting.into(), belongs: belongs.into() }
-}
-
-/// Names for a message, separated by commas: at most the first twenty, then their total number.
-pub fn listed<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
-    const SHOWN: usize = 20;
-    let names: Vec<S> = names.into_iter().collect();
-    let mut text = names.iter().take(SHOWN).map(AsRef::as_ref).collect::<Vec<&str>>().join(", ");
-    if names.len() > SHOWN {
-        text += &format!(", … ({} in all)", names.len());
-    }
-    text
 }
 
 #[cfg(test)]

@@ -337,6 +337,17 @@ pub fn and<S: AsRef<str>>(names: &[S]) -> String {
     }
 }
 
+/// Names for a message, separated by commas: at most the first twenty, then their total number.
+pub fn listed<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
+    const SHOWN: usize = 20;
+    let names: Vec<S> = names.into_iter().collect();
+    let mut text = names.iter().take(SHOWN).map(AsRef::as_ref).collect::<Vec<&str>>().join(", ");
+    if names.len() > SHOWN {
+        text += &format!(", … ({} in all)", names.len());
+    }
+    text
+}
+
 fn describe_given(conditions: &[String]) -> String {
     if conditions.is_empty() { "nothing else".into() } else { and(conditions) }
 }
@@ -354,16 +365,11 @@ fn describe_held(conditions: &[String]) -> String {
 }
 
 fn suggest_similar(near: &[String], available: &[String]) -> String {
-    const SHOWN: usize = 20;
-    if !near.is_empty() {
-        return format!("did you mean {}?", near.join(" or "));
+    if near.is_empty() {
+        format!("there are: {}", listed(available))
+    } else {
+        format!("did you mean {}?", near.join(" or "))
     }
-    let remaining =
-        if available.len() > SHOWN { format!(", … ({} in all)", available.len()) } else { String::new() };
-    format!(
-        "there are: {}{remaining}",
-        available.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ")
-    )
 }
 
 fn suggest_alternative(instead: &Option<Vec<String>>) -> String {

@@ -17,6 +17,7 @@ use crate::control::check_cancelled;
 use crate::error::{Error, Result, sized};
 use crate::kernel::{Columns, Kernel};
 use crate::linalg::Matrix;
+pub use crate::linalg::index_pairs as class_pairs;
 use crate::model_card::CardEntry;
 use crate::simd::Isa;
 use crate::table::{Column, ColumnKind, Table};
@@ -332,11 +333,6 @@ pub(crate) fn check_overflow(numbers: &Matrix, quantity: &str) -> Result<()> {
 pub(crate) fn normalize_to_one(weights: &[f64]) -> Vec<f64> {
     let total: f64 = weights.iter().sum();
     weights.iter().map(|w| if total > 0.0 { w / total } else { 1.0 / weights.len() as f64 }).collect()
-}
-
-/// The pairs of k classes, in the order (0,1), (0,2), …, (1,2), ….
-pub fn class_pairs(k: usize) -> impl Iterator<Item = (usize, usize)> {
-    (0..k).flat_map(move |i| (i + 1..k).map(move |j| (i, j)))
 }
 
 /// The logistic function `1/(1 + e^-f)`.

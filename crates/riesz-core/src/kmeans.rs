@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, squared_distance};
 use crate::random::{Random, RngExt, SeedableRng, hash};
 
 /// Maximum number of steps from each start.
@@ -40,10 +40,6 @@ impl KMeans {
             runs.into_iter().reduce(first).unwrap_or_else(|| lloyd(x, vec![0], steps));
         Self { labels: renumbered(&labels), inertia }
     }
-}
-
-fn squared_distance(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
 }
 
 /// Initial centres by k-means++: each row is drawn with a probability proportional to its squared distance

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use crate::linalg::dot;
+use crate::linalg::{add_multiple, dot, max_abs};
 
 /// Number of stored steps.
 const MEMORY: usize = 10;
@@ -139,7 +139,7 @@ fn search_direction(
         (x[i] <= low && gradient[i] >= 0.0) || (x[i] >= high && gradient[i] <= 0.0)
     };
     let reduced: Vec<f64> = (0..x.len()).map(|i| if at_bound(i) { 0.0 } else { gradient[i] }).collect();
-    let largest = reduced.iter().fold(0.0_f64, |a, g| a.max(g.abs()));
+    let largest = max_abs(&reduced);
     let gradient_step: Vec<f64> = x.iter().zip(gradient).map(|(v, g)| v - g).collect();
     let projected =
         project(&gradient_step, bounds).iter().zip(x).fold(0.0_f64, |a, (p, v)| a.max((p - v).abs()));
@@ -210,7 +210,7 @@ fn quasi_newton(pairs: &VecDeque<(Vec<f64>, Vec<f64>)>, reduced: &[f64], free: &
     }
     for (s, y, a, curvature) in used.iter().rev() {
         let b = on_free(y, &q) / curvature;
-        q.iter_mut().zip(s.iter()).for_each(|(q, s)| *q += (a - b) * s);
+        add_multiple(&mut q, a - b, s);
     }
     q.iter_mut().zip(free).filter(|(_, free)| !**free).for_each(|(q, _)| *q = 0.0);
     q

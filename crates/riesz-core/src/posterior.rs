@@ -17,11 +17,12 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::checks::not_negative;
 use crate::control::{RunControl, check_cancelled};
 use crate::error::{Error, Result, sized};
 use crate::kernel::Kernel;
 use crate::kernel_model::{KernelExpansion, check_overflow};
-use crate::linalg::{Cholesky, Matrix, Sparse};
+use crate::linalg::{Cholesky, Matrix, Sparse, add_multiple};
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
 use crate::table::Table;
 
@@ -240,6 +241,12 @@ impl PosteriorCovariance {
         Self { prior_scale: 0.0, skew_swap: None, reduction, scale }
     }
 
+    /// Returns the covariance of one output: `prior_scale` times the kernel, less a matrix between support
+    /// points.
+    pub fn dense(prior_scale: f64, known: Matrix) -> Self {
+        Self { prior_scale, ..Self::new(vec![VarianceReduction::Dense(known)], vec![1.0]) }
+    }
+
     /// Returns the covariance of weighted sums of outputs, where `weights` is outputs × sums. Refits
     /// determine the joint variation of outputs. Posteriors do not, and the result is then `None`.
     pub fn of_sums(&self, weights: &Matrix) -> Option<Self> {
@@ -255,7 +262,7 @@ impl PosteriorCovariance {
                 let none = (Matrix::zeros(coef.rows(), coef.cols()), vec![0.0; intercept.len()], *method);
                 let (coef_sum, shifts, _) = sum.get_or_insert(none);
                 coef_sum.add_times(times, coef);
-                shifts.iter_mut().zip(intercept).for_each(|(total, shift)| *total += times * shift);
+                add_multiple(shifts, times, intercept);
             }
             let (coef, intercept, method) = sum?;
             Some(VarianceReduction::RefitDifferences { coef, intercept, method })
@@ -293,8 +300,8 @@ impl<'m> Posterior<'m> {
             let (subject, why) = ("the list of matrices of a posterior", "one per output, or one for all");
             sized(subject, "rows", outputs, reduction.len(), why)?;
         }
-        if let Some(bad) = scale.iter().chain([prior_scale]).find(|s| !(s.is_finite() && **s >= 0.0)) {
-            return Err(Error::parameter("scale of a posterior", bad, "scales are finite and not negative"));
+        for scale in scale.iter().chain([prior_scale]) {
+            not_negative("scale of a posterior", *scale, "scales are finite and not negative")?;
         }
         reduction.iter().try_for_each(|known| known.validate(mean.support_points.rows()))?;
         if let Some(mirror) = &covariance.skew_swap {
@@ -459,7 +466,7 @@ impl<'m> Posterior<'m> {
         Ok(Functionals {
             columns: cross_covariance_of_sums(kernel, &self.mean.support_points, &x, weights),
             prior_scale: prior,
-            constants: (0..weights.cols()).map(|j| weights.column(j).map(|(_, w)| w).sum()).collect(),
+            constants: weights.column_sums(),
         })
     }
 
@@ -522,12 +529,10 @@ impl<'m> Posterior<'m> {
         )?;
         // Rounding errors of a covariance are proportional to the prior variance, even if the posterior
         // variance is small.
-        let prior: f64 = (0..m).map(|j| functionals.prior_scale[(j, j)]).sum();
-        let prior = self.covariance.prior_scale * prior;
+        let prior = self.covariance.prior_scale * functionals.prior_scale.trace();
         check_cancelled(self.stop)?;
         let factor = |matrix: Matrix| {
-            let trace: f64 = (0..m).map(|j| matrix[(j, j)]).sum();
-            let scale = (prior.max(trace) / m.max(1) as f64).max(1e-200);
+            let scale = (prior.max(matrix.trace()) / m.max(1) as f64).max(1e-200);
             Cholesky::with_jitter_scale(matrix, scale, "covariance of the posterior")
         };
         let factors: Vec<Cholesky> =

@@ -228,6 +228,13 @@ impl Table {
         Self { columns: self.columns.clone(), rows: indices.len(), values: values.into() }
     }
 
+    /// The rows in order, in tables of `size` rows; the last one may have fewer.
+    pub fn chunks(&self, size: usize) -> impl Iterator<Item = Self> {
+        (0..self.rows)
+            .step_by(size)
+            .map(move |start| self.select_rows(&(start..self.rows.min(start + size)).collect::<Vec<_>>()))
+    }
+
     /// The first `count` rows, or all if there are fewer.
     pub fn head(&self, count: usize) -> Self {
         self.select_rows(&(0..self.rows.min(count)).collect::<Vec<_>>())
@@ -303,6 +310,16 @@ impl Table {
     /// [`Error::UnknownColumn`].
     pub fn index_of(&self, name: &str) -> Result<usize> {
         index_of(&self.columns, name)
+    }
+
+    /// Returns the indices of numeric columns, and those of categorical ones.
+    pub fn columns_by_kind(&self) -> (Vec<usize>, Vec<usize>) {
+        (0..self.width()).partition(|&j| self.columns[j].kind == ColumnKind::Numeric)
+    }
+
+    /// Returns 1 for the rows whose column `j` has this level, and 0 for the others.
+    pub fn indicator(&self, j: usize, level: usize) -> Vec<f64> {
+        self.column(j).iter().map(|v| f64::from(u8::from(*v == level as f64))).collect()
     }
 
     /// These rows, with one additional level, the last, in every categorical column, for cells whose level is

@@ -88,8 +88,7 @@ pub fn suspicions(values: &[f64]) -> Vec<Suspicion> {
     if n < FEW_ROWS {
         return Vec::new();
     }
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
+    let sorted = crate::linalg::sorted(values);
     if sorted.iter().all(|value| is_written_date(*value)) && sorted[0] < sorted[n - 1] {
         return vec![Suspicion::Dates { first: values[0] }];
     }

@@ -8,7 +8,7 @@
 
 use super::stationary::DistanceBounds;
 use super::{Columns, Factor, Kernel, Stationary};
-use crate::linalg::dot;
+use crate::linalg::{dot, min_max};
 use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 use crate::table::Table;
 
@@ -77,8 +77,7 @@ fn majority_value(column: &[f64]) -> Option<(f64, usize)> {
 
 /// The mean of the smallest and the largest number.
 fn mid_range(column: &[f64]) -> f64 {
-    let join = |(a, b): (f64, f64), x: &f64| (a.min(*x), b.max(*x));
-    let (minimum, maximum) = column.iter().fold((f64::INFINITY, f64::NEG_INFINITY), join);
+    let (minimum, maximum) = min_max(column);
     minimum + 0.5 * (maximum - minimum)
 }
 

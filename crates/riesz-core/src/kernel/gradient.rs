@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::{Columns, Kernel, Parameter};
-use crate::linalg::{Matrix, dot};
+use crate::linalg::{Matrix, add_to, dot, multiply_entries};
 use crate::simd::{Isa, Simd, dispatch, fma};
 use crate::table::Table;
 
@@ -41,15 +41,19 @@ impl Kernel {
     /// The kernel with all its length scales (of stationary and periodic factors) multiplied by `factor`, or
     /// `None` if it has none. Larger length scales make smoother functions.
     pub fn with_lengthscales_times(&self, factor: f64) -> Option<Self> {
-        let parameters = self.parameters();
-        if !parameters.iter().any(Parameter::is_lengthscale) {
+        if !self.parameters().iter().any(Parameter::is_lengthscale) {
             return None;
         }
         if factor == 1.0 {
             return Some(self.clone());
         }
-        let shift = |p: &Parameter| p.log_value + if p.is_lengthscale() { factor.ln() } else { 0.0 };
-        Some(self.with_parameters(&parameters.iter().map(shift).collect::<Vec<_>>()))
+        Some(self.with_log_lengthscales_plus(factor.ln()))
+    }
+
+    /// Returns the kernel with a number added to the logarithm of each length scale.
+    pub fn with_log_lengthscales_plus(&self, addend: f64) -> Self {
+        let shift = |p: Parameter| p.log_value + if p.is_lengthscale() { addend } else { 0.0 };
+        self.with_parameters(&self.parameters().into_iter().map(shift).collect::<Vec<_>>())
     }
 
     /// The sums `g_p = Σ_ii' weights[i, i'] ∂k(x_i, x_i')/∂θ_p` for a symmetric weight matrix. Cost O(n² ·
@@ -72,7 +76,7 @@ impl Kernel {
         let per_row: Vec<Vec<f64>> = (0..x.rows()).into_par_iter().map_init(memory, of_row).collect();
         let mut total = vec![0.0; count];
         for row in &per_row {
-            total.iter_mut().zip(row).for_each(|(t, r)| *t += r);
+            add_to(&mut total, row);
         }
         total
     }
@@ -103,13 +107,13 @@ impl Kernel {
                 }
             }
             sums[p] += dot(value, weights);
-            value.iter_mut().zip(weights).for_each(|(k, w)| *k *= w);
+            multiply_entries(value, weights);
             p += 1;
             for (factor, &count) in term.factors.iter().zip(&mut counts) {
                 weighed.clear();
                 weighed.resize(count, 0.0);
                 factor.weigh_slopes(isa, u, v, value, weighed);
-                sums[p..p + count].iter_mut().zip(&*weighed).for_each(|(sum, slope)| *sum += slope);
+                add_to(&mut sums[p..p + count], weighed);
                 p += count;
             }
         }

@@ -77,7 +77,7 @@ pub use sigmoid::Sigmoid;
 pub use stationary::{Profile, Stationary};
 
 use crate::error::{Error, Result, first_repeated, listed};
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, add_to};
 use crate::random::{Random, SeedableRng};
 use crate::simd::Isa;
 use crate::table::{Column, Table};
@@ -462,6 +462,23 @@ impl Kernel {
         .into()
     }
 
+    /// A product of one Gaussian factor over numeric columns, if there are any, and of a factor for each
+    /// categorical column.
+    pub fn gaussian_and_categorical(
+        columns: Vec<usize>,
+        lengthscale: Vec<f64>,
+        ard: bool,
+        categories: Vec<usize>,
+    ) -> Self {
+        let mut factors: Vec<Factor> = Vec::new();
+        if !columns.is_empty() {
+            let profile = Profile::Gaussian;
+            factors.push(Stationary { profile, columns, lengthscale, ard, isotropic: false }.into());
+        }
+        factors.extend(categories.into_iter().map(|j| Factor::from(Categorical::on_column(j))));
+        Self { terms: vec![Term { scale: 1.0, factors }] }
+    }
+
     /// Checks all parameters, and that every column index is below `width`.
     ///
     /// # Errors
@@ -500,7 +517,7 @@ impl Kernel {
             let product = if t == 0 { &mut *out } else { &mut *buffer };
             product.fill(term.scale);
             term.factors.iter().for_each(|factor| factor.multiply_all(isa, u, v, product));
-            out.iter_mut().zip(&*buffer).for_each(|(o, b)| *o += b);
+            add_to(out, buffer);
         }
     }
 

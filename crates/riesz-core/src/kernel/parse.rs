@@ -79,8 +79,7 @@ impl KernelExpression {
     /// # Errors
     /// [`Error::Parameter`] for unknown columns and for parameters outside their range.
     pub fn resolve(&self, x: &Table, units: &ColumnScaling) -> Result<Kernel> {
-        let (numeric, categorical): (Vec<usize>, Vec<usize>) =
-            (0..x.width()).partition(|&j| x.columns()[j].kind == ColumnKind::Numeric);
+        let (numeric, categorical) = x.columns_by_kind();
         let resolve = |spec| self.resolve_one(spec, x, units, &numeric, &categorical);
         let resolved: Vec<Vec<Factor>> = self.specs.iter().map(resolve).collect::<Result<_>>()?;
         let mut terms = Vec::with_capacity(self.terms.len());

@@ -12,6 +12,8 @@ pub use pivoted::low_rank_factor;
 use small_dense::{factor_in_place, triangular_matmul};
 pub use sparse::Sparse;
 
+use std::ops::Range;
+
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::matmul::matmul;
@@ -36,7 +38,7 @@ pub struct Matrix {
 impl Matrix {
     /// A matrix of zeros.
     pub fn zeros(rows: usize, cols: usize) -> Self {
-        Self { rows, cols, data: vec![0.0; rows * cols] }
+        Self::filled(rows, cols, 0.0)
     }
 
     /// The identity matrix.
@@ -64,6 +66,23 @@ impl Matrix {
     /// A matrix with one column.
     pub fn column_vector(data: Vec<f64>) -> Self {
         Self { rows: data.len(), cols: 1, data }
+    }
+
+    /// Creates a matrix with `entry(i, j)` in row i and column j.
+    pub fn from_fn(rows: usize, cols: usize, entry: impl Fn(usize, usize) -> f64) -> Self {
+        let mut data = Vec::with_capacity(rows * cols);
+        (0..rows).for_each(|i| data.extend((0..cols).map(|j| entry(i, j))));
+        Self { rows, cols, data }
+    }
+
+    /// Creates a matrix of columns with `rows` numbers each.
+    pub fn from_columns(rows: usize, columns: &[Vec<f64>]) -> Self {
+        Self::from_fn(rows, columns.len(), |i, j| columns[j][i])
+    }
+
+    /// Creates a matrix whose entries are all `value`.
+    pub fn filled(rows: usize, cols: usize, value: f64) -> Self {
+        Self { rows, cols, data: vec![value; rows * cols] }
     }
 
     /// Number of rows.
@@ -128,8 +147,19 @@ impl Matrix {
 
     /// The entries at these rows and columns, in this order.
     pub fn select(&self, rows: &[usize], cols: &[usize]) -> Self {
-        let data = rows.iter().flat_map(|&i| cols.iter().map(move |&j| self[(i, j)])).collect();
-        Self { rows: rows.len(), cols: cols.len(), data }
+        Self::from_fn(rows.len(), cols.len(), |i, j| self[(rows[i], cols[j])])
+    }
+
+    /// The entries in these rows and columns.
+    pub fn block(&self, rows: Range<usize>, cols: Range<usize>) -> Self {
+        Self::from_fn(rows.len(), cols.len(), |i, j| self[(rows.start + i, cols.start + j)])
+    }
+
+    /// Creates a matrix of the columns of matrices with `rows` rows each.
+    pub fn side_by_side<'m>(rows: usize, parts: impl Iterator<Item = &'m Self> + Clone) -> Self {
+        let data: Vec<f64> =
+            (0..rows).flat_map(|i| parts.clone().flat_map(move |part| part.row(i))).copied().collect();
+        Self { rows, cols: parts.map(Self::cols).sum(), data }
     }
 
     /// Adds a matrix of the same size times a factor.
@@ -139,7 +169,17 @@ impl Matrix {
 
     /// Multiplies all entries by a factor.
     pub fn scale(&mut self, factor: f64) {
-        self.data.iter_mut().for_each(|v| *v *= factor);
+        self.map_in_place(|v| v * factor);
+    }
+
+    /// Replaces each entry by a function of it.
+    pub fn map_in_place(&mut self, function: impl Fn(f64) -> f64) {
+        self.data.iter_mut().for_each(|v| *v = function(*v));
+    }
+
+    /// Multiplies each entry by that of a matrix of the same size.
+    pub fn multiply(&mut self, factors: &Self) {
+        multiply_entries(&mut self.data, &factors.data);
     }
 
     /// Multiplies each row by its factor.
@@ -159,13 +199,28 @@ impl Matrix {
     /// Adds the outer product of two vectors.
     pub fn add_outer(&mut self, left: impl IntoIterator<Item = f64>, right: &[f64]) {
         for (row, factor) in self.data.chunks_exact_mut(self.cols.max(1)).zip(left) {
-            row.iter_mut().zip(right).for_each(|(v, entry)| *v += factor * entry);
+            add_multiple(row, factor, right);
         }
     }
 
     /// The sum of the diagonal.
     pub fn trace(&self) -> f64 {
-        (0..self.rows).map(|i| self[(i, i)]).sum()
+        self.diagonal().sum()
+    }
+
+    /// The mean of the diagonal; 0 for an empty matrix.
+    pub fn mean_diagonal(&self) -> f64 {
+        self.trace() / self.rows.max(1) as f64
+    }
+
+    /// The square roots of the diagonal of a covariance; 0 for variances that rounding made negative.
+    pub fn standard_deviations(&self) -> Vec<f64> {
+        self.diagonal().map(|variance| variance.max(0.0).sqrt()).collect()
+    }
+
+    /// The diagonal, from the first row.
+    pub fn diagonal(&self) -> impl Iterator<Item = f64> {
+        (0..self.rows).map(|i| self[(i, i)])
     }
 
     /// Adds `value(i)` to the i-th diagonal element.
@@ -221,6 +276,11 @@ impl Matrix {
         out
     }
 
+    /// Returns `CᵀMC` for this matrix M and columns C.
+    pub fn quadratic_form(&self, columns: &Matrix) -> Matrix {
+        columns.transpose_matmul(&self.matmul(columns))
+    }
+
     /// Subtracts `aᵀ b`.
     ///
     /// # Panics
@@ -256,7 +316,7 @@ impl Matrix {
     pub fn transpose_matvec(&self, factors: &[f64]) -> Vec<f64> {
         let mut out = vec![0.0; self.cols];
         for (i, factor) in factors.iter().enumerate() {
-            out.iter_mut().zip(self.row(i)).for_each(|(o, v)| *o += factor * v);
+            add_multiple(&mut out, *factor, self.row(i));
         }
         out
     }
@@ -351,6 +411,40 @@ pub fn multiply_entries(numbers: &mut [f64], factors: &[f64]) {
     numbers.iter_mut().zip(factors).for_each(|(number, factor)| *number *= factor);
 }
 
+/// Returns the mean; NaN without numbers.
+pub fn mean(numbers: &[f64]) -> f64 {
+    numbers.iter().sum::<f64>() / numbers.len() as f64
+}
+
+/// Returns the square of the Euclidean distance.
+pub fn squared_distance(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
+}
+
+/// Returns the indices of the values, from the largest to the smallest; equal values keep their order.
+pub fn descending(values: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
+    order
+}
+
+/// Returns the smallest and the largest number.
+pub fn min_max(numbers: &[f64]) -> (f64, f64) {
+    numbers.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(*v), high.max(*v)))
+}
+
+/// Returns the numbers in ascending order.
+pub fn sorted(numbers: &[f64]) -> Vec<f64> {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted
+}
+
+/// Returns the pairs of n indices, in the order (0,1), (0,2), …, (1,2), ….
+pub fn index_pairs(n: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..n).flat_map(move |i| (i + 1..n).map(move |j| (i, j)))
+}
+
 /// The number of successive roundings of a product in a [`dot`] of this length.
 pub fn dot_roundings(len: usize) -> usize {
     let run_len = len.min(RUN);
@@ -376,8 +470,7 @@ impl Cholesky {
     /// # Errors
     /// [`Error::NotPositiveDefinite`]; `name` names the matrix in the message.
     pub fn new(matrix: Matrix, name: &'static str) -> Result<Self> {
-        let n = matrix.rows;
-        let mean = (0..n).map(|i| matrix[(i, i)]).sum::<f64>() / n.max(1) as f64;
+        let mean = matrix.mean_diagonal();
         Self::with_jitter_scale(matrix, mean, name)
     }
 
@@ -389,7 +482,7 @@ impl Cholesky {
     /// As [`new`](Self::new).
     pub fn with_jitter_scale(matrix: Matrix, mean: f64, name: &'static str) -> Result<Self> {
         let n = matrix.rows;
-        let diagonal: Vec<f64> = (0..n).map(|i| matrix[(i, i)]).collect();
+        let diagonal: Vec<f64> = matrix.diagonal().collect();
         let mut lower = matrix;
         for (attempt, relative) in JITTERS.iter().enumerate() {
             let jitter = relative * mean;
@@ -420,6 +513,12 @@ impl Cholesky {
     /// Solves `A x = b`.
     pub fn solve_vector(&self, b: &[f64]) -> Vec<f64> {
         self.solve(Matrix::column_vector(b.to_vec())).data
+    }
+
+    /// Returns `CᵀA⁻¹C` for the factored matrix A and columns C.
+    pub fn inverse_quadratic_form(&self, mut columns: Matrix) -> Matrix {
+        self.solve_lower_in_place(&mut columns);
+        columns.transpose_matmul(&columns)
     }
 
     /// Solves `L X = B` in place, with `A = L Lᵀ`.
@@ -465,7 +564,7 @@ impl Cholesky {
         for i in 0..b.rows {
             let from = b.row(i);
             for (sums, l) in out.data.chunks_exact_mut(b.cols).zip(&self.lower.row(i)[..=i]) {
-                sums.iter_mut().zip(from).for_each(|(s, v)| *s += l * v);
+                add_multiple(sums, *l, from);
             }
         }
         out
@@ -476,7 +575,7 @@ impl Cholesky {
         let mut out = Matrix::zeros(b.rows, b.cols);
         out.data.par_chunks_mut(b.cols.max(1)).enumerate().for_each(|(i, sums)| {
             for (j, l) in self.lower.row(i)[..=i].iter().enumerate() {
-                sums.iter_mut().zip(b.row(j)).for_each(|(s, v)| *s += l * v);
+                add_multiple(sums, *l, b.row(j));
             }
         });
         out

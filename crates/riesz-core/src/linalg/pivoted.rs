@@ -37,11 +37,10 @@ pub(super) fn pivoted_cholesky(
 pub fn low_rank_factor(matrix: &Matrix, left: f64) -> Matrix {
     let n = matrix.rows();
     let sum = |diagonal: &[f64]| diagonal.iter().map(|v| v.max(0.0)).sum::<f64>();
-    let original: Vec<f64> = (0..n).map(|i| matrix[(i, i)]).collect();
+    let original: Vec<f64> = matrix.diagonal().collect();
     let enough = left * sum(&original);
     let pivots = pivoted_cholesky(matrix.data(), n, |residual_diagonal, _| sum(residual_diagonal) <= enough);
-    let values = (0..n).flat_map(|i| pivots.iter().map(move |(_, column)| column[i])).collect();
-    Matrix::from_row_major(n, pivots.len(), values)
+    Matrix::from_fn(n, pivots.len(), |i, j| pivots[j].1[i])
 }
 
 #[cfg(test)]

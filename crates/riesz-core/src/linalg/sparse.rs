@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::Matrix;
+use super::{Matrix, add_multiple};
 use crate::error::{Error, Result, sized};
 
 /// A sparse matrix in compressed column format: for each column the rows with entries, and the entries'
@@ -105,7 +105,7 @@ impl Sparse {
         let mut out = Matrix::zeros(self.cols(), width);
         out.data_mut().par_chunks_mut(width.max(1)).enumerate().for_each(|(j, sums)| {
             for (i, weight) in self.column(j) {
-                sums.iter_mut().zip(dense.row(i)).for_each(|(s, v)| *s += weight * v);
+                add_multiple(sums, weight, dense.row(i));
             }
         });
         out
@@ -120,7 +120,7 @@ impl Sparse {
         let mut out = Matrix::zeros(self.rows, dense.cols());
         for j in 0..self.cols() {
             for (i, weight) in self.column(j) {
-                out.row_mut(i).iter_mut().zip(dense.row(j)).for_each(|(s, v)| *s += weight * v);
+                add_multiple(out.row_mut(i), weight, dense.row(j));
             }
         }
         out

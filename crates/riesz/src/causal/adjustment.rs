@@ -1,6 +1,6 @@
 //! Sets of columns that identify an effect in one study: back-door and front-door sets.
 
-use super::graph::{Graph, Nodes, pruned, without_node};
+use super::graph::{Graph, Nodes, pruned};
 
 /// Maximum number of candidates of which all sets are listed.
 pub(crate) const LISTED: usize = 12;
@@ -60,7 +60,7 @@ impl EffectGraph<'_> {
         if !self.adjusts(&behind, &largest) {
             return None;
         }
-        let nearest = self.nearest_separator(&behind, &largest);
+        let nearest = behind.nearest_separator(self.treatments, self.outcomes, &largest, self.passive);
         let candidates: Vec<usize> = (&largest - self.passive).into_iter().collect();
         let is_complete = candidates.len() <= LISTED;
         let mut sets = vec![nearest];
@@ -74,18 +74,6 @@ impl EffectGraph<'_> {
             }
         }
         Some(AdjustmentSets { sets, is_complete })
-    }
-
-    /// Returns the separating set next to the outcomes: adjusting close to the outcome has the lowest
-    /// variance (Henckel, Perković and Maathuis 2022; Rotnitzky and Smucler 2020). All candidates are causes,
-    /// and a separating set of causes stays separating when causes are added. Removing one variable after
-    /// another therefore ends at a minimal set.
-    fn nearest_separator(&self, behind: &Graph, largest: &Nodes) -> Nodes {
-        let touches = |v: usize| !behind.separated(self.outcomes, &[v].into(), &without_node(largest, v));
-        let near: Nodes =
-            largest.iter().copied().filter(|&v| self.passive.contains(&v) || touches(v)).collect();
-        let candidates = &near - self.passive;
-        pruned(near, candidates, |_, less| self.adjusts(behind, less))
     }
 
     /// Tests Pearl's front-door criterion within each value of the passive variables. The effect must pass

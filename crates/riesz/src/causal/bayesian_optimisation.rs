@@ -3,10 +3,11 @@
 //! Source: Aglietti et al. 2020 (causal Bayesian optimisation), Chau 2023 (thesis), section 4.4.
 
 use super::acquisition::Acquisition;
-use super::domain::{Domain, table};
+use super::domain::Domain;
 use super::sequential_update::UpdatedEffect;
 use super::uncertainty_parts::DataSupport;
 use crate::error::{Error, Result, sized};
+use crate::linalg::descending;
 use crate::table::Table;
 
 /// Treatments that are set together, with the posterior of their effect. Arms are compared by the values of
@@ -83,9 +84,7 @@ impl AcquisitionSearch {
     /// [`UpdatedEffect::evaluate`].
     pub fn suggest(&self, arms: &[TreatmentArm<'_>], count: usize) -> Result<Vec<Suggestion>> {
         let costs: Vec<f64> = arms.iter().flat_map(|arm| arm.costs.iter().copied()).collect();
-        if let Some(bad) = costs.iter().find(|c| !(c.is_finite() && **c > 0.0)) {
-            return Err(Error::parameter("cost", bad, "it is a positive number"));
-        }
+        costs.iter().try_for_each(|cost| crate::checks::positive("cost", *cost))?;
         if matches!(self.acquisition, Acquisition::Ucb { .. }) && costs.iter().any(|c| *c != costs[0]) {
             let allowed = "a confidence bound cannot be divided by costs: use log-ei or ei";
             return Err(Error::parameter("acquisition", "ucb with costs", allowed));
@@ -95,7 +94,10 @@ impl AcquisitionSearch {
         let mut suggestions: Vec<Suggestion> = Vec::with_capacity(count);
         for _ in 0..count {
             let next = self.next(arms, &beliefs, &candidates)?;
-            let row = table(beliefs[next.arm].columns(), std::slice::from_ref(&next.treatments))?;
+            let row = Table::from_named_rows(
+                beliefs[next.arm].columns().to_vec(),
+                std::slice::from_ref(&next.treatments),
+            )?;
             beliefs[next.arm] = beliefs[next.arm].fantasy_update(&row, next.mean)?;
             suggestions.push(next);
         }
@@ -179,10 +181,8 @@ impl AcquisitionSearch {
         for (arm, treatment_arm) in arms.iter().enumerate() {
             let (rows, costs) = &candidates[arm];
             let values = self.values(&marginals_by_arm[arm], costs, best);
-            let mut order: Vec<usize> = (0..values.len()).collect();
-            order.sort_by(|&i, &j| values[j].total_cmp(&values[i]));
             let starts = if treatment_arm.domain.needs_local_search() { STARTS } else { 1 };
-            for &i in order.iter().take(starts) {
+            for i in descending(&values).into_iter().take(starts) {
                 let climbed = treatment_arm.domain.compass_search(
                     rows.columns(),
                     (rows.row(i), values[i]),
@@ -200,7 +200,8 @@ impl AcquisitionSearch {
                 )?;
                 let (treatments, acquisition) = climbed;
                 if chosen.as_ref().is_none_or(|other| acquisition > other.acquisition) {
-                    let row = table(rows.columns(), std::slice::from_ref(&treatments))?;
+                    let row =
+                        Table::from_named_rows(rows.columns().to_vec(), std::slice::from_ref(&treatments))?;
                     let (mean, sd, support) = beliefs[arm].marginals(&row)?;
                     let supported = support[0].is_supported();
                     chosen = Some(Suggestion {

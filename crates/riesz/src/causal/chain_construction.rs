@@ -12,7 +12,7 @@ use super::study_chain::{ChainedOutcome, FrontDoorInputs, StudyLink};
 use super::study_landmarks::{LandmarkTables, StudyLandmarks};
 use crate::error::{Error, Result, sized};
 use crate::kernel::Kernel;
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, multiply_entries};
 use crate::table::Table;
 
 impl Studies {
@@ -214,8 +214,7 @@ fn regression_on_landmarks(
         let Some(places) = places else { continue };
         grams.push(block.kernel.gram(places));
         with_rows.push(block.kernel.cross_gram(places, &block.rows));
-        let variances = block.kernel.diagonal(&block.rows);
-        diagonal.iter_mut().zip(variances).for_each(|(product, variance)| *product *= variance);
+        multiply_entries(&mut diagonal, &block.kernel.diagonal(&block.rows));
     }
     let solver =
         KernelRegression::landmarks(product_gram(&grams), product_gram(&with_rows), &diagonal, ridge)?;

@@ -2,8 +2,8 @@
 
 use super::outcome_gp::OutcomeGpParameters;
 use crate::gp::hyperparameters::{HyperParameter, ThetaReader};
-use crate::kernel::{Categorical, ColumnScaling, Kernel, Parameter, Profile, Stationary};
-use crate::table::{ColumnKind, Table};
+use crate::kernel::{ColumnScaling, Kernel, Parameter};
+use crate::table::Table;
 
 /// Initial value of noises in tuning, in units of the variance of the response.
 const START_NOISE: f64 = 0.1;
@@ -15,17 +15,10 @@ pub(super) const START_RIDGE: f64 = 0.1;
 /// start at the columns' standard deviations. Categorical columns have a factor for the similarity of
 /// different levels.
 pub(super) fn default_kernel(x: &Table) -> Kernel {
-    let numeric = |j: &usize| x.columns()[*j].kind == ColumnKind::Numeric;
-    let (numbers, levels): (Vec<usize>, Vec<usize>) = (0..x.width()).partition(numeric);
-    let mut kernel = Kernel::constant(1.0);
-    if !numbers.is_empty() {
-        let scale = ColumnScaling::standardised(x).scale;
-        let lengthscale = numbers.iter().map(|&j| scale[j]).collect();
-        let gaussian = Profile::Gaussian;
-        kernel = Stationary { profile: gaussian, columns: numbers, lengthscale, ard: true, isotropic: false }
-            .into();
-    }
-    levels.into_iter().fold(kernel, |kernel, j| kernel * Categorical::on_column(j).into())
+    let (numbers, levels) = x.columns_by_kind();
+    let scale = ColumnScaling::standardised(x).scale;
+    let lengthscale = numbers.iter().map(|&j| scale[j]).collect();
+    Kernel::gaussian_and_categorical(numbers, lengthscale, true, levels)
 }
 
 pub(super) fn default_prior(parameter: Parameter, scale_is_free: bool) -> HyperParameter {

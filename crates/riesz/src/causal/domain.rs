@@ -1,7 +1,7 @@
 //! The domain of treatments that may be tried next.
 
-use super::entrywise::min_max;
 use crate::error::{Error, Result, listed};
+use crate::linalg::min_max;
 use crate::random::{Random, RngExt, SeedableRng};
 use crate::table::{Column, ColumnKind, Table};
 
@@ -121,7 +121,7 @@ impl Domain {
                 rows.push(row);
             }
         }
-        table(columns, &rows)
+        Table::from_named_rows(columns.to_vec(), &rows)
     }
 
     /// Whether the initial rows are only starts of a local search: several numbers between bounds.
@@ -152,7 +152,7 @@ impl Domain {
                     neighbours.push(next);
                 }
             }
-            let objective = values(&table(columns, &neighbours)?)?;
+            let objective = values(&Table::from_named_rows(columns.to_vec(), &neighbours)?)?;
             let best_index =
                 (0..objective.len()).reduce(|a, b| if objective[b] > objective[a] { b } else { a });
             match best_index.filter(|&index| objective[index] > best) {
@@ -162,12 +162,6 @@ impl Domain {
         }
         Ok((row, best))
     }
-}
-
-/// Converts rows to a table with these columns.
-pub(super) fn table(columns: &[Column], rows: &[Vec<f64>]) -> Result<Table> {
-    let values = (0..columns.len()).flat_map(|j| rows.iter().map(move |row| row[j])).collect();
-    Table::from_column_major(columns.to_vec(), rows.len(), values)
 }
 
 fn numeric(columns: &[Column]) -> Vec<usize> {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::entrywise::from_columns;
 use super::iterated::Iterated;
 use super::positivity::Positivity;
 use super::study_chain::StudyLink;
@@ -11,7 +10,7 @@ use super::target_population::PopulationWeights;
 use super::uncertainty_parts::{CovarianceParts, DataSupport, UncertaintyCause, add_part, sum_parts};
 use crate::error::Result;
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, add_multiple};
 use crate::posterior::{Functionals, PosteriorCovariance};
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom};
 use crate::table::Table;
@@ -144,7 +143,7 @@ impl Effect {
         let mut support = vec![DataSupport::default(); q];
         for (weight, model) in self.models() {
             let (model_mean, parts, stands) = estimate(model, treatments)?;
-            mean.iter_mut().zip(&model_mean).for_each(|(m, v)| *m += weight * v);
+            add_multiple(&mut mean, weight, &model_mean);
             means.push((weight, model_mean));
             for (cause, part) in parts {
                 add_part(&mut causes, cause, weight, &part);
@@ -220,7 +219,7 @@ impl Effect {
             columns.extend((0..count).map(|j| drawn.column(j)));
         }
         columns.shuffle(&mut random);
-        Ok(from_columns(treatments.rows(), &columns))
+        Ok(Matrix::from_columns(treatments.rows(), &columns))
     }
 
     /// Returns the weighted posteriors of the mixture as models to explain: means are expansions over the

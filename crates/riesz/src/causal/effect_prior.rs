@@ -82,7 +82,6 @@ impl EffectPrior {
 }
 
 fn outer_product(covariance: &Matrix) -> Matrix {
-    let q = covariance.rows();
-    let sd: Vec<f64> = (0..q).map(|i| covariance[(i, i)].max(0.0).sqrt()).collect();
-    Matrix::from_row_major(q, q, sd.iter().flat_map(|a| sd.iter().map(move |b| a * b)).collect())
+    let sd = covariance.standard_deviations();
+    Matrix::from_fn(sd.len(), sd.len(), |i, j| sd[i] * sd[j])
 }

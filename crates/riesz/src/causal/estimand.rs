@@ -4,7 +4,7 @@
 use super::effect::{Effect, EffectEstimate};
 use crate::error::{Error, Result, listed, sized};
 use crate::kernel::mean_variance;
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, add_multiple};
 use crate::table::{ColumnKind, Table};
 
 /// The quantity that is estimated at each treatment.
@@ -58,9 +58,7 @@ impl Estimand {
             return Err(Error::parameter("slope", names[j], allowed));
         }
         let step = step.unwrap_or_else(|| STEP * mean_variance(studied.column(j)).1.sqrt());
-        if !(step.is_finite() && step > 0.0) {
-            return Err(Error::parameter("step of a slope", step, "it is a positive number"));
-        }
+        crate::checks::positive("step of a slope", step)?;
         Ok(Self::Slope { treatment: names[j].to_string(), step })
     }
 
@@ -123,7 +121,7 @@ impl EstimandWeights {
         let mut sums = Matrix::zeros(self.terms.len(), row_values.cols());
         for (q, query_terms) in self.terms.iter().enumerate() {
             for (i, weight) in query_terms {
-                sums.row_mut(q).iter_mut().zip(row_values.row(*i)).for_each(|(sum, v)| *sum += weight * v);
+                add_multiple(sums.row_mut(q), *weight, row_values.row(*i));
             }
         }
         sums
@@ -142,7 +140,7 @@ impl Effect {
     /// Errors of [`variance_reduction_per_row`](Self::variance_reduction_per_row).
     pub fn share_taken(&self, sums: &EstimandWeights, study: usize, rows: &Table) -> Result<Vec<f64>> {
         let estimate = sums.estimate(&self.evaluate(&sums.treatments)?);
-        let variance: f64 = (0..sums.terms.len()).map(|q| estimate.covariance[(q, q)]).sum();
+        let variance = estimate.covariance.trace();
         let weights = sums.rows(&Matrix::identity(sums.treatments.rows()));
         let taken = self.variance_reduction_per_row(&sums.treatments, &weights, study, rows)?;
         // Without variance nothing can be removed.

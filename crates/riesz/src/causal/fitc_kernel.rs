@@ -34,9 +34,7 @@ impl FitcKernel {
     /// Returns `E (KᵀK̂⁻¹K + diag(residual variances)) Eᵀ` for `weights` E (queries × rows). `columns` is
     /// `K Eᵀ`.
     pub fn weighted_quadratic_form(&self, weights: &Matrix, columns: &Matrix) -> Matrix {
-        let mut whitened = columns.clone();
-        self.factor.solve_lower_in_place(&mut whitened);
-        let mut quadratic_form = whitened.transpose_matmul(&whitened);
+        let mut quadratic_form = self.factor.inverse_quadratic_form(columns.clone());
         let mut scaled_weights = weights.transpose();
         scaled_weights.scale_rows(self.residual_variances.iter().map(|gap| gap.sqrt()));
         let residual_part = scaled_weights.transpose_matmul(&scaled_weights);

@@ -1,6 +1,6 @@
 //! Instruments: variables that affect a treatment, and the outcome only through it.
 
-use super::graph::{Graph, Nodes, pruned, without_node};
+use super::graph::{Graph, Nodes};
 use crate::error::{Instrument, Result};
 
 /// Finds an instrument among the measured variables for the effect of a treatment on an outcome; one without
@@ -53,10 +53,5 @@ pub(super) fn find(graph: &Graph, treatment: usize, outcome: usize, measured: &N
 fn nearest_separator(graph: &Graph, z: usize, outcome: usize, usable: &Nodes) -> Option<Nodes> {
     let (from, to) = (Nodes::from([z]), Nodes::from([outcome]));
     let set = &(usable & &graph.causes(&(&from | &to))) - &from;
-    if !graph.separated(&from, &to, &set) {
-        return None;
-    }
-    let touches = |v: &usize| !graph.separated(&to, &[*v].into(), &without_node(&set, *v));
-    let near: Nodes = set.iter().copied().filter(touches).collect();
-    Some(pruned(near.clone(), near, |_, less| graph.separated(&from, &to, less)))
+    graph.separated(&from, &to, &set).then(|| graph.nearest_separator(&from, &to, &set, &Nodes::new()))
 }

@@ -27,7 +27,6 @@
 //! rows.
 
 use super::defaults::evenly_spaced;
-use super::entrywise::{divide, multiply, ones, quadratic_form, scale};
 use super::kernel_regression::KernelRegression;
 use super::normal_draws::effect_draws;
 use super::outcome_at_mediators::OutcomeAtMediators;
@@ -40,8 +39,8 @@ use super::uncertainty_parts::{
 use crate::error::{Result, unused};
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::Matrix;
-use crate::posterior::{Functionals, PosteriorCovariance, VarianceReduction};
+use crate::linalg::{Matrix, add_to, mean};
+use crate::posterior::{Functionals, PosteriorCovariance};
 use crate::random::Random;
 use crate::table::Table;
 
@@ -146,9 +145,9 @@ impl History {
     pub fn new(kernel: Kernel, points: Table, rows: Table, all_pairs: bool) -> Result<Self> {
         let at_history = OutcomeAtMediators::new((&points, &kernel), &rows, all_pairs)?;
         let n = rows.rows() as f64;
-        let mean_diagonal = kernel.diagonal(&rows).iter().sum::<f64>() / n;
+        let mean_diagonal = mean(&kernel.diagonal(&rows));
         let mut squares = at_history.cross_covariance.matmul(&at_history.cross_covariance.transpose());
-        divide(&mut squares, n);
+        squares.map_in_place(|v| v / n);
         Ok(Self { rows, at_history, mean_diagonal, squares })
     }
 }
@@ -221,7 +220,7 @@ impl Iterated {
         let q = constants.len();
         let kernels_of = |stage: &FittedStage| match &stage.set {
             Some(set) => kernels(set),
-            None => (ones(stage.fit.solver().point_count(), q), ones(q, q)),
+            None => (Matrix::filled(stage.fit.solver().point_count(), q, 1.0), Matrix::filled(q, q, 1.0)),
         };
         Queries { kernels: self.stages.iter().map(kernels_of).collect(), constants }
     }
@@ -234,8 +233,8 @@ impl Iterated {
             return (with_points.clone(), with_each_other.clone());
         };
         let mut weighted = history.at_history.weighted(weights, &queries.constants);
-        multiply(&mut weighted.columns, with_points);
-        multiply(&mut weighted.prior_scale, with_each_other);
+        weighted.columns.multiply(with_points);
+        weighted.prior_scale.multiply(with_each_other);
         (weighted.columns, weighted.prior_scale)
     }
 
@@ -245,7 +244,7 @@ impl Iterated {
         let (mut phi, mut prior) = self.functionals(t, weights, queries);
         let of_members = stage.averaged.as_ref().map(|averaged| {
             let mut coefficients = self.coefficients(t, queries);
-            multiply(&mut coefficients, &phi);
+            coefficients.multiply(&phi);
             averaged.with_members.transpose_matmul(&coefficients)
         });
         if let Some(averaged) = &stage.averaged {
@@ -279,7 +278,7 @@ impl Iterated {
                     [(UncertaintyCause::Stage(t), square), (UncertaintyCause::Interaction, variance)]
                 {
                     let mut part = open.clone();
-                    multiply(&mut part, &moment);
+                    part.multiply(&moment);
                     add_part(&mut parts, cause, 1.0, &part);
                 }
                 let mut resolved =
@@ -296,8 +295,7 @@ impl Iterated {
         match &self.stages[t].fit {
             StageFit::Outcome(process) => {
                 let q = queries.constants.len();
-                let values = process.coef.iter().flat_map(|v| std::iter::repeat_n(*v, q)).collect();
-                Matrix::from_row_major(process.coef.len(), q, values)
+                Matrix::from_fn(process.coef.len(), q, |p, _| process.coef[p])
             }
             StageFit::Regression { solver, .. } => solver.solve_matrix(self.means_of_rows(t + 1, queries)),
         }
@@ -321,7 +319,7 @@ impl Iterated {
     /// Returns the [`coefficients`](Self::coefficients) times the kernel without the factor of the history.
     fn weighted_coefficients(&self, t: usize, queries: &Queries) -> Matrix {
         let mut coefficients = self.coefficients(t, queries);
-        multiply(&mut coefficients, &self.without_history(t, queries));
+        coefficients.multiply(&self.without_history(t, queries));
         coefficients
     }
 
@@ -331,19 +329,19 @@ impl Iterated {
         let means = self.means_of_rows(t, queries);
         let n = means.rows() as f64;
         let mut square = means.transpose_matmul(&means);
-        divide(&mut square, n);
+        square.map_in_place(|v| v / n);
         let Some(history) = &stage.history else { return (square, Matrix::zeros(q, q)) };
         match &stage.fit {
             StageFit::Outcome(process) => {
                 let columns = self.without_history(t, queries);
                 let mut prior = queries.kernels[t].1.clone();
                 if let Some(averaged) = &stage.averaged {
-                    scale(&mut prior, averaged.query_embedding.kernel_scale);
+                    prior.scale(averaged.query_embedding.kernel_scale);
                 }
-                scale(&mut prior, history.mean_diagonal);
+                prior.scale(history.mean_diagonal);
                 let mut known = process.solver.inverse();
-                multiply(&mut known, &history.squares);
-                prior.add_times(-1.0, &quadratic_form(&known, &columns));
+                known.multiply(&history.squares);
+                prior.add_times(-1.0, &known.quadratic_form(&columns));
                 (square, prior)
             }
             StageFit::Regression { .. } => {
@@ -356,7 +354,7 @@ impl Iterated {
                     (0..q).for_each(|i| weights.row_mut(i)[*row] = 1.0);
                     variance.add_times(1.0, &sum_parts(&self.pass(t, Some(&weights), &of_zero).parts, q));
                 }
-                divide(&mut variance, sampled_rows.len() as f64);
+                variance.map_in_place(|v| v / sampled_rows.len() as f64);
                 (square, variance)
             }
         }
@@ -373,7 +371,7 @@ impl Iterated {
         let coefficients = self.weighted_coefficients(0, queries);
         let mut means: Vec<f64> = queries.constants.iter().map(|c| c * self.process().constant).collect();
         for p in 0..coefficients.rows() {
-            means.iter_mut().zip(coefficients.row(p)).for_each(|(mean, v)| *mean += v);
+            add_to(&mut means, coefficients.row(p));
         }
         let mut parts = pass.parts;
         if let Some(part) = self.of_people(pass.of_members.as_ref()) {
@@ -397,7 +395,7 @@ impl Iterated {
             Some(open) => open / m,
             None if averaged.members_are_rows && self.adjustment => {
                 for j in 0..q {
-                    let mean = member_means.column(j).iter().sum::<f64>() / m;
+                    let mean = mean(&member_means.column(j));
                     (0..member_means.rows()).for_each(|i| member_means[(i, j)] -= mean);
                 }
                 1.0 / (m * (m + 1.0))
@@ -405,7 +403,7 @@ impl Iterated {
             None => return None,
         };
         let mut part = member_means.transpose_matmul(&member_means);
-        scale(&mut part, factor);
+        part.scale(factor);
         Some(part)
     }
 
@@ -429,17 +427,16 @@ impl Iterated {
         };
         let n = set.points.rows();
         // First the kernel function itself, of which the prior is a multiple; then the columns.
-        let itself = self.queries_with(vec![0.0], |_| (Matrix::zeros(n, 1), ones(1, 1)));
+        let itself = self.queries_with(vec![0.0], |_| (Matrix::zeros(n, 1), Matrix::filled(1, 1, 1.0)));
         let prior_scale = sum_parts(&self.pass(0, None, &itself).parts, 1)[(0, 0)];
         let columns = self.queries_with(vec![0.0; n], |_| (Matrix::identity(n), Matrix::zeros(n, n)));
         let (coef, parts, _) = self.evaluate(&columns);
         let mut known = sum_parts(&parts, n);
-        scale(&mut known, -1.0);
+        known.scale(-1.0);
         let coef = Matrix::column_vector(coef);
         let constant = vec![self.process().constant];
         let model = KernelExpansion::new(set.kernel.clone(), set.points.clone(), coef, constant)?;
-        let reduction = vec![VarianceReduction::Dense(known)];
-        Ok((model, PosteriorCovariance { prior_scale, skew_swap: None, reduction, scale: vec![1.0] }))
+        Ok((model, PosteriorCovariance::dense(prior_scale, known)))
     }
 
     /// Returns the reduction of the variance of sums of effects by each new row (sums × rows).

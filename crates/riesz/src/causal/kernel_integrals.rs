@@ -1,10 +1,9 @@
 //! Integrals of kernels over a measure ν of mediators, which the published posteriors use: `r(a, b) = ∫ k(a,
 //! u) k(u, b) dν(u)` and longer chains.
 
-use super::entrywise::scale;
 use crate::error::{Result, unused};
 use crate::kernel::{ColumnScaling, Kernel};
-use crate::linalg::{Matrix, dot};
+use crate::linalg::{Matrix, dot, mean};
 use crate::table::Table;
 
 /// The measure ν over which mediators are integrated.
@@ -62,7 +61,7 @@ impl<'k> KernelIntegrals<'k> {
         let MediatorMeasure::Normal { mass } = measure else {
             let share = 1.0 / places.rows() as f64;
             let mut weighted = kernel.gram(&places);
-            scale(&mut weighted, share);
+            weighted.scale(share);
             return Ok(Self::Rows { kernel, places, weighted });
         };
         crate::checks::positive("mass", mass)?;
@@ -79,7 +78,7 @@ impl<'k> KernelIntegrals<'k> {
         let units = ColumnScaling::standardised(&places);
         let normals = columns.iter().zip(lengthscale).map(|(&column, lengthscale)| {
             let values = places.column(column);
-            let center = values.iter().sum::<f64>() / values.len() as f64;
+            let center = mean(values);
             Normal { column, center, sd: units.scale[column], lengthscale }
         });
         Ok(Self::Normal { scale, mass, columns: normals.collect() })
@@ -94,7 +93,7 @@ impl<'k> KernelIntegrals<'k> {
                     left = left.matmul(weighted);
                 }
                 let share = 1.0 / places.rows() as f64;
-                scale(&mut left, share);
+                left.scale(share);
                 left.matmul(&kernel.cross_gram(places, b))
             }
             Self::Normal { scale, mass, columns } => {
@@ -105,8 +104,7 @@ impl<'k> KernelIntegrals<'k> {
                         .map(|normal| normal.chain(a.get(i, normal.column), b.get(j, normal.column), p));
                     scale_factor * column_integrals.product::<f64>()
                 };
-                let values = (0..a.rows()).flat_map(|i| (0..b.rows()).map(move |j| (i, j)));
-                Matrix::from_row_major(a.rows(), b.rows(), values.map(|(i, j)| integral(i, j)).collect())
+                Matrix::from_fn(a.rows(), b.rows(), integral)
             }
         }
     }

@@ -16,7 +16,7 @@
 use super::fitc_kernel::FitcKernel;
 use crate::error::Result;
 use crate::kernel::Kernel;
-use crate::linalg::{Cholesky, Matrix};
+use crate::linalg::{Cholesky, Matrix, add_to};
 use crate::table::Table;
 
 /// A fitted kernel regression.
@@ -228,7 +228,7 @@ impl KernelRegression {
             .collect();
         if let (Some(left), Some(of_queries)) = (&of_rows.1, &of_queries.1) {
             // New rows are informative about queries only through the landmarks' posterior.
-            variances.iter_mut().zip(squares(left)).for_each(|(v, open)| *v += open);
+            add_to(&mut variances, &squares(left));
             return (left.transpose_matmul(of_queries), variances);
         }
         let mut open = with_queries;

@@ -39,18 +39,9 @@ impl Effect {
 impl ChainedOutcome {
     /// Returns the posterior mean of the outcome at mediators.
     fn mean(&self) -> Result<KernelExpansion> {
-        match self {
-            Self::Process(process) => {
-                let coef = Matrix::column_vector(process.coef.to_vec());
-                KernelExpansion::new(
-                    process.parameters.kernel.clone(),
-                    process.points.clone(),
-                    coef,
-                    vec![process.constant],
-                )
-            }
-            Self::Link(link) => link.mean(),
-        }
+        let coef = Matrix::column_vector(self.coef());
+        let constant = vec![self.process().constant];
+        KernelExpansion::new(self.kernel().clone(), self.points().clone(), coef, constant)
     }
 }
 

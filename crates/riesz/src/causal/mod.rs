@@ -22,7 +22,6 @@ mod defaults;
 mod domain;
 mod effect;
 mod effect_prior;
-mod entrywise;
 mod estimand;
 mod fitc_kernel;
 mod formula;

@@ -1,6 +1,5 @@
 //! Draws from normal distributions with a given covariance.
 
-use super::entrywise::mean_diagonal;
 use super::uncertainty_parts::{CovarianceParts, sum_parts};
 use crate::error::Result;
 use crate::linalg::{Cholesky, Matrix};
@@ -29,7 +28,7 @@ pub(super) fn effect_draws(
     random: &mut Random,
 ) -> Result<Matrix> {
     let covariance = sum_parts(parts, means.len());
-    let scale = mean_diagonal(&covariance);
+    let scale = covariance.mean_diagonal();
     let mut out = normal_draws(covariance, scale, draws, "covariance of the effect", random)?;
     out.add_outer(means, &vec![1.0; draws]);
     Ok(out)

@@ -1,10 +1,9 @@
 //! The prior of an outcome at the mediators of a study's rows.
 
-use super::entrywise::divide;
 use super::fitc_kernel::FitcKernel;
 use crate::error::Result;
 use crate::kernel::Kernel;
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, mean};
 use crate::posterior::Functionals;
 use crate::table::Table;
 
@@ -67,9 +66,9 @@ pub(super) fn mean_square_form((points, kernel): (&Table, &Kernel), places: &Tab
     let with_places = kernel.cross_gram(points, places);
     let (low, mut whitened) = FitcKernel::new(kernel.gram(points), with_places, &kernel.diagonal(places))?;
     let count = places.rows() as f64;
-    let gap = low.residual_variances.iter().sum::<f64>() / count;
+    let gap = mean(&low.residual_variances);
     low.factor.solve_upper_in_place(&mut whitened);
     let mut square = whitened.matmul(&whitened.transpose());
-    divide(&mut square, count);
+    square.map_in_place(|v| v / count);
     Ok((square, gap))
 }

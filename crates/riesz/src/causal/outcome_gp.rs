@@ -5,13 +5,12 @@
 //! because an effect averages f₀ with weights that need not add up to 1. Far from data, the effect returns to
 //! β₀.
 
-use super::entrywise::{mean_diagonal, shift};
 use super::kernel_regression::KernelRegression;
 use super::normal_draws::normal_draws;
-use crate::error::{Error, Result, sized};
+use crate::error::{Result, sized};
 use crate::gp::exact::NormalEvidence;
 use crate::kernel::Kernel;
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, mean};
 use crate::posterior::Functionals;
 use crate::random::Random;
 use crate::table::Table;
@@ -46,7 +45,7 @@ pub(super) struct OutcomeGp {
 impl OutcomeGpParameters {
     fn covariance(&self, x: &Table) -> Matrix {
         let mut out = self.kernel.gram(x);
-        shift(&mut out, self.intercept_variance);
+        out.map_in_place(|v| v + self.intercept_variance);
         out.add_diagonal(|_| self.noise);
         out
     }
@@ -67,22 +66,19 @@ impl OutcomeGpParameters {
         let evidence = self.likelihood(x, t)?;
         let weights = evidence.covariance_gradient();
         let mut gradient = self.kernel.gradient(x, &weights);
-        gradient.push(self.noise * (0..t.len()).map(|i| weights[(i, i)]).sum::<f64>());
+        gradient.push(self.noise * weights.trace());
         Ok((evidence.value, gradient))
     }
 }
 
 /// Checks the prior variance of a constant.
 pub(super) fn check_level(level: f64) -> Result<()> {
-    if level.is_finite() && level >= 0.0 {
-        return Ok(());
-    }
-    Err(Error::parameter("level", level, "variances are not negative"))
+    crate::checks::not_negative("level", level, "variances are not negative")
 }
 
 /// Returns the mean of `t` and the deviations from it.
 fn centred(t: &[f64]) -> (f64, Vec<f64>) {
-    let mean = t.iter().sum::<f64>() / t.len() as f64;
+    let mean = mean(t);
     (mean, t.iter().map(|v| v - mean).collect())
 }
 
@@ -104,8 +100,8 @@ impl OutcomeGp {
             None => KernelRegression::rows(parameters.covariance(x), "covariance of the outcome")?,
             Some(points) => {
                 let (mut gram, mut with_rows) = (kernel.gram(points), kernel.cross_gram(points, x));
-                shift(&mut gram, level);
-                shift(&mut with_rows, level);
+                gram.map_in_place(|v| v + level);
+                with_rows.map_in_place(|v| v + level);
                 let diagonal: Vec<f64> = kernel.diagonal(x).iter().map(|v| v + level).collect();
                 KernelRegression::landmarks(gram, with_rows, &diagonal, parameters.noise)?
             }
@@ -177,7 +173,7 @@ impl OutcomeGp {
 
     /// Returns joint draws of functionals from the posterior (functionals × draws).
     pub fn sample(&self, functionals: &Functionals, draws: usize, random: &mut Random) -> Result<Matrix> {
-        let scale = mean_diagonal(&functionals.prior_scale) + self.parameters.intercept_variance;
+        let scale = functionals.prior_scale.mean_diagonal() + self.parameters.intercept_variance;
         let mut drawn =
             normal_draws(self.covariance(functionals), scale, draws, "covariance of the outcome", random)?;
         let centred = self.centred_means(&functionals.columns).into_iter().zip(&functionals.constants);

@@ -3,13 +3,12 @@
 
 use std::fmt;
 
-use super::domain::table;
 use super::effect::{Effect, EffectEstimate};
-use super::entrywise::min_max;
 use super::estimand::Estimand;
 use super::uncertainty_parts::{DataSupport, UncertaintyCause};
 use crate::error::{Error, Result};
 use crate::explanation::normal;
+use crate::linalg::{min_max, sorted};
 use crate::table::{ColumnKind, Table};
 
 /// Number of treatments in a chunk; the joint covariance has the square of this number of entries.
@@ -46,9 +45,8 @@ impl Effect {
     /// Errors of [`Estimand::weights_at`].
     pub fn pointwise(&self, treatments: &Table, estimand: &Estimand) -> Result<Pointwise> {
         let mut pointwise = Pointwise::default();
-        let rows: Vec<usize> = (0..treatments.rows()).collect();
-        for chunk in rows.chunks(AT_ONCE) {
-            let sums = estimand.weights_at(&treatments.select_rows(chunk), self.treatments())?;
+        for chunk in treatments.chunks(AT_ONCE) {
+            let sums = estimand.weights_at(&chunk, self.treatments())?;
             pointwise.add(sums.estimate(&self.evaluate(&sums.treatments)?));
         }
         pointwise.causes.sort_by_key(|(cause, _)| *cause);
@@ -58,14 +56,14 @@ impl Effect {
 
 impl Pointwise {
     fn add(&mut self, estimate: EffectEstimate) {
-        let (before, count) = (self.mean.len(), estimate.mean.len());
+        let before = self.mean.len();
         for (cause, part) in &estimate.causes {
             let place =
                 self.causes.iter().position(|(other_cause, _)| other_cause == cause).unwrap_or_else(|| {
                     self.causes.push((*cause, vec![0.0; before]));
                     self.causes.len() - 1
                 });
-            self.causes[place].1.extend((0..count).map(|i| part[(i, i)].max(0.0)));
+            self.causes[place].1.extend(part.diagonal().map(|variance| variance.max(0.0)));
         }
         self.mean.extend(estimate.mean);
         self.support.extend(estimate.support);
@@ -139,8 +137,7 @@ pub fn usual_combinations(treatments: &Table) -> Result<Table> {
     }
     let mut rows: Vec<Vec<f64>> = vec![Vec::new()];
     for j in 0..width {
-        let mut values_seen = treatments.column(j).to_vec();
-        values_seen.sort_unstable_by(f64::total_cmp);
+        let mut values_seen = sorted(treatments.column(j));
         let mut quartiles = [1, 2, 3].map(|k| values_seen[k * (values_seen.len() - 1) / 4]).to_vec();
         quartiles.dedup();
         values_seen.dedup();
@@ -149,7 +146,7 @@ pub fn usual_combinations(treatments: &Table) -> Result<Table> {
         rows =
             rows.into_iter().flat_map(|row| values.iter().map(move |v| [&row[..], &[*v]].concat())).collect();
     }
-    table(treatments.columns(), &rows)
+    Table::from_named_rows(treatments.columns().to_vec(), &rows)
 }
 
 /// Returns treatments at which an effect is shown: `count` equidistant doses (usually [`DEFAULT_DOSE_COUNT`])
@@ -160,8 +157,7 @@ pub fn usual_combinations(treatments: &Table) -> Result<Table> {
 /// [`Error::Shape`] for several treatments, which have no natural order.
 pub fn default_doses(treatments: &Table, count: usize) -> Result<Table> {
     crate::error::sized("the table of treatments", "columns", 1, treatments.width(), "a curve is along one")?;
-    let mut sorted_doses = treatments.column(0).to_vec();
-    sorted_doses.sort_unstable_by(f64::total_cmp);
+    let mut sorted_doses = sorted(treatments.column(0));
     let cut = (GRID_MARGIN * sorted_doses.len() as f64) as usize;
     let (low, high) = min_max(&sorted_doses[cut..sorted_doses.len() - cut]);
     sorted_doses.dedup();

@@ -85,9 +85,9 @@ impl TargetPopulation {
     pub fn members(covariates: Table, counts: &[f64]) -> Result<Self> {
         sized("the list of weights", "numbers", covariates.rows(), counts.len(), "one per member")?;
         let allowed = "they are finite, not negative, and not all 0";
-        if let Some(bad) = counts.iter().find(|weight| !(weight.is_finite() && **weight >= 0.0)) {
-            return Err(Error::parameter("weights of members", bad, allowed));
-        }
+        counts
+            .iter()
+            .try_for_each(|weight| crate::checks::not_negative("weights of members", *weight, allowed))?;
         let sum: f64 = counts.iter().sum();
         if !(sum > 0.0 && sum.is_finite()) {
             return Err(Error::parameter("weights of members", format!("a sum of {sum}"), allowed));

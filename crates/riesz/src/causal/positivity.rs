@@ -135,16 +135,12 @@ pub(super) fn treatment_models(
     let (treatments, covariates) =
         (&treatments.select_rows(&tuning_rows), &covariates.select_rows(&tuning_rows));
     let models = treatments.columns().iter().enumerate().map(|(j, column)| {
-        let values = treatments.column(j);
-        let of_level = |code: usize| {
-            let is: Vec<f64> = values.iter().map(|v| f64::from(u8::from(*v == code as f64))).collect();
-            regression(covariates, &is, control)
-        };
+        let of_level = |level: usize| regression(covariates, &treatments.indicator(j, level), control);
         Ok(match &column.kind {
             ColumnKind::Categorical { levels } => {
                 TreatmentModel::Levels((0..levels.len()).map(of_level).collect::<Result<_>>()?)
             }
-            ColumnKind::Numeric => match regression(covariates, values, control)? {
+            ColumnKind::Numeric => match regression(covariates, treatments.column(j), control)? {
                 Some(process) => {
                     let residual_sd = process.loo_mse().sqrt();
                     TreatmentModel::Number(process, residual_sd)

@@ -1,6 +1,5 @@
 //! Joint draws of outcomes and effects, study by study.
 
-use super::entrywise::{beside, block, mean_diagonal};
 use super::normal_draws::{effect_draws, normal_draws};
 use super::outcome_at_mediators::mean_square_form;
 use super::study_chain::{ChainedOutcome, StudyLink};
@@ -17,12 +16,15 @@ impl ChainedOutcome {
         draws: usize,
         random: &mut Random,
     ) -> Result<(Vec<f64>, Matrix)> {
-        let q = functionals.constants.len();
+        let (q, points) = (functionals.constants.len(), functionals.columns.rows());
         // One additional functional, the constant.
         let mut prior_scale = Matrix::zeros(q + 1, q + 1);
         (0..q).for_each(|i| prior_scale.row_mut(i)[..q].copy_from_slice(functionals.prior_scale.row(i)));
         let extended = Functionals {
-            columns: beside(&functionals.columns, &Matrix::zeros(functionals.columns.rows(), 1)),
+            columns: Matrix::side_by_side(
+                points,
+                [&functionals.columns, &Matrix::zeros(points, 1)].into_iter(),
+            ),
             prior_scale,
             constants: [vec![0.0; q], vec![1.0]].concat(),
         };
@@ -30,7 +32,7 @@ impl ChainedOutcome {
             Self::Process(process) => process.sample(&extended, draws, random),
             Self::Link(link) => link.sample(&extended, draws, random),
         }?;
-        Ok((drawn.row(q).to_vec(), block(&drawn, 0..q, 0..draws)))
+        Ok((drawn.row(q).to_vec(), drawn.block(0..q, 0..draws)))
     }
 }
 
@@ -48,7 +50,7 @@ impl StudyLink {
         let (weights, open, prior) = self.weights(functionals);
         let q = weights.rows();
         let (constants, mut out, squares) = self.sample_outcome(&weights, draws, random)?;
-        let scale = mean_diagonal(&prior);
+        let scale = prior.mean_diagonal();
         let mut link_part =
             normal_draws(open, scale, draws, "residual covariance of the mediators' distribution", random)?;
         for (j, square) in squares.iter().enumerate() {
@@ -56,7 +58,7 @@ impl StudyLink {
         }
         out.add_times(1.0, &link_part);
         if let Some(part) = self.of_adjustment(functionals) {
-            let scale = mean_diagonal(&part);
+            let scale = part.mean_diagonal();
             let drawn = normal_draws(part, scale, draws, "covariance from the units of a study", random)?;
             out.add_times(1.0, &drawn);
         }
@@ -81,7 +83,7 @@ impl StudyLink {
                 |j: usize| (n..n + count).map(|i| centred[(i, j)].powi(2)).sum::<f64>() / count as f64;
             return Ok((
                 constants,
-                weights.matmul(&block(&centred, 0..n, 0..draws)),
+                weights.matmul(&centred.block(0..n, 0..draws)),
                 (0..draws).map(square).collect(),
             ));
         }
@@ -91,16 +93,16 @@ impl StudyLink {
         let (points, kernel) = (self.outcome.points(), self.outcome.kernel());
         let points_gram = kernel.gram(points);
         let m = points.rows();
-        let columns = beside(&handed.columns, &points_gram);
-        let of_sums = beside(&handed.prior_scale, &handed.columns.transpose());
+        let columns = Matrix::side_by_side(m, [&handed.columns, &points_gram].into_iter());
+        let of_sums = Matrix::side_by_side(q, [&handed.prior_scale, &handed.columns.transpose()].into_iter());
         let prior = [of_sums.data(), columns.data()].concat();
         let prior_scale = Matrix::from_row_major(q + m, q + m, prior);
         let functionals = Functionals { columns, prior_scale, constants: vec![0.0; q + m] };
         let (constants, centred) = self.outcome.sample(&functionals, draws, random)?;
         let (of_points, gap) = mean_square_form((points, kernel), &self.measure)?;
-        let at_points = block(&centred, q..q + m, 0..draws);
+        let at_points = centred.block(q..q + m, 0..draws);
         let transformed = of_points.matmul(&at_points);
         let square = |j: usize| gap + (0..m).map(|a| at_points[(a, j)] * transformed[(a, j)]).sum::<f64>();
-        Ok((constants, block(&centred, 0..q, 0..draws), (0..draws).map(|j| square(j).max(0.0)).collect()))
+        Ok((constants, centred.block(0..q, 0..draws), (0..draws).map(|j| square(j).max(0.0)).collect()))
     }
 }

@@ -1,6 +1,5 @@
 //! Kernels of a study that are products of kernels over blocks of columns.
 
-use super::entrywise::multiply;
 use crate::error::Result;
 use crate::gp::exact::NormalEvidence;
 use crate::gp::hyperparameters::ThetaReader;
@@ -24,7 +23,7 @@ pub struct ColumnBlock {
 pub(super) fn product_gram(grams: &[Matrix]) -> Matrix {
     let mut gram = grams[0].clone();
     for factor in &grams[1..] {
-        multiply(&mut gram, factor);
+        gram.multiply(factor);
     }
     gram
 }
@@ -39,10 +38,10 @@ fn slopes(blocks: &[ColumnBlock], grams: &[Matrix], ridge: f64, weights: &Matrix
             .iter()
             .enumerate()
             .filter(|(other, _)| *other != k)
-            .for_each(|(_, gram)| multiply(&mut block_weights, gram));
+            .for_each(|(_, gram)| block_weights.multiply(gram));
         slopes.extend(block.kernel.gradient(&block.rows, &block_weights));
     }
-    slopes.push(ridge * (0..weights.rows()).map(|i| weights[(i, i)]).sum::<f64>());
+    slopes.push(ridge * weights.trace());
     slopes
 }
 

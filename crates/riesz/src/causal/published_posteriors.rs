@@ -13,7 +13,6 @@
 //! posteriors are for comparison only.
 
 use super::effect::{Effect, EffectEstimate, Model};
-use super::entrywise::{mean_diagonal, quadratic_form};
 use super::kernel_integrals::{KernelIntegrals, MediatorMeasure};
 use super::outcome_gp::OutcomeGp;
 use super::study_chain::{ChainedOutcome, StudyLink};
@@ -109,7 +108,7 @@ impl PublishedPosterior {
     }
 
     fn factor(&self, mut gram: Matrix, matrix_name: &'static str) -> Result<Cholesky> {
-        let mean = mean_diagonal(&gram);
+        let mean = gram.mean_diagonal();
         gram.add_diagonal(|_| self.jitter * mean);
         Cholesky::new(gram, matrix_name)
     }
@@ -132,18 +131,13 @@ impl PublishedPosterior {
         let seen = OutcomeStudyTerms::new(process, integrals)?;
         let with_points = integrals.chain(&places, points, 1);
         let mean = with_points.matvec(&seen.coef);
-        let mut left = with_points.transpose();
-        seen.factor.solve_lower_in_place(&mut left);
-        let explained = left.transpose_matmul(&left);
         let mut left = joint_gram.clone();
-        left.add_times(-1.0, &explained);
+        left.add_times(-1.0, &seen.factor.inverse_quadratic_form(with_points.transpose()));
         let embedded = of_y.solve(kernel.gram(y).matmul(&weights.transpose()));
         let transformed = gram.solve(with_y.matmul(&embedded));
         let means = transformed.transpose().matvec(&mean);
-        let outcome = quadratic_form(&left, &transformed);
-        let mut whitened = with_y.transpose();
-        of_y.solve_lower_in_place(&mut whitened);
-        let known = whitened.transpose_matmul(&whitened);
+        let outcome = left.quadratic_form(&transformed);
+        let known = of_y.inverse_quadratic_form(with_y.transpose());
         let f = gram.solve_vector(&mean);
         let (by_all, by_known, by_left) =
             (gram.solve(joint_gram.clone()), gram.solve(known.clone()), gram.solve(left));
@@ -166,15 +160,12 @@ impl PublishedPosterior {
         let two = integrals.chain(y, points, 2);
         let (mut left, chain_points) = (integrals.chain(y, y, 3), integrals.chain(points, points, 3));
         let along = two.matvec(&seen.coef);
-        let mut whitened = two.transpose();
-        seen.factor.solve_lower_in_place(&mut whitened);
-        left.add_times(-1.0, &whitened.transpose_matmul(&whitened));
-        let outcome = quadratic_form(&left, &transformed);
+        left.add_times(-1.0, &seen.factor.inverse_quadratic_form(two.transpose()));
+        let outcome = left.quadratic_form(&transformed);
         let of_means =
             (dot(&chain_points.matvec(&seen.coef), &seen.coef), dot(&of_y.solve_vector(&along), &along));
-        let diagonal = |m: &Matrix| (0..m.rows()).map(|i| m[(i, i)]).sum::<f64>();
         let of_open =
-            (integrals.square() - diagonal(&seen.factor.solve(chain_points)), diagonal(&of_y.solve(left)));
+            (integrals.square() - seen.factor.solve(chain_points).trace(), of_y.solve(left).trace());
         Ok((transformed.transpose().matvec(&along), outcome, [of_means, of_open]))
     }
 }

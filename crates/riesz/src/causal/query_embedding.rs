@@ -13,7 +13,6 @@
 //! where Φ is the kernel of the query with the study's rows, and F the kernel between queries. An effect is
 //! therefore an expansion over X.
 
-use super::entrywise::{quadratic_form, scale};
 use crate::kernel::Kernel;
 use crate::linalg::Matrix;
 use crate::table::Table;
@@ -97,7 +96,7 @@ impl QueryEmbedding {
     /// treatments. The treatments are averaged as in the study, with the embedding `treatments`. The matrices
     /// are `W K_MM` (treatments of the regression × points) and `W K_MM Wᵀ`.
     pub fn front_door(treatments: &Self, weighted_mediators: &Matrix, mut low_rank_part: Matrix) -> Self {
-        scale(&mut low_rank_part, treatments.kernel_scale);
+        low_rank_part.scale(treatments.kernel_scale);
         let row_map = treatments.row_map.times(&weighted_mediators.transpose());
         Self { row_map: QueryMap::Dense(row_map), kernel_scale: 0.0, low_rank_part: Some(low_rank_part) }
     }
@@ -110,9 +109,9 @@ impl QueryEmbedding {
     /// Returns F of queries, from their columns over points and the kernel between them.
     pub fn query_covariance(&self, columns: &Matrix, prior: &Matrix) -> Matrix {
         let mut out = prior.clone();
-        scale(&mut out, self.kernel_scale);
+        out.scale(self.kernel_scale);
         if let Some(low_rank) = &self.low_rank_part {
-            out.add_times(1.0, &quadratic_form(low_rank, columns));
+            out.add_times(1.0, &low_rank.quadratic_form(columns));
         }
         out
     }

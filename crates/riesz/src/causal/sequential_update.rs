@@ -24,11 +24,10 @@
 
 use super::effect::{Effect, EffectEstimate};
 use super::effect_prior::EffectPrior;
-use super::entrywise::{block, min_max};
 use super::uncertainty_parts::DataSupport;
 use crate::error::{Error, Result, sized};
 use crate::gp::exact::LeastSquaresMean;
-use crate::linalg::{Cholesky, Matrix, dot};
+use crate::linalg::{Cholesky, Matrix, dot, mean, min_max};
 use crate::table::{Column, ColumnKind, Table};
 
 /// Trials: treatments and their measured outcomes.
@@ -128,9 +127,8 @@ impl<'a> UpdatedEffect<'a> {
         }
         if let Some(noise) = &trials.noise {
             sized("noises", "numbers", n, noise.len(), "one per trial")?;
-            if let Some(bad) = noise.iter().find(|v| !(v.is_finite() && **v >= 0.0)) {
-                return Err(Error::parameter("noise of a trial", bad, "it is a variance, 0 or more"));
-            }
+            let allowed = "it is a variance, 0 or more";
+            noise.iter().try_for_each(|v| crate::checks::not_negative("noise of a trial", *v, allowed))?;
             let exact: Vec<usize> = (0..n).filter(|&i| noise[i] == 0.0).collect();
             let differs = |i: usize, j: usize| {
                 treatments.row(i) == treatments.row(j) && trials.outcomes[i] != trials.outcomes[j]
@@ -196,9 +194,9 @@ impl<'a> UpdatedEffect<'a> {
         let (n, q) = (self.trials.outcomes.len(), rows.rows());
         let prior_covariance = self.with_stationary(&trials_and_rows, &covariance, self.parameters);
         let mut mean = prior[n..].to_vec();
-        let mut left = block(&prior_covariance, n..n + q, n..n + q);
+        let mut left = prior_covariance.block(n..n + q, n..n + q);
         if let Some(known) = &self.known {
-            let mut whitened = block(&prior_covariance, 0..n, n..n + q);
+            let mut whitened = prior_covariance.block(0..n, n..n + q);
             let moved = whitened.transpose().matvec(&known.solved);
             mean.iter_mut().zip(moved).for_each(|(m, v)| *m += known.constant + v);
             known.factor.solve_lower_in_place(&mut whitened);
@@ -214,11 +212,10 @@ impl<'a> UpdatedEffect<'a> {
     /// As [`evaluate`](Self::evaluate).
     pub fn marginals(&self, treatments: &Table) -> Result<(Vec<f64>, Vec<f64>, Vec<DataSupport>)> {
         let (mut mean, mut sd, mut support) = (Vec::new(), Vec::new(), Vec::new());
-        let rows: Vec<usize> = (0..treatments.rows()).collect();
-        for chunk in rows.chunks(ROWS) {
-            let posterior = self.evaluate(&treatments.select_rows(chunk))?;
+        for chunk in treatments.chunks(ROWS) {
+            let posterior = self.evaluate(&chunk)?;
             mean.extend(posterior.mean);
-            sd.extend((0..chunk.len()).map(|i| posterior.covariance[(i, i)].max(0.0).sqrt()));
+            sd.extend(posterior.covariance.standard_deviations());
             support.extend(posterior.support);
         }
         Ok((mean, sd, support))
@@ -343,7 +340,7 @@ impl<'a> UpdatedEffect<'a> {
 /// Returns the variance of an effect over rows: the variance of its mean plus its mean posterior variance.
 fn effect_variance(estimate: &EffectEstimate) -> f64 {
     let n = estimate.mean.len() as f64;
-    let middle = estimate.mean.iter().sum::<f64>() / n;
+    let middle = mean(&estimate.mean);
     let moved = estimate.mean.iter().map(|m| (m - middle).powi(2)).sum::<f64>() / n;
-    moved + (0..estimate.mean.len()).map(|i| estimate.covariance[(i, i)]).sum::<f64>() / n
+    moved + estimate.covariance.trace() / n
 }

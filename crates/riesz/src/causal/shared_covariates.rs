@@ -15,11 +15,10 @@
 //! with `V_jk = ∫ E[f₀(u, w_j) f₀(u, w_k)] dν(u)` (n × n), in two parts: from the means, and from the
 //! posterior covariance of f. Cost n³. Source: this crate.
 
-use super::entrywise::{divide, ones};
 use super::outcome_gp::OutcomeGp;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
-use crate::linalg::{Cholesky, Matrix, dot};
+use crate::linalg::{Cholesky, Matrix, dot, mean};
 use crate::table::Table;
 
 /// The terms B and P, and a and G of both parts of V.
@@ -52,12 +51,12 @@ pub(super) fn split<const N: usize>(
     groups: [&[usize]; N],
     allowed: &str,
 ) -> Result<[Kernel; N]> {
-    let check_rows = rows.select_rows(&(0..rows.rows().min(CHECK_ROWS)).collect::<Vec<_>>());
+    let check_rows = rows.head(CHECK_ROWS);
     let check_gram = kernel.gram(&check_rows);
     let largest = (0..check_rows.rows())
         .max_by(|&a, &b| check_gram[(a, a)].total_cmp(&check_gram[(b, b)]))
         .unwrap_or(0);
-    let mut product = ones(check_gram.rows(), check_gram.cols());
+    let mut product = Matrix::filled(check_gram.rows(), check_gram.cols(), 1.0);
     let mut kernels = groups.map(|_| Kernel::constant(1.0));
     for (part, group) in kernels.iter_mut().zip(groups).filter(|(_, group)| !group.is_empty()) {
         let place = |j: usize| group.iter().position(|column| *column == j).unwrap_or(j);
@@ -124,12 +123,12 @@ impl SharedCovariateTerms {
         let count = measure.rows() as f64;
         let means = last_weighted(&u_last).matmul(&people);
         let mut of_means = means.transpose_matmul(&means);
-        divide(&mut of_means, count);
+        of_means.map_in_place(|v| v / count);
         let mut squares = u_last.transpose_matmul(&u_last);
-        divide(&mut squares, count);
+        squares.map_in_place(|v| v / count);
         let known = times(process.solver.inverse(), &squares, 1.0);
         let mut of_open = w_last.matmul(&known.matmul(&people));
-        let size = of_y.diagonal(&measure).iter().sum::<f64>() / count;
+        let size = mean(&of_y.diagonal(&measure));
         of_open.data_mut().iter_mut().zip(w_each.data()).for_each(|(v, w)| *v = size * w - *v);
         let inverse = factor.inverse();
         let opens = |v: &Matrix| {

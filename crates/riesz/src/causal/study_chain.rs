@@ -19,7 +19,6 @@
 //! Bloem-Reddy 2024 (IMPspec); the recursion is new.
 
 use super::defaults::evenly_spaced;
-use super::entrywise::{quadratic_form, scale};
 use super::kernel_regression::KernelRegression;
 use super::outcome_at_mediators::OutcomeAtMediators;
 use super::outcome_gp::OutcomeGp;
@@ -34,8 +33,8 @@ use super::uncertainty_parts::{
 use crate::error::{Result, sized, unused};
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{Matrix, dot, low_rank_factor};
-use crate::posterior::{Functionals, PosteriorCovariance, VarianceReduction};
+use crate::linalg::{Matrix, dot, low_rank_factor, mean};
+use crate::posterior::{Functionals, PosteriorCovariance};
 use crate::table::Table;
 
 /// The posterior of an outcome as a function of some columns: the last study's process, or a chained study.
@@ -113,26 +112,25 @@ const AVERAGED: usize = 200;
 const ROUNDING: f64 = 1e-13;
 
 impl ChainedOutcome {
-    pub fn points(&self) -> &Table {
+    /// Returns the points, their kernel and the regression.
+    fn regression(&self) -> (&Table, &Kernel, &KernelRegression) {
         match self {
-            Self::Process(process) => &process.points,
-            Self::Link(link) => &link.points,
+            Self::Process(process) => (&process.points, &process.parameters.kernel, &process.solver),
+            Self::Link(link) => (&link.points, &link.kernel, &link.solver),
         }
     }
 
+    pub fn points(&self) -> &Table {
+        self.regression().0
+    }
+
     pub fn kernel(&self) -> &Kernel {
-        match self {
-            Self::Process(process) => &process.parameters.kernel,
-            Self::Link(link) => &link.kernel,
-        }
+        self.regression().1
     }
 
     /// Whether all rows are used, rather than landmarks.
     pub fn uses_all_rows(&self) -> bool {
-        match self {
-            Self::Process(process) => process.solver.uses_all_rows(),
-            Self::Link(link) => link.solver.uses_all_rows(),
-        }
+        self.regression().2.uses_all_rows()
     }
 
     /// Returns the process of the last study.
@@ -145,9 +143,14 @@ impl ChainedOutcome {
 
     /// Returns the means of f₀, from columns over points.
     pub fn centred_means(&self, columns: &Matrix) -> Vec<f64> {
+        columns.transpose().matvec(&self.coef())
+    }
+
+    /// Returns the coefficients of the mean over points.
+    pub fn coef(&self) -> Vec<f64> {
         match self {
-            Self::Process(process) => process.centred_means(columns),
-            Self::Link(link) => columns.transpose().matvec(&link.coef()),
+            Self::Process(process) => process.coef.clone(),
+            Self::Link(link) => link.coef(),
         }
     }
 
@@ -173,8 +176,7 @@ impl ChainedOutcome {
     /// Returns `∫ f̄₀² dν` and `∫ k̄ dν`, the two parts of V; all rows of ν have equal weights.
     pub fn second_moment(&self, measure: &Table) -> (f64, f64) {
         let means = self.centred_means(&self.kernel().cross_gram(self.points(), measure));
-        let count = means.len() as f64;
-        (dot(&means, &means) / count, self.variances(measure).iter().sum::<f64>() / count)
+        (dot(&means, &means) / means.len() as f64, mean(&self.variances(measure)))
     }
 
     /// Returns the posterior of f₀ at rows: the first column is the mean. The outer product of the other
@@ -210,10 +212,9 @@ impl ChainedOutcome {
                 process.variances(&columns, &self.kernel().diagonal(x))
             }
             Self::Link(link) => {
-                let rows: Vec<usize> = (0..x.rows()).collect();
-                let variances = rows.chunks(AT_ONCE).flat_map(|chunk| {
-                    let parts = link.covariance(&self.values_at(&x.select_rows(chunk)));
-                    (0..chunk.len()).map(|j| total_variance(&parts, j).max(0.0)).collect::<Vec<_>>()
+                let variances = x.chunks(AT_ONCE).flat_map(|chunk| {
+                    let parts = link.covariance(&self.values_at(&chunk));
+                    (0..chunk.rows()).map(|j| total_variance(&parts, j).max(0.0)).collect::<Vec<_>>()
                 });
                 variances.collect()
             }
@@ -274,12 +275,9 @@ impl StudyLink {
             (self.study, solver_share.max(self.at_mediators.unexplained(self.ridge * self.scale())))
         });
         let after = match &self.outcome {
-            ChainedOutcome::Process(process) => process
-                .solver
-                .unexplained()
-                .map(|outcome_share| (process.study, outcome_share))
-                .into_iter()
-                .collect(),
+            ChainedOutcome::Process(process) => {
+                process.solver.unexplained().map(|share| (process.study, share)).into_iter().collect()
+            }
             ChainedOutcome::Link(next) => next.unexplained(),
         };
         share.into_iter().chain(after).collect()
@@ -335,8 +333,7 @@ impl StudyLink {
         };
         let smoothed = self.adjustment.as_ref().and_then(|uncertainty| uncertainty.smoothed.as_ref());
         let prior_scale = kernel_scale + smoothed.map_or(0.0, |(scale, _)| *scale);
-        let reduction = vec![VarianceReduction::Dense(known)];
-        Ok((model, PosteriorCovariance { prior_scale, skew_swap: None, reduction, scale: vec![1.0] }))
+        Ok((model, PosteriorCovariance::dense(prior_scale, known)))
     }
 
     /// Returns E, queries × rows, and R and F, queries × queries.
@@ -356,7 +353,7 @@ impl StudyLink {
             None => self.at_mediators.weighted(weights, &functionals.constants),
             Some(SharedCovariateTerms { to, prior, .. }) => Functionals {
                 columns: to.matmul(&functionals.columns),
-                prior_scale: quadratic_form(prior, &functionals.columns),
+                prior_scale: prior.quadratic_form(&functionals.columns),
                 constants: functionals.constants.clone(),
             },
         }
@@ -466,7 +463,7 @@ impl StudyLink {
         let square = |q: usize| means[q] * means[q] + variance(q).max(0.0);
         let mean_square = (0..sampled_rows.len()).map(square).sum::<f64>() / sampled_rows.len() as f64;
         let mut known = door.regression.inverse();
-        scale(&mut known, mean_square);
+        known.scale(mean_square);
         self.adjustment = Some(AdjustmentUncertainty { smoothed: Some((mean_square, known)), root });
     }
 
@@ -493,8 +490,8 @@ impl StudyLink {
 /// columns.
 fn residual_covariance(functionals: &Functionals, (factor, known): &(f64, Matrix)) -> Matrix {
     let mut residual = functionals.prior_scale.clone();
-    scale(&mut residual, *factor);
-    residual.add_times(-1.0, &quadratic_form(known, &functionals.columns));
+    residual.scale(*factor);
+    residual.add_times(-1.0, &known.quadratic_form(&functionals.columns));
     residual
 }
 
@@ -504,7 +501,7 @@ fn centre(m: &mut Matrix) {
     let scale = 1.0 / (n * (n + 1.0)).sqrt();
     for i in 0..m.rows() {
         let row = m.row_mut(i);
-        let mean = row.iter().sum::<f64>() / n;
+        let mean = mean(row);
         row.iter_mut().for_each(|v| *v = scale * (*v - mean));
     }
 }

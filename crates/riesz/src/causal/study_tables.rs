@@ -5,13 +5,13 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::caveats::Caveat;
-use super::entrywise::min_max;
 use super::identification::{EffectStrategy, Identification};
 use super::names::{distinct, sorted};
 use super::stages::Stage;
 use super::studies::{IdentificationRoute, Studies, Study};
 use super::treatment_variation;
 use crate::error::{Error, IdentificationError, Result, sized};
+use crate::linalg::min_max;
 use crate::table::{Column, ColumnKind, Table};
 
 /// Minimum number of complete rows.

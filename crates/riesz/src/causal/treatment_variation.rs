@@ -1,9 +1,8 @@
 //! Residual variation of treatments given covariates, by least squares on the covariates, their squares and
 //! products.
 
-use super::entrywise::from_columns;
 use crate::error::Result;
-use crate::linalg::symmetric_eigen;
+use crate::linalg::{Matrix, mean, symmetric_eigen};
 use crate::table::{ColumnKind, Table};
 
 /// Share of a treatment's variance below which its effect is hard to separate from that of the covariates.
@@ -32,14 +31,14 @@ pub(super) fn residual_treatment_variance(treatment: &Table, covariates: &Table)
         }
     }
     let features: Vec<Vec<f64>> = features.into_iter().filter_map(|feature| standard(&feature)).collect();
-    let design = from_columns(n, &features);
+    let design = Matrix::from_columns(n, &features);
     let across = design.transpose();
     let (values, vectors) = symmetric_eigen(&across.matmul(&design))?;
     let largest = values.last().copied().unwrap_or(0.0);
     let kept: Vec<usize> = (0..values.len()).filter(|&k| values[k] > ROUNDING * largest).collect();
     let (mut open, mut total_variance) = (0.0, 0.0);
     for indicator in indicators(treatment, 0, 0) {
-        let mean = indicator.iter().sum::<f64>() / n as f64;
+        let mean = mean(&indicator);
         let centred: Vec<f64> = indicator.iter().map(|v| v - mean).collect();
         let with = across.matvec(&centred);
         let total: f64 = centred.iter().map(|v| v * v).sum();
@@ -58,12 +57,11 @@ pub(super) fn residual_treatment_variance(treatment: &Table, covariates: &Table)
 
 /// Returns a column as numbers: standardised, or as indicators of its levels except the first `skipped`.
 fn indicators(table: &Table, j: usize, skipped: usize) -> Vec<Vec<f64>> {
-    let values = table.column(j);
     match &table.columns()[j].kind {
-        ColumnKind::Numeric => standard(values).into_iter().collect(),
-        ColumnKind::Categorical { levels } => (skipped..levels.len())
-            .map(|k| values.iter().map(|v| f64::from(u8::from(*v == k as f64))).collect())
-            .collect(),
+        ColumnKind::Numeric => standard(table.column(j)).into_iter().collect(),
+        ColumnKind::Categorical { levels } => {
+            (skipped..levels.len()).map(|level| table.indicator(j, level)).collect()
+        }
     }
 }
 

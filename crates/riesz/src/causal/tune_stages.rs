@@ -3,7 +3,6 @@
 
 use super::defaults::{MAX_TUNING_ROWS, default_kernel, evenly_spaced};
 use super::effect::{Effect, Model};
-use super::entrywise::from_columns;
 use super::fusion::CausalFusion;
 use super::identification::Identification;
 use super::iterated::{FittedStage, Iterated};
@@ -13,6 +12,7 @@ use super::stages::SingleTable;
 use super::studies::Studies;
 use crate::error::Result;
 use crate::kernel::Kernel;
+use crate::linalg::Matrix;
 use crate::random::hash;
 use crate::table::Table;
 
@@ -99,7 +99,7 @@ impl CausalFusion {
             let scale = (square * choices.len() as f64).sqrt().max(f64::MIN_POSITIVE);
             columns.extend((0..h.cols()).map(|j| h.column(j).iter().map(|v| v / scale).collect()));
         }
-        let h = from_columns(tuning_rows.len(), &columns);
+        let h = Matrix::from_columns(tuning_rows.len(), &columns);
         let rows = table.select(&stage.columns())?.select_rows(&tuning_rows);
         let blocks = [ColumnBlock { kernel: default_kernel(&rows), rows }];
         let seed = hash([self.seed, 1 + t as u64]);

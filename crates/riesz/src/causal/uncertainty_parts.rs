@@ -52,9 +52,8 @@ const OMITTED: f64 = 1e-3;
 /// of the other columns is the covariance, up to a thousandth of its trace.
 pub(super) fn mean_and_root(means: impl IntoIterator<Item = f64>, covariance: &Matrix) -> Matrix {
     let root = low_rank_factor(covariance, OMITTED);
-    let rows = means.into_iter().enumerate();
-    let values = rows.flat_map(|(i, mean)| std::iter::once(mean).chain(root.row(i).iter().copied()));
-    Matrix::from_row_major(covariance.rows(), 1 + root.cols(), values.collect())
+    let means = Matrix::column_vector(means.into_iter().collect());
+    Matrix::side_by_side(covariance.rows(), [&means, &root].into_iter())
 }
 
 /// Returns the share of a prior variance `total` that data explain if they leave the variance `open`.

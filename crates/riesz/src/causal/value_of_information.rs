@@ -2,13 +2,12 @@
 //! depend on the row's outcome.
 
 use super::effect::{Effect, Model};
-use super::entrywise::multiply;
 use super::kernel_regression::KernelRegression;
 use super::outcome_gp::{OutcomeGp, OutcomeGpParameters};
 use super::study_chain::{ChainedOutcome, StudyLink};
 use super::target_population::PopulationWeights;
 use crate::error::{Error, Result, sized, unused};
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, multiply_entries};
 use crate::table::Table;
 
 /// The quantity that is computed here, in messages.
@@ -124,8 +123,8 @@ impl StudyLink {
             (Some(block), Some(Some(PopulationWeights { covariates, weights, .. }))) => {
                 let z = rows.align_to(block.rows.columns())?;
                 let of_people = block.kernel.cross_gram(&z, covariates).matvec(weights);
-                multiply(&mut with_points, &block.kernel.cross_gram(&block.rows, &z));
-                row_kernel.iter_mut().zip(block.kernel.diagonal(&z)).for_each(|(x, z)| *x *= z);
+                with_points.multiply(&block.kernel.cross_gram(&block.rows, &z));
+                multiply_entries(&mut row_kernel, &block.kernel.diagonal(&z));
                 with_query.scale_rows(of_people);
             }
             (None, _) if self.query_embedding.low_rank_part.is_none() => {}

@@ -30,12 +30,7 @@ pub fn residuals(x: &Table, conditions: &Table) -> Result<Table> {
         }
     }
     let (n, units) = (x.rows(), ColumnScaling::standardised(x));
-    let mut targets = Matrix::zeros(n, x.width());
-    for j in 0..x.width() {
-        for i in 0..n {
-            targets[(i, j)] = (x.get(i, j) - units.center[j]) / units.scale[j];
-        }
-    }
+    let targets = Matrix::from_fn(n, x.width(), |i, j| (x.get(i, j) - units.center[j]) / units.scale[j]);
     let kernel: Kernel = default_kernel(conditions)?;
     let ridges = default_ridges();
     let errors = KernelRidge::new(kernel.clone(), 1.0).loo_path(conditions, &targets, &ridges)?;

@@ -8,7 +8,6 @@ use rayon::prelude::*;
 
 use super::hsic::CentredKernel;
 use super::kernels::{kernel_or_default, without_constant_terms};
-use super::null::descending;
 use super::pair_sums::SamplePairs;
 use super::points::Points;
 use super::{
@@ -18,7 +17,7 @@ use crate::attribution::rule::InclusionMeasure;
 use crate::control::{Progress, RunControl, check_cancelled};
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
-use crate::linalg::{add_to, dot, small_dense};
+use crate::linalg::{add_to, descending, dot, small_dense};
 use crate::simd::Isa;
 use crate::table::{Players, Table};
 
@@ -144,7 +143,7 @@ fn backward(x: &Table, target: &CentredKernel<'_>, stop: &AtomicBool) -> Result<
             &kernel,
             Some(&groups),
             InclusionMeasure::point(1.0),
-            target.mask(),
+            target.estimator(),
         )?;
         let sums = pairs.sum(target, None, 1, RunControl { stop, progress: &Progress::default() })?;
         // The first features are those whose absence reduces HSIC least.

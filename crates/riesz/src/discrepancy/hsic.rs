@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::pair_sums::{NullDraws, PairMask, PairTile, PairWeights};
+use super::pair_sums::{MmdEstimator, NullDraws, PairTile, PairWeights};
 use super::points::Points;
 use crate::kernel::{Columns, Kernel};
 use crate::linalg::small_dense;
@@ -90,8 +90,9 @@ impl<'k> CentredKernel<'k> {
         centred
     }
 
-    pub(super) fn mask(&self) -> PairMask {
-        if self.unbiased { PairMask::OffDiagonal } else { PairMask::Everything }
+    /// The estimator whose pairs of rows count: those of a row with itself count only if it is biased.
+    pub(super) fn estimator(&self) -> MmdEstimator {
+        if self.unbiased { MmdEstimator::Unbiased } else { MmdEstimator::Biased }
     }
 
     /// The length of a stored row.

@@ -2,9 +2,7 @@
 //! affect the statistic.
 
 use crate::error::Result;
-use crate::kernel::{
-    Categorical, ColumnScaling, Factor, Kernel, Lengthscale, Profile, Stationary, Term, lengthscales,
-};
+use crate::kernel::{ColumnScaling, Kernel, Lengthscale, lengthscales};
 use crate::table::{ColumnKind, Players, Table};
 
 /// The kernel factors, one per player, from which a test's statistic is computed.
@@ -45,16 +43,19 @@ impl FactorKind {
             return default_kernel(sample);
         }
         let players = groups.cloned().unwrap_or_else(|| Players::singletons(sample.columns()));
-        let numeric = |j: &usize| sample.columns()[*j].kind == ColumnKind::Numeric;
-        let (columns, categories): (Vec<usize>, Vec<usize>) = (0..sample.width()).partition(numeric);
+        let (columns, categories) = sample.columns_by_kind();
         let units = ColumnScaling::raw(sample.width());
         let mut lengthscale = lengthscales(sample, &columns, &units, Lengthscale::MedianPerFeature)?;
         let owners = players.player_of_column(sample.width());
         for (l, &j) in lengthscale.iter_mut().zip(&columns) {
-            let group_size = players.players()[owners[j]].columns.iter().filter(|j| numeric(j)).count();
+            let group_size = players.players()[owners[j]]
+                .columns
+                .iter()
+                .filter(|&&j| sample.columns()[j].kind == ColumnKind::Numeric)
+                .count();
             *l *= LENGTHSCALE_MULTIPLE * (group_size as f64).sqrt();
         }
-        Ok(product_kernel(columns, lengthscale, true, categories))
+        Ok(Kernel::gaussian_and_categorical(columns, lengthscale, true, categories))
     }
 }
 
@@ -71,28 +72,15 @@ const LENGTHSCALE_MULTIPLE: f64 = 1.5;
 /// # Errors
 /// [`Error::Parameter`](crate::Error::Parameter) for columns whose spread overflows.
 pub fn default_kernel(sample: &Table) -> Result<Kernel> {
-    let is_numeric = |j: &usize| sample.columns()[*j].kind == ColumnKind::Numeric;
-    let (numeric, categorical): (Vec<usize>, Vec<usize>) = (0..sample.width()).partition(is_numeric);
+    let (numeric, categorical) = sample.columns_by_kind();
     if numeric.is_empty() {
-        return Ok(product_kernel(numeric, Vec::new(), false, categorical));
+        return Ok(Kernel::gaussian_and_categorical(numeric, Vec::new(), false, categorical));
     }
     let units = ColumnScaling::standardised(sample);
     // The median is 0 if more than half of the pairs are equal.
     let lengthscale = lengthscales(sample, &numeric, &units, Lengthscale::Median)
         .or_else(|_| lengthscales(sample, &numeric, &units, Lengthscale::Scale))?;
-    Ok(product_kernel(numeric, lengthscale, false, categorical))
-}
-
-/// Returns the product of a Gaussian over the numeric columns, if there are any, and of a factor for each
-/// categorical column.
-fn product_kernel(columns: Vec<usize>, lengthscale: Vec<f64>, ard: bool, categories: Vec<usize>) -> Kernel {
-    let mut factors: Vec<Factor> = Vec::new();
-    if !columns.is_empty() {
-        let profile = Profile::Gaussian;
-        factors.push(Stationary { profile, columns, lengthscale, ard, isotropic: false }.into());
-    }
-    factors.extend(categories.into_iter().map(|j| Factor::from(Categorical::on_column(j))));
-    Kernel { terms: vec![Term { scale: 1.0, factors }] }
+    Ok(Kernel::gaussian_and_categorical(numeric, lengthscale, false, categorical))
 }
 
 /// Returns a copy of the kernel after checks, or the [`default_kernel`] of the sample if there is none.

@@ -6,39 +6,17 @@
 
 use std::ops::Range;
 
-use super::pair_sums::{NullDraws, PairMask, PairTile, PairWeights};
+use super::pair_sums::{MmdEstimator, NullDraws, PairTile, PairWeights};
 use crate::linalg::small_dense;
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom};
 use crate::simd::LANES;
-
-/// The estimator of MMD² from n rows of the first and m rows of the second sample.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum MmdEstimator {
-    /// Means over all pairs of different rows (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012, equation
-    /// 3). Its expectation is MMD², and it can be negative.
-    #[default]
-    Unbiased,
-    /// Means over all pairs, including a row with itself (their equation 5). It is never negative, and too
-    /// large on average.
-    Biased,
-    /// The mean over consecutive blocks of q ≥ 2 rows of each sample of `Σ_{i≠j} h(i, j) / (q (q - 1))`,
-    /// where `h(i, j) = k(x_i, x_j) + k(z_i, z_j) - k(x_i, z_j) - k(z_i, x_j)` (Zaremba, Gretton and Blaschko
-    /// 2013). Unbiased, in O(n q). Rows beyond the last full block are left out, and the order of rows
-    /// matters.
-    Block(usize),
-}
-
-impl MmdEstimator {
-    /// The linear-time estimator, with blocks of two rows (Gretton and others 2012, lemma 14).
-    pub const LINEAR: Self = Self::Block(2);
-}
 
 /// The labelled rows of a pooled sample.
 pub(super) struct SampleLabels {
     /// The label of each row, padding included.
     labels: Vec<f64>,
     coefficients: [f64; 3],
-    estimator: MmdEstimator,
+    pub(super) estimator: MmdEstimator,
 }
 
 /// Relabellings of a pooled sample.
@@ -105,14 +83,6 @@ impl SampleLabels {
         };
         labels.resize(labels.len().next_multiple_of(LANES), 0.0);
         Self { labels, coefficients, estimator }
-    }
-
-    pub(super) fn mask(&self) -> PairMask {
-        match self.estimator {
-            MmdEstimator::Unbiased => PairMask::OffDiagonal,
-            MmdEstimator::Biased => PairMask::Everything,
-            MmdEstimator::Block(q) => PairMask::Blocks(q),
-        }
     }
 
     /// Draws exchanges of labels: among all rows, or, with blocks, between row i of one sample and row i of

@@ -42,7 +42,7 @@ use serde::{Deserialize, Serialize};
 
 pub use conditional::residuals;
 pub use kernels::{FactorKind, default_kernel, lengthscale_grid};
-pub use mmd::MmdEstimator;
+pub use pair_sums::MmdEstimator;
 pub use witness::{Witness, witness};
 
 use crate::attribution::rule::InclusionMeasure;
@@ -58,7 +58,7 @@ use hsic::{CentredKernel, WildBootstrapNull};
 use kernels::{kernel_or_default, without_constant_terms};
 use mmd::{SampleLabels, reference, row_arrangement};
 use orthogonal::FeatureChannels;
-use pair_sums::{ChannelSums, NullDraws, PARTS, PairMask, PairWeights, SamplePairs};
+use pair_sums::{ChannelSums, NullDraws, PARTS, PairWeights, SamplePairs};
 
 /// The scope of the attribution of a test's statistic to features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -220,7 +220,7 @@ pub struct HigherOrderInteraction {
 impl FeatureAttributions {
     /// Returns the indices of the players, from the largest to the smallest value.
     pub fn order(&self) -> Vec<usize> {
-        null::descending(&self.explanation.values)
+        crate::linalg::descending(&self.explanation.values)
     }
 }
 
@@ -294,7 +294,7 @@ impl TwoSampleTest {
             sample: &sample,
             reference: &reference(self.estimator, sample.rows()),
             kernels,
-            mask: labels.mask(),
+            estimator: self.estimator,
             weights: &labels,
             draws: (self.settings.permutations > 0).then_some(&relabelled),
             game: "mmd",
@@ -355,7 +355,7 @@ impl IndependenceTest {
             sample: x,
             reference: &(0..n).collect::<Vec<_>>(),
             kernels,
-            mask: centred.mask(),
+            estimator: centred.estimator(),
             weights: &centred,
             draws: draws.as_deref(),
             game: "hsic",
@@ -401,7 +401,7 @@ impl TestSettings {
         let players = (attributed || self.factors == FactorKind::Orthogonal).then_some(groups);
         let new = |players| {
             let measure = InclusionMeasure::default();
-            SamplePairs::new(question.sample, kernel, players, measure, question.mask)
+            SamplePairs::new(question.sample, kernel, players, measure, question.estimator)
         };
         match (new(players), self.factors) {
             (Ok(pairs), FactorKind::Orthogonal) => pairs.orthogonal(question.reference, control),
@@ -489,7 +489,8 @@ struct TestSpec<'q> {
     /// The rows over which orthogonal factors are centred, which must be the same for all draws.
     reference: &'q [usize],
     kernels: Vec<Kernel>,
-    mask: PairMask,
+    /// The estimator, on which depends which pairs of rows count.
+    estimator: MmdEstimator,
     weights: &'q dyn PairWeights,
     draws: Option<&'q dyn NullDraws>,
     game: &'q str,

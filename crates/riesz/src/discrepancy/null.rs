@@ -23,7 +23,7 @@ pub(super) fn studentised(observed: f64, draws: &[f64], tie: f64) -> Vec<f64> {
     let tied = |v: &f64| if (v - observed).abs() <= tie { observed } else { *v };
     let values: Vec<f64> = std::iter::once(observed).chain(draws.iter().map(tied)).collect();
     let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
+    let mean = crate::linalg::mean(&values);
     let deviation = (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt();
     if deviation > tie {
         return values.iter().map(|v| (v - mean) / deviation).collect();
@@ -35,7 +35,7 @@ pub(super) fn studentised(observed: f64, draws: &[f64], tie: f64) -> Vec<f64> {
 /// algorithm 4.1). `scores[h]` has the observed score of hypothesis h, then its score in each draw. Joint
 /// draws preserve the dependence between hypotheses.
 pub(super) fn step_down_p_values(scores: &[Vec<f64>]) -> Vec<f64> {
-    let order = descending(&scores.iter().map(|s| s[0]).collect::<Vec<f64>>());
+    let order = crate::linalg::descending(&scores.iter().map(|s| s[0]).collect::<Vec<f64>>());
     let draws = scores.first().map_or(0, |s| s.len() - 1);
     // From the least significant hypothesis upwards: the largest score of the hypotheses that are at most as
     // significant.
@@ -51,17 +51,9 @@ pub(super) fn step_down_p_values(scores: &[Vec<f64>]) -> Vec<f64> {
     adjusted
 }
 
-/// Returns the indices of the values, from the largest to the smallest; equal values keep their order.
-pub(super) fn descending(values: &[f64]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
-    order
-}
-
 /// Returns the interval that contains the central `share` of the draws.
 pub(super) fn central_interval(draws: &[f64], share: f64) -> [f64; 2] {
-    let mut sorted = draws.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
+    let sorted = crate::linalg::sorted(draws);
     let outside = ((1.0 - share) / 2.0 * sorted.len() as f64).floor() as usize;
     match sorted.as_slice() {
         [] => [f64::NAN; 2],

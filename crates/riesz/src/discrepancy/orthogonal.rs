@@ -31,6 +31,7 @@ use crate::control::RunControl;
 use crate::error::Result;
 use crate::kernel::player_products::PlayerProduct;
 use crate::kernel::rounding_bounds::RoundingBound;
+use crate::linalg::add_to;
 use crate::simd::{Isa, LANES, Lanes, Simd, dispatch};
 
 /// The number of rows whose means are computed together, and the number of rows that are summed before their
@@ -134,7 +135,7 @@ impl Centred {
                         diagonal.push(factor[i - from]);
                     }
                 }
-                sums.iter_mut().zip(&part).for_each(|(sum, v)| *sum += v);
+                add_to(&mut sums, &part);
             }
             sums.iter_mut().for_each(|sum| *sum /= rows.len() as f64);
             Ok((sums, diagonal, largest))

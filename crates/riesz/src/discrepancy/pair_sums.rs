@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::kernel::player_products::PlayerProduct;
 use crate::kernel::rounding_bounds::RoundingBound;
-use crate::linalg::add_to;
+use crate::linalg::{add_to, multiply_entries};
 use crate::simd::{Isa, LANES, Lanes};
 use crate::table::{Players, Table};
 
@@ -43,41 +43,52 @@ const COLUMNS: usize = 128;
 /// are the same, bit for bit, for any number of threads.
 pub(super) const PARTS: usize = 32;
 
-/// The pairs that count. Pairs are unordered: a pair of different rows counts twice, the pair of a row with
-/// itself once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PairMask {
-    /// All pairs.
-    Everything,
-    /// All pairs of different rows.
-    OffDiagonal,
-    /// Pairs within blocks of 2q rows, except a row with itself and with the row q before or after it.
-    Blocks(usize),
+/// The estimator of MMD² from n rows of the first and m rows of the second sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MmdEstimator {
+    /// Means over all pairs of different rows (Gretton, Borgwardt, Rasch, Schölkopf and Smola 2012, equation
+    /// 3). Its expectation is MMD², and it can be negative.
+    #[default]
+    Unbiased,
+    /// Means over all pairs, including a row with itself (their equation 5). It is never negative, and too
+    /// large on average.
+    Biased,
+    /// The mean over consecutive blocks of q ≥ 2 rows of each sample of `Σ_{i≠j} h(i, j) / (q (q - 1))`,
+    /// where `h(i, j) = k(x_i, x_j) + k(z_i, z_j) - k(x_i, z_j) - k(z_i, x_j)` (Zaremba, Gretton and Blaschko
+    /// 2013). Unbiased, in O(n q). Rows beyond the last full block are left out, and the order of rows
+    /// matters.
+    Block(usize),
 }
 
-impl PairMask {
+impl MmdEstimator {
+    /// The linear-time estimator, with blocks of two rows (Gretton and others 2012, lemma 14).
+    pub const LINEAR: Self = Self::Block(2);
+
     /// The end of the range of rows with which row i may form pairs.
     fn end(self, i: usize, n: usize) -> usize {
         match self {
-            Self::Everything | Self::OffDiagonal => n,
-            Self::Blocks(q) => ((i / (2 * q) + 1) * 2 * q).min(n),
+            Self::Unbiased | Self::Biased => n,
+            Self::Block(q) => ((i / (2 * q) + 1) * 2 * q).min(n),
         }
     }
 
     /// The number of columns for a tile: few for small blocks, because pairs outside a block do not count.
     fn columns(self) -> usize {
         match self {
-            Self::Everything | Self::OffDiagonal => COLUMNS,
-            Self::Blocks(q) => (2 * q).next_multiple_of(LANES).clamp(TILE, COLUMNS),
+            Self::Unbiased | Self::Biased => COLUMNS,
+            Self::Block(q) => (2 * q).next_multiple_of(LANES).clamp(TILE, COLUMNS),
         }
     }
 
+    /// The number of times that the pair of rows i and j counts. Pairs are unordered: a pair of different rows
+    /// counts twice, the pair of a row with itself once. In blocks of 2q rows, a row forms no pair with itself
+    /// nor with the row q before or after it.
     fn multiplicity(self, i: usize, j: usize, n: usize) -> f64 {
         match self {
             _ if j < i || j >= self.end(i, n) => 0.0,
-            Self::Everything if i == j => 1.0,
-            Self::OffDiagonal if i == j => 0.0,
-            Self::Blocks(q) if i % q == j % q => 0.0,
+            Self::Biased if i == j => 1.0,
+            Self::Unbiased if i == j => 0.0,
+            Self::Block(q) if i % q == j % q => 0.0,
             _ => 2.0,
         }
     }
@@ -95,7 +106,7 @@ pub(super) struct SamplePairs<'k> {
     /// The orthogonal factors; `None` if the kernel's own factors are used.
     orthogonal: Option<OrthogonalKernel>,
     measure: InclusionMeasure,
-    mask: PairMask,
+    estimator: MmdEstimator,
     isa: Isa,
 }
 
@@ -238,14 +249,14 @@ impl<'k> SamplePairs<'k> {
         kernel: &'k Kernel,
         groups: Option<&Players>,
         measure: InclusionMeasure,
-        mask: PairMask,
+        estimator: MmdEstimator,
     ) -> Result<Self> {
         let products = groups.map(|groups| kernel.products(sample.columns(), groups)).transpose()?;
         let (products, players) = (products.unwrap_or_default(), groups.map_or(0, |g| g.players().len()));
         let (points, isa) = (Points::new(sample), Isa::detect());
         let ranges = points.ranges();
         let precisions = products.iter().map(|product| product.precision(&ranges)).collect();
-        Ok(Self { points, kernel, products, precisions, players, orthogonal: None, measure, mask, isa })
+        Ok(Self { points, kernel, products, precisions, players, orthogonal: None, measure, estimator, isa })
     }
 
     /// Replaces the factors by orthogonal ones, centred over the rows with the indices `reference`.
@@ -284,7 +295,7 @@ impl<'k> SamplePairs<'k> {
         drawn: usize,
         control: RunControl<'_>,
     ) -> Result<ChannelSums> {
-        let width = draws.and_then(|draws| draws.columns(drawn)).unwrap_or(self.mask.columns());
+        let width = draws.and_then(|draws| draws.columns(drawn)).unwrap_or(self.estimator.columns());
         let empty = || ChannelSums::new(self.channels(), drawn, draws.map_or(0, NullDraws::count));
         let summing = || TileSummation {
             pairs: self,
@@ -328,7 +339,7 @@ impl<'k> SamplePairs<'k> {
         weights: &dyn PairWeights,
         control: RunControl<'_>,
     ) -> Result<(Vec<f64>, f64)> {
-        let game = PairGame { pairs: self, width: self.mask.columns(), weights: Some(weights) };
+        let game = PairGame { pairs: self, width: self.estimator.columns(), weights: Some(weights) };
         let (mut total, mut error) = (vec![0.0; self.players * (self.players - 1) / 2], 0.0);
         if let Some(orthogonal) = &self.orthogonal {
             let n = self.points.rows();
@@ -360,8 +371,8 @@ impl<'k> SamplePairs<'k> {
     fn counted_lanes(&self, i: usize, columns: &Range<usize>) -> (Range<usize>, Vec<f64>) {
         let n = self.points.rows();
         let from = i.max(columns.start) / LANES * LANES;
-        let range = from..self.mask.end(i, n).min(columns.end).next_multiple_of(LANES);
-        (range.clone(), range.map(|j| self.mask.multiplicity(i, j, n)).collect())
+        let range = from..self.estimator.end(i, n).min(columns.end).next_multiple_of(LANES);
+        (range.clone(), range.map(|j| self.estimator.multiplicity(i, j, n)).collect())
     }
 }
 
@@ -373,7 +384,7 @@ impl ProductGame for PairGame<'_> {
     }
 
     fn terms(&self, part: usize, memory: &mut Memory, reader: &mut TermSink<'_>) -> Result<()> {
-        let SamplePairs { points, products, mask, .. } = self.pairs;
+        let SamplePairs { points, products, estimator, .. } = self.pairs;
         let (n, stride) = (points.rows(), points.stride());
         let columns = (0..stride).step_by(self.width).map(|from| from..(from + self.width).min(stride));
         let tasks = columns.flat_map(|columns| {
@@ -383,7 +394,7 @@ impl ProductGame for PairGame<'_> {
                 .map(move |first| first..(first + TILE * TILES_PER_TASK).min(last_row));
             rows.map(move |rows| (rows, columns.clone()))
         });
-        let tasks = tasks.filter(|(rows, columns)| mask.end(rows.end - 1, n) > columns.start);
+        let tasks = tasks.filter(|(rows, columns)| estimator.end(rows.end - 1, n) > columns.start);
         for (rows, columns) in tasks.skip(part).step_by(PARTS) {
             for from in rows.clone().step_by(TILE) {
                 let rows = from..(from + TILE).min(rows.end);
@@ -537,7 +548,7 @@ impl TermAccumulator for TileSummation<'_> {
             if pairs.orthogonal.is_none() {
                 let (u, out) = (pairs.points.columns(&range), &mut values[start..start + range.len()]);
                 pairs.kernel.row(pairs.isa, u, &pairs.points.row(i), &mut buffer, out);
-                out.iter_mut().zip(&multiplicities).for_each(|(v, m)| *v *= m);
+                multiply_entries(out, &multiplicities);
             }
         }
         let mut statistic_size = None;

@@ -4,8 +4,8 @@
 use std::sync::atomic::AtomicBool;
 
 use super::hsic::{CentredKernel, WildBootstrapNull};
-use super::mmd::{MmdEstimator, SampleLabels, row_arrangement};
-use super::pair_sums::{ChannelSums, NullDraws, PairMask, PairWeights, SamplePairs};
+use super::mmd::{SampleLabels, row_arrangement};
+use super::pair_sums::{ChannelSums, MmdEstimator, NullDraws, PairWeights, SamplePairs};
 use crate::attribution::rule::InclusionMeasure;
 use crate::control::{Progress, RunControl};
 use crate::kernel::Kernel;
@@ -24,7 +24,7 @@ fn sample(n: usize, seed: u64) -> Table {
 /// players' values with the same sum for `k(x_i, x_j) - 1`.
 fn compare(
     table: &Table,
-    mask: PairMask,
+    estimator: MmdEstimator,
     draws: &dyn NullDraws,
     weights: &ChannelSums,
     w: impl Fn(usize, usize, usize) -> f64,
@@ -35,7 +35,7 @@ fn compare(
         let (mut statistic, mut empty) = (0.0, 0.0);
         for i in 0..n {
             for j in 0..n {
-                if i == j && mask != PairMask::Everything {
+                if i == j && estimator != MmdEstimator::Biased {
                     continue;
                 }
                 statistic += w(b, i, j) * kernel.eval(&table.row(i), &table.row(j));
@@ -52,12 +52,13 @@ fn compare(
 fn sums(
     table: &Table,
     kernel: &Kernel,
-    mask: PairMask,
+    estimator: MmdEstimator,
     weights: &dyn PairWeights,
     draws: &dyn NullDraws,
 ) -> ChannelSums {
     let groups = Players::singletons(table.columns());
-    let pairs = SamplePairs::new(table, kernel, Some(&groups), InclusionMeasure::default(), mask).unwrap();
+    let pairs =
+        SamplePairs::new(table, kernel, Some(&groups), InclusionMeasure::default(), estimator).unwrap();
     let control = RunControl { stop: &AtomicBool::new(false), progress: &Progress::default() };
     pairs.sum(weights, Some(draws), D + 1, control).unwrap()
 }
@@ -80,10 +81,10 @@ fn relabelled_samples() {
         let table = sample(n + m, 1).select_rows(&row_arrangement(estimator, n, m));
         let labels = SampleLabels::new(estimator, n, m);
         let draws = labels.permutations(table.rows(), 5, 3);
-        let computed = sums(&table, &kernel, labels.mask(), &labels, &draws);
+        let computed = sums(&table, &kernel, labels.estimator, &labels, &draws);
         let label_draws = draws.prepare(&(0..table.rows().next_multiple_of(8)));
         let label = |b: usize, i: usize| label_draws[b * table.rows().next_multiple_of(8) + i];
-        compare(&table, labels.mask(), &draws, &computed, |b, i, j| {
+        compare(&table, labels.estimator, &draws, &computed, |b, i, j| {
             let (first, other) = (label(b, i), label(b, j));
             let biased = f64::from(u8::from(estimator == MmdEstimator::Biased));
             let pairs = |n: usize| n as f64 * (n as f64 - 1.0 + biased);
@@ -110,7 +111,7 @@ fn permuted_rows() {
     for (unbiased, keep) in [(false, true), (false, false), (true, true), (true, false)] {
         let centred = CentredKernel::new(&y, &kernel, unbiased, keep);
         let draws = centred.permuted(37, 4);
-        let computed = sums(&x, &kernel, centred.mask(), &centred, &draws);
+        let computed = sums(&x, &kernel, centred.estimator(), &centred, &draws);
         let orders: Vec<Vec<usize>> =
             (0..37).map(|b| draws.order(b)[..n].iter().map(|&i| i as usize).collect()).collect();
         for order in &orders {
@@ -119,7 +120,7 @@ fn permuted_rows() {
             assert_eq!(sorted, (0..n).collect::<Vec<_>>());
         }
         let weights = rows_of_weights(&centred, n);
-        compare(&x, centred.mask(), &draws, &computed, |b, i, j| weights[orders[b][i]][orders[b][j]]);
+        compare(&x, centred.estimator(), &draws, &computed, |b, i, j| weights[orders[b][i]][orders[b][j]]);
     }
 }
 
@@ -130,7 +131,7 @@ fn the_wild_bootstrap() {
     let (x, y) = (sample(n, 2), sample(n, 3));
     let centred = CentredKernel::new(&y, &kernel, false, true);
     let draws = WildBootstrapNull::new(&centred, 4, 3.0, 5);
-    let computed = sums(&x, &kernel, centred.mask(), &centred, &draws);
+    let computed = sums(&x, &kernel, centred.estimator(), &centred, &draws);
     let process = draws.process();
     let weights = rows_of_weights(&centred, n);
     let weighted: Vec<Vec<Vec<f64>>> = process
@@ -148,7 +149,7 @@ fn the_wild_bootstrap() {
             rows
         })
         .collect();
-    compare(&x, centred.mask(), &draws, &computed, |b, i, j| weighted[b][i][j]);
+    compare(&x, centred.estimator(), &draws, &computed, |b, i, j| weighted[b][i][j]);
     // The process has mean 0, variance 1 and correlation exp(-1/3) between adjacent rows.
     let long = WildBootstrapNull::new(&centred, 200, 3.0, 6).process().concat();
     let product =

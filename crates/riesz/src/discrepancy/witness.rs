@@ -6,8 +6,8 @@ use super::kernels::kernel_or_default;
 use super::{check_sizes, pooled};
 use crate::attribution::std_error::{ValueRange, Variance};
 use crate::error::Result;
-use crate::kernel::Columns;
-use crate::kernel::Kernel;
+use crate::kernel::{Columns, Kernel};
+use crate::linalg::add_multiple;
 use crate::simd::Isa;
 use crate::table::{ColumnKind, Players, Table};
 
@@ -68,7 +68,7 @@ pub fn witness(x: &Table, z: &Table, kernel: Option<&Kernel>, column: &str) -> R
         for product in &products {
             if let Some(k) = product.players.iter().position(|&p| p == j) {
                 product.factor(isa, k, Columns::from_row(&pooled, 0), &place, &mut factor);
-                total.iter_mut().zip(&factor).for_each(|(t, f)| *t += product.scale * f);
+                add_multiple(&mut total, product.scale, &factor);
             }
         }
         let range = ValueRange::over(total.iter().copied()).width();
@@ -84,7 +84,7 @@ pub fn witness(x: &Table, z: &Table, kernel: Option<&Kernel>, column: &str) -> R
 /// up to `range`.
 fn mean(values: &[f64], range: f64, variance: &mut Variance) -> f64 {
     let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
+    let mean = crate::linalg::mean(values);
     variance.add(values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0) / n, n - 1.0);
     variance.inflate(range / n);
     mean

@@ -24,7 +24,7 @@ use crate::gp::newton::halved_step;
 use crate::linalg::conjugate_gradients::{
     CgOutcome, InnerProductSpace, ResidualNorm, StoppingRule, conjugate_gradients,
 };
-use crate::linalg::{Matrix, Sparse, dot};
+use crate::linalg::{Matrix, Sparse, add_multiple, dot, multiply_entries, squared_distance};
 use crate::random::{Random, RngExt, StandardNormal};
 use crate::simd::{Isa, LANES, Lanes, Simd, add_scaled, dispatch, fma};
 
@@ -79,7 +79,7 @@ impl SkewWeights {
 
     fn multiply(&mut self, other: &Self) {
         for (a, (_, b)) in self.parts_mut().zip(other.parts()) {
-            a.iter_mut().zip(b).for_each(|(a, b)| *a *= b);
+            multiply_entries(a, b);
         }
     }
 }
@@ -92,7 +92,7 @@ impl InnerProductSpace for SkewWeights {
 
     fn add_scaled(&mut self, factor: f64, other: &Self) {
         for (a, (_, b)) in self.parts_mut().zip(other.parts()) {
-            a.iter_mut().zip(b).for_each(|(a, b)| *a += factor * b);
+            add_multiple(a, factor, b);
         }
     }
 }
@@ -158,10 +158,10 @@ impl SkewFeatures {
     pub fn variance(&self, (l, r): Pair, context: usize) -> f64 {
         let (left, right, phi) = (self.items.row(l), self.items.row(r), self.contexts.row(context));
         let generalised = dot(left, left) * dot(right, right) - dot(left, right).powi(2);
-        let apart = self.utilities.row(l).iter().zip(self.utilities.row(r)).map(|(a, b)| (a - b) * (a - b));
+        let apart = squared_distance(self.utilities.row(l), self.utilities.row(r));
         let mut level_differences: BTreeMap<usize, f64> = self.item_effects.column(l).collect();
         self.item_effects.column(r).for_each(|(k, h)| *level_differences.entry(k).or_default() -= h);
-        let utilities = apart.sum::<f64>() + level_differences.values().map(|h| h * h).sum::<f64>();
+        let utilities = apart + level_differences.values().map(|h| h * h).sum::<f64>();
         dot(phi, phi) * (generalised + utilities)
     }
 
@@ -177,9 +177,7 @@ impl SkewFeatures {
             }
         }
         for (item, sign) in [(l, 1.0), (r, -1.0)] {
-            let add = |sums: &mut [f64], h: f64| {
-                sums.iter_mut().zip(phi).for_each(|(v, phi)| *v += sign * h * phi);
-            };
+            let add = |sums: &mut [f64], h: f64| add_multiple(sums, sign * h, phi);
             self.utilities.row(item).iter().enumerate().for_each(|(k, h)| add(out.utilities.row_mut(k), *h));
             self.item_effects.column(item).for_each(|(k, h)| add(out.item_effects.row_mut(k), h));
         }
@@ -255,7 +253,7 @@ impl<'d> SkewModel<'d> {
         let mut sums = Matrix::zeros(f.rows(), contexts);
         for ((&(l, r), &context), v) in compared.pairs.iter().zip(&compared.contexts).zip(by_pair) {
             for (item, sign) in [(l, 1.0), (r, -1.0)] {
-                sums.row_mut(item).iter_mut().zip(phi.row(context)).for_each(|(s, phi)| *s += sign * v * phi);
+                add_multiple(sums.row_mut(item), sign * v, phi.row(context));
             }
         }
         if self.features.utilities.cols() > 0 {
@@ -343,7 +341,7 @@ impl<'d> SkewModel<'d> {
         let times = |v: &SkewWeights| {
             check_cancelled(stop)?;
             let mut g = self.log_odds(v);
-            g.iter_mut().zip(curve).for_each(|(g, w)| *g *= w);
+            multiply_entries(&mut g, curve);
             let mut out = self.apply_transpose(&g);
             out.add_scaled(1.0, v);
             Ok(out)

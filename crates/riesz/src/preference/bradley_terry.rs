@@ -18,9 +18,9 @@ use crate::error::{Error, Result, listed, sized};
 use crate::gp::search::{self, SearchOptions};
 use crate::kernel::{Categorical, Kernel, Linear, Parameter};
 use crate::kernel_model::{KernelExpansion, Link};
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, mean};
 use crate::model_card::CardEntry;
-use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
+use crate::posterior::{Posterior, PosteriorCovariance};
 use crate::table::{Column, ColumnKind, Table};
 
 /// The largest number of coefficients for which files contain their covariance, which needs 32 times the
@@ -145,9 +145,9 @@ impl BradleyTerry {
         let mut fit = BradleyTerryFit { notes, places, ..solution.into_fit(model, coef, differences, units) };
         if known.len() <= COVARIANCE {
             let mut item_covariance = fit.differences.covariance(&fit.mode)?;
-            fit.errors = Some(roots(&item_covariance));
-            let grand_mean = item_covariance.data().iter().sum::<f64>() / (known.len() * known.len()) as f64;
-            item_covariance.data_mut().iter_mut().for_each(|c| *c -= grand_mean);
+            fit.errors = Some(item_covariance.standard_deviations());
+            let grand_mean = mean(item_covariance.data());
+            item_covariance.map_in_place(|c| c - grand_mean);
             let mut q = Matrix::zeros(2 * (known.len() - 1), 2 * (known.len() - 1));
             for (i, j) in after_first().flat_map(|i| after_first().map(move |j| (i, j))) {
                 // The covariances of the other items determine those of the first one, because rows of the
@@ -157,7 +157,7 @@ impl BradleyTerry {
                     q[(2 * (i - 1) + a, 2 * (j - 1) + b)] = if a == b { -c } else { c };
                 }
             }
-            fit.covariance = Some(covariance_from_matrix(q));
+            fit.covariance = Some(PosteriorCovariance::dense(0.0, q));
         }
         Ok(fit)
     }
@@ -179,15 +179,13 @@ impl BradleyTerry {
         let (mut center, mut units) = (vec![0.0; d], vec![1.0; d]);
         for j in 0..d {
             let column = items.column(j);
-            center[j] = column.iter().sum::<f64>() / n as f64;
+            center[j] = mean(column);
             let sd = (column.iter().map(|v| (v - center[j]).powi(2)).sum::<f64>() / n as f64).sqrt();
             if sd > 1e-12 * center[j].abs() {
                 units[j] = sd;
             }
         }
-        let scaled =
-            (0..n * d).map(|cell| (items.get(cell / d, cell % d) - center[cell % d]) / units[cell % d]);
-        let x = Matrix::from_row_major(n, d, scaled.collect());
+        let x = Matrix::from_fn(n, d, |i, j| (items.get(i, j) - center[j]) / units[j]);
         let differences = PairedLogistic::of_features(x, duels);
         let solution = self.solve(&differences)?;
         let theta = &solution.mode.theta;
@@ -210,18 +208,16 @@ impl BradleyTerry {
         let coef = theta.iter().zip(&units).map(|(t, u)| t / u).collect();
         let mut fit = solution.into_fit(model, coef, differences, units);
         let mut q = fit.differences.covariance(&fit.mode)?;
-        fit.errors = Some(roots(&q));
-        q.data_mut().iter_mut().for_each(|v| *v = -*v);
-        fit.covariance = Some(covariance_from_matrix(q));
+        fit.errors = Some(q.standard_deviations());
+        q.map_in_place(|v| -v);
+        fit.covariance = Some(PosteriorCovariance::dense(0.0, q));
         Ok(fit)
     }
 
     fn solve(&self, differences: &PairedLogistic) -> Result<BradleyTerrySolution> {
         let control = RunControl { stop: &self.stop, progress: RunControl::none().progress };
         if let AbilityRidge::Fixed(ridge) = self.ridge {
-            if !(ridge.is_finite() && ridge >= 0.0) {
-                return Err(Error::parameter("ridge", ridge, "it must be finite and 0 or more"));
-            }
+            crate::checks::not_negative("ridge", ridge, "it must be finite and 0 or more")?;
             let mode = differences.mode(ridge, &self.stop)?;
             let steps = mode.steps;
             return Ok(BradleyTerrySolution { mode, ridge, value: None, steps });
@@ -249,7 +245,7 @@ impl BradleyTerryFit {
     pub fn std_errors(&self) -> Result<Vec<f64>> {
         let deviations = match &self.errors {
             Some(errors) => errors,
-            None => &roots(&self.differences.covariance(&self.mode)?),
+            None => &self.differences.covariance(&self.mode)?.standard_deviations(),
         };
         let error_of = |i: usize| deviations[i];
         Ok(if self.places.is_empty() {
@@ -310,11 +306,6 @@ fn unknown_ability(item: usize) -> Error {
     Error::parameter("item", item, allowed)
 }
 
-/// The square roots of the diagonal.
-fn roots(covariance: &Matrix) -> Vec<f64> {
-    (0..covariance.rows()).map(|i| covariance[(i, i)].max(0.0).sqrt()).collect()
-}
-
 /// The maximum for a ridge that was given or chosen.
 struct BradleyTerrySolution {
     mode: PairedLogisticMode,
@@ -348,12 +339,6 @@ impl BradleyTerrySolution {
             places: Vec::new(),
         }
     }
-}
-
-/// Returns a posterior covariance with a dense matrix of coefficients and without a prior part.
-fn covariance_from_matrix(q: Matrix) -> PosteriorCovariance {
-    let covariance = PosteriorCovariance::new(vec![VarianceReduction::Dense(q)], vec![1.0]);
-    PosteriorCovariance { prior_scale: 0.0, ..covariance }
 }
 
 #[allow(clippy::too_many_arguments, reason = "what an expansion is made of")]

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use super::duels::Duels;
 use crate::control::check_cancelled;
 use crate::error::{Error, Result};
-use crate::linalg::{Matrix, eigenvalues};
+use crate::linalg::{Matrix, eigenvalues, mean};
 use crate::random::{Random, RngExt, SeedableRng, SliceRandom, StandardNormal, hash};
 
 /// The distribution of an index on the same comparison graph with simulated outcomes.
@@ -56,7 +56,7 @@ impl SpecR {
                 spec_r(&win_shares(duels, &outcomes(duels, &mut random)))
             };
             let draws_of_index = (0..draws).into_par_iter().map(draw).collect::<Result<Vec<f64>>>()?;
-            let mean = draws_of_index.iter().sum::<f64>() / draws as f64;
+            let mean = mean(&draws_of_index);
             let squares: f64 = draws_of_index.iter().map(|v| (v - mean).powi(2)).sum();
             Ok(Reference { mean, sd: (squares / (draws - 1) as f64).sqrt() })
         };
@@ -117,7 +117,7 @@ pub fn spec_r(wins: &Matrix) -> Result<f64> {
     let n = wins.rows();
     let degrees: Vec<f64> = (0..n).map(|i| wins.row(i).iter().sum()).collect();
     let mut laplacian = wins.clone();
-    laplacian.data_mut().iter_mut().for_each(|v| *v = -*v);
+    laplacian.map_in_place(|v| -v);
     laplacian.add_diagonal(|i| degrees[i]);
     let steps: Vec<(f64, f64)> = (0..n).map(|i| (i as f64, 0.0)).collect();
     let degrees: Vec<(f64, f64)> = degrees.into_iter().map(|d| (d, 0.0)).collect();

@@ -52,8 +52,7 @@ pub fn split(
         }
         Split::Time(times) => {
             one_each("the list of times", times.len())?;
-            let mut sorted = times.to_vec();
-            sorted.sort_by(f64::total_cmp);
+            let sorted = crate::linalg::sorted(times);
             // The requested number, or fewer, so that duels at the same time are on the same side.
             let wanted = (share * sorted.len() as f64).round() as usize;
             let first = sorted.len().saturating_sub(wanted);

@@ -16,7 +16,7 @@ use super::pair_kernel::{ItemGrams, Pair, PairKernel, PairKernelGradient};
 use crate::error::Result;
 use crate::gp::laplace::{LaplaceMode, PriorCovariance};
 use crate::gp::likelihood::logistic::LogisticLikelihood;
-use crate::linalg::{Cholesky, Matrix, dot, low_rank_factor};
+use crate::linalg::{Cholesky, Matrix, add_multiple, dot, index_pairs, low_rank_factor};
 
 /// The share of the trace that low-rank factors leave out, which is less than the rounding errors of a
 /// covariance of duels.
@@ -43,7 +43,7 @@ impl<'a> PairFeatures<'a> {
         max_features: usize,
     ) -> Option<Self> {
         let mut utilities = grams.items.clone();
-        utilities.data_mut().iter_mut().for_each(|v| *v *= prior.utility_variance);
+        utilities.scale(prior.utility_variance);
         if let Some(extra_utility) = &grams.extra_utility_kernel {
             utilities.add_times(1.0, extra_utility);
         }
@@ -67,10 +67,9 @@ impl<'a> PairFeatures<'a> {
             let ends = utilities.row(left).iter().zip(utilities.row(right));
             utility_features.iter_mut().zip(ends).for_each(|(out, (l, r))| *out = l - r);
             let (l, r) = (columns.row(left), columns.row(right));
-            let column_pairs = (0..l.len()).flat_map(|a| (a + 1..l.len()).map(move |b| (a, b)));
             cyclic
                 .iter_mut()
-                .zip(column_pairs)
+                .zip(index_pairs(l.len()))
                 .for_each(|(out, (a, b))| *out = root * (l[a] * r[b] - l[b] * r[a]));
         }
         Some(Self { prior, grams, pairs, columns, features })
@@ -92,12 +91,12 @@ impl<'a> PairFeatures<'a> {
         let first: Vec<f64> = mode.alpha.iter().zip(&u).map(|(a, u)| a + u).collect();
         let (k, n_items) = (&self.grams.items, self.grams.items.rows());
         let vectors = [&first[..], &u, &weight];
-        let ones = |columns: usize| Matrix::from_row_major(n_items, columns, vec![1.0; n_items * columns]);
+        let ones = |columns: usize| Matrix::filled(n_items, columns, 1.0);
         let by_utility = self.between_items((&ones(n_items), &ones(1)), &h, vectors);
         let inner = |a: &Matrix, b: &Matrix| a.data().iter().zip(b.data()).map(|(a, b)| a * b).sum::<f64>();
         let utility_variance = inner(&by_utility, k);
         let mut items = by_utility.clone();
-        items.data_mut().iter_mut().for_each(|v| *v *= self.prior.utility_variance);
+        items.scale(self.prior.utility_variance);
         let mut generalised_variance = 0.0;
         if self.columns.cols() > 0 {
             let by_cycles = self.between_items((k, &self.columns), &h, vectors);
@@ -129,7 +128,7 @@ impl<'a> PairFeatures<'a> {
             for (item, other, sign) in [(l, r, 1.0), (r, l, -1.0)] {
                 let side = sides.row(other);
                 for (out, v) in sums.row_mut(item).chunks_exact_mut(width).zip(&numbers) {
-                    out.iter_mut().zip(side).for_each(|(o, k)| *o += sign * v * k);
+                    add_multiple(out, sign * v, side);
                 }
             }
         }
@@ -147,10 +146,7 @@ impl<'a> PairFeatures<'a> {
 /// Returns `½ (A Aᵀ - B Bᵀ)`, where A are the first `plus` columns and B the others.
 fn signed_square(columns: &Matrix, plus: usize) -> Matrix {
     let mut right = columns.transpose();
-    for (row_index, row) in right.data_mut().chunks_exact_mut(columns.rows()).enumerate() {
-        let sign = if row_index < plus { 0.5 } else { -0.5 };
-        row.iter_mut().for_each(|v| *v *= sign);
-    }
+    right.scale_rows((0..columns.cols()).map(|row| if row < plus { 0.5 } else { -0.5 }));
     columns.matmul(&right)
 }
 

@@ -116,8 +116,8 @@ impl PairKernel {
         self.items.validate(width)?;
         self.extra_utility_kernel.iter().try_for_each(|k| k.validate(width))?;
         let shares = [("utility", self.utility_variance), ("generalised", self.generalised_variance)];
-        if let Some((name, bad)) = shares.iter().find(|(_, s)| !(s.is_finite() && *s >= 0.0)) {
-            return Err(Error::parameter(*name, bad, "shares must be finite and 0 or more"));
+        for (name, share) in shares {
+            crate::checks::not_negative(name, share, "shares must be finite and 0 or more")?;
         }
         if self.utility_variance + self.generalised_variance == 0.0 && self.extra_utility_kernel.is_none() {
             let allowed = "the shares utility and generalised cannot both be 0: make one positive";

@@ -13,7 +13,7 @@ use crate::gp::likelihood::logistic::log_likelihood;
 use crate::gp::newton::halved_step;
 use crate::kernel_model::logistic;
 use crate::linalg::conjugate_gradients::{CgOutcome, ResidualNorm, StoppingRule, conjugate_gradients};
-use crate::linalg::{Cholesky, Matrix, dot, symmetric_eigen};
+use crate::linalg::{Cholesky, Matrix, dot, mean, symmetric_eigen};
 
 /// Maximal number of Newton steps.
 const MAX_NEWTON: usize = 100;
@@ -218,7 +218,7 @@ impl PairedLogistic {
         }
         // Without rounding errors b sums to 0, which the singular system requires.
         let centred = |v: &[f64]| -> Vec<f64> {
-            let mean = v.iter().sum::<f64>() / v.len() as f64;
+            let mean = mean(v);
             v.iter().map(|v| v - mean).collect()
         };
         Ok(centred(&solve_by_diagonal(times, &diagonal, centred(b), stop)?))
@@ -231,7 +231,7 @@ impl PairedLogistic {
         hessian.add_diagonal(|_| ridge);
         if ridge == 0.0 && self.features.is_none() {
             let mean = curve.iter().sum::<f64>() / (self.items * self.items) as f64;
-            hessian.data_mut().iter_mut().for_each(|h| *h += mean);
+            hessian.map_in_place(|h| h + mean);
         }
         Cholesky::new(hessian, "Hessian of a Bradley-Terry model")
     }
@@ -243,10 +243,9 @@ impl PairedLogistic {
     pub fn covariance(&self, mode: &PairedLogisticMode) -> Result<Matrix> {
         let mut covariance = self.penalised_factor(&mode.curve, mode.ridge)?.inverse();
         if mode.ridge == 0.0 && self.features.is_none() {
-            let n = self.items as f64;
             // The contribution of the added constant, 1/(n² mean).
-            let mean_part = covariance.data().iter().sum::<f64>() / (n * n);
-            covariance.data_mut().iter_mut().for_each(|v| *v -= mean_part);
+            let mean_part = mean(covariance.data());
+            covariance.map_in_place(|v| v - mean_part);
         }
         Ok(covariance)
     }
@@ -301,13 +300,12 @@ impl PairedLogistic {
             mode.log_likelihood - 0.5 * ridge * square + 0.5 * p as f64 * ridge.ln() - 0.5 * factor.log_det();
         let moved = self.log_odds(&factor.solve_vector(&mode.theta));
         let inverse = factor.inverse();
-        let trace: f64 = (0..p).map(|i| inverse[(i, i)]).sum();
         let g = self.log_odds(&mode.theta);
         // The Hessian depends on the mode, which changes by dθ/d log λ = -λ H⁻¹θ.
         let curved: f64 = (self.variances(&inverse, &self.pairs).zip(&mode.curve).zip(&g).zip(&moved))
             .map(|(((c, w), g), moved)| c * w * (1.0 - 2.0 * logistic(*g)) * moved)
             .sum();
-        let slope = 0.5 * (p as f64 - ridge * (square + trace) + ridge * curved);
+        let slope = 0.5 * (p as f64 - ridge * (square + inverse.trace()) + ridge * curved);
         Ok((value, slope))
     }
 }

@@ -16,7 +16,7 @@ use super::pair_kernel::{PairKernel, wide_rows};
 use crate::error::{Error, Result};
 use crate::kernel_model::KernelExpansion;
 use crate::kernel_model::parts::key;
-use crate::linalg::{Cholesky, Matrix, Sparse, dot, symmetric_eigen};
+use crate::linalg::{Cholesky, Matrix, Sparse, add_to, symmetric_eigen};
 use crate::posterior::{PosteriorCovariance, VarianceReduction};
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
 use crate::table::Table;
@@ -123,11 +123,11 @@ impl<'m> PairwiseLogOdds<'m> {
             item_sums[l] += 0.5 * c;
             item_sums[r] -= 0.5 * c;
         }
-        let rows = Matrix::from_row_major(n, m, self.k.data()[..n * m].to_vec());
+        let rows = self.k.first_rows(n);
         let mut utility: Vec<f64> =
             rows.matvec(&item_sums).iter().map(|f| self.prior.utility_variance * f).collect();
         if let Some(further) = &self.extra_utility {
-            utility.iter_mut().enumerate().for_each(|(i, f)| *f += dot(further.row(i), &item_sums));
+            add_to(&mut utility, &further.first_rows(n).matvec(&item_sums));
         }
         let cyclic = match self.prior.generalised_variance {
             0.0 => Matrix::zeros(n, n),
@@ -210,7 +210,7 @@ impl PosteriorDraws<'_> {
             root.matvec(&z).iter().map(|f| flow.prior.utility_variance.sqrt() * f).collect();
         if let Some(extra_root) = alone {
             let z: Vec<f64> = (0..extra_root.cols()).map(|_| random.sample(StandardNormal)).collect();
-            utility.iter_mut().zip(extra_root.matvec(&z)).for_each(|(f, extra)| *f += extra);
+            add_to(&mut utility, &extra_root.matvec(&z));
         }
         let cyclic = match flow.prior.generalised_variance {
             0.0 => Matrix::zeros(m, m),

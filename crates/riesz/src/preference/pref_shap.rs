@@ -489,7 +489,7 @@ impl BatchSample {
         let left = 1.0 - n / self.n_batches as f64;
         let average = |(k, value): (usize, &mut f64)| {
             let batch_values: Vec<f64> = portions.iter().map(|p| p.values[k]).collect();
-            let mean = batch_values.iter().sum::<f64>() / n;
+            let mean = crate::linalg::mean(&batch_values);
             let sample_variance = batch_values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
             let mut variance = Variance::default();
             variance.add(self.sampled_share * self.sampled_share * left * sample_variance / n, n - 1.0);

@@ -11,7 +11,7 @@ use super::gp_preference::PreferenceProcess;
 use super::pairwise_log_odds::{PairwiseLogOdds, psd_root};
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result, sized};
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, mean, sorted};
 use crate::prediction::reaching;
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal, hash};
 use crate::table::Table;
@@ -33,8 +33,7 @@ pub struct Hodge {
 impl Hodge {
     /// Returns the decomposition of a skew matrix, whose entry (l, r) is the log odds that l beats r.
     pub fn decompose(flow: &Matrix) -> Self {
-        let n = flow.rows() as f64;
-        let utility: Vec<f64> = (0..flow.rows()).map(|i| flow.row(i).iter().sum::<f64>() / n).collect();
+        let utility: Vec<f64> = (0..flow.rows()).map(|i| mean(flow.row(i))).collect();
         let (mut total, mut cyclic) = (0.0, 0.0);
         for i in 0..flow.rows() {
             for j in 0..i {
@@ -145,9 +144,7 @@ impl RankingRequest {
         sized("the covariance of abilities", "rows", mean.len(), covariance.rows(), "one per item")?;
         let root = psd_root(covariance, f64::EPSILON)?;
         let differences = |abilities: &[f64]| {
-            let n = abilities.len();
-            let differences_by_row = abilities.iter().flat_map(|l| abilities.iter().map(move |r| l - r));
-            Matrix::from_row_major(n, n, differences_by_row.collect())
+            Matrix::from_fn(abilities.len(), abilities.len(), |l, r| abilities[l] - abilities[r])
         };
         let draw = |seed: u64| {
             let mut random = Random::seed_from_u64(seed);
@@ -188,7 +185,7 @@ impl RankingRequest {
         let shares: Vec<f64> = seen.iter().map(|s| s.hodge.cyclic_share).collect();
         let (low, high) = (0.5 * (1.0 - self.level), 0.5 * (1.0 + self.level));
         let ends = |values: Vec<f64>| {
-            let sorted = sorted(values);
+            let sorted = sorted(&values);
             (quantile(&sorted, low), quantile(&sorted, 0.5), quantile(&sorted, high))
         };
         let of_item = |i: usize| {
@@ -297,14 +294,9 @@ fn edges(n: usize, words: usize, seen: &[DrawSummary]) -> Vec<u64> {
 
 /// Returns ranks by utility, 1 for the best; equal utilities share their best rank.
 fn ranks(utility: &[f64]) -> Vec<u32> {
-    let sorted = sorted(utility.to_vec());
+    let sorted = sorted(utility);
     let better = |u: &f64| sorted.len() - sorted.partition_point(|other| other <= u);
     utility.iter().map(|u| better(u) as u32 + 1).collect()
-}
-
-fn sorted(mut values: Vec<f64>) -> Vec<f64> {
-    values.sort_by(f64::total_cmp);
-    values
 }
 
 /// Returns a quantile of sorted values by linear interpolation.

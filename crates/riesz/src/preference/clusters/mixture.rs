@@ -23,7 +23,7 @@
 use super::averages::moments;
 use crate::control::RunControl;
 use crate::error::Result;
-use crate::linalg::{Cholesky, Matrix, dot};
+use crate::linalg::{Cholesky, Matrix, dot, squared_distance};
 use crate::preference::comparison_graph::{add_differences, laplacian};
 use crate::preference::duels::Duels;
 
@@ -72,9 +72,7 @@ impl UtilityPosterior {
         let mut half_inverse = transposed;
         factor.solve_lower_in_place(&mut half_inverse);
         let half_inverse = half_inverse.transpose();
-        let variance_of = |i: usize, j: usize| {
-            half_inverse.row(i).iter().zip(half_inverse.row(j)).map(|(a, b)| (a - b) * (a - b)).sum()
-        };
+        let variance_of = |i: usize, j: usize| squared_distance(half_inverse.row(i), half_inverse.row(j));
         let mut inverse = Matrix::identity(r);
         factor.solve_lower_in_place(&mut inverse);
         let trace: f64 = inverse.data().iter().map(|v| v * v).sum();
@@ -231,7 +229,7 @@ impl<'g> MixtureState<'g> {
     /// Returns `log π_c + log N(x_i; μ_c, s² I)`.
     fn prior(&self, i: usize, c: usize) -> f64 {
         let x = self.data.x.row(i);
-        let square: f64 = x.iter().zip(self.means.row(c)).map(|(x, m)| (x - m) * (x - m)).sum();
+        let square = squared_distance(x, self.means.row(c));
         let scale = (std::f64::consts::TAU * self.variance).ln();
         self.share[c].ln() - 0.5 * (x.len() as f64 * scale + square / self.variance)
     }

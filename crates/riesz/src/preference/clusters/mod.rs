@@ -24,10 +24,9 @@ use super::gp_preference::PreferenceProcess;
 use super::pairwise_log_odds::psd_root;
 use crate::control::{Progress, RunControl, check_cancelled};
 use crate::error::{Error, Result};
-use crate::kernel::Kernel;
 use crate::kernel_model::logistic;
 use crate::kmeans;
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, mean};
 use crate::random::{Exp1, Random, RngExt, SeedableRng, hash};
 use crate::table::{ColumnKind, Table};
 
@@ -233,9 +232,9 @@ impl Clusterer {
             ClusteringMethod::Generalised | ClusteringMethod::Comparisons => singular_vectors(flow, count)?.1,
             ClusteringMethod::Abstaining { threshold } => {
                 let mut confident = flow.clone();
-                for g in confident.data_mut() {
-                    *g = if (logistic(*g) - 0.5).abs() < threshold || *g == 0.0 { 0.0 } else { g.signum() };
-                }
+                confident.map_in_place(|g| {
+                    if (logistic(g) - 0.5).abs() < threshold || g == 0.0 { 0.0 } else { g.signum() }
+                });
                 singular_vectors(&confident, count)?.1
             }
             ClusteringMethod::Spectral => spectral_embedding(&sizes(flow), count)?,
@@ -265,8 +264,7 @@ impl Clusterer {
         let mut from = vec![soften(self.kmeans(&prepared.x, count))];
         if count > 1 {
             let mut near = sizes(flow);
-            let k = kernel.gram(items);
-            near.data_mut().iter_mut().zip(k.data()).for_each(|(g, k)| *g *= k.abs());
+            near.multiply(&sizes(&kernel.gram(items)));
             for affinity in [near, sizes(flow)] {
                 from.push(soften(self.kmeans(&spectral_embedding(&affinity, count)?, count)));
             }
@@ -274,8 +272,8 @@ impl Clusterer {
             from.extend((0..starts as u64).map(random));
         }
         let gram = |place: [f64; 2]| {
-            let mut k = scaled(kernel, place[1]).gram(items);
-            k.data_mut().iter_mut().for_each(|v| *v *= prepared.share * place[0].exp());
+            let mut k = kernel.with_log_lengthscales_plus(place[1]).gram(items);
+            k.scale(prepared.share * place[0].exp());
             psd_root(&k, 1e-12)
         };
         let mut place = [0.0; 2];
@@ -316,8 +314,7 @@ impl Clusterer {
         // last.
         let mut order = kmeans::order(&labels);
         order.extend((0..count).filter(|c| !labels.contains(c)));
-        let numbers = (0..n).flat_map(|i| order.iter().map(move |&c| q[(i, c)])).collect();
-        let memberships = Matrix::from_row_major(n, count, numbers);
+        let memberships = Matrix::from_fn(n, count, |i, c| q[(i, order[c])]);
         Ok(ClusteringResult { labels: renumbered(&labels), memberships, sweeps: best.bounds })
     }
 
@@ -365,7 +362,7 @@ fn comparisons(duels: &Duels) -> Matrix {
 
 fn sizes(flow: &Matrix) -> Matrix {
     let mut out = flow.clone();
-    out.data_mut().iter_mut().for_each(|v| *v = v.abs());
+    out.map_in_place(f64::abs);
     out
 }
 
@@ -373,7 +370,7 @@ fn sizes(flow: &Matrix) -> Matrix {
 fn soften(clusters: ClusteringResult) -> Matrix {
     let mut q = clusters.memberships;
     let other = 0.1 / q.cols() as f64;
-    q.data_mut().iter_mut().for_each(|v| *v = 0.9 * *v + other);
+    q.map_in_place(|v| 0.9 * v + other);
     q
 }
 
@@ -390,13 +387,6 @@ fn dirichlet(n: usize, count: usize, seed: u64) -> Matrix {
     q
 }
 
-/// Returns the kernel with all length scales increased by a factor, given as its logarithm.
-fn scaled(kernel: &Kernel, log_factor: f64) -> Kernel {
-    let longer =
-        |p: crate::kernel::Parameter| p.log_value + if p.is_lengthscale() { log_factor } else { 0.0 };
-    kernel.with_parameters(&kernel.parameters().into_iter().map(longer).collect::<Vec<f64>>())
-}
-
 /// Returns the covariates in units of their standard deviations, with indicators for the levels of
 /// categories. Constant columns are left out.
 fn standardised(items: &Table) -> Matrix {
@@ -405,14 +395,14 @@ fn standardised(items: &Table) -> Matrix {
     for (j, column) in items.columns().iter().enumerate() {
         match &column.kind {
             ColumnKind::Numeric => columns.push(items.column(j).to_vec()),
-            ColumnKind::Categorical { levels } => columns.extend((0..levels.len()).map(|level| {
-                items.column(j).iter().map(|v| f64::from(u8::from(*v == level as f64))).collect()
-            })),
+            ColumnKind::Categorical { levels } => {
+                columns.extend((0..levels.len()).map(|level| items.indicator(j, level)));
+            }
         }
     }
     let mut kept: Vec<Vec<f64>> = Vec::new();
     for mut column in columns {
-        let mean = column.iter().sum::<f64>() / n as f64;
+        let mean = mean(&column);
         column.iter_mut().for_each(|v| *v -= mean);
         let sd = (column.iter().map(|v| v * v).sum::<f64>() / n as f64).sqrt();
         if sd > 1e-12 * mean.abs() {
@@ -420,6 +410,5 @@ fn standardised(items: &Table) -> Matrix {
             kept.push(column);
         }
     }
-    let data = (0..n).flat_map(|i| kept.iter().map(move |column| column[i])).collect();
-    Matrix::from_row_major(n, kept.len(), data)
+    Matrix::from_columns(n, &kept)
 }

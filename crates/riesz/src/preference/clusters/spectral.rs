@@ -29,9 +29,7 @@ pub fn singular_vectors(skew: &Matrix, clusters: usize) -> Result<(Vec<f64>, Mat
 
 /// Returns the last columns, the last one first.
 fn last_columns(vectors: &Matrix, kept: usize) -> Matrix {
-    let n = vectors.rows();
-    let data = (0..n).flat_map(|i| (0..kept).map(move |c| vectors[(i, vectors.cols() - 1 - c)])).collect();
-    Matrix::from_row_major(n, kept, data)
+    Matrix::from_fn(vectors.rows(), kept, |i, c| vectors[(i, vectors.cols() - 1 - c)])
 }
 
 /// Returns the coordinates of the items for spectral clustering by an affinity ≥ 0. They are the first

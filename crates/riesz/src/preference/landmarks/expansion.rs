@@ -11,7 +11,7 @@ use super::known::{ExtraUtility, LandmarkInterpolation, PreferenceFeatureMaps};
 use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::kernel_model::{KernelExpansion, Link};
-use crate::linalg::{Matrix, Sparse};
+use crate::linalg::{Matrix, Sparse, index_pairs};
 use crate::model_card::CardEntry;
 use crate::preference::bilinear_skew::ComparedPairs;
 use crate::preference::comparison_graph::add_differences;
@@ -121,7 +121,7 @@ impl PreferenceFeatureMaps {
             // M is skew: its transpose has the opposite sign.
             let times = Sparse::from_columns(n, columns)?.transpose_times(p);
             let weights = p.transpose().matmul(&times);
-            for (i, j) in (0..q).flat_map(|i| (i + 1..q).map(move |j| (i, j))) {
+            for (i, j) in index_pairs(q) {
                 let entry = 0.5 * (weights[(j, i)] - weights[(i, j)]);
                 out.push((i, j), entry);
             }

@@ -8,8 +8,8 @@ use super::known::{ExtraUtility, PreferenceFeatureMaps};
 use super::nystrom::Nystrom;
 use crate::error::{Error, Result, sized};
 use crate::kernel::Kernel;
-use crate::linalg::Matrix;
 use crate::linalg::conjugate_gradients::InnerProductSpace;
+use crate::linalg::{Matrix, index_pairs};
 use crate::prediction::averaged_probabilities;
 use crate::preference::bilinear_skew::{ComparedPairs, SkewFeatures, SkewModel, SkewWeights};
 use crate::preference::pair_kernel::{Pair, PairKernel, check_contexts, latent_link, wide_rows_in};
@@ -275,7 +275,7 @@ impl LandmarkFunction {
             let mut remaining = weights.row(row_index);
             let mut weight_set = features.zeros();
             for v in &mut weight_set.pairs {
-                for (i, j) in (0..q).flat_map(|i| (i + 1..q).map(move |j| (i, j))) {
+                for (i, j) in index_pairs(q) {
                     (v[(i, j)], v[(j, i)]) = (remaining[0], -remaining[0]);
                     remaining = &remaining[1..];
                 }

@@ -137,12 +137,10 @@ impl PreferenceFeatureMaps {
         let n = items.rows();
         let scaled = |share: f64| {
             let mut features = if share > 0.0 { item_features.clone() } else { Matrix::zeros(n, 0) };
-            features.data_mut().iter_mut().for_each(|v| *v *= share);
+            features.scale(share);
             features
         };
         dense.insert(0, scaled(prior.utility_variance.sqrt()));
-        let width = dense.iter().map(Matrix::cols).sum();
-        let rows = (0..n).flat_map(|i| dense.iter().flat_map(move |f| f.row(i).iter().copied()));
         let (mut levels, mut columns) = (0, vec![Vec::new(); n]);
         for utility in &self.extra_utilities {
             let ExtraUtility::Levels { column, count, scale } = utility else { continue };
@@ -153,7 +151,7 @@ impl PreferenceFeatureMaps {
         Ok(SkewFeatures {
             // Each side has the fourth root of the variance, so that products have the square root.
             items: scaled(prior.generalised_variance.sqrt().sqrt()),
-            utilities: Matrix::from_row_major(n, width, rows.collect()),
+            utilities: Matrix::side_by_side(n, dense.iter()),
             item_effects: Sparse::from_columns(levels, columns)?,
             contexts,
         })

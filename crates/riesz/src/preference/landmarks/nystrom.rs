@@ -142,7 +142,7 @@ fn randomly_pivoted_cholesky(
         return Err(Error::parameter("kernel", "0 between all items", allowed));
     }
     if q < max_landmarks {
-        f = Matrix::from_row_major(n, q, (0..n).flat_map(|i| f.row(i)[..q].to_vec()).collect());
+        f = f.block(0..n, 0..q);
     }
     Ok((chosen, f, left.iter().sum::<f64>() / diagonal.iter().sum::<f64>()))
 }
