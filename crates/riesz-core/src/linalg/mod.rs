@@ -261,6 +261,16 @@ impl Matrix {
         out
     }
 
+    /// The inner product of each column with the column of another matrix of the same size.
+    pub fn column_dots(&self, other: &Self) -> Vec<f64> {
+        let mut out = vec![0.0; self.cols];
+        for i in 0..self.rows {
+            let entries = out.iter_mut().zip(self.row(i)).zip(other.row(i));
+            entries.for_each(|((o, a), b)| *o += a * b);
+        }
+        out
+    }
+
     /// The transpose.
     pub fn transpose(&self) -> Matrix {
         if self.rows == 1 || self.cols == 1 {
@@ -331,6 +341,24 @@ pub fn add_to(sums: &mut [f64], terms: &[f64]) {
 #[inline]
 pub fn add_multiple(sums: &mut [f64], factor: f64, terms: &[f64]) {
     sums.iter_mut().zip(terms).for_each(|(sum, term)| *sum += factor * term);
+}
+
+/// The mean of the numbers.
+#[inline]
+pub fn mean(numbers: &[f64]) -> f64 {
+    numbers.iter().sum::<f64>() / numbers.len() as f64
+}
+
+/// The differences of the entries of two vectors.
+#[inline]
+pub fn differences(a: &[f64], b: &[f64]) -> Vec<f64> {
+    a.iter().zip(b).map(|(a, b)| a - b).collect()
+}
+
+/// The products of the entries of two vectors.
+#[inline]
+pub fn products(a: &[f64], b: &[f64]) -> Vec<f64> {
+    a.iter().zip(b).map(|(a, b)| a * b).collect()
 }
 
 /// The largest absolute value; 0 without numbers.

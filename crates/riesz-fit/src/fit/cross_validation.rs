@@ -38,6 +38,7 @@ use crate::checks::positive;
 use crate::control::RunControl;
 use crate::error::{Error, Result, sized};
 use crate::fit::{KernelRidge, check_label_range, check_labels};
+use crate::gp::likelihood::logistic::log_logistic;
 use crate::kernel_model::{KernelExpansion, Link};
 use crate::linalg::Matrix;
 use crate::random::{Random, SeedableRng, SliceRandom};
@@ -369,7 +370,7 @@ fn log_loss(link: Link, outputs: &[f64], label: usize) -> Result<f64> {
     match link {
         Link::Logistic => {
             let margin = if label == 1 { outputs[0] } else { -outputs[0] };
-            Ok((-margin).max(0.0) + (-margin.abs()).exp().ln_1p())
+            Ok(-log_logistic(margin))
         }
         Link::Softmax => {
             let top = outputs.iter().copied().fold(f64::NEG_INFINITY, f64::max);

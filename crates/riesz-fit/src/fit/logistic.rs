@@ -13,9 +13,10 @@ use super::Penalty;
 use crate::control::check_cancelled;
 use crate::error::{Error, Result, sized};
 use crate::fit::class_weights::{ClassWeight, row_weights};
+use crate::gp::likelihood::logistic::log_logistic;
 use crate::kernel::Kernel;
 use crate::kernel_model::{KernelExpansion, Link};
-use crate::linalg::{Cholesky, Matrix, add_multiple, add_to, dot, lu_solve};
+use crate::linalg::{Cholesky, Matrix, add_multiple, add_to, dot, lu_solve, mean, multiply_entries};
 use crate::model_card::CardEntry;
 use crate::table::Table;
 
@@ -132,7 +133,7 @@ impl KernelLogisticRegression {
         }
         let weights = row_weights(x, labels, classes, &self.class_weight, self.sample_weight.as_deref())?;
         super::check_dense(x.rows(), 2.0, super::THROUGH_LANDMARKS)?;
-        let rows: Vec<usize> = (0..x.rows()).filter(|&r| weights[r] > 0.0).collect();
+        let rows = super::positive_places(&weights);
         let points = x.select_rows(&rows);
         let gram = self.kernel.gram(&points);
         if gram.data().iter().any(|k| !k.is_finite()) {
@@ -297,7 +298,7 @@ impl LogisticProblem<'_> {
                     let mean = (0..m).map(|o| coef[(o, i)]).sum::<f64>() / m as f64;
                     (0..m).for_each(|o| coef[(o, i)] -= mean);
                 }
-                let mean = intercept.iter().sum::<f64>() / m as f64;
+                let mean = mean(&intercept);
                 intercept.iter_mut().for_each(|b| *b -= mean);
             }
         }
@@ -320,7 +321,7 @@ impl LogisticProblem<'_> {
         let of_row = |(i, &label): (usize, &usize)| {
             if self.outputs == 1 {
                 let margin = if label == 1 { values[(0, i)] } else { -values[(0, i)] };
-                return self.weights[i] * ((-margin).max(0.0) + (-margin.abs()).exp().ln_1p());
+                return self.weights[i] * -log_logistic(margin);
             }
             let best =
                 (0..self.outputs).fold(label, |b, o| if values[(o, i)] > values[(b, i)] { o } else { b });
@@ -480,7 +481,7 @@ impl NewtonSystem {
         for (o, factor) in self.factors.iter().enumerate() {
             let root = self.root.row(o);
             let row = out.row_mut(o);
-            row.iter_mut().zip(root).for_each(|(e, r)| *e *= r);
+            multiply_entries(row, root);
             let solved = factor.solve_vector(row);
             row.iter_mut().zip(root.iter().zip(solved)).for_each(|(e, (r, s))| *e = r * s);
         }

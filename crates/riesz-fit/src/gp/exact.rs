@@ -124,6 +124,14 @@ pub fn mean_and_residuals(
     (mean, z.iter().zip(response).map(|(z, c)| z - mean * c).collect())
 }
 
+/// Checks that a prior mean is finite, if it is given.
+pub fn check_mean(name: &str, given_mean: Option<f64>) -> Result<()> {
+    match given_mean.filter(|mean| !mean.is_finite()) {
+        Some(mean) => Err(Error::parameter(name, mean, "it is a finite number")),
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

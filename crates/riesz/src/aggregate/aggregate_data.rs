@@ -4,8 +4,9 @@ use super::mediation::Mediators;
 use super::row_bags::{Bags, TargetUnit};
 use crate::checks::{check_finite, check_rows, not_negative};
 use crate::error::{Error, Result, sized};
-use crate::fit::mean_variance_of_sums;
+use crate::fit::{check_spread, mean_variance_of_sums};
 use crate::kernel::Kernel;
+use crate::linalg::mean;
 use crate::model_card::CardEntry;
 use crate::table::Table;
 
@@ -107,7 +108,7 @@ impl Aggregates {
             self.targets.iter().zip(&self.bag_of_target).filter_map(|(z, bag)| Some((z.abs(), (*bag)?)));
         let (sizes, mass): (Vec<f64>, Vec<f64>) =
             matched.map(|(z, b)| (z, self.bags.weight_sums()[b])).unzip();
-        let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
+
         let (middle, typical) = (mean(&mass), mean(&sizes));
         let max_deviation = mass.iter().map(|m| (m - middle).abs()).fold(0.0, f64::max);
         let covariance: f64 = mass.iter().zip(&sizes).map(|(m, z)| (m - middle) * (z - typical)).sum();
@@ -166,16 +167,8 @@ impl Aggregates {
         };
         let sizes: Vec<f64> = self.bag_of_target.iter().enumerate().map(size).collect();
         let (mean, mean_square) = mean_variance_of_sums(&self.targets, &sizes, &sizes);
-        if mean_square.sqrt() > 1e-12 * mean.abs() && mean_square > 0.0 && mean_square.is_finite() {
-            return Ok(mean_square);
-        }
-        Err(Error::target(
-            "of bags",
-            format!(
-                "has no spread to normalise by (mean {mean:.4e}, variance {mean_square:.1e}): there is \
-                 nothing to learn, or set normalize_y to false"
-            ),
-        ))
+        check_spread("of bags", mean, mean_square)?;
+        Ok(mean_square)
     }
 
     /// Checks targets without error, as those of
@@ -188,8 +181,8 @@ impl Aggregates {
     pub fn largest_mismatch(&self, fitted: &[f64]) -> Option<(usize, f64)> {
         let targets = &self.targets;
         assert_eq!(targets.len(), fitted.len(), "one number for each target");
-        let mean = targets.iter().sum::<f64>() / targets.len() as f64;
-        let sd = (targets.iter().map(|z| (z - mean).powi(2)).sum::<f64>() / targets.len() as f64).sqrt();
+        let average = mean(targets);
+        let sd = (targets.iter().map(|z| (z - average).powi(2)).sum::<f64>() / targets.len() as f64).sqrt();
         let deviations = targets.iter().zip(fitted).map(|(z, value)| (z - value).abs()).enumerate();
         deviations
             .max_by(|a, b| a.1.total_cmp(&b.1))

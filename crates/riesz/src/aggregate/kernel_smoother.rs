@@ -14,7 +14,7 @@ use crate::error::{Error, Result, sized};
 use crate::gp::hyperparameters::HyperParameter;
 use crate::gp::search::minimise_loo_loss;
 use crate::kernel::{Kernel, Parameter};
-use crate::linalg::{Matrix, dot};
+use crate::linalg::{Matrix, dot, multiply_entries};
 use crate::table::Table;
 
 /// A kernel smoother of bags on mediators.
@@ -127,7 +127,7 @@ impl BagSmoother {
         let mut sums = vec![0.0; j];
         for (b, sum) in sums.iter_mut().enumerate() {
             let row = weights.row_mut(b);
-            row.iter_mut().zip(&counts).for_each(|(w, count)| *w *= count);
+            multiply_entries(row, &counts);
             row[b] = 0.0;
             *sum = row.iter().sum();
             if !(sum.is_finite() && *sum > f64::MIN_POSITIVE) {

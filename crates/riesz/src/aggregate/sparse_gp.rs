@@ -35,7 +35,8 @@ use super::tuning::default_prior;
 use crate::checks::{check_finite, not_negative};
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result, sized};
-use crate::fit::TunedParameters;
+use crate::fit::{TunedParameters, has_spread};
+use crate::gp::exact::check_mean;
 use crate::gp::hyperparameters::{HyperParameter, ThetaReader, add_log_priors};
 use crate::gp::search::{self, SearchOptions, SearchResult};
 use crate::kernel::{Kernel, Parameter};
@@ -454,9 +455,7 @@ impl SparseAggregateProcess {
                 return Err(Error::parameter(name.replace(' ', "_"), bad, allowed));
             }
         }
-        if let Some(mean) = self.mean.filter(|v| !v.is_finite()) {
-            return Err(Error::parameter("mean", mean, "it is a finite number"));
-        }
+        check_mean("mean", self.mean)?;
         if let Some(known) = &self.known_noise {
             sized("known_noise", "numbers", targets, known.len(), "one per bag")?;
             known.iter().try_for_each(|v| not_negative("known_noise", *v, "variances are not negative"))?;
@@ -618,7 +617,7 @@ fn target_variance(values: &[f64], responses: &[f64], mean: Option<f64>) -> Resu
     let square = dot(responses, responses);
     let mean = mean.unwrap_or_else(|| dot(values, responses) / square);
     let variance = values.iter().zip(responses).map(|(z, s)| (z - s * mean).powi(2)).sum::<f64>() / square;
-    if variance.sqrt() > 1e-12 * mean.abs() && variance > 0.0 && variance.is_finite() {
+    if has_spread(mean, variance) {
         return Ok(variance);
     }
     let problem =

@@ -143,20 +143,19 @@ fn accepted_factor(lower: &Matrix, accepted: &[usize]) -> Option<Cholesky> {
     Cholesky::from_packed(accepted.len(), &packed.collect::<Vec<_>>(), 0.0)
 }
 
-/// The share of the trace of the kernel over `rows` that `points` do not explain.
-#[cfg(test)]
-fn unexplained(kernel: &Kernel, rows: &Table, points: &Table) -> f64 {
-    let factor = Cholesky::new(kernel.gram(points), "gram").unwrap();
-    let mut whitened = kernel.cross_gram(points, rows);
-    factor.solve_lower_in_place(&mut whitened);
-    let total: f64 = kernel.diagonal(rows).iter().sum();
-    1.0 - crate::linalg::dot(whitened.data(), whitened.data()) / total
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::gp::inducing_points::distinct_rows_except;
+
+    /// The share of the trace of the kernel over `rows` that `points` do not explain.
+    fn unexplained(kernel: &Kernel, rows: &Table, points: &Table) -> f64 {
+        let factor = Cholesky::new(kernel.gram(points), "gram").unwrap();
+        let mut whitened = kernel.cross_gram(points, rows);
+        factor.solve_lower_in_place(&mut whitened);
+        let total: f64 = kernel.diagonal(rows).iter().sum();
+        1.0 - crate::linalg::dot(whitened.data(), whitened.data()) / total
+    }
 
     fn uneven(n: usize) -> Table {
         let mut random = Random::seed_from_u64(5);

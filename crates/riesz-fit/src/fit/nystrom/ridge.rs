@@ -17,7 +17,7 @@ use super::statistics::Statistics;
 use super::survey::DataSurvey;
 use crate::error::{Error, Result};
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{Cholesky, Matrix, dot};
+use crate::linalg::{Cholesky, Matrix, dot, max_abs, mean};
 use crate::model_card::CardEntry;
 use crate::table::Table;
 
@@ -165,7 +165,7 @@ impl RidgeSolution {
             residual: None,
         };
         let run = CgState::new(away.collect());
-        let reach = solution.leverage_norm(&solution.looked_at()).into_iter().fold(0.0, f64::max);
+        let reach = max_abs(&solution.leverage_norm(&solution.looked_at()));
         solution.descent = Some(CgProgress {
             run,
             start,
@@ -251,7 +251,7 @@ impl RidgeSolution {
             self.largest_bound = None;
             return Ok(());
         };
-        let largest = |o: usize| bounds.column(o).into_iter().fold(0.0, f64::max);
+        let largest = |o: usize| max_abs(&bounds.column(o));
         let bounds_and_errors = (0..bounds.cols()).map(|o| (largest(o), errors[o]));
         self.largest_bound = bounds_and_errors.max_by(|a, b| (a.0 * b.1).total_cmp(&(b.0 * a.1)));
         Ok(())
@@ -438,10 +438,7 @@ impl RidgeSolution {
         kernels.resize(self.factor.size() * x.rows(), 1.0);
         let mut whitened = Matrix::from_row_major(self.factor.size(), x.rows(), kernels);
         self.factor.solve_lower_in_place(&mut whitened);
-        let mut squares = vec![0.0; x.rows()];
-        (0..whitened.rows())
-            .for_each(|j| squares.iter_mut().zip(whitened.row(j)).for_each(|(s, v)| *s += v * v));
-        squares.into_iter().map(f64::sqrt).collect()
+        whitened.column_dots(&whitened).into_iter().map(f64::sqrt).collect()
     }
 
     /// The weighted mean squared error over the rows before the last correction, one number per target;
@@ -498,10 +495,7 @@ impl RidgeSolution {
             facts.push(CardEntry::measured("tolerance", descent.tolerance));
         }
         if let Some(error) = self.training_error() {
-            facts.push(CardEntry::measured(
-                "mean squared error of the rows",
-                error.iter().sum::<f64>() / error.len() as f64,
-            ));
+            facts.push(CardEntry::measured("mean squared error of the rows", mean(&error)));
         }
         if let Some(best) = best_trial(&self.tried, self.plan.landmarks.rows()) {
             facts.push(CardEntry::measured("held-out mean squared error", best.error));
@@ -509,11 +503,10 @@ impl RidgeSolution {
         facts.extend(self.missing.iter().flat_map(LandmarkErrorEstimate::facts));
         facts.push(match &self.certificate {
             Some(Certificate { radius: Some(radius), .. }) => {
-                CardEntry::measured("radius of the certificate", radius.iter().copied().fold(0.0, f64::max))
+                CardEntry::measured("radius of the certificate", max_abs(radius))
             }
             Some(certificate) => {
-                let largest = certificate.anywhere.iter().copied().fold(0.0, f64::max);
-                CardEntry::measured("certificate: at any row at most", largest)
+                CardEntry::measured("certificate: at any row at most", max_abs(&certificate.anywhere))
             }
             None => CardEntry::new("certificate", "none"),
         });

@@ -74,15 +74,6 @@ pub(super) struct Solution {
 /// Solves the problem. Cost: O(n) kernel values per change of a row's coefficient by a working set; memory
 /// O(n d), and the memory of the set.
 pub(super) fn solve(problem: Problem<'_>, settings: SolverSettings) -> Result<Solution> {
-    if problem.x.rows() == 0 {
-        return Ok(Solution {
-            beta: Vec::new(),
-            intercept: 0.0,
-            iterations: 0,
-            converged: true,
-            objective: 0.0,
-        });
-    }
     Solver::new(problem, settings)?.run()
 }
 

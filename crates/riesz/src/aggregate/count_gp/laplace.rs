@@ -26,7 +26,7 @@ use crate::gp::whitened_inducing::{WhitenedInducing, posterior_precision};
 use crate::linalg::conjugate_gradients::{
     CgOutcome, InnerProductSpace, ResidualNorm, StoppingRule, conjugate_gradients,
 };
-use crate::linalg::{Cholesky, Matrix, add_multiple, dot};
+use crate::linalg::{Cholesky, Matrix, add_multiple, differences, dot};
 
 /// The largest number of Newton steps, and of halvings of a step.
 const MAX_STEPS: usize = 200;
@@ -219,7 +219,7 @@ impl CountObservations<'_> {
 
     fn gradient(&self, evaluation: &StateEvaluation, local: &LocalModel) -> LatentState {
         let slopes: Vec<f64> = evaluation.likelihood_terms.iter().map(|s| s.first_derivative).collect();
-        let v = local.jacobian.matvec(&slopes).iter().zip(&evaluation.state.v).map(|(s, v)| s - v).collect();
+        let v = differences(&local.jacobian.matvec(&slopes), &evaluation.state.v);
         LatentState {
             beta: if self.given_mean.is_some() { 0.0 } else { dot(&local.jacobian_of_mean, &slopes) },
             v,
@@ -354,10 +354,7 @@ impl LocalModel {
     pub fn variances(&self) -> Vec<f64> {
         let mut whitened = self.jacobian.clone();
         self.precision.solve_lower_in_place(&mut whitened);
-        let mut out = vec![0.0; self.jacobian_of_mean.len()];
-        for k in 0..whitened.rows() {
-            out.iter_mut().zip(whitened.row(k)).for_each(|(o, h)| *o += h * h);
-        }
+        let mut out = whitened.column_dots(&whitened);
         if let Some((border, left)) = &self.bordered_schur {
             let border_part = self.moved(&LatentState { beta: 0.0, v: border.clone() });
             let entries = out.iter_mut().zip(&self.jacobian_of_mean).zip(&border_part);

@@ -27,11 +27,7 @@ pub(super) fn evidence_gradient(
     let (m, terms) = (cross.points.rows(), &evaluation.likelihood_terms);
     // Λ⁻¹ψ; then ω Λ⁻¹ψ, in the coordinates of K.
     let solved = local.precision.solve(local.jacobian.clone());
-    let mut leverages = vec![0.0; terms.len()];
-    for k in 0..m {
-        let entries = leverages.iter_mut().zip(solved.row(k)).zip(local.jacobian.row(k));
-        entries.for_each(|((o, u), p)| *o += u * p);
-    }
+    let leverages = solved.column_dots(&local.jacobian);
     let mut by_psi = solved;
     by_psi.scale_columns(terms.iter().map(|s| s.information));
     points.factor.solve_upper_in_place(&mut by_psi);

@@ -20,7 +20,7 @@ use crate::error::Result;
 use crate::gp::exact::{LeastSquaresMean, check_evidence};
 use crate::gp::whitened_inducing::{WhitenedInducing, posterior_precision};
 use crate::kernel::Kernel;
-use crate::linalg::{Matrix, add_multiple, add_to, dot};
+use crate::linalg::{Matrix, add_multiple, add_to, dot, mean, products};
 use crate::posterior::PosteriorCovariance;
 
 /// The evidence, the posterior and the terms of their gradients at one kernel and noise.
@@ -58,13 +58,6 @@ pub(super) struct CollapsedEvidence {
     pub gls_mean_terms: Option<(Vec<f64>, f64)>,
 }
 
-/// Returns `Σ_i v_i m_i` over the rows m_i of a matrix.
-fn weighted(m: &Matrix, v: &[f64]) -> Vec<f64> {
-    let mut out = vec![0.0; m.cols()];
-    v.iter().enumerate().for_each(|(i, v)| add_multiple(&mut out, *v, m.row(i)));
-    out
-}
-
 impl CollapsedEvidence {
     /// Computes the evidence of the targets. The mean is estimated unless it is given. Cost O(bags points² +
     /// points³).
@@ -95,8 +88,8 @@ impl CollapsedEvidence {
         let lambda = posterior_precision(&information, "posterior precision of the inducing points")?;
         // V⁻¹v, and the intermediate result Λ⁻¹ΨD⁻¹v.
         let solve = |v: &[f64]| {
-            let scaled: Vec<f64> = v.iter().zip(&roots).map(|(v, root)| v * root).collect();
-            let inner = lambda.solve_vector(&weighted(&psi, &scaled));
+            let scaled = products(v, &roots);
+            let inner = lambda.solve_vector(&psi.transpose_matvec(&scaled));
             let explained = psi.matvec(&inner);
             let out: Vec<f64> = (0..bags).map(|b| (scaled[b] - explained[b]) * roots[b]).collect();
             (out, inner)
@@ -166,8 +159,7 @@ impl CollapsedEvidence {
         if sample_values.len() < 2 {
             return 0.0;
         }
-        let (count, mean) =
-            (sample_values.len() as f64, sample_values.iter().sum::<f64>() / sample_values.len() as f64);
+        let (count, mean) = (sample_values.len() as f64, mean(&sample_values));
         (sample_values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (count * (count - 1.0))).sqrt()
     }
 
