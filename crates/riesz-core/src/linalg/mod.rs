@@ -349,6 +349,18 @@ pub fn mean(numbers: &[f64]) -> f64 {
     numbers.iter().sum::<f64>() / numbers.len() as f64
 }
 
+/// The sum of vectors of this length.
+pub fn sum_vectors<'v>(len: usize, vectors: impl IntoIterator<Item = &'v Vec<f64>>) -> Vec<f64> {
+    let mut total = vec![0.0; len];
+    vectors.into_iter().for_each(|vector| add_to(&mut total, vector));
+    total
+}
+
+/// The entries at these places, in this order.
+pub fn select<T: Copy>(entries: &[T], places: &[usize]) -> Vec<T> {
+    places.iter().map(|&i| entries[i]).collect()
+}
+
 /// The differences of the entries of two vectors.
 #[inline]
 pub fn differences(a: &[f64], b: &[f64]) -> Vec<f64> {

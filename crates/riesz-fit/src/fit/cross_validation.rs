@@ -40,7 +40,7 @@ use crate::error::{Error, Result, sized};
 use crate::fit::{KernelRidge, check_label_range, check_labels};
 use crate::gp::likelihood::logistic::log_logistic;
 use crate::kernel_model::{KernelExpansion, Link};
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, mean, select};
 use crate::random::{Random, SeedableRng, SliceRandom};
 use crate::table::Table;
 
@@ -345,12 +345,12 @@ pub(super) fn cross_validate_classes_until<C: Sync, M: Default>(
     check_labels(x, labels, classes)?;
     sized("the list of folds", "numbers", labels.len(), folds.len(), "one for each row of the table")?;
     check_classes_seen(labels, classes, folds)?;
-    let take = |rows: &[usize]| rows.iter().map(|&r| labels[r]).collect::<Vec<_>>();
+
     run(candidates, x, folds, score == ClassScore::LogLoss, control, |candidate, split, memory| {
-        let model = fit(candidate, &split.train, &take(&split.rows), &split.rows, memory)?;
+        let model = fit(candidate, &split.train, &select(labels, &split.rows), &split.rows, memory)?;
         sized("the fitted model", "classes", classes.len(), model.classes.len(), "as in the labels")?;
         let outputs = model.predict_until(&split.test, control.stop)?;
-        let truth = take(&split.held_out);
+        let truth = select(labels, &split.held_out);
         let mut total = 0.0;
         for (i, &label) in truth.iter().enumerate() {
             total += match score {
@@ -450,7 +450,7 @@ fn run<C: Sync, M: Default>(
         Err(error) => Score { folds: Vec::new(), mean: f64::NAN, std_error: f64::NAN, failure: Some(error) },
         Ok(folds) => {
             let folds: Vec<f64> = folds;
-            let mean = folds.iter().sum::<f64>() / k as f64;
+            let mean = mean(&folds);
             let variance = folds.iter().map(|f| (f - mean).powi(2)).sum::<f64>() / (k - 1) as f64;
             Score { folds, mean, std_error: (variance / k as f64).sqrt(), failure: None }
         }

@@ -16,7 +16,7 @@ use crate::fit::class_weights::{ClassWeight, row_weights};
 use crate::gp::likelihood::logistic::log_logistic;
 use crate::kernel::Kernel;
 use crate::kernel_model::{KernelExpansion, Link};
-use crate::linalg::{Cholesky, Matrix, add_multiple, add_to, dot, lu_solve, mean, multiply_entries};
+use crate::linalg::{Cholesky, Matrix, add_multiple, add_to, dot, lu_solve, mean, multiply_entries, select};
 use crate::model_card::CardEntry;
 use crate::table::Table;
 
@@ -149,8 +149,8 @@ impl KernelLogisticRegression {
         };
         let problem = LogisticProblem {
             gram: penalised.as_ref().map_or(gram, |penalised| penalised.gram.clone()),
-            labels: rows.iter().map(|&r| labels[r]).collect(),
-            weights: rows.iter().map(|&r| weights[r]).collect(),
+            labels: select(labels, &rows),
+            weights: select(&weights, &rows),
             outputs: if classes.len() == 2 { 1 } else { classes.len() },
             settings: self,
             stop,

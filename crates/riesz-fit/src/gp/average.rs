@@ -87,8 +87,7 @@ impl HyperPosterior<'_> {
             return Err(Error::too_few("the list of draws", 1, "draw is"));
         }
         let free = self.free_parameters();
-        let scores: Vec<HyperParameter> =
-            free.iter().map(|(p, _)| HyperParameter::with_normal_prior(self.to_score(*p), 1.0)).collect();
+        let scores: Vec<HyperParameter> = free.iter().map(|(p, _)| self.to_score(*p)).collect();
         let mut posterior = |point: &[f64]| {
             let (theta, slopes) = self.to_theta(point);
             let (value, gradient) = likelihood(&theta)?;
@@ -162,8 +161,9 @@ impl HyperPosterior<'_> {
     }
 
     /// Returns hyper-parameter p as a normal score, which starts at 0.
-    fn to_score(&self, p: usize) -> Parameter {
-        Parameter { log_value: 0.0, ..self.coordinates[p].parameter.clone() }
+    fn to_score(&self, p: usize) -> HyperParameter {
+        let parameter = Parameter { log_value: 0.0, ..self.coordinates[p].parameter.clone() };
+        HyperParameter::with_normal_prior(parameter, 1.0)
     }
 
     /// Returns the hyper-parameters θ at these scores, and the derivatives of the free ones in their scores.

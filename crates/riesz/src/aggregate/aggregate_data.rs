@@ -1,7 +1,7 @@
 //! The data of downscaling: rows, the bags that aggregate them, and targets.
 
 use super::mediation::Mediators;
-use super::row_bags::{Bags, TargetUnit};
+use super::row_bags::{Bags, TargetUnit, unmatched_targets};
 use crate::checks::{check_finite, check_rows, not_negative};
 use crate::error::{Error, Result, sized};
 use crate::fit::{check_spread, mean_variance_of_sums};
@@ -124,7 +124,7 @@ impl Aggregates {
         let largest = kernel.gram(&mediators.bags).data().iter().copied().fold(0.0, f64::max);
         let similarity = kernel.cross_gram(&mediators.targets, &mediators.bags);
         let is_far = |t: &usize| similarity.row(*t).iter().all(|k| *k < DISTANT_KERNEL_VALUE * largest);
-        (0..self.bag_of_target.len()).filter(|&t| self.bag_of_target[t].is_none()).filter(is_far).collect()
+        unmatched_targets(&self.bag_of_target).into_iter().filter(is_far).collect()
     }
 
     /// Entries of the model card: the numbers of bags and of targets.

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use crate::control::check_cancelled;
 use crate::error::Result;
 use crate::kernel::{Columns, GradientScratch, Kernel};
-use crate::linalg::{Matrix, Sparse, add_to};
+use crate::linalg::{Matrix, Sparse, add_to, select, sum_vectors};
 use crate::random::{Random, RngExt};
 use crate::simd::Isa;
 use crate::table::Table;
@@ -98,7 +98,7 @@ impl BagRows {
         let numbered = bags.iter().enumerate();
         Self {
             table: self.table.select_rows(&places),
-            weights: places.iter().map(|&e| self.weights[e]).collect(),
+            weights: select(&self.weights, &places),
             starts: [0].into_iter().chain(ends).collect(),
             bag: numbered.flat_map(|(index, &b)| std::iter::repeat_n(index, self.range(b).len())).collect(),
         }
@@ -238,9 +238,7 @@ impl BagRows {
                 }
             },
         )?;
-        let mut total = vec![0.0; count];
-        parts.iter().for_each(|(_, sums)| add_to(&mut total, sums));
-        Ok(total)
+        Ok(sum_vectors(count, parts.iter().map(|(_, sums)| sums)))
     }
 }
 

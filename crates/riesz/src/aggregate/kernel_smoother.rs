@@ -8,7 +8,7 @@
 
 use super::mediation::{BagWeighting, Mediators, check_loo_inputs};
 use super::observation_operator::ObservationOperator;
-use super::row_bags::{Bags, TargetUnit};
+use super::row_bags::{Bags, TargetUnit, check_bag_number};
 use crate::control::RunControl;
 use crate::error::{Error, Result, sized};
 use crate::gp::hyperparameters::HyperParameter;
@@ -65,10 +65,7 @@ impl BagSmoother {
         let mut weights = Matrix::zeros(j, bag_of_target.len());
         for (t, bag) in bag_of_target.iter().enumerate() {
             if let Some(b) = *bag {
-                if b >= j {
-                    let allowed = format!("there are {j} bags, numbered from 0");
-                    return Err(Error::parameter(format!("bag of target {}", t + 1), b, allowed));
-                }
+                check_bag_number(t, *bag, j)?;
                 weights[(b, t)] = 1.0;
                 continue;
             }

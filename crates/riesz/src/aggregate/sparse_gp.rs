@@ -41,7 +41,7 @@ use crate::gp::hyperparameters::{HyperParameter, ThetaReader, add_log_priors};
 use crate::gp::search::{self, SearchOptions, SearchResult};
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{Matrix, dot};
+use crate::linalg::{Matrix, dot, select};
 use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance};
 use crate::random::{Random, SeedableRng, index};
@@ -203,12 +203,11 @@ struct SparseTargets {
 impl SparseTargets {
     /// Returns the targets of these bags, in the same units.
     fn of_bags(&self, bags: &[usize]) -> Self {
-        let select = |numbers: &[f64]| bags.iter().map(|&b| numbers[b]).collect();
         Self {
-            values: select(&self.values),
-            known: select(&self.known),
-            weight_sums: select(&self.weight_sums),
-            weight_norms: select(&self.weight_norms),
+            values: select(&self.values, bags),
+            known: select(&self.known, bags),
+            weight_sums: select(&self.weight_sums, bags),
+            weight_norms: select(&self.weight_norms, bags),
             variance: self.variance,
             rows: self.rows.of_bags(bags),
             points: self.points.clone(),

@@ -8,7 +8,7 @@
 use crate::control::RunControl;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
-use crate::linalg::{Cholesky, Matrix};
+use crate::linalg::{Cholesky, Matrix, select};
 use crate::random::{Random, RngExt, SeedableRng};
 use crate::table::Table;
 
@@ -73,7 +73,7 @@ pub fn randomly_pivoted_cholesky(
         if accepted.is_empty() {
             continue;
         }
-        let chosen: Vec<usize> = accepted.iter().map(|&k| drawn[k]).collect();
+        let chosen = select(&drawn, &accepted);
         let mut new = kernel.cross_gram(&candidates.select_rows(&chosen), candidates);
         new.subtract_product(&factor.select(&earlier, &chosen), &factor);
         let Some(block_factor) = accepted_factor(&lower, &accepted) else { continue };

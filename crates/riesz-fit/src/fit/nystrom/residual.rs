@@ -12,7 +12,7 @@ use super::statistics::{FixedPointRows, join_slices};
 use crate::error::{Error, Result};
 use crate::kernel::{Columns, FixedRows};
 use crate::linalg::exact_gram::{FRACTION_BITS, UNIT, nearest, sliced_products, split_high_low};
-use crate::linalg::{Matrix, add_to};
+use crate::linalg::{Matrix, sum_vectors};
 use crate::simd::{Isa, Simd, dispatch};
 use crate::table::Table;
 
@@ -48,8 +48,7 @@ pub(super) fn predictions(
             partial_predictions
         })
         .collect();
-    let mut sums = vec![0.0; n * t];
-    runs.iter().for_each(|run| add_to(&mut sums, run));
+    let mut sums = sum_vectors(n * t, &runs);
     (0..t).for_each(|o| sums[o * n..(o + 1) * n].iter_mut().for_each(|v| *v += theta[(m, o)]));
     sums
 }

@@ -25,6 +25,7 @@ use super::working_set::WorkingSet;
 use crate::control::check_cancelled;
 use crate::error::{Error, Result};
 use crate::kernel::{Kernel, Points};
+use crate::linalg::select;
 use crate::table::Table;
 
 /// Number of rows in a working set in addition to 5/4 of the free ones, if memory allows.
@@ -130,7 +131,7 @@ impl<'a> Solver<'a> {
             set: WorkingSet::new(n),
         };
         let start: Vec<usize> = (0..n).filter(|&r| solver.variables.beta[r] != 0.0).collect();
-        let beta: Vec<f64> = start.iter().map(|&r| solver.variables.beta[r]).collect();
+        let beta = select(&solver.variables.beta, &start);
         solver.add_to_gradient(&start, &beta)?;
         Ok(solver)
     }

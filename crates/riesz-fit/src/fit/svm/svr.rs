@@ -15,7 +15,7 @@ use crate::fit::task::{
 use crate::fit::{positive_places, sample_weights};
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{Matrix, products};
+use crate::linalg::{Matrix, products, select};
 use crate::model_card::CardEntry;
 use crate::setting_schema::{Range, Setting};
 use crate::table::Table;
@@ -173,7 +173,7 @@ impl SupportVectorRegressor {
             linear: rows.iter().map(|&r| -y[r]).collect(),
             epsilon: self.epsilon,
             lower: rows.iter().map(|&r| -bounds[r]).collect(),
-            upper: rows.iter().map(|&r| bounds[r]).collect(),
+            upper: select(&bounds, &rows),
             start: vec![0.0; rows.len()],
             stop,
         };
