@@ -349,6 +349,15 @@ pub fn mean(numbers: &[f64]) -> f64 {
     numbers.iter().sum::<f64>() / numbers.len() as f64
 }
 
+/// The sum of each number and those before it.
+pub fn cumulative_sums(numbers: &[f64]) -> Vec<f64> {
+    let with_next = |sum: &mut f64, number: &f64| {
+        *sum += number;
+        Some(*sum)
+    };
+    numbers.iter().scan(0.0, with_next).collect()
+}
+
 /// The sum of vectors of this length.
 pub fn sum_vectors<'v>(len: usize, vectors: impl IntoIterator<Item = &'v Vec<f64>>) -> Vec<f64> {
     let mut total = vec![0.0; len];

@@ -345,7 +345,6 @@ pub(super) fn cross_validate_classes_until<C: Sync, M: Default>(
     check_labels(x, labels, classes)?;
     sized("the list of folds", "numbers", labels.len(), folds.len(), "one for each row of the table")?;
     check_classes_seen(labels, classes, folds)?;
-
     run(candidates, x, folds, score == ClassScore::LogLoss, control, |candidate, split, memory| {
         let model = fit(candidate, &split.train, &select(labels, &split.rows), &split.rows, memory)?;
         sized("the fitted model", "classes", classes.len(), model.classes.len(), "as in the labels")?;

@@ -155,7 +155,7 @@ impl KernelLogisticRegression {
             settings: self,
             stop,
         };
-        let optimum = problem.solve(problem.start()?)?;
+        let optimum = problem.solve()?;
         let (output_names, link) = match classes {
             [no, yes] => (vec![format!("{yes} vs {no}")], Link::Logistic),
             _ => (classes.to_vec(), Link::Softmax),
@@ -229,7 +229,8 @@ impl LogisticProblem<'_> {
         Ok((start.coef.transpose(), intercept))
     }
 
-    fn solve(&self, (mut coef, mut intercept): (Matrix, Vec<f64>)) -> Result<LogisticOptimum> {
+    fn solve(&self) -> Result<LogisticOptimum> {
+        let (mut coef, mut intercept) = self.start()?;
         let (m, n) = (self.outputs, self.labels.len());
         let ridge = self.settings.ridge;
         let mut violation = f64::NAN;

@@ -108,7 +108,6 @@ impl Aggregates {
             self.targets.iter().zip(&self.bag_of_target).filter_map(|(z, bag)| Some((z.abs(), (*bag)?)));
         let (sizes, mass): (Vec<f64>, Vec<f64>) =
             matched.map(|(z, b)| (z, self.bags.weight_sums()[b])).unzip();
-
         let (middle, typical) = (mean(&mass), mean(&sizes));
         let max_deviation = mass.iter().map(|m| (m - middle).abs()).fold(0.0, f64::max);
         let covariance: f64 = mass.iter().zip(&sizes).map(|(m, z)| (m - middle) * (z - typical)).sum();
@@ -144,11 +143,15 @@ impl Aggregates {
             return Err(Error::too_few("the list of targets", 1, "target is"));
         }
         let noise = self.target_noise.as_ref();
-        let lists = [("the list of the targets' bags", self.bag_of_target.len())];
-        let noises = noise.map(|noise| ("the list of the targets' variances", noise.len()));
-        for (name, length) in lists.into_iter().chain(noises) {
-            sized(name, "entries", m, length, "one for each target")?;
-        }
+        sized(
+            "the list of the targets' bags",
+            "entries",
+            m,
+            self.bag_of_target.len(),
+            "one for each target",
+        )?;
+        let variances = noise.map_or(m, Vec::len);
+        sized("the list of the targets' variances", "entries", m, variances, "one for each target")?;
         check_finite(&self.targets, 1)?;
         let allowed = "variances are not negative";
         noise.into_iter().flatten().try_for_each(|v| not_negative("variance of a target", *v, allowed))

@@ -11,7 +11,7 @@ use super::observation_operator::ObservationOperator;
 use super::row_bags::{Bags, TargetUnit, check_bag_number};
 use crate::control::RunControl;
 use crate::error::{Error, Result, sized};
-use crate::gp::hyperparameters::HyperParameter;
+use crate::gp::hyperparameters::{HyperParameter, log_values};
 use crate::gp::search::minimise_loo_loss;
 use crate::kernel::{Kernel, Parameter};
 use crate::linalg::{Matrix, dot, multiply_entries};
@@ -169,7 +169,7 @@ impl BagSmoother {
             false => HyperParameter { parameter, weak: None },
         };
         let coordinates: Vec<HyperParameter> = self.kernel.parameters().into_iter().map(near).collect();
-        let start: Vec<f64> = coordinates.iter().map(|c| c.parameter.log_value).collect();
+        let start = log_values(&self.kernel.parameters());
         let with_parameters =
             |theta: &[f64]| Self { kernel: self.kernel.with_parameters(theta), counts: self.counts };
         let loss = |theta: &[f64]| with_parameters(theta).loo_loss(bags, mediators, gram);

@@ -108,13 +108,11 @@ impl FitState {
     /// The stage that the model lacks without further passes, in a few words.
     pub fn missing_stage(&self) -> &'static str {
         match &self.state {
-            State::Ridge(solution) if solution.is_found() && self.passes < self.corrections => {
-                "not corrected"
-            }
-            State::Ridge(solution) if solution.is_found() && solution.certificate().is_some() => {
-                "corrected too little for a narrow certificate"
-            }
-            State::Ridge(solution) if solution.is_found() => "without a certificate",
+            State::Ridge(solution) if solution.is_found() => match solution.certificate() {
+                _ if self.passes < self.corrections => "not corrected",
+                Some(_) => "corrected too little for a narrow certificate",
+                None => "without a certificate",
+            },
             _ => "not solved",
         }
     }

@@ -8,7 +8,7 @@
 use crate::control::RunControl;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
-use crate::linalg::{Cholesky, Matrix, select};
+use crate::linalg::{Cholesky, Matrix, cumulative_sums, select};
 use crate::random::{Random, RngExt, SeedableRng};
 use crate::table::Table;
 
@@ -94,11 +94,7 @@ pub fn randomly_pivoted_cholesky(
 
 /// Draws `count` rows with replacement, with probabilities proportional to `left`, whose sum is `total`.
 fn draw(left: &[f64], total: f64, count: usize, random: &mut Random) -> Vec<usize> {
-    let mut sums: Vec<f64> = Vec::with_capacity(left.len());
-    left.iter().fold(0.0, |sum, l| {
-        sums.push(sum + l);
-        sum + l
-    });
+    let sums = cumulative_sums(left);
     let draw_row = || {
         let position = random.random::<f64>() * total;
         let row = sums.partition_point(|sum| *sum <= position).min(left.len() - 1);

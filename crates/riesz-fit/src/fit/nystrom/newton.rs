@@ -380,9 +380,10 @@ impl StreamingNewton {
     pub fn fitted(&self) -> Result<FittedModel> {
         let m = self.plan.landmarks.rows();
         let values = self.coefficients.values.data();
-        let (link, mut card) = match self.latent_function {
+        let (link, chosen, mut card) = match self.latent_function {
             LatentFunction::Penalised(_) => (
                 Link::Logistic,
+                Some(self.ridge),
                 vec![
                     CardEntry::new("model", "kernel logistic regression through landmarks"),
                     CardEntry::measured("ridge", self.ridge),
@@ -390,6 +391,7 @@ impl StreamingNewton {
             ),
             LatentFunction::Process => (
                 Link::LatentLogistic,
+                None,
                 vec![CardEntry::new(
                     "model",
                     "Gaussian process classifier through landmarks (Laplace approximation)",
@@ -424,10 +426,6 @@ impl StreamingNewton {
         model.validate()?;
         let known = self.posterior.as_ref().map(|(laplace, _)| &laplace.covariance);
         let missing = self.missing.as_ref().map(|estimate| &estimate.covariance);
-        let chosen = match self.latent_function {
-            LatentFunction::Penalised(_) => Some(self.ridge),
-            LatentFunction::Process => None,
-        };
         Ok(FittedModel {
             covariance: known.or(missing).cloned(),
             log_marginal_likelihood: self.posterior.as_ref().map(|(_, evidence)| *evidence),

@@ -418,14 +418,12 @@ impl RidgeSolution {
         let Some(certificate) = &self.certificate else { return Ok(None) };
         let x = x.align_to(self.plan.landmarks.columns())?;
         let t = self.plan.targets.len();
-        let Some(radius) = &certificate.radius else {
-            let bounds = (0..x.rows()).flat_map(|_| certificate.anywhere.iter().copied()).collect();
-            return Ok(Some(Matrix::from_row_major(x.rows(), t, bounds)));
-        };
-        let reach = self.leverage_norm(&x);
+        let local = certificate.radius.as_ref().map(|radius| (radius, self.leverage_norm(&x)));
         let bound = |k: usize| {
-            let bound_of_row = radius[k % t] * reach[k / t] + certificate.rounding[k % t];
-            bound_of_row.min(certificate.anywhere[k % t])
+            let anywhere = certificate.anywhere[k % t];
+            local.as_ref().map_or(anywhere, |(radius, reach)| {
+                (radius[k % t] * reach[k / t] + certificate.rounding[k % t]).min(anywhere)
+            })
         };
         let bounds = (0..x.rows() * t).map(bound).collect();
         Ok(Some(Matrix::from_row_major(x.rows(), t, bounds)))

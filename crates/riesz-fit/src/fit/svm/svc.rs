@@ -161,9 +161,7 @@ impl SupportVectorClassifier {
         stop: &AtomicBool,
     ) -> Result<SvcFit> {
         let bounds = self.check(x, labels, classes)?;
-        let members: Vec<Vec<usize>> = (0..classes.len())
-            .map(|k| (0..x.rows()).filter(|&r| labels[r] == k && bounds[r] > 0.0).collect())
-            .collect();
+        let members = rows_by_class(labels, classes.len(), &bounds);
         if members.iter().any(Vec::is_empty) {
             return Err(Error::parameter("C times weight", 0.0, "raise C or the weights"));
         }

@@ -70,7 +70,6 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     };
     let fitted = fitted.stopped(fit.converged, vec![fit.iterations], UNCONVERGED_REMEDY);
     let weights = sample_weights(task.sample_weight.as_deref(), task.x)?;
-
     run_refits(task, fitted, fit.support, vec![positive_places(&weights)], scale, |counts| {
         let sample_weight = Some(products(&counts, &weights));
         let refit_estimator = SupportVectorRegressor { sample_weight, ..estimator.clone() };
