@@ -349,6 +349,11 @@ pub fn mean(numbers: &[f64]) -> f64 {
     numbers.iter().sum::<f64>() / numbers.len() as f64
 }
 
+/// The sum of the squared differences of the numbers from a center.
+pub fn squared_deviations(numbers: &[f64], center: f64) -> f64 {
+    numbers.iter().map(|v| (v - center).powi(2)).sum()
+}
+
 /// The sum of each number and those before it.
 pub fn cumulative_sums(numbers: &[f64]) -> Vec<f64> {
     let with_next = |sum: &mut f64, number: &f64| {

@@ -40,7 +40,7 @@ use crate::error::{Error, Result, sized};
 use crate::fit::{KernelRidge, check_label_range, check_labels};
 use crate::gp::likelihood::logistic::log_logistic;
 use crate::kernel_model::{KernelExpansion, Link};
-use crate::linalg::{Matrix, mean, select};
+use crate::linalg::{Matrix, mean, select, squared_deviations};
 use crate::random::{Random, SeedableRng, SliceRandom};
 use crate::table::Table;
 
@@ -450,7 +450,7 @@ fn run<C: Sync, M: Default>(
         Ok(folds) => {
             let folds: Vec<f64> = folds;
             let mean = mean(&folds);
-            let variance = folds.iter().map(|f| (f - mean).powi(2)).sum::<f64>() / (k - 1) as f64;
+            let variance = squared_deviations(&folds, mean) / (k - 1) as f64;
             Score { folds, mean, std_error: (variance / k as f64).sqrt(), failure: None }
         }
     };

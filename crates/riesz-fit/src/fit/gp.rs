@@ -264,8 +264,10 @@ impl GaussianProcess {
         if self.row_noise.is_some() {
             model.model_card.push(CardEntry::new("noise of single rows", "given"));
         }
-        model.model_card.push(CardEntry::measured("log marginal likelihood", value));
-        model.model_card.push(CardEntry::measured("jitter", jitter));
+        model.model_card.extend([
+            CardEntry::measured("log marginal likelihood", value),
+            CardEntry::measured("jitter", jitter),
+        ]);
         model.model_card.extend(optimum.facts(tuned.then_some(self.restarts)));
         let SearchResult { theta, steps, evaluations, warnings, .. } = optimum;
         Ok(GpFit {

@@ -136,12 +136,8 @@ impl KernelLogisticRegression {
         let rows = super::positive_places(&weights);
         let points = x.select_rows(&rows);
         let gram = self.kernel.gram(&points);
-        if gram.data().iter().any(|k| !k.is_finite()) {
-            return Err(Error::overflow(
-                "the gram matrix",
-                "standardise the columns, or check the kernel's parameters",
-            ));
-        }
+        let remedy = "standardise the columns, or check the kernel's parameters";
+        crate::checks::check_overflow(gram.data(), "the gram matrix", remedy)?;
         let penalised = match &self.penalty {
             None => None,
             // The objective has the factor ridge/2 before its quadratic form.
@@ -248,12 +244,9 @@ impl LogisticProblem<'_> {
             let imbalance = if self.settings.fit_intercept { ridge * max_abs(&sums) / n as f64 } else { 0.0 };
             let previous = violation;
             violation = max_abs(gradient.data()).max(imbalance) / scale;
-            if !(objective.is_finite() && violation.is_finite()) {
-                return Err(Error::overflow(
-                    "the objective of the logistic regression",
-                    "regularise more, or standardise the columns",
-                ));
-            }
+            let remedy = "regularise more, or standardise the columns";
+            let subject = "the objective of the logistic regression";
+            crate::checks::check_overflow(&[objective, violation], subject, remedy)?;
             let converged = violation <= self.settings.tolerance
                 || violation > previous / 4.0
                     && violation <= MOST_ROUNDING

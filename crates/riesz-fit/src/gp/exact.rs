@@ -12,6 +12,7 @@
 
 use rayon::prelude::*;
 
+use crate::checks::check_overflow;
 use crate::error::{Error, Result};
 use crate::linalg::{Cholesky, Matrix, dot};
 
@@ -83,10 +84,7 @@ impl NormalEvidence {
 
 /// Checks that a log marginal likelihood is finite; `subject` names it in the error message.
 pub fn check_evidence(value: f64, subject: &str) -> Result<()> {
-    if value.is_finite() {
-        return Ok(());
-    }
-    Err(Error::overflow(subject, "check the kernel's parameters and the noise"))
+    check_overflow(&[value], subject, "check the kernel's parameters and the noise")
 }
 
 /// A constant prior mean, estimated by generalised least squares.

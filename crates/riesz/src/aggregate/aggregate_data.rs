@@ -6,7 +6,7 @@ use crate::checks::{check_finite, check_rows, not_negative};
 use crate::error::{Error, Result, sized};
 use crate::fit::{check_spread, mean_variance_of_sums};
 use crate::kernel::Kernel;
-use crate::linalg::mean;
+use crate::linalg::{mean, squared_deviations};
 use crate::model_card::CardEntry;
 use crate::table::Table;
 
@@ -185,7 +185,7 @@ impl Aggregates {
         let targets = &self.targets;
         assert_eq!(targets.len(), fitted.len(), "one number for each target");
         let average = mean(targets);
-        let sd = (targets.iter().map(|z| (z - average).powi(2)).sum::<f64>() / targets.len() as f64).sqrt();
+        let sd = (squared_deviations(targets, average) / targets.len() as f64).sqrt();
         let deviations = targets.iter().zip(fitted).map(|(z, value)| (z - value).abs()).enumerate();
         deviations
             .max_by(|a, b| a.1.total_cmp(&b.1))

@@ -31,7 +31,7 @@ pub(super) struct BagRows {
     /// Index of the first row of each bag, and the end of the last bag.
     starts: Vec<usize>,
     /// The bag of each row.
-    bag: Vec<usize>,
+    pub bag: Vec<usize>,
 }
 
 /// Sums for a tile: a block of first rows, all of one bag, with a block of second rows of this bag and later

@@ -308,8 +308,8 @@ impl MediatedTargets {
     /// S over all m targets, m × m.
     fn regression_covariance(&self, m: usize) -> Matrix {
         let (j, k) = (self.weights.rows(), self.weights.cols());
-        let rows_in = |range: std::ops::Range<usize>| self.rows.select_rows(&range.collect::<Vec<_>>());
-        let (of_bags, of_targets) = (rows_in(0..j), rows_in(j..j + k));
+        let of_bags = self.rows.head(j);
+        let of_targets = self.rows.select_rows(&(j..j + k).collect::<Vec<_>>());
         let mut whitened = self.mediation.kernel.cross_gram(&of_bags, &of_targets);
         self.factor.solve_lower_in_place(&mut whitened);
         let (prior, taken) =

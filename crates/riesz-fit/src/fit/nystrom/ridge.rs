@@ -15,6 +15,7 @@ use super::residual::{Coefficients, ResidualPass};
 use super::sample::{SamplePreconditioner, penalty_times};
 use super::statistics::Statistics;
 use super::survey::DataSurvey;
+use crate::checks::check_overflow;
 use crate::error::{Error, Result};
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{Cholesky, Matrix, dot, max_abs, mean};
@@ -329,12 +330,8 @@ impl RidgeSolution {
             let certificate = self.trust.map(|trust| trust.as_measured(&self.measured(&squares), &norms));
             self.store_certificate(certificate, squares)?;
             let errors = self.errors().unwrap_or_default();
-            if errors.iter().chain(&norms).any(|v| !v.is_finite()) {
-                return Err(Error::overflow(
-                    "the sum of squared residuals",
-                    "express the targets in larger units",
-                ));
-            }
+            let remedy = "express the targets in larger units";
+            check_overflow(&[&errors[..], &norms].concat(), "the sum of squared residuals", remedy)?;
             let stretch = self.trust.map_or(1.0, |trust| trust.norm_ratio());
             let wanted: Vec<f64> = errors
                 .iter()
@@ -488,9 +485,11 @@ impl RidgeSolution {
             CardEntry::new("plan", &self.plan.digest()[..16]),
         ];
         if let Some(descent) = &self.descent {
-            facts.push(CardEntry::new("steps", descent.run.steps));
-            facts.push(CardEntry::new("rows that it started from", descent.sampled));
-            facts.push(CardEntry::measured("tolerance", descent.tolerance));
+            facts.extend([
+                CardEntry::new("steps", descent.run.steps),
+                CardEntry::new("rows that it started from", descent.sampled),
+                CardEntry::measured("tolerance", descent.tolerance),
+            ]);
         }
         if let Some(error) = self.training_error() {
             facts.push(CardEntry::measured("mean squared error of the rows", mean(&error)));

@@ -182,9 +182,11 @@ impl SparseGaussianProcess {
         if own_noise.is_some() {
             model.model_card.push(CardEntry::new("noise of single rows", "given"));
         }
-        model.model_card.push(CardEntry::measured("log marginal likelihood, at least", lower));
-        model.model_card.push(CardEntry::measured("log marginal likelihood, at most", upper));
-        model.model_card.push(CardEntry::measured("jitter", jitter));
+        model.model_card.extend([
+            CardEntry::measured("log marginal likelihood, at least", lower),
+            CardEntry::measured("log marginal likelihood, at most", upper),
+            CardEntry::measured("jitter", jitter),
+        ]);
         if tuned && self.tuning_rows() < x.rows() {
             model.model_card.push(CardEntry::new("rows used for tuning", self.tuning_rows()));
         }

@@ -20,7 +20,7 @@ use crate::error::Result;
 use crate::gp::exact::{LeastSquaresMean, check_evidence};
 use crate::gp::whitened_inducing::{WhitenedInducing, posterior_precision};
 use crate::kernel::Kernel;
-use crate::linalg::{Matrix, add_multiple, add_to, dot, mean, products};
+use crate::linalg::{Matrix, add_multiple, add_to, dot, mean, products, squared_deviations};
 use crate::posterior::PosteriorCovariance;
 
 /// The evidence, the posterior and the terms of their gradients at one kernel and noise.
@@ -160,7 +160,7 @@ impl CollapsedEvidence {
             return 0.0;
         }
         let (count, mean) = (sample_values.len() as f64, mean(&sample_values));
-        (sample_values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (count * (count - 1.0))).sqrt()
+        (squared_deviations(&sample_values, mean) / (count * (count - 1.0))).sqrt()
     }
 
     /// Returns the gradient in the kernel's parameters. Let `G = K(W, W)⁻¹Φᵀ` (points × targets) and
