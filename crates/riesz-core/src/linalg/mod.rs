@@ -381,6 +381,12 @@ pub fn differences(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| a - b).collect()
 }
 
+/// A vector plus a multiple of another one.
+#[inline]
+pub fn plus_multiple(a: &[f64], factor: f64, b: &[f64]) -> Vec<f64> {
+    a.iter().zip(b).map(|(a, b)| a + factor * b).collect()
+}
+
 /// The products of the entries of two vectors.
 #[inline]
 pub fn products(a: &[f64], b: &[f64]) -> Vec<f64> {

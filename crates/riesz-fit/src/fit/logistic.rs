@@ -138,11 +138,9 @@ impl KernelLogisticRegression {
         let gram = self.kernel.gram(&points);
         let remedy = "standardise the columns, or check the kernel's parameters";
         crate::checks::check_overflow(gram.data(), "the gram matrix", remedy)?;
-        let penalised = match &self.penalty {
-            None => None,
-            // The objective has the factor ridge/2 before its quadratic form.
-            Some(penalty) => Some(penalty.apply(gram.clone(), self.ridge / 2.0)?),
-        };
+        // The objective has the factor ridge/2 before its quadratic form.
+        let apply = |penalty: &Penalty| penalty.apply(gram.clone(), self.ridge / 2.0);
+        let penalised = self.penalty.as_ref().map(apply).transpose()?;
         let problem = LogisticProblem {
             gram: penalised.as_ref().map_or(gram, |penalised| penalised.gram.clone()),
             labels: select(labels, &rows),

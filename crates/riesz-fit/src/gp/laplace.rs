@@ -10,7 +10,7 @@ use super::likelihood::logistic::{Derivatives, LogisticLikelihood};
 use super::newton::halved_step;
 use crate::control::check_cancelled;
 use crate::error::{Error, Result};
-use crate::linalg::{Cholesky, Matrix, differences, dot, products};
+use crate::linalg::{Cholesky, Matrix, differences, dot, plus_multiple, products};
 
 /// Maximal number of Newton steps.
 const MAX_NEWTON: usize = 100;
@@ -132,8 +132,7 @@ pub fn mode_from(
         let step: Vec<f64> = (0..n).map(|i| right[i] - known[i] - alpha[i]).collect();
         let step_f = gram.times(&step);
         (objective, (alpha, f)) = halved_step(objective, |t| {
-            let alpha: Vec<f64> = alpha.iter().zip(&step).map(|(a, s)| a + t * s).collect();
-            let f: Vec<f64> = f.iter().zip(&step_f).map(|(f, s)| f + t * s).collect();
+            let (alpha, f) = (plus_multiple(&alpha, t, &step), plus_multiple(&f, t, &step_f));
             (likelihood.value(&f) - 0.5 * dot(&alpha, &f), (alpha, f))
         });
     }

@@ -385,12 +385,9 @@ impl SparseAggregateProcess {
         targets: &[f64],
         theta: &[f64],
     ) -> Result<(f64, Vec<f64>)> {
-        self.evidence_of(&self.check(x, bags, None, targets)?, theta)
-    }
-
-    fn evidence_of(&self, targets: &SparseTargets, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
+        let targets = self.check(x, bags, None, targets)?;
         search::check("theta", "numbers", theta.len(), &self.parameters())?;
-        self.value_and_gradient(targets, theta, true, &mut None, RunControl::none())
+        self.value_and_gradient(&targets, theta, true, &mut None, RunControl::none())
     }
 
     /// Returns the evidence and its gradient, with zeros for the kernel's parameters unless `slopes` is true.
@@ -591,7 +588,8 @@ impl SparseAggregateProcess {
         let SearchResult { theta, steps, evaluations, warnings, .. } = optimum;
         Ok(SparseAggregateFit {
             model,
-            covariance: state.covariance()?,
+            // Its variance reduction is L⁻ᵀ(I - Λ⁻¹)L⁻¹ = K(W, W)⁻¹ - (K(W, W) + ΦᵀD⁻¹Φ)⁻¹.
+            covariance: state.points.posterior_covariance(&state.information, 1)?,
             noise,
             row_noise,
             mediation_noise,
@@ -670,12 +668,15 @@ mod tests {
                 let pairs = (0..3).map(|_| targets.rows.sample(30, &mut random)).collect();
                 targets.mediated.as_mut().unwrap().pairs = SampledRowPairs(pairs);
             }
-            let (value, gradient) = process.evidence_of(&targets, &theta).unwrap();
+            let value_and_gradient = |theta: &[f64]| {
+                process.value_and_gradient(&targets, theta, true, &mut None, RunControl::none()).unwrap()
+            };
+            let (value, gradient) = value_and_gradient(&theta);
             for i in 0..theta.len() {
                 let evidence = |step: f64| {
                     let mut moved = theta.clone();
                     moved[i] += step;
-                    process.evidence_of(&targets, &moved).unwrap().0
+                    value_and_gradient(&moved).0
                 };
                 let slope = (evidence(1e-5) - evidence(-1e-5)) / 2e-5;
                 assert!(

@@ -182,7 +182,7 @@ fn rounded(solution: &RidgeSolution) -> Option<String> {
         false => "raise the ridge or take fewer landmarks",
     };
     if let Some(steps) = solution.fell_short() {
-        let bound_text = solution.largest_bound().map_or(String::new(), |(bound, error)| {
+        let bound_text = solution.largest_bound.map_or(String::new(), |(bound, error)| {
             format!(
                 ": predictions may have errors of up to {bound:.1e}, with a training error of {error:.1e}"
             )

@@ -47,7 +47,7 @@ pub struct RidgeSolution {
     gains: bool,
     /// The bound and the root mean squared error of the target with the largest ratio, over the first
     /// landmarks.
-    largest_bound: Option<(f64, f64)>,
+    pub(super) largest_bound: Option<(f64, f64)>,
     /// See [`missing`](Self::missing).
     missing: Option<LandmarkErrorEstimate>,
 }
@@ -269,11 +269,6 @@ impl RidgeSolution {
     /// Whether kernel values were computed by the fast method, with larger rounding errors.
     pub(super) fn is_quick(&self) -> bool {
         matches!(self.plan.model, Model::Gradients { quick: true, .. })
-    }
-
-    /// The largest bound with its root mean squared error, however wide it is.
-    pub(super) fn largest_bound(&self) -> Option<(f64, f64)> {
-        self.largest_bound
     }
 
     /// The number of iterations of conjugate gradients, if they ended above their tolerance.

@@ -27,7 +27,7 @@ use crate::gp::whitened_inducing::{WhitenedInducing, posterior_precision};
 use crate::linalg::conjugate_gradients::{
     CgOutcome, InnerProductSpace, ResidualNorm, StoppingRule, conjugate_gradients,
 };
-use crate::linalg::{Cholesky, Matrix, add_multiple, differences, dot};
+use crate::linalg::{Cholesky, Matrix, add_multiple, differences, dot, plus_multiple};
 
 /// The largest number of Newton steps, and of halvings of a step.
 const MAX_STEPS: usize = 200;
@@ -125,7 +125,7 @@ impl InnerProductSpace for LatentState {
 
 impl LatentState {
     fn plus(&self, times: f64, direction: &Self) -> Self {
-        let v = self.v.iter().zip(&direction.v).map(|(v, b)| v + times * b).collect();
+        let v = plus_multiple(&self.v, times, &direction.v);
         Self { beta: self.beta + times * direction.beta, v }
     }
 }

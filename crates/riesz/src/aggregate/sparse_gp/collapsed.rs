@@ -21,7 +21,6 @@ use crate::gp::exact::{LeastSquaresMean, check_evidence};
 use crate::gp::whitened_inducing::{WhitenedInducing, posterior_precision};
 use crate::kernel::Kernel;
 use crate::linalg::{Matrix, add_multiple, add_to, dot, mean, products, squared_deviations};
-use crate::posterior::PosteriorCovariance;
 
 /// The evidence, the posterior and the terms of their gradients at one kernel and noise.
 pub(super) struct CollapsedEvidence {
@@ -37,7 +36,7 @@ pub(super) struct CollapsedEvidence {
     /// The Cholesky factor L of `K(W, W)`.
     pub points: WhitenedInducing,
     /// `ΨD⁻¹Ψᵀ`, which is `Λ - I`.
-    information: Matrix,
+    pub information: Matrix,
     /// `Λ⁻¹`.
     left: Matrix,
     /// `D^-½ Ψᵀ` (targets × points), and its product with `I - Λ⁻¹`.
@@ -219,11 +218,5 @@ impl CollapsedEvidence {
         }
         add_to(&mut total, &of_pairs);
         Ok(total)
-    }
-
-    /// Returns the posterior covariance, whose variance reduction is
-    /// `L⁻ᵀ(I - Λ⁻¹)L⁻¹ = K(W, W)⁻¹ - (K(W, W) + ΦᵀD⁻¹Φ)⁻¹`. Cost O(points³).
-    pub fn covariance(&self) -> Result<PosteriorCovariance> {
-        self.points.posterior_covariance(&self.information, 1)
     }
 }
