@@ -53,6 +53,14 @@ pub fn check_range(kernel: &Kernel, x: &Table) -> Result<()> {
     }
 }
 
+/// Checks that computed numbers are finite: [`Error::Overflow`] of `subject` if one of them is not.
+pub fn check_overflow(numbers: &[f64], subject: &str, remedy: &'static str) -> Result<()> {
+    if numbers.iter().all(|v| v.is_finite()) {
+        return Ok(());
+    }
+    Err(Error::overflow(subject, remedy))
+}
+
 /// Checks that the parameter `name` is finite and positive.
 pub fn positive(name: &str, value: f64) -> Result<()> {
     if value.is_finite() && value > 0.0 {

@@ -321,6 +321,16 @@ impl Matrix {
         out
     }
 
+    /// The inner product of each column with the column of another matrix of the same size.
+    pub fn column_dots(&self, other: &Self) -> Vec<f64> {
+        let mut out = vec![0.0; self.cols];
+        for i in 0..self.rows {
+            let entries = out.iter_mut().zip(self.row(i)).zip(other.row(i));
+            entries.for_each(|((o, a), b)| *o += a * b);
+        }
+        out
+    }
+
     /// The transpose.
     pub fn transpose(&self) -> Matrix {
         if self.rows == 1 || self.cols == 1 {
@@ -391,6 +401,56 @@ pub fn add_to(sums: &mut [f64], terms: &[f64]) {
 #[inline]
 pub fn add_multiple(sums: &mut [f64], factor: f64, terms: &[f64]) {
     sums.iter_mut().zip(terms).for_each(|(sum, term)| *sum += factor * term);
+}
+
+/// The mean of the numbers.
+#[inline]
+pub fn mean(numbers: &[f64]) -> f64 {
+    numbers.iter().sum::<f64>() / numbers.len() as f64
+}
+
+/// The sum of the squared differences of the numbers from a center.
+pub fn squared_deviations(numbers: &[f64], center: f64) -> f64 {
+    numbers.iter().map(|v| (v - center).powi(2)).sum()
+}
+
+/// The sum of each number and those before it.
+pub fn cumulative_sums(numbers: &[f64]) -> Vec<f64> {
+    let with_next = |sum: &mut f64, number: &f64| {
+        *sum += number;
+        Some(*sum)
+    };
+    numbers.iter().scan(0.0, with_next).collect()
+}
+
+/// The sum of vectors of this length.
+pub fn sum_vectors<'v>(len: usize, vectors: impl IntoIterator<Item = &'v Vec<f64>>) -> Vec<f64> {
+    let mut total = vec![0.0; len];
+    vectors.into_iter().for_each(|vector| add_to(&mut total, vector));
+    total
+}
+
+/// The entries at these places, in this order.
+pub fn select<T: Copy>(entries: &[T], places: &[usize]) -> Vec<T> {
+    places.iter().map(|&i| entries[i]).collect()
+}
+
+/// The differences of the entries of two vectors.
+#[inline]
+pub fn differences(a: &[f64], b: &[f64]) -> Vec<f64> {
+    a.iter().zip(b).map(|(a, b)| a - b).collect()
+}
+
+/// A vector plus a multiple of another one.
+#[inline]
+pub fn plus_multiple(a: &[f64], factor: f64, b: &[f64]) -> Vec<f64> {
+    a.iter().zip(b).map(|(a, b)| a + factor * b).collect()
+}
+
+/// The products of the entries of two vectors.
+#[inline]
+pub fn products(a: &[f64], b: &[f64]) -> Vec<f64> {
+    a.iter().zip(b).map(|(a, b)| a * b).collect()
 }
 
 /// The largest absolute value; 0 without numbers.

@@ -12,12 +12,12 @@
 
 use rayon::prelude::*;
 
-use super::KernelRidge;
 use super::task::{FitTask, FittedModel};
+use super::{KernelRidge, positive_places};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{Cholesky, Matrix};
+use crate::linalg::{Cholesky, Matrix, mean};
 use crate::model_card::CardEntry;
 use crate::posterior::{PosteriorCovariance, Refitted, VarianceReduction};
 use crate::random::{Random, RngExt, SeedableRng, hash};
@@ -155,11 +155,6 @@ pub(super) fn run_refits(
     Ok(fitted)
 }
 
-/// The weights of rows that are drawn these numbers of times.
-pub(super) fn weighted_counts(counts: &[f64], weights: &[f64]) -> Vec<f64> {
-    counts.iter().zip(weights).map(|(count, weight)| count * weight).collect()
-}
-
 /// The entry about refits for the model card.
 pub(super) fn bootstrap_fact(count: usize, seed: u64) -> CardEntry {
     CardEntry::new("refits to rows drawn anew", format!("{count} (seed {seed})"))
@@ -215,7 +210,7 @@ impl KernelRidge {
 
     /// Coefficients and intercepts of a fit in which row i has the multiplicity `counts[i]`.
     fn refit(&self, gram: &Matrix, y: &Matrix, counts: &[f64]) -> Result<(Matrix, Vec<f64>)> {
-        let drawn_rows: Vec<usize> = (0..counts.len()).filter(|&i| counts[i] > 0.0).collect();
+        let drawn_rows = positive_places(counts);
         let weights: Vec<f64> = drawn_rows.iter().map(|&i| counts[i] * self.weight(i)).collect();
         let estimator = Self { sample_weight: Some(weights), ..self.clone() };
         let (targets, intercept) = estimator.centred(&y.select_rows(&drawn_rows));
@@ -234,7 +229,7 @@ impl KernelRidge {
 /// Subtracts the mean and divides by √(count - 1).
 pub(super) fn center(numbers: &mut [f64]) {
     let count = numbers.len() as f64;
-    let mean = numbers.iter().sum::<f64>() / count;
+    let mean = mean(numbers);
     numbers.iter_mut().for_each(|v| *v = (*v - mean) / (count - 1.0).sqrt());
 }
 

@@ -38,8 +38,9 @@ use crate::checks::positive;
 use crate::control::RunControl;
 use crate::error::{Error, Result, sized};
 use crate::fit::{KernelRidge, check_label_range, check_labels};
+use crate::gp::likelihood::logistic::log_logistic;
 use crate::kernel_model::{KernelExpansion, Link};
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, mean, select, squared_deviations};
 use crate::random::{Random, SeedableRng, SliceRandom};
 use crate::table::Table;
 
@@ -344,12 +345,11 @@ pub(super) fn cross_validate_classes_until<C: Sync, M: Default>(
     check_labels(x, labels, classes)?;
     sized("the list of folds", "numbers", labels.len(), folds.len(), "one for each row of the table")?;
     check_classes_seen(labels, classes, folds)?;
-    let take = |rows: &[usize]| rows.iter().map(|&r| labels[r]).collect::<Vec<_>>();
     run(candidates, x, folds, score == ClassScore::LogLoss, control, |candidate, split, memory| {
-        let model = fit(candidate, &split.train, &take(&split.rows), &split.rows, memory)?;
+        let model = fit(candidate, &split.train, &select(labels, &split.rows), &split.rows, memory)?;
         sized("the fitted model", "classes", classes.len(), model.classes.len(), "as in the labels")?;
         let outputs = model.predict_until(&split.test, control.stop)?;
-        let truth = take(&split.held_out);
+        let truth = select(labels, &split.held_out);
         let mut total = 0.0;
         for (i, &label) in truth.iter().enumerate() {
             total += match score {
@@ -369,7 +369,7 @@ fn log_loss(link: Link, outputs: &[f64], label: usize) -> Result<f64> {
     match link {
         Link::Logistic => {
             let margin = if label == 1 { outputs[0] } else { -outputs[0] };
-            Ok((-margin).max(0.0) + (-margin.abs()).exp().ln_1p())
+            Ok(-log_logistic(margin))
         }
         Link::Softmax => {
             let top = outputs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -449,8 +449,8 @@ fn run<C: Sync, M: Default>(
         Err(error) => Score { folds: Vec::new(), mean: f64::NAN, std_error: f64::NAN, failure: Some(error) },
         Ok(folds) => {
             let folds: Vec<f64> = folds;
-            let mean = folds.iter().sum::<f64>() / k as f64;
-            let variance = folds.iter().map(|f| (f - mean).powi(2)).sum::<f64>() / (k - 1) as f64;
+            let mean = mean(&folds);
+            let variance = squared_deviations(&folds, mean) / (k - 1) as f64;
             Score { folds, mean, std_error: (variance / k as f64).sqrt(), failure: None }
         }
     };

@@ -58,7 +58,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let (kernel, normalize_y, row_noise) = (task.kernel.clone(), task.normalize_y(), task.row_noise.clone());
     let (restarts, seed) = (task.restarts(), task.seed);
     let (model, covariance, warnings, steps, noise, evidence);
-    if let Some(landmarks) = task.landmarks() {
+    if let Some(landmarks) = task.settings.count(LANDMARKS.name) {
         let standard = SparseGaussianProcess::new(kernel, start, landmarks);
         let estimator = SparseGaussianProcess { tune, normalize_y, row_noise, restarts, seed, ..standard };
         let fit = estimator.fit_until(task.x, y, task.control())?;
@@ -264,8 +264,10 @@ impl GaussianProcess {
         if self.row_noise.is_some() {
             model.model_card.push(CardEntry::new("noise of single rows", "given"));
         }
-        model.model_card.push(CardEntry::measured("log marginal likelihood", value));
-        model.model_card.push(CardEntry::measured("jitter", jitter));
+        model.model_card.extend([
+            CardEntry::measured("log marginal likelihood", value),
+            CardEntry::measured("jitter", jitter),
+        ]);
         model.model_card.extend(optimum.facts(tuned.then_some(self.restarts)));
         let SearchResult { theta, steps, evaluations, warnings, .. } = optimum;
         Ok(GpFit {

@@ -8,7 +8,7 @@ use super::task::{AUTO, FOLDS, FitTask, SEARCH_ROWS};
 use crate::error::{Result, unused};
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, select};
 use crate::model_card::CardEntry;
 use crate::random::{Random, SeedableRng, SliceRandom, hash};
 use crate::table::Table;
@@ -83,7 +83,7 @@ impl GridSearch<'_> {
         let (labels, classes) = self.task.labels()?;
         super::check_labels(self.task.x, labels, classes)?;
         self.best(name, Some(labels), |grid, kernel_of, drawn| {
-            let labels: Vec<usize> = drawn.rows.iter().map(|&i| labels[i]).collect();
+            let labels = select(labels, &drawn.rows);
             let folds = stratified_folds(&labels, classes, self.folds(), self.task.seed)?;
             let target = (labels.as_slice(), classes);
             let (chains, control) = (grid.len() / self.values.len(), self.task.control());

@@ -1,9 +1,7 @@
 //! Kernel logistic regression as a kind of model: its settings, the choice of its ridge, and its refits.
 
 use super::KernelLogisticRegression;
-use super::bootstrap::{
-    BOOTSTRAP, BootstrapRefit, PENALTY_CONFLICT, rows_by_class, run_refits, weighted_counts,
-};
+use super::bootstrap::{BOOTSTRAP, BootstrapRefit, PENALTY_CONFLICT, rows_by_class, run_refits};
 use super::class_weights::row_weights;
 use super::cross_validation::ClassScore;
 use super::grid_search::{GridChoice, GridSearch, RIDGES};
@@ -16,6 +14,7 @@ use super::task::{
 use super::through_landmarks;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
+use crate::linalg::products;
 use crate::setting_schema::SettingValues;
 
 /// Kernel logistic regression as a kind of model. Its ridge is chosen by the log loss on held-out folds.
@@ -74,7 +73,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let fitted = fitted.stopped(fit.converged, vec![fit.iterations], "raise the penalty or max_iter");
     let sample_weights = super::sample_weights(task.sample_weight.as_deref(), task.x)?;
     let row_weights = row_weights(task.x, labels, classes, &class_weight, Some(&sample_weights))?;
-    let points: Vec<usize> = (0..row_weights.len()).filter(|&r| row_weights[r] > 0.0).collect();
+    let points = super::positive_places(&row_weights);
     run_refits(
         task,
         fitted,
@@ -89,7 +88,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
             coef.scale_rows(rows.iter().map(|&r| counts[r]));
             let mut refit = estimator.clone();
             refit.start = Some(WarmStart { coef, intercept: fit.end.intercept.clone() });
-            refit.sample_weight = Some(weighted_counts(&counts, &sample_weights));
+            refit.sample_weight = Some(products(&counts, &sample_weights));
             let outcome = refit.fit_until(task.x, labels, classes, &task.stop)?;
             Ok(BootstrapRefit::from_model(rows, outcome.model, outcome.converged))
         },

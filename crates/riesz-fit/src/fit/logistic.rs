@@ -13,9 +13,10 @@ use super::Penalty;
 use crate::control::check_cancelled;
 use crate::error::{Error, Result, sized};
 use crate::fit::class_weights::{ClassWeight, row_weights};
+use crate::gp::likelihood::logistic::log_logistic;
 use crate::kernel::Kernel;
 use crate::kernel_model::{KernelExpansion, Link};
-use crate::linalg::{Cholesky, Matrix, add_multiple, add_to, dot, lu_solve};
+use crate::linalg::{Cholesky, Matrix, add_multiple, add_to, dot, lu_solve, mean, multiply_entries, select};
 use crate::model_card::CardEntry;
 use crate::table::Table;
 
@@ -132,29 +133,23 @@ impl KernelLogisticRegression {
         }
         let weights = row_weights(x, labels, classes, &self.class_weight, self.sample_weight.as_deref())?;
         super::check_dense(x.rows(), 2.0, super::THROUGH_LANDMARKS)?;
-        let rows: Vec<usize> = (0..x.rows()).filter(|&r| weights[r] > 0.0).collect();
+        let rows = super::positive_places(&weights);
         let points = x.select_rows(&rows);
         let gram = self.kernel.gram(&points);
-        if gram.data().iter().any(|k| !k.is_finite()) {
-            return Err(Error::overflow(
-                "the gram matrix",
-                "standardise the columns, or check the kernel's parameters",
-            ));
-        }
-        let penalised = match &self.penalty {
-            None => None,
-            // The objective has the factor ridge/2 before its quadratic form.
-            Some(penalty) => Some(penalty.apply(gram.clone(), self.ridge / 2.0)?),
-        };
+        let remedy = "standardise the columns, or check the kernel's parameters";
+        crate::checks::check_overflow(gram.data(), "the gram matrix", remedy)?;
+        // The objective has the factor ridge/2 before its quadratic form.
+        let apply = |penalty: &Penalty| penalty.apply(gram.clone(), self.ridge / 2.0);
+        let penalised = self.penalty.as_ref().map(apply).transpose()?;
         let problem = LogisticProblem {
             gram: penalised.as_ref().map_or(gram, |penalised| penalised.gram.clone()),
-            labels: rows.iter().map(|&r| labels[r]).collect(),
-            weights: rows.iter().map(|&r| weights[r]).collect(),
+            labels: select(labels, &rows),
+            weights: select(&weights, &rows),
             outputs: if classes.len() == 2 { 1 } else { classes.len() },
             settings: self,
             stop,
         };
-        let optimum = problem.solve(problem.start()?)?;
+        let optimum = problem.solve()?;
         let (output_names, link) = match classes {
             [no, yes] => (vec![format!("{yes} vs {no}")], Link::Logistic),
             _ => (classes.to_vec(), Link::Softmax),
@@ -228,7 +223,8 @@ impl LogisticProblem<'_> {
         Ok((start.coef.transpose(), intercept))
     }
 
-    fn solve(&self, (mut coef, mut intercept): (Matrix, Vec<f64>)) -> Result<LogisticOptimum> {
+    fn solve(&self) -> Result<LogisticOptimum> {
+        let (mut coef, mut intercept) = self.start()?;
         let (m, n) = (self.outputs, self.labels.len());
         let ridge = self.settings.ridge;
         let mut violation = f64::NAN;
@@ -246,12 +242,9 @@ impl LogisticProblem<'_> {
             let imbalance = if self.settings.fit_intercept { ridge * max_abs(&sums) / n as f64 } else { 0.0 };
             let previous = violation;
             violation = max_abs(gradient.data()).max(imbalance) / scale;
-            if !(objective.is_finite() && violation.is_finite()) {
-                return Err(Error::overflow(
-                    "the objective of the logistic regression",
-                    "regularise more, or standardise the columns",
-                ));
-            }
+            let remedy = "regularise more, or standardise the columns";
+            let subject = "the objective of the logistic regression";
+            crate::checks::check_overflow(&[objective, violation], subject, remedy)?;
             let converged = violation <= self.settings.tolerance
                 || violation > previous / 4.0
                     && violation <= MOST_ROUNDING
@@ -297,7 +290,7 @@ impl LogisticProblem<'_> {
                     let mean = (0..m).map(|o| coef[(o, i)]).sum::<f64>() / m as f64;
                     (0..m).for_each(|o| coef[(o, i)] -= mean);
                 }
-                let mean = intercept.iter().sum::<f64>() / m as f64;
+                let mean = mean(&intercept);
                 intercept.iter_mut().for_each(|b| *b -= mean);
             }
         }
@@ -320,7 +313,7 @@ impl LogisticProblem<'_> {
         let of_row = |(i, &label): (usize, &usize)| {
             if self.outputs == 1 {
                 let margin = if label == 1 { values[(0, i)] } else { -values[(0, i)] };
-                return self.weights[i] * ((-margin).max(0.0) + (-margin.abs()).exp().ln_1p());
+                return self.weights[i] * -log_logistic(margin);
             }
             let best =
                 (0..self.outputs).fold(label, |b, o| if values[(o, i)] > values[(b, i)] { o } else { b });
@@ -480,7 +473,7 @@ impl NewtonSystem {
         for (o, factor) in self.factors.iter().enumerate() {
             let root = self.root.row(o);
             let row = out.row_mut(o);
-            row.iter_mut().zip(root).for_each(|(e, r)| *e *= r);
+            multiply_entries(row, root);
             let solved = factor.solve_vector(row);
             row.iter_mut().zip(root.iter().zip(solved)).for_each(|(e, (r, s))| *e = r * s);
         }

@@ -50,6 +50,8 @@ pub use svm::{
     OneClassFit, OneClassSupportVector, SupportVectorClassifier, SupportVectorRegressor, SvcFit, SvrFit,
 };
 pub use target_scaling::mean_variance_of_sums;
+#[doc(hidden)]
+pub use target_scaling::{check_spread, has_spread};
 pub use task::{FitTask, FittedModel, ModelKind, OptionalInput, OutputType, PenaltyOf, Target};
 
 use crate::checks::{check_rows, not_negative};
@@ -107,4 +109,9 @@ pub(crate) fn sample_weights(given_weights: Option<&[f64]>, x: &Table) -> Result
     let allowed = "weights must not be negative (0 omits the row)";
     given_weights.iter().try_for_each(|w| not_negative("sample_weight", *w, allowed))?;
     Ok(given_weights.to_vec())
+}
+
+/// The places of the positive weights.
+pub(crate) fn positive_places(weights: &[f64]) -> Vec<usize> {
+    (0..weights.len()).filter(|&i| weights[i] > 0.0).collect()
 }

@@ -127,15 +127,16 @@ fn landmark_job(settings: &SettingValues, seed: u64) -> Result<Option<Job>> {
         return Ok(None);
     };
     let solver = match settings.get(SOLVER.name).and_then(|name| name.as_str()) {
-        Some("direct") => Some(Solver::Direct),
-        Some("cg") => Some(Solver::Cg),
+        Some("direct") => {
+            absent(&[TOLERANCE.name], "the solver 'cg'")?;
+            Some(Solver::Direct)
+        }
+        Some("cg") => {
+            absent(&[CORRECTIONS.name], "the solver 'direct'")?;
+            Some(Solver::Cg)
+        }
         _ => None,
     };
-    match solver {
-        Some(Solver::Direct) => absent(&[TOLERANCE.name], "the solver 'cg'")?,
-        Some(Solver::Cg) => absent(&[CORRECTIONS.name], "the solver 'direct'")?,
-        None => {}
-    }
     let corrections = settings.count(CORRECTIONS.name).unwrap_or(job.corrections);
     let tolerance = settings.number(TOLERANCE.name).unwrap_or(job.tolerance);
     Ok(Some(Job { corrections, solver, tolerance, ..job }))

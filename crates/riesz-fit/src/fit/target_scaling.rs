@@ -47,20 +47,7 @@ impl ScaledTargets {
                     None => mean_variance(&y.column(o)),
                     Some(_) => mean_variance_of_sums(&y.column(o), &sums, &sizes),
                 };
-                // The target is constant within the rounding error of its mean.
-                if !(variance_of_target.sqrt() > 1e-12 * mean.abs()
-                    && variance_of_target > 0.0
-                    && variance_of_target.is_finite())
-                {
-                    return Err(Error::target(
-                        format!("target {}", o + 1),
-                        format!(
-                            "has no spread to normalise by (mean {mean:.4e}, variance \
-                             {variance_of_target:.1e}): there is nothing to learn, or set normalize_y to \
-                             false"
-                        ),
-                    ));
-                }
+                check_spread(&format!("target {}", o + 1), mean, variance_of_target)?;
                 center[o] = mean;
                 if m == 1 {
                     variance = variance_of_target;
@@ -122,6 +109,25 @@ pub(super) fn check_row_noise(
         ));
     }
     Ok(())
+}
+
+/// Whether a target varies by more than the rounding error of its mean.
+pub fn has_spread(mean: f64, variance: f64) -> bool {
+    variance.sqrt() > 1e-12 * mean.abs() && variance > 0.0 && variance.is_finite()
+}
+
+/// Checks that a target can be normalised: [`Error::Target`] if it is constant up to rounding errors.
+pub fn check_spread(target: &str, mean: f64, variance: f64) -> Result<()> {
+    if has_spread(mean, variance) {
+        return Ok(());
+    }
+    Err(Error::target(
+        target,
+        format!(
+            "has no spread to normalise by (mean {mean:.4e}, variance {variance:.1e}): there is nothing to \
+             learn, or set normalize_y to false"
+        ),
+    ))
 }
 
 /// The constant c with the smallest `Σ_j (y_j - sums_j c)²`, and this sum divided by the sum of squares of

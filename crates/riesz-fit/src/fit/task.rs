@@ -319,11 +319,6 @@ impl<'a> FitTask<'a> {
         self.settings.count(RESTARTS.name).unwrap_or(0)
     }
 
-    /// The number of landmarks; `None` if the model uses all rows.
-    pub(super) fn landmarks(&self) -> Option<usize> {
-        self.settings.count(LANDMARKS.name)
-    }
-
     /// The maximum number of iterations, if it is given.
     pub(super) fn max_iter(&self) -> Option<usize> {
         self.settings.count(MAX_ITER.name)

@@ -18,7 +18,7 @@ use super::search::maximise_within_priors;
 use crate::control::RunControl;
 use crate::error::{Error, Result};
 use crate::kernel::Parameter;
-use crate::linalg::{Matrix, add_multiple, dot, symmetric_eigen};
+use crate::linalg::{Matrix, add_multiple, differences, dot, symmetric_eigen};
 use crate::posterior::Posterior;
 use crate::random::{Random, RngExt, SeedableRng, StandardNormal};
 use crate::table::Table;
@@ -87,8 +87,7 @@ impl HyperPosterior<'_> {
             return Err(Error::too_few("the list of draws", 1, "draw is"));
         }
         let free = self.free_parameters();
-        let scores: Vec<HyperParameter> =
-            free.iter().map(|(p, _)| HyperParameter::with_normal_prior(self.to_score(*p), 1.0)).collect();
+        let scores: Vec<HyperParameter> = free.iter().map(|(p, _)| self.to_score(*p)).collect();
         let mut posterior = |point: &[f64]| {
             let (theta, slopes) = self.to_theta(point);
             let (value, gradient) = likelihood(&theta)?;
@@ -162,8 +161,9 @@ impl HyperPosterior<'_> {
     }
 
     /// Returns hyper-parameter p as a normal score, which starts at 0.
-    fn to_score(&self, p: usize) -> Parameter {
-        Parameter { log_value: 0.0, ..self.coordinates[p].parameter.clone() }
+    fn to_score(&self, p: usize) -> HyperParameter {
+        let parameter = Parameter { log_value: 0.0, ..self.coordinates[p].parameter.clone() };
+        HyperParameter::with_normal_prior(parameter, 1.0)
     }
 
     /// Returns the hyper-parameters θ at these scores, and the derivatives of the free ones in their scores.
@@ -227,7 +227,7 @@ impl Proposal {
 
     /// Returns the distance of `point` from the location, in standard deviations.
     fn distance(&self, point: &[f64]) -> f64 {
-        let difference: Vec<f64> = point.iter().zip(&self.middle).map(|(a, m)| a - m).collect();
+        let difference = differences(point, &self.middle);
         let along = |k: usize| difference.iter().enumerate().map(|(f, o)| o * self.axes[(f, k)]).sum::<f64>();
         (0..difference.len()).map(|k| (along(k) / self.sds[k]).powi(2)).sum::<f64>().sqrt()
     }
@@ -258,8 +258,7 @@ impl Proposal {
             add(1.0 - share, &axis);
         }
         for (w, drawn) in weights.iter().zip(draws) {
-            let difference: Vec<f64> = drawn.scores.iter().zip(&middle).map(|(a, m)| a - m).collect();
-            add(share * w, &difference);
+            add(share * w, &differences(&drawn.scores, &middle));
         }
         let (values, axes) = symmetric_eigen(&covariance)?;
         Ok(Self { middle, axes, sds: values.iter().map(|v| v.max(f64::MIN_POSITIVE).sqrt()).collect() })

@@ -12,6 +12,7 @@
 
 use rayon::prelude::*;
 
+use crate::checks::check_overflow;
 use crate::error::{Error, Result};
 use crate::linalg::{Cholesky, Matrix, dot};
 
@@ -83,10 +84,7 @@ impl NormalEvidence {
 
 /// Checks that a log marginal likelihood is finite; `subject` names it in the error message.
 pub fn check_evidence(value: f64, subject: &str) -> Result<()> {
-    if value.is_finite() {
-        return Ok(());
-    }
-    Err(Error::overflow(subject, "check the kernel's parameters and the noise"))
+    check_overflow(&[value], subject, "check the kernel's parameters and the noise")
 }
 
 /// A constant prior mean, estimated by generalised least squares.
@@ -122,6 +120,14 @@ pub fn mean_and_residuals(
     let estimate = || LeastSquaresMean::new(|v| factor.solve_vector(v), response, z).mean;
     let mean = given_mean.unwrap_or_else(estimate);
     (mean, z.iter().zip(response).map(|(z, c)| z - mean * c).collect())
+}
+
+/// Checks that a prior mean is finite, if it is given.
+pub fn check_mean(name: &str, given_mean: Option<f64>) -> Result<()> {
+    match given_mean.filter(|mean| !mean.is_finite()) {
+        Some(mean) => Err(Error::parameter(name, mean, "it is a finite number")),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::laplace::{LaplaceMode, PriorCovariance};
 use super::likelihood::logistic::{LogisticLikelihood, log_logistic};
 use crate::control::check_cancelled;
 use crate::error::{Error, Result};
-use crate::linalg::{Matrix, dot};
+use crate::linalg::{Matrix, differences, dot};
 
 /// Maximal number of evaluations of the bound.
 const MAX_STEPS: usize = 1000;
@@ -54,7 +54,7 @@ pub fn maximise_bound(
             (0..n).map(|i| (2.0 * likelihood.weight(i) * lambda(places[i])).sqrt()).collect();
         let factor = gram.factor_b(&root_weight)?;
         let known = gram.apply_reduction(&factor, &root_weight, &gram.matvec(&half_difference));
-        let alpha: Vec<f64> = half_difference.iter().zip(&known).map(|(k, d)| k - d).collect();
+        let alpha = differences(&half_difference, &known);
         let f = gram.matvec(&alpha);
         let log_bound = |i: usize| {
             let (c, w) = (places[i], likelihood.weight(i));
@@ -81,7 +81,7 @@ pub fn maximise_bound(
         }
         let between = state_at(&first)?;
         let second = next(&between);
-        let step: Vec<f64> = (0..n).map(|i| first[i] - places[i]).collect();
+        let step = differences(&first, &places);
         let curvature: Vec<f64> = (0..n).map(|i| second[i] - first[i] - step[i]).collect();
         let reach = (dot(&step, &step) / dot(&curvature, &curvature).max(f64::MIN_POSITIVE)).sqrt().max(1.0);
         let ahead: Vec<f64> = (0..n)

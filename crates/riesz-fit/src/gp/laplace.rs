@@ -10,7 +10,7 @@ use super::likelihood::logistic::{Derivatives, LogisticLikelihood};
 use super::newton::halved_step;
 use crate::control::check_cancelled;
 use crate::error::{Error, Result};
-use crate::linalg::{Cholesky, Matrix, dot};
+use crate::linalg::{Cholesky, Matrix, differences, dot, plus_multiple, products};
 
 /// Maximal number of Newton steps.
 const MAX_NEWTON: usize = 100;
@@ -53,8 +53,7 @@ impl PriorCovariance for Matrix {
     }
 
     fn apply_reduction(&self, factor: &Cholesky, root_weight: &[f64], v: &[f64]) -> Vec<f64> {
-        let scaled: Vec<f64> = v.iter().zip(root_weight).map(|(v, r)| v * r).collect();
-        factor.solve_vector(&scaled).iter().zip(root_weight).map(|(v, r)| v * r).collect()
+        products(&factor.solve_vector(&products(v, root_weight)), root_weight)
     }
 }
 
@@ -133,8 +132,7 @@ pub fn mode_from(
         let step: Vec<f64> = (0..n).map(|i| right[i] - known[i] - alpha[i]).collect();
         let step_f = gram.times(&step);
         (objective, (alpha, f)) = halved_step(objective, |t| {
-            let alpha: Vec<f64> = alpha.iter().zip(&step).map(|(a, s)| a + t * s).collect();
-            let f: Vec<f64> = f.iter().zip(&step_f).map(|(f, s)| f + t * s).collect();
+            let (alpha, f) = (plus_multiple(&alpha, t, &step), plus_multiple(&f, t, &step_f));
             (likelihood.value(&f) - 0.5 * dot(&alpha, &f), (alpha, f))
         });
     }
@@ -157,9 +155,9 @@ impl LaplaceMode {
         precision_share: &[f64],
     ) -> (Vec<f64>, f64) {
         let n = self.alpha.len();
-        let s: Vec<f64> = self.half_third_over_w.iter().zip(precision_share).map(|(t, v)| t * v).collect();
+        let s = products(&self.half_third_over_w, precision_share);
         let known = gram.apply_reduction(&self.factor, &self.root_weight, &gram.times(&s));
-        let u: Vec<f64> = s.iter().zip(&known).map(|(s, k)| s - k).collect();
+        let u = differences(&s, &known);
         if likelihood.margin <= 0.0 {
             return (u, 0.0);
         }

@@ -205,15 +205,12 @@ pub fn maximise(
             0 => start.clone(),
             _ => bounds.iter().map(|&(low, high)| low + random.random::<f64>() * (high - low)).collect(),
         };
-        let mut watched = |theta: &[f64]| {
-            control.check_cancelled()?;
-            let evaluation = objective(theta)?;
-            control.step();
-            Ok(evaluation)
-        };
         let run = minimize(&from, &bounds, min_gain, std::mem::take(&mut curvature), |theta| {
-            match watched(theta) {
-                Ok((value, gradient)) => Some((-value, gradient.iter().map(|g| -g).collect())),
+            match control.check_cancelled().and_then(|()| objective(theta)) {
+                Ok((value, gradient)) => {
+                    control.step();
+                    Some((-value, gradient.iter().map(|g| -g).collect()))
+                }
                 Err(error) => {
                     first_error.get_or_insert(error);
                     None

@@ -1,11 +1,12 @@
 //! The data of downscaling: rows, the bags that aggregate them, and targets.
 
 use super::mediation::Mediators;
-use super::row_bags::{Bags, TargetUnit};
+use super::row_bags::{Bags, TargetUnit, unmatched_targets};
 use crate::checks::{check_finite, check_rows, not_negative};
 use crate::error::{Error, Result, sized};
-use crate::fit::mean_variance_of_sums;
+use crate::fit::{check_spread, mean_variance_of_sums};
 use crate::kernel::Kernel;
+use crate::linalg::{mean, squared_deviations};
 use crate::model_card::CardEntry;
 use crate::table::Table;
 
@@ -107,7 +108,6 @@ impl Aggregates {
             self.targets.iter().zip(&self.bag_of_target).filter_map(|(z, bag)| Some((z.abs(), (*bag)?)));
         let (sizes, mass): (Vec<f64>, Vec<f64>) =
             matched.map(|(z, b)| (z, self.bags.weight_sums()[b])).unzip();
-        let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
         let (middle, typical) = (mean(&mass), mean(&sizes));
         let max_deviation = mass.iter().map(|m| (m - middle).abs()).fold(0.0, f64::max);
         let covariance: f64 = mass.iter().zip(&sizes).map(|(m, z)| (m - middle) * (z - typical)).sum();
@@ -123,7 +123,7 @@ impl Aggregates {
         let largest = kernel.gram(&mediators.bags).data().iter().copied().fold(0.0, f64::max);
         let similarity = kernel.cross_gram(&mediators.targets, &mediators.bags);
         let is_far = |t: &usize| similarity.row(*t).iter().all(|k| *k < DISTANT_KERNEL_VALUE * largest);
-        (0..self.bag_of_target.len()).filter(|&t| self.bag_of_target[t].is_none()).filter(is_far).collect()
+        unmatched_targets(&self.bag_of_target).into_iter().filter(is_far).collect()
     }
 
     /// Entries of the model card: the numbers of bags and of targets.
@@ -143,11 +143,15 @@ impl Aggregates {
             return Err(Error::too_few("the list of targets", 1, "target is"));
         }
         let noise = self.target_noise.as_ref();
-        let lists = [("the list of the targets' bags", self.bag_of_target.len())];
-        let noises = noise.map(|noise| ("the list of the targets' variances", noise.len()));
-        for (name, length) in lists.into_iter().chain(noises) {
-            sized(name, "entries", m, length, "one for each target")?;
-        }
+        sized(
+            "the list of the targets' bags",
+            "entries",
+            m,
+            self.bag_of_target.len(),
+            "one for each target",
+        )?;
+        let variances = noise.map_or(m, Vec::len);
+        sized("the list of the targets' variances", "entries", m, variances, "one for each target")?;
         check_finite(&self.targets, 1)?;
         let allowed = "variances are not negative";
         noise.into_iter().flatten().try_for_each(|v| not_negative("variance of a target", *v, allowed))
@@ -166,16 +170,8 @@ impl Aggregates {
         };
         let sizes: Vec<f64> = self.bag_of_target.iter().enumerate().map(size).collect();
         let (mean, mean_square) = mean_variance_of_sums(&self.targets, &sizes, &sizes);
-        if mean_square.sqrt() > 1e-12 * mean.abs() && mean_square > 0.0 && mean_square.is_finite() {
-            return Ok(mean_square);
-        }
-        Err(Error::target(
-            "of bags",
-            format!(
-                "has no spread to normalise by (mean {mean:.4e}, variance {mean_square:.1e}): there is \
-                 nothing to learn, or set normalize_y to false"
-            ),
-        ))
+        check_spread("of bags", mean, mean_square)?;
+        Ok(mean_square)
     }
 
     /// Checks targets without error, as those of
@@ -188,8 +184,8 @@ impl Aggregates {
     pub fn largest_mismatch(&self, fitted: &[f64]) -> Option<(usize, f64)> {
         let targets = &self.targets;
         assert_eq!(targets.len(), fitted.len(), "one number for each target");
-        let mean = targets.iter().sum::<f64>() / targets.len() as f64;
-        let sd = (targets.iter().map(|z| (z - mean).powi(2)).sum::<f64>() / targets.len() as f64).sqrt();
+        let average = mean(targets);
+        let sd = (squared_deviations(targets, average) / targets.len() as f64).sqrt();
         let deviations = targets.iter().zip(fitted).map(|(z, value)| (z - value).abs()).enumerate();
         deviations
             .max_by(|a, b| a.1.total_cmp(&b.1))

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::gp::average::WithPosterior;
 use crate::gp::exact::LeastSquaresMean;
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{Cholesky, Matrix, Sparse, add_multiple};
+use crate::linalg::{Cholesky, Matrix, Sparse, add_multiple, mean};
 use crate::posterior::{Posterior, PosteriorCovariance, cross_covariance_of_sums};
 use crate::table::Table;
 
@@ -178,7 +178,7 @@ impl LeaveOneOut {
 
     /// The mean negative log density of each target given the others.
     pub fn nlpd(&self) -> f64 {
-        -self.log_density.iter().sum::<f64>() / self.targets.len() as f64
+        -mean(&self.log_density)
     }
 }
 

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use crate::control::check_cancelled;
 use crate::error::Result;
 use crate::kernel::{Columns, GradientScratch, Kernel};
-use crate::linalg::{Matrix, Sparse, add_to};
+use crate::linalg::{Matrix, Sparse, add_to, cumulative_sums, select, sum_vectors};
 use crate::random::{Random, RngExt};
 use crate::simd::Isa;
 use crate::table::Table;
@@ -31,7 +31,7 @@ pub(super) struct BagRows {
     /// Index of the first row of each bag, and the end of the last bag.
     starts: Vec<usize>,
     /// The bag of each row.
-    bag: Vec<usize>,
+    pub bag: Vec<usize>,
 }
 
 /// Sums for a tile: a block of first rows, all of one bag, with a block of second rows of this bag and later
@@ -66,8 +66,13 @@ impl BagRows {
     /// Rows of `x` in bags with the weights P (rows × bags).
     pub fn new(x: &Table, weights: &Sparse) -> Self {
         let (starts, places, weights) = weights.raw_parts();
+        Self::from_parts(x.select_rows(places), weights.to_vec(), starts.to_vec())
+    }
+
+    /// Rows that are sorted by bags, where each bag starts at the end of the one before it.
+    fn from_parts(table: Table, weights: Vec<f64>, starts: Vec<usize>) -> Self {
         let bag = starts.windows(2).enumerate().flat_map(|(b, ends)| vec![b; ends[1] - ends[0]]).collect();
-        Self { table: x.select_rows(places), weights: weights.to_vec(), starts: starts.to_vec(), bag }
+        Self { table, weights, starts, bag }
     }
 
     pub fn bags(&self) -> usize {
@@ -95,38 +100,28 @@ impl BagRows {
             *end += self.range(b).len();
             Some(*end)
         });
-        let numbered = bags.iter().enumerate();
-        Self {
-            table: self.table.select_rows(&places),
-            weights: places.iter().map(|&e| self.weights[e]).collect(),
-            starts: [0].into_iter().chain(ends).collect(),
-            bag: numbered.flat_map(|(index, &b)| std::iter::repeat_n(index, self.range(b).len())).collect(),
-        }
+        let starts = [0].into_iter().chain(ends).collect();
+        Self::from_parts(self.table.select_rows(&places), select(&self.weights, &places), starts)
     }
 
     /// A sample of about `count` rows, with at least one per bag. The rows are independent draws with
     /// probabilities proportional to the weights. Under their new weights sums over a bag have the same
     /// expectation.
     pub fn sample(&self, count: usize, random: &mut Random) -> Self {
-        let (mut places, mut weights, mut bag, mut starts) = (Vec::new(), Vec::new(), Vec::new(), vec![0]);
+        let (mut places, mut weights, mut starts) = (Vec::new(), Vec::new(), vec![0]);
         for b in 0..self.bags() {
             let range = self.range(b);
-            let ends = self.weights[range.clone()].iter().scan(0.0, |end, w| {
-                *end += w;
-                Some(*end)
-            });
-            let ends: Vec<f64> = ends.collect();
+            let ends = cumulative_sums(&self.weights[range.clone()]);
             let total = ends.last().copied().unwrap_or(0.0);
             let draws = (range.len() * count).div_ceil(self.weights.len());
             for _ in 0..draws {
                 let position = total * random.random::<f64>();
                 places.push(range.start + ends.partition_point(|end| *end <= position).min(range.len() - 1));
                 weights.push(total / draws as f64);
-                bag.push(b);
             }
             starts.push(places.len());
         }
-        Self { table: self.table.select_rows(&places), weights, starts, bag }
+        Self::from_parts(self.table.select_rows(&places), weights, starts)
     }
 
     /// Visits the tiles of the upper triangle of pairs of rows, with `count` derivatives (of all parameters,
@@ -238,9 +233,7 @@ impl BagRows {
                 }
             },
         )?;
-        let mut total = vec![0.0; count];
-        parts.iter().for_each(|(_, sums)| add_to(&mut total, sums));
-        Ok(total)
+        Ok(sum_vectors(count, parts.iter().map(|(_, sums)| sums)))
     }
 }
 

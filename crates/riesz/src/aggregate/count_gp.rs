@@ -31,6 +31,7 @@ use super::tuning::{Conventions, MIN_TARGETS, Tuning, default_prior};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
 use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior};
+use crate::gp::exact::check_mean;
 use crate::gp::hyperparameters::{HyperParameter, ThetaReader, add_log_priors, log_values};
 use crate::gp::inducing_points::{distinct, inducing_points};
 use crate::gp::search::{best_search, maximise_within_priors};
@@ -259,9 +260,7 @@ impl CountProcess {
         {
             crate::checks::not_negative(name, value, "it is a number, not negative")?;
         }
-        if let Some(mean) = self.prior_mean.filter(|mean| !mean.is_finite()) {
-            return Err(Error::parameter("prior_mean", mean, "it is a finite number"));
-        }
+        check_mean("prior_mean", self.prior_mean)?;
         crate::memory::check_allocation(
             "number of inducing points",
             points.rows(),

@@ -26,7 +26,7 @@ use super::row_bags::TargetUnit;
 use crate::checks::{not_negative, positive};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::gp::exact::{check_evidence, mean_and_residuals};
+use crate::gp::exact::{check_evidence, check_mean, mean_and_residuals};
 use crate::gp::hyperparameters::ThetaReader;
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
@@ -319,12 +319,7 @@ impl AggregateGaussianProcess {
         for (name, value) in [("row_noise", self.row_noise), ("mediation_noise", self.mediation_noise)] {
             not_negative(name, value, "variances are not negative")?;
         }
-        match self.prior_mean {
-            Some(mean) if !mean.is_finite() => {
-                Err(Error::parameter("prior_mean", mean, "it is a finite number"))
-            }
-            _ => Ok(()),
-        }
+        check_mean("prior_mean", self.prior_mean)
     }
 
     fn state(&self, data: &Aggregates, slopes: bool, stop: &AtomicBool) -> Result<AggregateState> {

@@ -59,9 +59,8 @@ pub fn join<R: AsRef<str>, B: AsRef<str>>(
     of_row.iter().for_each(|&b| known[b] = true);
     let name = |b: &usize| bags[*b].as_ref();
     let mut notes = Vec::new();
-    let with_rows: Vec<usize> =
-        (0..bags.len()).filter(|&b| known[b] && (mediators || has_target[b])).collect();
-    let idle: Vec<usize> = (0..bags.len()).filter(|&b| known[b] && !mediators && !has_target[b]).collect();
+    let (with_rows, idle): (Vec<usize>, Vec<usize>) =
+        (0..bags.len()).filter(|&b| known[b]).partition(|&b| mediators || has_target[b]);
     if !idle.is_empty() {
         notes.push(format!(
             "the rows of {} bags without a target are left out, because there are no mediators: {}",
@@ -69,8 +68,9 @@ pub fn join<R: AsRef<str>, B: AsRef<str>>(
             first_names(idle.iter().map(name))
         ));
     }
-    let without_rows: Vec<usize> = (0..bags.len()).filter(|&b| has_target[b] && !known[b]).collect();
-    if !without_rows.is_empty() && !mediators {
+    let (targets, without_rows): (Vec<usize>, Vec<usize>) =
+        (0..bags.len()).filter(|&b| has_target[b]).partition(|&b| mediators || known[b]);
+    if !without_rows.is_empty() {
         let names = first_names(without_rows.iter().map(name));
         if !drop_unmatched {
             return join_error(format!(
@@ -81,7 +81,6 @@ pub fn join<R: AsRef<str>, B: AsRef<str>>(
         }
         notes.push(format!("{} targets of bags without rows are left out: {names}", without_rows.len()));
     }
-    let targets: Vec<usize> = (0..bags.len()).filter(|&b| has_target[b] && (known[b] || mediators)).collect();
     if targets.is_empty() {
         return Err(Error::format(
             "no bag has a usable target: give bags with both rows and a target, or mediators, coarse \

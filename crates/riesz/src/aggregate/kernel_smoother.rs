@@ -8,13 +8,13 @@
 
 use super::mediation::{BagWeighting, Mediators, check_loo_inputs};
 use super::observation_operator::ObservationOperator;
-use super::row_bags::{Bags, TargetUnit};
+use super::row_bags::{Bags, TargetUnit, check_bag_number};
 use crate::control::RunControl;
 use crate::error::{Error, Result, sized};
-use crate::gp::hyperparameters::HyperParameter;
+use crate::gp::hyperparameters::{HyperParameter, log_values};
 use crate::gp::search::minimise_loo_loss;
 use crate::kernel::{Kernel, Parameter};
-use crate::linalg::{Matrix, dot};
+use crate::linalg::{Matrix, dot, multiply_entries};
 use crate::table::Table;
 
 /// A kernel smoother of bags on mediators.
@@ -65,10 +65,7 @@ impl BagSmoother {
         let mut weights = Matrix::zeros(j, bag_of_target.len());
         for (t, bag) in bag_of_target.iter().enumerate() {
             if let Some(b) = *bag {
-                if b >= j {
-                    let allowed = format!("there are {j} bags, numbered from 0");
-                    return Err(Error::parameter(format!("bag of target {}", t + 1), b, allowed));
-                }
+                check_bag_number(t, *bag, j)?;
                 weights[(b, t)] = 1.0;
                 continue;
             }
@@ -127,7 +124,7 @@ impl BagSmoother {
         let mut sums = vec![0.0; j];
         for (b, sum) in sums.iter_mut().enumerate() {
             let row = weights.row_mut(b);
-            row.iter_mut().zip(&counts).for_each(|(w, count)| *w *= count);
+            multiply_entries(row, &counts);
             row[b] = 0.0;
             *sum = row.iter().sum();
             if !(sum.is_finite() && *sum > f64::MIN_POSITIVE) {
@@ -172,7 +169,7 @@ impl BagSmoother {
             false => HyperParameter { parameter, weak: None },
         };
         let coordinates: Vec<HyperParameter> = self.kernel.parameters().into_iter().map(near).collect();
-        let start: Vec<f64> = coordinates.iter().map(|c| c.parameter.log_value).collect();
+        let start = log_values(&self.kernel.parameters());
         let with_parameters =
             |theta: &[f64]| Self { kernel: self.kernel.with_parameters(theta), counts: self.counts };
         let loss = |theta: &[f64]| with_parameters(theta).loo_loss(bags, mediators, gram);

@@ -1,7 +1,7 @@
 //! The regression on mediators: coarse covariates of both bags with rows and targets without rows.
 
 use super::row_bags::Bags;
-use crate::checks::positive;
+use crate::checks::{check_overflow, positive};
 use crate::error::{Error, Result};
 use crate::gp::hyperparameters::ThetaReader;
 use crate::kernel::{Kernel, Parameter};
@@ -159,11 +159,8 @@ pub(super) fn regresses_targets(mediation: Option<&Mediation>) -> bool {
 
 /// Checks that values computed from the mediators' kernel are finite.
 pub(super) fn check_mediators_kernel(values: &Matrix) -> Result<()> {
-    if values.data().iter().all(|v| v.is_finite()) {
-        return Ok(());
-    }
     let remedy = "standardise the mediators or change their kernel's parameters";
-    Err(Error::overflow("the mediators' kernel", remedy))
+    check_overflow(values.data(), "the mediators' kernel", remedy)
 }
 
 /// Checks the inputs of a leave-one-bag-out loss and returns the number of bags.

@@ -20,11 +20,12 @@
 
 use super::aggregate_data::Aggregates;
 use super::mediation::{Mediation, Mediators, check_mediators_kernel};
+use super::row_bags::unmatched_targets;
 use crate::checks::positive;
 use crate::error::{Result, sized};
 use crate::gp::exact::{NormalEvidence, mean_and_residuals};
 use crate::kernel::Kernel;
-use crate::linalg::{Cholesky, Matrix, dot};
+use crate::linalg::{Cholesky, Matrix, dot, select};
 use crate::table::Table;
 
 /// The contribution of g to the covariance of ties and targets.
@@ -137,15 +138,14 @@ pub(super) fn log_evidence(
     variance: f64,
     mean: Option<f64>,
 ) -> Result<(f64, Vec<f64>)> {
-    let open: Vec<usize> =
-        (0..data.bag_of_target.len()).filter(|&t| data.bag_of_target[t].is_none()).collect();
+    let open = unmatched_targets(&data.bag_of_target);
     let Some(mediators) = &data.mediators else { return Ok((0.0, vec![0.0; mediation.parameters().len()])) };
     let (rows, ridge) = (mediators.targets.select_rows(&open), variance * mediation.ridge);
     let kernel = variance * mediation.kernel.clone();
     let mut gram = covariance(&kernel, &rows)?;
     let known = |k: usize| data.target_noise.as_ref().map_or(0.0, |known| known[open[k]]);
     gram.add_diagonal(|k| ridge + known(k));
-    let z: Vec<f64> = open.iter().map(|&t| data.targets[t]).collect();
+    let z = select(&data.targets, &open);
     let factor = Cholesky::new(gram, "covariance of the targets")?;
     let (_, residual) = mean_and_residuals(&factor, &vec![1.0; z.len()], &z, mean);
     let evidence = NormalEvidence::from_factor(factor, &Matrix::column_vector(residual));

@@ -18,7 +18,7 @@
 
 use super::mediation::{Mediation, MediationTarget, Mediators, check_mediators_kernel};
 use super::mediator_regression::MediatorGp;
-use super::row_bags::{Bags, TargetUnit};
+use super::row_bags::{Bags, TargetUnit, check_bag_number, unmatched_targets};
 use crate::error::{Error, Result, sized};
 use crate::linalg::{Cholesky, Matrix, Sparse};
 use crate::table::Table;
@@ -72,15 +72,8 @@ impl ObservationOperator {
         mediation: Option<(&Mediation, &Mediators)>,
     ) -> Result<Self> {
         let (j, m) = (bags.count(), bag_of_target.len());
-        if let Some(t) = (0..m).find(|&t| bag_of_target[t].is_some_and(|b| b >= j)) {
-            let allowed = format!("there are {j} bags, numbered from 0");
-            return Err(Error::parameter(
-                format!("bag of target {}", t + 1),
-                bag_of_target[t].unwrap_or_default(),
-                allowed,
-            ));
-        }
-        let open: Vec<usize> = (0..m).filter(|&t| bag_of_target[t].is_none()).collect();
+        bag_of_target.iter().enumerate().try_for_each(|(t, bag)| check_bag_number(t, *bag, j))?;
+        let open = unmatched_targets(bag_of_target);
         let Some(&first) = open.first() else {
             let columns = bag_of_target.iter().flatten().map(|&b| [(b, 1.0)]);
             let weights = OperatorMatrix::Matched(Sparse::from_columns(j, columns)?);
@@ -91,18 +84,9 @@ impl ObservationOperator {
                 "a target without rows needs mediators, covariates that it shares with bags with rows";
             return Err(Error::parameter(format!("bag of target {}", first + 1), "none", allowed));
         };
-        if let Some(last_target) =
-            open.iter().max().filter(|last_open| **last_open >= mediators.targets.rows())
-        {
-            let n_rows = mediators.targets.rows();
-            sized(
-                "the table of mediators of targets",
-                "rows",
-                last_target + 1,
-                n_rows,
-                "one for each target",
-            )?;
-        }
+        let needed = open.last().map_or(0, |last| last + 1);
+        let n_rows = mediators.targets.rows().min(needed);
+        sized("the table of mediators of targets", "rows", needed, n_rows, "one for each target")?;
         if mediation.regressed == MediationTarget::Targets {
             if bags.unit() == TargetUnit::Sum {
                 let allowed = "a regression of targets on mediators needs means: divide sums by their \
@@ -324,8 +308,8 @@ impl MediatedTargets {
     /// S over all m targets, m × m.
     fn regression_covariance(&self, m: usize) -> Matrix {
         let (j, k) = (self.weights.rows(), self.weights.cols());
-        let rows_in = |range: std::ops::Range<usize>| self.rows.select_rows(&range.collect::<Vec<_>>());
-        let (of_bags, of_targets) = (rows_in(0..j), rows_in(j..j + k));
+        let of_bags = self.rows.head(j);
+        let of_targets = self.rows.select_rows(&(j..j + k).collect::<Vec<_>>());
         let mut whitened = self.mediation.kernel.cross_gram(&of_bags, &of_targets);
         self.factor.solve_lower_in_place(&mut whitened);
         let (prior, taken) =

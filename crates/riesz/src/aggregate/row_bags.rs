@@ -103,3 +103,15 @@ impl Bags {
         self.unit
     }
 }
+
+/// The targets without a bag, which are observed through mediators.
+pub(super) fn unmatched_targets(bag_of_target: &[Option<usize>]) -> Vec<usize> {
+    (0..bag_of_target.len()).filter(|&t| bag_of_target[t].is_none()).collect()
+}
+
+/// Checks that the bag of a target exists.
+pub(super) fn check_bag_number(target: usize, bag: Option<usize>, bags: usize) -> Result<()> {
+    let Some(unknown) = bag.filter(|b| *b >= bags) else { return Ok(()) };
+    let allowed = format!("there are {bags} bags, numbered from 0");
+    Err(Error::parameter(format!("bag of target {}", target + 1), unknown, allowed))
+}

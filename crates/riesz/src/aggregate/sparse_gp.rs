@@ -35,12 +35,13 @@ use super::tuning::default_prior;
 use crate::checks::{check_finite, not_negative};
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result, sized};
-use crate::fit::TunedParameters;
+use crate::fit::{TunedParameters, has_spread};
+use crate::gp::exact::check_mean;
 use crate::gp::hyperparameters::{HyperParameter, ThetaReader, add_log_priors};
 use crate::gp::search::{self, SearchOptions, SearchResult};
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{Matrix, dot};
+use crate::linalg::{Matrix, dot, select};
 use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance};
 use crate::random::{Random, SeedableRng, index};
@@ -202,12 +203,11 @@ struct SparseTargets {
 impl SparseTargets {
     /// Returns the targets of these bags, in the same units.
     fn of_bags(&self, bags: &[usize]) -> Self {
-        let select = |numbers: &[f64]| bags.iter().map(|&b| numbers[b]).collect();
         Self {
-            values: select(&self.values),
-            known: select(&self.known),
-            weight_sums: select(&self.weight_sums),
-            weight_norms: select(&self.weight_norms),
+            values: select(&self.values, bags),
+            known: select(&self.known, bags),
+            weight_sums: select(&self.weight_sums, bags),
+            weight_norms: select(&self.weight_norms, bags),
             variance: self.variance,
             rows: self.rows.of_bags(bags),
             points: self.points.clone(),
@@ -385,12 +385,9 @@ impl SparseAggregateProcess {
         targets: &[f64],
         theta: &[f64],
     ) -> Result<(f64, Vec<f64>)> {
-        self.evidence_of(&self.check(x, bags, None, targets)?, theta)
-    }
-
-    fn evidence_of(&self, targets: &SparseTargets, theta: &[f64]) -> Result<(f64, Vec<f64>)> {
+        let targets = self.check(x, bags, None, targets)?;
         search::check("theta", "numbers", theta.len(), &self.parameters())?;
-        self.value_and_gradient(targets, theta, true, &mut None, RunControl::none())
+        self.value_and_gradient(&targets, theta, true, &mut None, RunControl::none())
     }
 
     /// Returns the evidence and its gradient, with zeros for the kernel's parameters unless `slopes` is true.
@@ -454,9 +451,7 @@ impl SparseAggregateProcess {
                 return Err(Error::parameter(name.replace(' ', "_"), bad, allowed));
             }
         }
-        if let Some(mean) = self.mean.filter(|v| !v.is_finite()) {
-            return Err(Error::parameter("mean", mean, "it is a finite number"));
-        }
+        check_mean("mean", self.mean)?;
         if let Some(known) = &self.known_noise {
             sized("known_noise", "numbers", targets, known.len(), "one per bag")?;
             known.iter().try_for_each(|v| not_negative("known_noise", *v, "variances are not negative"))?;
@@ -593,7 +588,8 @@ impl SparseAggregateProcess {
         let SearchResult { theta, steps, evaluations, warnings, .. } = optimum;
         Ok(SparseAggregateFit {
             model,
-            covariance: state.covariance()?,
+            // Its variance reduction is L⁻ᵀ(I - Λ⁻¹)L⁻¹ = K(W, W)⁻¹ - (K(W, W) + ΦᵀD⁻¹Φ)⁻¹.
+            covariance: state.points.posterior_covariance(&state.information, 1)?,
             noise,
             row_noise,
             mediation_noise,
@@ -618,7 +614,7 @@ fn target_variance(values: &[f64], responses: &[f64], mean: Option<f64>) -> Resu
     let square = dot(responses, responses);
     let mean = mean.unwrap_or_else(|| dot(values, responses) / square);
     let variance = values.iter().zip(responses).map(|(z, s)| (z - s * mean).powi(2)).sum::<f64>() / square;
-    if variance.sqrt() > 1e-12 * mean.abs() && variance > 0.0 && variance.is_finite() {
+    if has_spread(mean, variance) {
         return Ok(variance);
     }
     let problem =
@@ -672,12 +668,15 @@ mod tests {
                 let pairs = (0..3).map(|_| targets.rows.sample(30, &mut random)).collect();
                 targets.mediated.as_mut().unwrap().pairs = SampledRowPairs(pairs);
             }
-            let (value, gradient) = process.evidence_of(&targets, &theta).unwrap();
+            let value_and_gradient = |theta: &[f64]| {
+                process.value_and_gradient(&targets, theta, true, &mut None, RunControl::none()).unwrap()
+            };
+            let (value, gradient) = value_and_gradient(&theta);
             for i in 0..theta.len() {
                 let evidence = |step: f64| {
                     let mut moved = theta.clone();
                     moved[i] += step;
-                    process.evidence_of(&targets, &moved).unwrap().0
+                    value_and_gradient(&moved).0
                 };
                 let slope = (evidence(1e-5) - evidence(-1e-5)) / 2e-5;
                 assert!(

@@ -168,7 +168,7 @@ pub(super) fn hyperparameters(process: &AggregateGaussianProcess) -> (Vec<HyperP
 }
 
 /// Returns all parameters of a regression on mediators with their priors.
-fn of_mediation(mediation: &Mediation) -> Vec<HyperParameter> {
+pub(super) fn of_mediation(mediation: &Mediation) -> Vec<HyperParameter> {
     let near = |p: Parameter| {
         if p.is_lengthscale() { HyperParameter::with_normal_prior(p, 0.8) } else { default_prior(p) }
     };
@@ -346,7 +346,7 @@ fn tune_mediation(
 
 /// Returns the parameters of the mediation with the smallest loss on left-out bags. `gram` (J × J) is the
 /// gram matrix of the bags' means.
-fn tune_mediation_by_loo(
+pub(super) fn tune_mediation_by_loo(
     (mediation, mediators): (&Mediation, &Mediators),
     hyperparameters: &[HyperParameter],
     gram: &Matrix,
@@ -365,26 +365,10 @@ pub(super) fn bag_mean_gram(kernel: &Kernel, data: &Aggregates, control: RunCont
 }
 
 /// Returns the gram matrix of the bags' means, given the covariance U (J × J) of the bags' sums.
-fn of_means(mut gram: Matrix, data: &Aggregates) -> Matrix {
+pub(super) fn of_means(mut gram: Matrix, data: &Aggregates) -> Matrix {
     let sums = data.bags.weights().column_sums();
     for b in 0..sums.len() {
         gram.row_mut(b).iter_mut().zip(&sums).for_each(|(u, sum)| *u /= sum * sums[b]);
     }
     gram
-}
-
-/// Returns the regression on mediators that stage 1 of [`Tuning`] chooses, and warnings. `gram` is the
-/// covariance U (J × J) of the bags' sums. The priors are around the first mediation, and the search starts
-/// at the second.
-pub(super) fn tune_mediators(
-    mediation: Option<(&Mediation, &Mediation)>,
-    gram: Matrix,
-    data: &Aggregates,
-    control: RunControl<'_>,
-) -> Result<Option<(Mediation, Vec<String>)>> {
-    let (Some((start, from)), Some(mediators)) = (mediation, &data.mediators) else { return Ok(None) };
-    let coordinates = of_mediation(start);
-    let optimum =
-        tune_mediation_by_loo((from, mediators), &coordinates, &of_means(gram, data), data, control)?;
-    Ok(Some((from.with_parameters(&optimum.theta), optimum.warnings)))
 }

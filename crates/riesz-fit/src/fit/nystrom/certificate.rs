@@ -166,8 +166,7 @@ impl ResidualMeasurement<'_> {
         let (plan, theta) = (self.plan, self.coefficients);
         let (n, p, weight) =
             (self.rows as f64, plan.size() as f64, plan.largest_weight.unwrap_or(1.0).sqrt());
-        let bound = |j: usize| if j + 1 < theta.rows() { plan.bound } else { 1.0 };
-        let size: f64 = (0..theta.rows()).map(|j| bound(j) * theta[(j, o)].abs()).sum();
+        let size: f64 = (0..theta.rows()).map(|j| plan.feature_bound(j) * theta[(j, o)].abs()).sum();
         let target = plan.targets[o].unit;
         // Predictions are sums of 64 products, and then of these sums; residuals are rounded to 42 bits.
         let by_row = UNIT * (70.0 + p / 64.0) * (size + 2.0 * target)

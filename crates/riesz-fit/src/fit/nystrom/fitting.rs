@@ -108,13 +108,11 @@ impl FitState {
     /// The stage that the model lacks without further passes, in a few words.
     pub fn missing_stage(&self) -> &'static str {
         match &self.state {
-            State::Ridge(solution) if solution.is_found() && self.passes < self.corrections => {
-                "not corrected"
-            }
-            State::Ridge(solution) if solution.is_found() && solution.certificate().is_some() => {
-                "corrected too little for a narrow certificate"
-            }
-            State::Ridge(solution) if solution.is_found() => "without a certificate",
+            State::Ridge(solution) if solution.is_found() => match solution.certificate() {
+                _ if self.passes < self.corrections => "not corrected",
+                Some(_) => "corrected too little for a narrow certificate",
+                None => "without a certificate",
+            },
             _ => "not solved",
         }
     }
@@ -184,7 +182,7 @@ fn rounded(solution: &RidgeSolution) -> Option<String> {
         false => "raise the ridge or take fewer landmarks",
     };
     if let Some(steps) = solution.fell_short() {
-        let bound_text = solution.largest_bound().map_or(String::new(), |(bound, error)| {
+        let bound_text = solution.largest_bound.map_or(String::new(), |(bound, error)| {
             format!(
                 ": predictions may have errors of up to {bound:.1e}, with a training error of {error:.1e}"
             )

@@ -10,9 +10,8 @@ use super::ridge::RidgeSolution;
 use super::rows::LabelledRows;
 use super::statistics::Statistics;
 use super::survey::DataSurvey;
-use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::fit::cross_validation::{DEFAULT_MULTIPLIERS, default_ridges, select_ridge_until};
+use crate::fit::cross_validation::{DEFAULT_MULTIPLIERS, default_ridges, select_ridge};
 use crate::fit::grid_search::RIDGES;
 use crate::fit::task::{FitTask, Target};
 use crate::fit::{GaussianProcessClassifier, KernelRidge};
@@ -254,17 +253,7 @@ impl Job {
         // Rows are in the order of their hashes, so the first ones are a random part of the sample.
         let sample = survey.sample()?.head(TUNED_ON);
         let start = KernelRidge { center: self.intercept, ..KernelRidge::new(kernel, 1.0) };
-        let ridges = default_ridges();
-        Ok(select_ridge_until(
-            &start,
-            &sample.x,
-            &sample.y,
-            &ridges,
-            &DEFAULT_MULTIPLIERS,
-            RunControl::none(),
-        )?
-        .best
-        .kernel)
+        Ok(select_ridge(&start, &sample.x, &sample.y, &default_ridges(), &DEFAULT_MULTIPLIERS)?.best.kernel)
     }
 
     /// The plan of the fit, from a survey of all rows. Conjugate gradients use the given ridge, or the best

@@ -8,7 +8,7 @@
 use crate::control::RunControl;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
-use crate::linalg::{Cholesky, Matrix};
+use crate::linalg::{Cholesky, Matrix, cumulative_sums, select};
 use crate::random::{Random, RngExt, SeedableRng};
 use crate::table::Table;
 
@@ -73,7 +73,7 @@ pub fn randomly_pivoted_cholesky(
         if accepted.is_empty() {
             continue;
         }
-        let chosen: Vec<usize> = accepted.iter().map(|&k| drawn[k]).collect();
+        let chosen = select(&drawn, &accepted);
         let mut new = kernel.cross_gram(&candidates.select_rows(&chosen), candidates);
         new.subtract_product(&factor.select(&earlier, &chosen), &factor);
         let Some(block_factor) = accepted_factor(&lower, &accepted) else { continue };
@@ -94,11 +94,7 @@ pub fn randomly_pivoted_cholesky(
 
 /// Draws `count` rows with replacement, with probabilities proportional to `left`, whose sum is `total`.
 fn draw(left: &[f64], total: f64, count: usize, random: &mut Random) -> Vec<usize> {
-    let mut sums: Vec<f64> = Vec::with_capacity(left.len());
-    left.iter().fold(0.0, |sum, l| {
-        sums.push(sum + l);
-        sum + l
-    });
+    let sums = cumulative_sums(left);
     let draw_row = || {
         let position = random.random::<f64>() * total;
         let row = sums.partition_point(|sum| *sum <= position).min(left.len() - 1);
@@ -143,20 +139,19 @@ fn accepted_factor(lower: &Matrix, accepted: &[usize]) -> Option<Cholesky> {
     Cholesky::from_packed(accepted.len(), &packed.collect::<Vec<_>>(), 0.0)
 }
 
-/// The share of the trace of the kernel over `rows` that `points` do not explain.
-#[cfg(test)]
-fn unexplained(kernel: &Kernel, rows: &Table, points: &Table) -> f64 {
-    let factor = Cholesky::new(kernel.gram(points), "gram").unwrap();
-    let mut whitened = kernel.cross_gram(points, rows);
-    factor.solve_lower_in_place(&mut whitened);
-    let total: f64 = kernel.diagonal(rows).iter().sum();
-    1.0 - crate::linalg::dot(whitened.data(), whitened.data()) / total
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::gp::inducing_points::distinct_rows_except;
+
+    /// The share of the trace of the kernel over `rows` that `points` do not explain.
+    fn unexplained(kernel: &Kernel, rows: &Table, points: &Table) -> f64 {
+        let factor = Cholesky::new(kernel.gram(points), "gram").unwrap();
+        let mut whitened = kernel.cross_gram(points, rows);
+        factor.solve_lower_in_place(&mut whitened);
+        let total: f64 = kernel.diagonal(rows).iter().sum();
+        1.0 - crate::linalg::dot(whitened.data(), whitened.data()) / total
+    }
 
     fn uneven(n: usize) -> Table {
         let mut random = Random::seed_from_u64(5);

@@ -65,16 +65,14 @@ pub struct LandmarkErrorEstimate {
 impl LandmarkErrorEstimate {
     /// Entries of the model card.
     pub(super) fn facts(&self) -> Vec<CardEntry> {
-        let single_target = self.distances.len() == 1;
-        let target_text =
-            |o: usize| if single_target { String::new() } else { format!(" (target {})", o + 1) };
-        let name =
-            |o: usize| format!("distance from all rows as support points, estimated{}", target_text(o));
-        self.distances
-            .iter()
-            .enumerate()
-            .map(|(o, distance)| CardEntry::measured(name(o), *distance))
-            .collect()
+        let name = "distance from all rows as support points, estimated";
+        if let [distance] = self.distances[..] {
+            return vec![CardEntry::measured(name, distance)];
+        }
+        let entry = |(o, distance): (usize, &f64)| {
+            CardEntry::measured(format!("{name} (target {})", o + 1), *distance)
+        };
+        self.distances.iter().enumerate().map(entry).collect()
     }
 }
 

@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::fit::InducingLaplace;
 use crate::fit::task::FittedModel;
 use crate::kernel_model::{KernelExpansion, Link};
-use crate::linalg::{Cholesky, Matrix, add_multiple, add_to, dot};
+use crate::linalg::{Cholesky, Matrix, add_multiple, add_to, differences, dot};
 use crate::model_card::CardEntry;
 
 /// State of Newton's method.
@@ -239,12 +239,12 @@ impl StreamingNewton {
         let Some(curved) = &mut self.curved else {
             return Err(Error::format("this pass has no curvature, but the first pass needs it"));
         };
-        let gradient: Vec<f64> =
-            slope.gradient(&self.plan)[..size].iter().zip(&pull).map(|(slope, pull)| slope - pull).collect();
+        let gradient = differences(&slope.gradient(&self.plan)[..size], &pull);
         if let Some(accepted) = self.last_accepted.as_ref().filter(|_| !slope.has_curvature()) {
-            let less = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<f64>>();
-            let (step, growth) =
-                (less(&theta[..size], accepted.values.data()), less(&accepted.gradient, &gradient));
+            let (step, growth) = (
+                differences(&theta[..size], accepted.values.data()),
+                differences(&accepted.gradient, &gradient),
+            );
             // Differences that may be rounding errors give no secant.
             if dot(&step, &growth) > 1e-12 * (dot(&step, &step) * dot(&growth, &growth)).sqrt() {
                 curved.secants.push((step, growth));
@@ -380,9 +380,10 @@ impl StreamingNewton {
     pub fn fitted(&self) -> Result<FittedModel> {
         let m = self.plan.landmarks.rows();
         let values = self.coefficients.values.data();
-        let (link, mut card) = match self.latent_function {
+        let (link, chosen, mut card) = match self.latent_function {
             LatentFunction::Penalised(_) => (
                 Link::Logistic,
+                Some(self.ridge),
                 vec![
                     CardEntry::new("model", "kernel logistic regression through landmarks"),
                     CardEntry::measured("ridge", self.ridge),
@@ -390,6 +391,7 @@ impl StreamingNewton {
             ),
             LatentFunction::Process => (
                 Link::LatentLogistic,
+                None,
                 vec![CardEntry::new(
                     "model",
                     "Gaussian process classifier through landmarks (Laplace approximation)",
@@ -424,10 +426,6 @@ impl StreamingNewton {
         model.validate()?;
         let known = self.posterior.as_ref().map(|(laplace, _)| &laplace.covariance);
         let missing = self.missing.as_ref().map(|estimate| &estimate.covariance);
-        let chosen = match self.latent_function {
-            LatentFunction::Penalised(_) => Some(self.ridge),
-            LatentFunction::Process => None,
-        };
         Ok(FittedModel {
             covariance: known.or(missing).cloned(),
             log_marginal_likelihood: self.posterior.as_ref().map(|(_, evidence)| *evidence),

@@ -45,17 +45,13 @@ impl DataPass {
     }
 
     pub(super) fn sums(&self) -> &PassSums {
-        match self {
-            Self::Residual(residual) => &residual.0,
-            Self::Slope(gradient) => &gradient.0,
-        }
+        let (Self::Residual(ResidualPass(sums)) | Self::Slope(LogisticGradient(sums))) = self;
+        sums
     }
 
     fn sums_mut(&mut self) -> &mut PassSums {
-        match self {
-            Self::Residual(residual) => &mut residual.0,
-            Self::Slope(gradient) => &mut gradient.0,
-        }
+        let (Self::Residual(ResidualPass(sums)) | Self::Slope(LogisticGradient(sums))) = self;
+        sums
     }
 
     /// The number of rows in the pass.

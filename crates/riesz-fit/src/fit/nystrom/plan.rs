@@ -219,6 +219,11 @@ impl FitPlan {
         }
     }
 
+    /// The bound of feature `j`: that of the kernel for landmarks, 1 for the constant, which comes last.
+    pub(super) fn feature_bound(&self, j: usize) -> f64 {
+        if j + 1 < self.size() { self.bound } else { 1.0 }
+    }
+
     /// Size of the normal equations: the number of landmarks plus 1 for the constant.
     pub(super) fn size(&self) -> usize {
         self.landmarks.rows() + 1

@@ -12,7 +12,7 @@ use super::statistics::{FixedPointRows, join_slices};
 use crate::error::{Error, Result};
 use crate::kernel::{Columns, FixedRows};
 use crate::linalg::exact_gram::{FRACTION_BITS, UNIT, nearest, sliced_products, split_high_low};
-use crate::linalg::{Matrix, add_to};
+use crate::linalg::{Matrix, sum_vectors};
 use crate::simd::{Isa, Simd, dispatch};
 use crate::table::Table;
 
@@ -48,8 +48,7 @@ pub(super) fn predictions(
             partial_predictions
         })
         .collect();
-    let mut sums = vec![0.0; n * t];
-    runs.iter().for_each(|run| add_to(&mut sums, run));
+    let mut sums = sum_vectors(n * t, &runs);
     (0..t).for_each(|o| sums[o * n..(o + 1) * n].iter_mut().for_each(|v| *v += theta[(m, o)]));
     sums
 }
@@ -241,9 +240,9 @@ impl ResidualPass {
     pub(super) fn sums(&self, plan: &FitPlan) -> (Matrix, Vec<f64>, f64) {
         let [cross_sums, square_sums, weight_sum] = &self.0.lists;
         let (p, t, weight) = (plan.size(), plan.targets.len(), plan.largest_weight.unwrap_or(1.0));
-        let unit = |j: usize| if j + 1 < p { plan.bound } else { 1.0 };
         let step = 0.5_f64.powi(4 * FRACTION_BITS) * weight;
-        let cross_value = |k: usize| cross_sums[k] as f64 * step * unit(k / t) * plan.targets[k % t].unit;
+        let cross_value =
+            |k: usize| cross_sums[k] as f64 * step * plan.feature_bound(k / t) * plan.targets[k % t].unit;
         let cross = Matrix::from_row_major(p, t, (0..p * t).map(cross_value).collect());
         let step = 0.5_f64.powi(2 * FRACTION_BITS) * weight;
         let squares = (0..t).map(|o| square_sums[o] as f64 * step * plan.targets[o].unit.powi(2));

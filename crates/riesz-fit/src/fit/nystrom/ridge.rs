@@ -15,9 +15,10 @@ use super::residual::{Coefficients, ResidualPass};
 use super::sample::{SamplePreconditioner, penalty_times};
 use super::statistics::Statistics;
 use super::survey::DataSurvey;
+use crate::checks::check_overflow;
 use crate::error::{Error, Result};
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{Cholesky, Matrix, dot};
+use crate::linalg::{Cholesky, Matrix, dot, max_abs, mean};
 use crate::model_card::CardEntry;
 use crate::table::Table;
 
@@ -46,7 +47,7 @@ pub struct RidgeSolution {
     gains: bool,
     /// The bound and the root mean squared error of the target with the largest ratio, over the first
     /// landmarks.
-    largest_bound: Option<(f64, f64)>,
+    pub(super) largest_bound: Option<(f64, f64)>,
     /// See [`missing`](Self::missing).
     missing: Option<LandmarkErrorEstimate>,
 }
@@ -165,7 +166,7 @@ impl RidgeSolution {
             residual: None,
         };
         let run = CgState::new(away.collect());
-        let reach = solution.leverage_norm(&solution.looked_at()).into_iter().fold(0.0, f64::max);
+        let reach = max_abs(&solution.leverage_norm(&solution.looked_at()));
         solution.descent = Some(CgProgress {
             run,
             start,
@@ -251,7 +252,7 @@ impl RidgeSolution {
             self.largest_bound = None;
             return Ok(());
         };
-        let largest = |o: usize| bounds.column(o).into_iter().fold(0.0, f64::max);
+        let largest = |o: usize| max_abs(&bounds.column(o));
         let bounds_and_errors = (0..bounds.cols()).map(|o| (largest(o), errors[o]));
         self.largest_bound = bounds_and_errors.max_by(|a, b| (a.0 * b.1).total_cmp(&(b.0 * a.1)));
         Ok(())
@@ -268,11 +269,6 @@ impl RidgeSolution {
     /// Whether kernel values were computed by the fast method, with larger rounding errors.
     pub(super) fn is_quick(&self) -> bool {
         matches!(self.plan.model, Model::Gradients { quick: true, .. })
-    }
-
-    /// The largest bound with its root mean squared error, however wide it is.
-    pub(super) fn largest_bound(&self) -> Option<(f64, f64)> {
-        self.largest_bound
     }
 
     /// The number of iterations of conjugate gradients, if they ended above their tolerance.
@@ -329,12 +325,8 @@ impl RidgeSolution {
             let certificate = self.trust.map(|trust| trust.as_measured(&self.measured(&squares), &norms));
             self.store_certificate(certificate, squares)?;
             let errors = self.errors().unwrap_or_default();
-            if errors.iter().chain(&norms).any(|v| !v.is_finite()) {
-                return Err(Error::overflow(
-                    "the sum of squared residuals",
-                    "express the targets in larger units",
-                ));
-            }
+            let remedy = "express the targets in larger units";
+            check_overflow(&[&errors[..], &norms].concat(), "the sum of squared residuals", remedy)?;
             let stretch = self.trust.map_or(1.0, |trust| trust.norm_ratio());
             let wanted: Vec<f64> = errors
                 .iter()
@@ -418,14 +410,12 @@ impl RidgeSolution {
         let Some(certificate) = &self.certificate else { return Ok(None) };
         let x = x.align_to(self.plan.landmarks.columns())?;
         let t = self.plan.targets.len();
-        let Some(radius) = &certificate.radius else {
-            let bounds = (0..x.rows()).flat_map(|_| certificate.anywhere.iter().copied()).collect();
-            return Ok(Some(Matrix::from_row_major(x.rows(), t, bounds)));
-        };
-        let reach = self.leverage_norm(&x);
+        let local = certificate.radius.as_ref().map(|radius| (radius, self.leverage_norm(&x)));
         let bound = |k: usize| {
-            let bound_of_row = radius[k % t] * reach[k / t] + certificate.rounding[k % t];
-            bound_of_row.min(certificate.anywhere[k % t])
+            let anywhere = certificate.anywhere[k % t];
+            local.as_ref().map_or(anywhere, |(radius, reach)| {
+                (radius[k % t] * reach[k / t] + certificate.rounding[k % t]).min(anywhere)
+            })
         };
         let bounds = (0..x.rows() * t).map(bound).collect();
         Ok(Some(Matrix::from_row_major(x.rows(), t, bounds)))
@@ -438,10 +428,7 @@ impl RidgeSolution {
         kernels.resize(self.factor.size() * x.rows(), 1.0);
         let mut whitened = Matrix::from_row_major(self.factor.size(), x.rows(), kernels);
         self.factor.solve_lower_in_place(&mut whitened);
-        let mut squares = vec![0.0; x.rows()];
-        (0..whitened.rows())
-            .for_each(|j| squares.iter_mut().zip(whitened.row(j)).for_each(|(s, v)| *s += v * v));
-        squares.into_iter().map(f64::sqrt).collect()
+        whitened.column_dots(&whitened).into_iter().map(f64::sqrt).collect()
     }
 
     /// The weighted mean squared error over the rows before the last correction, one number per target;
@@ -493,15 +480,14 @@ impl RidgeSolution {
             CardEntry::new("plan", &self.plan.digest()[..16]),
         ];
         if let Some(descent) = &self.descent {
-            facts.push(CardEntry::new("steps", descent.run.steps));
-            facts.push(CardEntry::new("rows that it started from", descent.sampled));
-            facts.push(CardEntry::measured("tolerance", descent.tolerance));
+            facts.extend([
+                CardEntry::new("steps", descent.run.steps),
+                CardEntry::new("rows that it started from", descent.sampled),
+                CardEntry::measured("tolerance", descent.tolerance),
+            ]);
         }
         if let Some(error) = self.training_error() {
-            facts.push(CardEntry::measured(
-                "mean squared error of the rows",
-                error.iter().sum::<f64>() / error.len() as f64,
-            ));
+            facts.push(CardEntry::measured("mean squared error of the rows", mean(&error)));
         }
         if let Some(best) = best_trial(&self.tried, self.plan.landmarks.rows()) {
             facts.push(CardEntry::measured("held-out mean squared error", best.error));
@@ -509,11 +495,10 @@ impl RidgeSolution {
         facts.extend(self.missing.iter().flat_map(LandmarkErrorEstimate::facts));
         facts.push(match &self.certificate {
             Some(Certificate { radius: Some(radius), .. }) => {
-                CardEntry::measured("radius of the certificate", radius.iter().copied().fold(0.0, f64::max))
+                CardEntry::measured("radius of the certificate", max_abs(radius))
             }
             Some(certificate) => {
-                let largest = certificate.anywhere.iter().copied().fold(0.0, f64::max);
-                CardEntry::measured("certificate: at any row at most", largest)
+                CardEntry::measured("certificate: at any row at most", max_abs(&certificate.anywhere))
             }
             None => CardEntry::new("certificate", "none"),
         });

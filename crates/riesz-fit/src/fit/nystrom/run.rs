@@ -280,14 +280,12 @@ pub fn fit<S: RowSource>(
     Ok(fitting.fitted()?)
 }
 
-/// Rows in memory as a source with one unit.
-struct InMemoryRows(LabelledRows);
-
-impl RowSource for InMemoryRows {
+/// Rows in memory are a source with one unit.
+impl RowSource for LabelledRows {
     type Failure = Error;
 
     fn read(&mut self, _: u64, work: &mut dyn FnMut(&LabelledRows) -> Result<()>) -> Result<()> {
-        work(&self.0)
+        work(self)
     }
 }
 
@@ -296,7 +294,7 @@ impl RowSource for InMemoryRows {
 /// # Errors
 /// Those of the estimator.
 pub(crate) fn fit_rows(
-    rows: LabelledRows,
+    mut rows: LabelledRows,
     kernel: Kernel,
     job: &Job,
     control: &FitControl,
@@ -309,5 +307,5 @@ pub(crate) fn fit_rows(
         survey.add_kernel(&tuned.0, &rows.x);
     }
     let plan = job.plan(&survey, tuned)?;
-    fit(&mut InMemoryRows(rows), &mut NoStore, (job, &plan, Some(&survey)), 1, control)
+    fit(&mut rows, &mut NoStore, (job, &plan, Some(&survey)), 1, control)
 }

@@ -7,7 +7,7 @@ use super::plan::FitPlan;
 use super::rows::LabelledRows;
 use crate::error::Result;
 use crate::kernel::Columns;
-use crate::linalg::{Cholesky, Matrix, add_multiple};
+use crate::linalg::{Cholesky, Matrix, add_multiple, multiply_entries};
 use crate::simd::Isa;
 
 /// Number of rows in a block.
@@ -60,7 +60,7 @@ impl SamplePreconditioner {
                 plan.kernel.tile(isa, rows, &group, kernel_block, n);
             });
             for (j, kernel_column) in block.chunks_mut(n).enumerate() {
-                kernel_column.iter_mut().zip(&roots).for_each(|(k, root)| *k *= root);
+                multiply_entries(kernel_column, &roots);
                 for o in 0..t {
                     cross[(j, o)] += crate::linalg::dot(kernel_column, &y[o * n..][..n]);
                 }

@@ -51,8 +51,8 @@ impl LogisticGradient {
     /// `Kᵀ w (y - p)` (landmarks and constant).
     pub(super) fn gradient(&self, plan: &FitPlan) -> Vec<f64> {
         let step = 0.5_f64.powi(4 * FRACTION_BITS) * plan.largest_weight.unwrap_or(1.0);
-        let bounds = bounds(plan);
-        self.0.lists[1].iter().zip(bounds).map(|(sum, bound)| *sum as f64 * step * bound).collect()
+        let value = |(j, sum): (usize, &i128)| *sum as f64 * step * plan.feature_bound(j);
+        self.0.lists[1].iter().enumerate().map(value).collect()
     }
 
     /// Whether the pass computed the curvature.
@@ -64,12 +64,12 @@ impl LogisticGradient {
     /// computed the [curvature](Self::has_curvature).
     pub(super) fn curvature(&self, plan: &FitPlan, size: usize) -> Matrix {
         let (p, step) = (plan.size(), STEP * plan.largest_weight.unwrap_or(1.0));
-        let bounds: Vec<f64> = bounds(plan).collect();
         let mut matrix = Matrix::zeros(size, size);
         for j in 0..size {
             let before = packed_len(p) - packed_len(p - j);
             for i in j..size {
-                matrix[(j, i)] = self.0.lists[0][before + i - j] as f64 * step * bounds[i] * bounds[j];
+                let sum = self.0.lists[0][before + i - j] as f64;
+                matrix[(j, i)] = sum * step * plan.feature_bound(i) * plan.feature_bound(j);
             }
         }
         matrix.mirror_upper();
@@ -81,11 +81,6 @@ impl LogisticGradient {
         let total = self.0.lists[0].last().map_or(0.0, |sum| *sum as f64);
         total * STEP * plan.largest_weight.unwrap_or(1.0)
     }
-}
-
-/// Bounds of the rounded numbers: the kernel's bound for landmarks, 1 for the constant.
-fn bounds(plan: &FitPlan) -> impl Iterator<Item = f64> {
-    std::iter::repeat_n(plan.bound, plan.landmarks.rows()).chain([1.0])
 }
 
 /// Accumulates the gradient of rows that come in parts.

@@ -223,26 +223,23 @@ impl Statistics {
         let sum =
             |entry_of: &dyn Fn(&Fold) -> i128| folds.iter().map(|fold| entry_of(fold)).sum::<i128>() as f64;
         let (p, t) = (self.size, self.targets);
-        let (bound, weight) = (plan.bound, plan.largest_weight.unwrap_or(1.0));
-        // The kernel's bound doesn't apply to the constant's column.
-        let unit = |j: usize| if j + 1 < p { bound } else { 1.0 };
+        let weight = plan.largest_weight.unwrap_or(1.0);
         let step = 0.5_f64.powi(2 * FRACTION_BITS) * weight;
         let mut gram = Matrix::zeros(p, p);
         let mut index = 0;
         for j in 0..p {
             for i in j..p {
-                gram[(j, i)] = sum(&|fold| fold.gram[index]) * step * unit(i) * unit(j);
+                gram[(j, i)] =
+                    sum(&|fold| fold.gram[index]) * step * plan.feature_bound(i) * plan.feature_bound(j);
                 index += 1;
             }
         }
         gram.mirror_upper();
         let step = 0.5_f64.powi(3 * FRACTION_BITS) * weight;
-        let mut cross = Matrix::zeros(p, t);
-        for j in 0..p {
-            for o in 0..t {
-                cross[(j, o)] = sum(&|fold| fold.cross[j * t + o]) * step * unit(j) * plan.targets[o].unit;
-            }
-        }
+        let cross_value = |k: usize| {
+            sum(&|fold| fold.cross[k]) * step * plan.feature_bound(k / t) * plan.targets[k % t].unit
+        };
+        let cross = Matrix::from_row_major(p, t, (0..p * t).map(cross_value).collect());
         let step = 0.5_f64.powi(4 * FRACTION_BITS) * weight;
         Sums {
             rows: folds.iter().map(|fold| fold.rows).sum(),
@@ -251,7 +248,7 @@ impl Statistics {
             squares: (0..t)
                 .map(|o| sum(&|fold| fold.squares[o]) * step * plan.targets[o].unit.powi(2))
                 .collect(),
-            diagonal: sum(&|fold| fold.diagonal[0]) * 0.5_f64.powi(2 * FRACTION_BITS) * weight * bound,
+            diagonal: sum(&|fold| fold.diagonal[0]) * 0.5_f64.powi(2 * FRACTION_BITS) * weight * plan.bound,
         }
     }
 }

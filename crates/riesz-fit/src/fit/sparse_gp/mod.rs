@@ -19,7 +19,7 @@ use crate::gp::inducing_points::inducing_points;
 use crate::gp::search::{self, SearchOptions, SearchResult};
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, select};
 use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance};
 use crate::table::Table;
@@ -182,9 +182,11 @@ impl SparseGaussianProcess {
         if own_noise.is_some() {
             model.model_card.push(CardEntry::new("noise of single rows", "given"));
         }
-        model.model_card.push(CardEntry::measured("log marginal likelihood, at least", lower));
-        model.model_card.push(CardEntry::measured("log marginal likelihood, at most", upper));
-        model.model_card.push(CardEntry::measured("jitter", jitter));
+        model.model_card.extend([
+            CardEntry::measured("log marginal likelihood, at least", lower),
+            CardEntry::measured("log marginal likelihood, at most", upper),
+            CardEntry::measured("jitter", jitter),
+        ]);
         if tuned && self.tuning_rows() < x.rows() {
             model.model_card.push(CardEntry::new("rows used for tuning", self.tuning_rows()));
         }
@@ -226,8 +228,7 @@ impl SparseGaussianProcess {
         let free = self.tune.free(parameters.len() - 1, parameters.len());
         let sample = (!free.is_empty() && self.tuning_rows() < data.x.rows()).then(|| {
             let places = data.x.sample_rows(self.tuning_rows(), self.seed);
-            let own_noise =
-                data.own_noise.map(|row_noise| places.iter().map(|&i| row_noise[i]).collect::<Vec<f64>>());
+            let own_noise = data.own_noise.map(|row_noise| select(row_noise, &places));
             (data.x.select_rows(&places), data.y.select_rows(&places), own_noise)
         });
         let rows = match &sample {

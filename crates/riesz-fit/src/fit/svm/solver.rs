@@ -25,6 +25,7 @@ use super::working_set::WorkingSet;
 use crate::control::check_cancelled;
 use crate::error::{Error, Result};
 use crate::kernel::{Kernel, Points};
+use crate::linalg::select;
 use crate::table::Table;
 
 /// Number of rows in a working set in addition to 5/4 of the free ones, if memory allows.
@@ -74,15 +75,6 @@ pub(super) struct Solution {
 /// Solves the problem. Cost: O(n) kernel values per change of a row's coefficient by a working set; memory
 /// O(n d), and the memory of the set.
 pub(super) fn solve(problem: Problem<'_>, settings: SolverSettings) -> Result<Solution> {
-    if problem.x.rows() == 0 {
-        return Ok(Solution {
-            beta: Vec::new(),
-            intercept: 0.0,
-            iterations: 0,
-            converged: true,
-            objective: 0.0,
-        });
-    }
     Solver::new(problem, settings)?.run()
 }
 
@@ -139,7 +131,7 @@ impl<'a> Solver<'a> {
             set: WorkingSet::new(n),
         };
         let start: Vec<usize> = (0..n).filter(|&r| solver.variables.beta[r] != 0.0).collect();
-        let beta: Vec<f64> = start.iter().map(|&r| solver.variables.beta[r]).collect();
+        let beta = select(&solver.variables.beta, &start);
         solver.add_to_gradient(&start, &beta)?;
         Ok(solver)
     }

@@ -8,7 +8,7 @@ use super::solver::{Problem, SolverSettings, solve};
 use super::{CACHE_BYTES, TOLERANCE, UNCONVERGED_REMEDY, check_tolerance, support_vectors, weighted_bounds};
 use crate::checks::positive;
 use crate::error::{Error, Result};
-use crate::fit::bootstrap::{BOOTSTRAP, BootstrapRefit, rows_by_class, run_refits, weighted_counts};
+use crate::fit::bootstrap::{BOOTSTRAP, BootstrapRefit, rows_by_class, run_refits};
 use crate::fit::class_weights::{ClassWeight, row_weights};
 use crate::fit::cross_validation::ClassScore;
 use crate::fit::grid_search::{C_GRID, GridSearch};
@@ -19,6 +19,7 @@ use crate::fit::task::{
 };
 use crate::kernel::Kernel;
 use crate::kernel_model::{KernelExpansion, Link};
+use crate::linalg::products;
 use crate::model_card::CardEntry;
 use crate::table::Table;
 
@@ -63,7 +64,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let weights = sample_weights(task.sample_weight.as_deref(), task.x)?;
     let strata = rows_by_class(labels, classes.len(), &weights);
     run_refits(task, fitted, fit.support, strata, 1.0, |counts| {
-        let sample_weight = Some(weighted_counts(&counts, &weights));
+        let sample_weight = Some(products(&counts, &weights));
         let refit_estimator = SupportVectorClassifier { sample_weight, ..estimator.clone() };
         let fit = refit_estimator.fit_until(task.x, labels, classes, &task.stop)?;
         Ok(BootstrapRefit::from_model(fit.support, fit.model, fit.converged))
@@ -160,9 +161,7 @@ impl SupportVectorClassifier {
         stop: &AtomicBool,
     ) -> Result<SvcFit> {
         let bounds = self.check(x, labels, classes)?;
-        let members: Vec<Vec<usize>> = (0..classes.len())
-            .map(|k| (0..x.rows()).filter(|&r| labels[r] == k && bounds[r] > 0.0).collect())
-            .collect();
+        let members = rows_by_class(labels, classes.len(), &bounds);
         if members.iter().any(Vec::is_empty) {
             return Err(Error::parameter("C times weight", 0.0, "raise C or the weights"));
         }

@@ -6,16 +6,16 @@ use super::solver::{Problem, Solution, SolverSettings, solve};
 use super::{CACHE_BYTES, TOLERANCE, UNCONVERGED_REMEDY, check_tolerance, support_vectors, weighted_bounds};
 use crate::checks::{check_finite, check_rows, not_negative, positive};
 use crate::error::{Error, Result};
-use crate::fit::bootstrap::{BOOTSTRAP, BootstrapRefit, run_refits, weighted_counts};
+use crate::fit::bootstrap::{BOOTSTRAP, BootstrapRefit, run_refits};
 use crate::fit::grid_search::{C_GRID, GridSearch};
-use crate::fit::sample_weights;
 use crate::fit::task::{
     C, FIXED_KERNEL, FOLDS, FitTask, FittedModel, MAX_ITER, ModelKind, NORMALIZE_Y, OptionalInput,
     OutputType, SEARCH_ROWS, TOL, no_job, with_card_entries,
 };
+use crate::fit::{positive_places, sample_weights};
 use crate::kernel::Kernel;
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::Matrix;
+use crate::linalg::{Matrix, products, select};
 use crate::model_card::CardEntry;
 use crate::setting_schema::{Range, Setting};
 use crate::table::Table;
@@ -70,9 +70,8 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     };
     let fitted = fitted.stopped(fit.converged, vec![fit.iterations], UNCONVERGED_REMEDY);
     let weights = sample_weights(task.sample_weight.as_deref(), task.x)?;
-    let drawn = (0..y.len()).filter(|&r| weights[r] > 0.0).collect();
-    run_refits(task, fitted, fit.support, vec![drawn], scale, |counts| {
-        let sample_weight = Some(weighted_counts(&counts, &weights));
+    run_refits(task, fitted, fit.support, vec![positive_places(&weights)], scale, |counts| {
+        let sample_weight = Some(products(&counts, &weights));
         let refit_estimator = SupportVectorRegressor { sample_weight, ..estimator.clone() };
         let fit = refit_estimator.fit_until(task.x, &y, &task.stop)?;
         Ok(BootstrapRefit::from_model(fit.support, fit.model, fit.converged))
@@ -156,7 +155,7 @@ impl SupportVectorRegressor {
         not_negative("epsilon", self.epsilon, "it must not be negative")?;
         check_finite(y, 1)?;
         let bounds = weighted_bounds(self.c, &sample_weights(self.sample_weight.as_deref(), x)?)?;
-        let rows: Vec<usize> = (0..x.rows()).filter(|&r| bounds[r] > 0.0).collect();
+        let rows = positive_places(&bounds);
         if rows.is_empty() {
             return Err(Error::parameter("sample_weight", 0.0, "give at least one positive weight"));
         }
@@ -173,7 +172,7 @@ impl SupportVectorRegressor {
             linear: rows.iter().map(|&r| -y[r]).collect(),
             epsilon: self.epsilon,
             lower: rows.iter().map(|&r| -bounds[r]).collect(),
-            upper: rows.iter().map(|&r| bounds[r]).collect(),
+            upper: select(&bounds, &rows),
             start: vec![0.0; rows.len()],
             stop,
         };

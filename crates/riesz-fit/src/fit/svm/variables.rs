@@ -1,5 +1,7 @@
 //! The variables β of a dual problem, with the gradients of steps up and down.
 
+use crate::linalg::select;
+
 /// Variables of a dual problem, one entry per variable in each vector.
 pub(super) struct Variables {
     /// Half-width ε of the insensitive tube.
@@ -24,16 +26,15 @@ impl Variables {
 
     /// A subset of the variables, in the order of `rows`.
     pub fn select(&self, rows: &[usize]) -> Self {
-        let selected = |values: &[f64]| rows.iter().map(|&r| values[r]).collect();
         Self {
             epsilon: self.epsilon,
-            lower: selected(&self.lower),
-            upper: selected(&self.upper),
-            beta: selected(&self.beta),
-            gradient: selected(&self.gradient),
-            up_gain: selected(&self.up_gain),
-            down_gain: selected(&self.down_gain),
-            diagonal: selected(&self.diagonal),
+            lower: select(&self.lower, rows),
+            upper: select(&self.upper, rows),
+            beta: select(&self.beta, rows),
+            gradient: select(&self.gradient, rows),
+            up_gain: select(&self.up_gain, rows),
+            down_gain: select(&self.down_gain, rows),
+            diagonal: select(&self.diagonal, rows),
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use super::variables::Variables;
 use crate::error::Result;
 use crate::kernel::Points;
+use crate::linalg::select;
 
 /// Rows of a working set and their gram matrix.
 pub(super) struct WorkingSet {
@@ -50,7 +51,7 @@ impl WorkingSet {
             chosen.into_iter().partition(|&r| place[r] != VACANT);
         rows.sort_unstable_by_key(|&r| place[r]);
         let (kept, before) = (rows.len(), self.rows.len());
-        let places: Vec<usize> = rows.iter().map(|&r| place[r]).collect();
+        let places = select(&place, &rows);
         rows.extend(fresh);
         let w = rows.len();
         let set = points.select(&rows);

@@ -9,7 +9,7 @@ use crate::aggregate::bag_gram::BagRows;
 use crate::control::RunControl;
 use crate::error::Result;
 use crate::kernel::{Columns, GradientScratch, Kernel};
-use crate::linalg::{Matrix, add_multiple, add_to, dot};
+use crate::linalg::{Matrix, add_multiple, add_to, dot, sum_vectors};
 use crate::simd::Isa;
 use crate::table::Table;
 
@@ -146,9 +146,6 @@ impl<'a> CrossKernel<'a> {
         };
         let memory = || (Vec::new(), GradientScratch::for_kernel(self.kernel));
         let block_gradients = self.blocks.par_iter().map_init(memory, of_block);
-        let block_gradients = block_gradients.collect::<Result<Vec<Vec<f64>>>>()?;
-        let mut total = vec![0.0; count];
-        block_gradients.iter().for_each(|sums| add_to(&mut total, sums));
-        Ok(total)
+        Ok(sum_vectors(count, &block_gradients.collect::<Result<Vec<Vec<f64>>>>()?))
     }
 }

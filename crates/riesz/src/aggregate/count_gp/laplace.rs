@@ -19,14 +19,15 @@
 
 use super::cross_kernel::CrossKernel;
 use crate::aggregate::observation_operator::ObservationOperator;
-use crate::error::{Error, Result};
+use crate::checks::check_overflow;
+use crate::error::Result;
 use crate::gp::likelihood::LikelihoodTerms;
 use crate::gp::likelihood::counts::Family;
 use crate::gp::whitened_inducing::{WhitenedInducing, posterior_precision};
 use crate::linalg::conjugate_gradients::{
     CgOutcome, InnerProductSpace, ResidualNorm, StoppingRule, conjugate_gradients,
 };
-use crate::linalg::{Cholesky, Matrix, add_multiple, dot};
+use crate::linalg::{Cholesky, Matrix, add_multiple, differences, dot, plus_multiple};
 
 /// The largest number of Newton steps, and of halvings of a step.
 const MAX_STEPS: usize = 200;
@@ -124,7 +125,7 @@ impl InnerProductSpace for LatentState {
 
 impl LatentState {
     fn plus(&self, times: f64, direction: &Self) -> Self {
-        let v = self.v.iter().zip(&direction.v).map(|(v, b)| v + times * b).collect();
+        let v = plus_multiple(&self.v, times, &direction.v);
         Self { beta: self.beta + times * direction.beta, v }
     }
 }
@@ -149,15 +150,13 @@ impl CountObservations<'_> {
         let alpha = self.upper(&place.v);
         let (f, rows) = (self.cross.latent_values(place.beta, &alpha)?, self.cross.rows);
         let mut of_bags = Matrix::zeros(rows.bags(), 2);
-        for b in 0..rows.bags() {
-            for i in rows.range(b) {
-                let (weight, part) = (rows.weights[i], self.family.rate_terms(f[i]));
-                of_bags[(b, 0)] += weight * part.rate;
-                of_bags[(b, 1)] += weight * part.complement;
-            }
+        for (i, &b) in rows.bag.iter().enumerate() {
+            let (weight, part) = (rows.weights[i], self.family.rate_terms(f[i]));
+            of_bags[(b, 0)] += weight * part.rate;
+            of_bags[(b, 1)] += weight * part.complement;
         }
         let sums = self.operator.transpose_times(&of_bags);
-        let sums: Vec<[f64; 2]> = (0..sums.rows()).map(|t| [sums[(t, 0)], sums[(t, 1)]]).collect();
+        let sums = sums.data().as_chunks::<2>().0.to_vec();
         let terms_of = |(t, z): (usize, &f64)| {
             let [g, complement] = sums[t];
             self.family.likelihood_terms(t, *z, self.dispersions[t], g, complement)
@@ -174,13 +173,11 @@ impl CountObservations<'_> {
         let by_bags = self.operator.times_vector(terms.iter().map(|s| s.first_derivative).collect());
         let (mut slopes, mut bends) = (vec![0.0; evaluation.f.len()], vec![0.0; evaluation.f.len()]);
         let (mut curve, mut mean_responses) = (vec![0.0; evaluation.f.len()], vec![0.0; rows.bags()]);
-        for b in 0..rows.bags() {
-            for i in rows.range(b) {
-                let (weight, part) = (rows.weights[i], self.family.rate_terms(evaluation.f[i]));
-                (slopes[i], bends[i]) = (weight * part.first_derivative, weight * part.second_derivative);
-                curve[i] = by_bags[b] * bends[i];
-                mean_responses[b] += slopes[i];
-            }
+        for (i, &b) in rows.bag.iter().enumerate() {
+            let (weight, part) = (rows.weights[i], self.family.rate_terms(evaluation.f[i]));
+            (slopes[i], bends[i]) = (weight * part.first_derivative, weight * part.second_derivative);
+            curve[i] = by_bags[b] * bends[i];
+            mean_responses[b] += slopes[i];
         }
         // One row per target.
         let mut scaled = self.operator.transpose_times(&self.cross.bag_sums(&slopes)?);
@@ -190,9 +187,7 @@ impl CountObservations<'_> {
         let (information, mean_responses) =
             (scaled.gram_of_columns(), self.operator.transpose_times_vector(mean_responses));
         let name = "posterior precision of the inducing points";
-        if information.data().iter().any(|v| !v.is_finite()) {
-            return Err(Error::overflow(name, "check the kernel's parameters and the weights"));
-        }
+        check_overflow(information.data(), name, "check the kernel's parameters and the weights")?;
         let lambda = posterior_precision(&information, name)?;
         let border = self.given_mean.is_none().then(|| {
             let weighted_means: Vec<f64> = mean_responses
@@ -219,7 +214,7 @@ impl CountObservations<'_> {
 
     fn gradient(&self, evaluation: &StateEvaluation, local: &LocalModel) -> LatentState {
         let slopes: Vec<f64> = evaluation.likelihood_terms.iter().map(|s| s.first_derivative).collect();
-        let v = local.jacobian.matvec(&slopes).iter().zip(&evaluation.state.v).map(|(s, v)| s - v).collect();
+        let v = differences(&local.jacobian.matvec(&slopes), &evaluation.state.v);
         LatentState {
             beta: if self.given_mean.is_some() { 0.0 } else { dot(&local.jacobian_of_mean, &slopes) },
             v,
@@ -277,12 +272,8 @@ impl CountObservations<'_> {
                 evaluation = other;
             }
         }
-        if !evaluation.value.is_finite() {
-            return Err(Error::overflow(
-                "the likelihood of the counts",
-                "check the weights and the prior mean",
-            ));
-        }
+        let remedy = "check the weights and the prior mean";
+        check_overflow(&[evaluation.value], "the likelihood of the counts", remedy)?;
         let (mut steps, mut before) = (0, f64::INFINITY);
         loop {
             let local = self.linearise(&evaluation)?;
@@ -354,10 +345,7 @@ impl LocalModel {
     pub fn variances(&self) -> Vec<f64> {
         let mut whitened = self.jacobian.clone();
         self.precision.solve_lower_in_place(&mut whitened);
-        let mut out = vec![0.0; self.jacobian_of_mean.len()];
-        for k in 0..whitened.rows() {
-            out.iter_mut().zip(whitened.row(k)).for_each(|(o, h)| *o += h * h);
-        }
+        let mut out = whitened.column_dots(&whitened);
         if let Some((border, left)) = &self.bordered_schur {
             let border_part = self.moved(&LatentState { beta: 0.0, v: border.clone() });
             let entries = out.iter_mut().zip(&self.jacobian_of_mean).zip(&border_part);

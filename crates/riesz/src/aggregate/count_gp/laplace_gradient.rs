@@ -27,11 +27,7 @@ pub(super) fn evidence_gradient(
     let (m, terms) = (cross.points.rows(), &evaluation.likelihood_terms);
     // Λ⁻¹ψ; then ω Λ⁻¹ψ, in the coordinates of K.
     let solved = local.precision.solve(local.jacobian.clone());
-    let mut leverages = vec![0.0; terms.len()];
-    for k in 0..m {
-        let entries = leverages.iter_mut().zip(solved.row(k)).zip(local.jacobian.row(k));
-        entries.for_each(|((o, u), p)| *o += u * p);
-    }
+    let leverages = solved.column_dots(&local.jacobian);
     let mut by_psi = solved;
     by_psi.scale_columns(terms.iter().map(|s| s.information));
     points.factor.solve_upper_in_place(&mut by_psi);
@@ -40,10 +36,8 @@ pub(super) fn evidence_gradient(
         operator.times_vector(terms.iter().zip(&leverages).map(|(s, u)| s.d_information * u).collect());
     // e and E.
     let mut by_f = cross.row_dots(&by_psi)?;
-    for (b, turn) in turn.iter().enumerate() {
-        for i in rows.range(b) {
-            by_f[i] = -0.5 * turn * local.slopes[i] - local.second_derivatives[i] * by_f[i];
-        }
+    for (i, &b) in rows.bag.iter().enumerate() {
+        by_f[i] = -0.5 * turn[b] * local.slopes[i] - local.second_derivatives[i] * by_f[i];
     }
     let (weighted_latent, total_weight) = cross.weighted_products(&by_f, 1.0, &vec![0.0; m])?;
     let beta = if observed.given_mean.is_some() { 0.0 } else { total_weight };
@@ -62,13 +56,10 @@ pub(super) fn evidence_gradient(
     let second_order = operator.times_vector(second_order);
     let pull = operator.times_vector(terms.iter().map(|s| s.first_derivative).collect());
     let mut pulls = vec![0.0; by_f.len()];
-    for b in 0..rows.bags() {
-        for i in rows.range(b) {
-            pulls[i] = pull[b] * local.slopes[i];
-            by_f[i] += pulls[i]
-                + pull[b] * local.second_derivatives[i] * moved[i]
-                + second_order[b] * local.slopes[i];
-        }
+    for (i, &b) in rows.bag.iter().enumerate() {
+        pulls[i] = pull[b] * local.slopes[i];
+        by_f[i] +=
+            pulls[i] + pull[b] * local.second_derivatives[i] * moved[i] + second_order[b] * local.slopes[i];
     }
     let less: Vec<f64> = local.slopes.iter().map(|d| -d).collect();
     let mut total = cross.gradient(&less, &by_psi, [(&by_f, &evaluation.alpha), (&pulls, &alpha)])?;

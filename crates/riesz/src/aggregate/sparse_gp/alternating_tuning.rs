@@ -8,7 +8,7 @@ use crate::aggregate::aggregate_data::Aggregates;
 use crate::aggregate::bag_gram::BagRows;
 use crate::aggregate::mediation::regresses_targets;
 use crate::aggregate::observation_operator::ObservationOperator;
-use crate::aggregate::tuning::{CONVERGED, largest_change, tune_mediators};
+use crate::aggregate::tuning::{CONVERGED, largest_change, of_means, of_mediation, tune_mediation_by_loo};
 use crate::error::{Error, Result};
 use crate::fit::TunedParameters;
 use crate::gp::hyperparameters::log_values;
@@ -73,13 +73,17 @@ impl SparseAggregateProcess {
             turn += 1;
             let theta = log_values(&from);
             let kernel = self.kernel.with_parameters(&theta[..self.kernel.parameters().len()]);
-            let gram = self.gram(&kernel, data)?;
-            let tuned =
-                tune_mediators(start.as_ref().zip(self.mediation.as_ref()), gram, data, self.control())?;
-            let warnings = tuned.map_or_else(Vec::new, |(mediation, warnings)| {
-                self.mediation = Some(mediation);
-                warnings
-            });
+            let mut warnings = Vec::new();
+            if let (Some(start), Some(mediation), Some(mediators)) =
+                (&start, &self.mediation, &data.mediators)
+            {
+                // Stage 1 of the tuning, with priors around the first regression on mediators.
+                let (gram, coordinates) = (of_means(self.gram(&kernel, data)?, data), of_mediation(start));
+                let optimum =
+                    tune_mediation_by_loo((mediation, mediators), &coordinates, &gram, data, self.control())?;
+                self.mediation = Some(mediation.with_parameters(&optimum.theta));
+                warnings = optimum.warnings;
+            }
             let mut fit = self.fit_mediated(data, from.clone())?;
             (steps, evaluations) = (steps + fit.steps, evaluations + fit.evaluations);
             if turn == MAX_ROUNDS || largest_change(&theta, &fit.theta) < CONVERGED {

@@ -9,7 +9,7 @@ use crate::aggregate::bag_gram::BagRows;
 use crate::control::RunControl;
 use crate::error::Result;
 use crate::kernel::{Columns, GradientScratch, Kernel};
-use crate::linalg::{Matrix, add_to, dot};
+use crate::linalg::{Matrix, dot, sum_vectors};
 use crate::simd::Isa;
 use crate::table::Table;
 
@@ -182,9 +182,7 @@ impl BagRows {
         let scratch = || (GradientScratch::for_kernel(kernel), Vec::new());
         let gradients = tasks.map_init(scratch, of_task).collect::<Result<Vec<Vec<f64>>>>()?;
         // The order of the bags makes the sums independent of the number of threads.
-        let mut total = vec![0.0; count];
-        gradients.iter().for_each(|part| add_to(&mut total, part));
-        Ok(total)
+        Ok(sum_vectors(count, &gradients))
     }
 }
 

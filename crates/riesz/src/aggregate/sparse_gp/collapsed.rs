@@ -20,8 +20,7 @@ use crate::error::Result;
 use crate::gp::exact::{LeastSquaresMean, check_evidence};
 use crate::gp::whitened_inducing::{WhitenedInducing, posterior_precision};
 use crate::kernel::Kernel;
-use crate::linalg::{Matrix, add_multiple, add_to, dot};
-use crate::posterior::PosteriorCovariance;
+use crate::linalg::{Matrix, add_multiple, add_to, dot, mean, products, squared_deviations};
 
 /// The evidence, the posterior and the terms of their gradients at one kernel and noise.
 pub(super) struct CollapsedEvidence {
@@ -37,7 +36,7 @@ pub(super) struct CollapsedEvidence {
     /// The Cholesky factor L of `K(W, W)`.
     pub points: WhitenedInducing,
     /// `ΨD⁻¹Ψᵀ`, which is `Λ - I`.
-    information: Matrix,
+    pub information: Matrix,
     /// `Λ⁻¹`.
     left: Matrix,
     /// `D^-½ Ψᵀ` (targets × points), and its product with `I - Λ⁻¹`.
@@ -56,13 +55,6 @@ pub(super) struct CollapsedEvidence {
     pub unexplained: f64,
     /// `V⁻¹s` and `sᵀV⁻¹s`, if the mean is estimated.
     pub gls_mean_terms: Option<(Vec<f64>, f64)>,
-}
-
-/// Returns `Σ_i v_i m_i` over the rows m_i of a matrix.
-fn weighted(m: &Matrix, v: &[f64]) -> Vec<f64> {
-    let mut out = vec![0.0; m.cols()];
-    v.iter().enumerate().for_each(|(i, v)| add_multiple(&mut out, *v, m.row(i)));
-    out
 }
 
 impl CollapsedEvidence {
@@ -95,8 +87,8 @@ impl CollapsedEvidence {
         let lambda = posterior_precision(&information, "posterior precision of the inducing points")?;
         // V⁻¹v, and the intermediate result Λ⁻¹ΨD⁻¹v.
         let solve = |v: &[f64]| {
-            let scaled: Vec<f64> = v.iter().zip(&roots).map(|(v, root)| v * root).collect();
-            let inner = lambda.solve_vector(&weighted(&psi, &scaled));
+            let scaled = products(v, &roots);
+            let inner = lambda.solve_vector(&psi.transpose_matvec(&scaled));
             let explained = psi.matvec(&inner);
             let out: Vec<f64> = (0..bags).map(|b| (scaled[b] - explained[b]) * roots[b]).collect();
             (out, inner)
@@ -166,9 +158,8 @@ impl CollapsedEvidence {
         if sample_values.len() < 2 {
             return 0.0;
         }
-        let (count, mean) =
-            (sample_values.len() as f64, sample_values.iter().sum::<f64>() / sample_values.len() as f64);
-        (sample_values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (count * (count - 1.0))).sqrt()
+        let (count, mean) = (sample_values.len() as f64, mean(&sample_values));
+        (squared_deviations(&sample_values, mean) / (count * (count - 1.0))).sqrt()
     }
 
     /// Returns the gradient in the kernel's parameters. Let `G = K(W, W)⁻¹Φᵀ` (points × targets) and
@@ -227,11 +218,5 @@ impl CollapsedEvidence {
         }
         add_to(&mut total, &of_pairs);
         Ok(total)
-    }
-
-    /// Returns the posterior covariance, whose variance reduction is
-    /// `L⁻ᵀ(I - Λ⁻¹)L⁻¹ = K(W, W)⁻¹ - (K(W, W) + ΦᵀD⁻¹Φ)⁻¹`. Cost O(points³).
-    pub fn covariance(&self) -> Result<PosteriorCovariance> {
-        self.points.posterior_covariance(&self.information, 1)
     }
 }
