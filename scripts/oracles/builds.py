@@ -142,6 +142,15 @@ def cases():
     sage = ["importance", "MODEL", "train.csv", "--target", "y", "-o", "OUT"]
     anova = ["anova", "MODEL", "train.csv", "--of", "age", "-o", "OUT"]
     yield model("global", "train.csv", ["--model", "gp"], importance, sage, anova)
+    yield from preference_cases()
+    yield from downscaling_cases()
+    yield "compare", [["compare", "left.csv", "right.csv", "-o", "OUT"]]
+    yield "depend", [["depend", "train.csv", "--target", "y", "-o", "OUT"]]
+    yield "select", [["select", "train.csv", "--target", "y", "-o", "OUT"]]
+    yield from effect_cases()
+
+
+def preference_cases():
     duels = ["items.csv", "duels.csv"]
     odds = ["prefer", "predict", "MODEL", *duels, "-o", "OUT"]
     values = ["prefer", "explain", "MODEL", *duels, "-o", "OUT"]
@@ -160,6 +169,9 @@ def cases():
         ["prefer", "predict", "MODEL", "--left", "item1", "-o", "OUT"],
     ]
     yield "prefer names", names
+
+
+def downscaling_cases():
     tables = ["rows.csv", "bags.csv", "--bag", "bag", "--weight", "people"]
     fields = [
         ["downscale", "predict", "MODEL", "rows.csv", "-o", "OUT"],
@@ -175,9 +187,9 @@ def cases():
         "downscale mediated": ["--target", "mean", "--mediators", "latitude", "--operator", "mediated"],
     }.items():
         yield name, [["downscale", "fit", *tables, *arguments, "-o", "MODEL"], *fields]
-    yield "compare", [["compare", "left.csv", "right.csv", "-o", "OUT"]]
-    yield "depend", [["depend", "train.csv", "--target", "y", "-o", "OUT"]]
-    yield "select", [["select", "train.csv", "--target", "y", "-o", "OUT"]]
+
+
+def effect_cases():
     for name, graph, treatment in (
         ("back-door", "Z -> X; Z -> Y; X -> Y", "X"),
         ("front-door", "X -> M -> Y; X <-> Y", "X"),
@@ -228,7 +240,7 @@ def difference(old, new):
 
 
 def main(old, new, selected):
-    worst, same, count = 0.0, 0, 0
+    worst, identical, count = 0.0, 0, 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_tables(folder)
@@ -250,9 +262,9 @@ def main(old, new, selected):
                     parts.append(
                         f"{command[0] if command[0] != 'prefer' else ' '.join(command[:2])} {gap:.1e}"
                     )
-            count, same = count + 1, same + (not parts)
+            count, identical = count + 1, identical + (not parts)
             print(f"{case:40} {'; '.join(parts) or 'same bits'}", flush=True)
-    print(f"{same} of {count} cases have the same bits; the largest difference elsewhere is {worst:.1e}")
+    print(f"{identical} of {count} cases have the same bits; the largest difference elsewhere is {worst:.1e}")
     if worst > LIMIT:
         sys.exit(1)
 

@@ -1,7 +1,7 @@
 //! Tables, kernels, kernel expansions and Gaussian posteriors: what the other crates of riesz share.
 //!
-//! Use the crate `riesz`, which re-exports the public modules of this one. This crate also offers what only its
-//! siblings need, and its interface changes with theirs.
+//! Use the crate `riesz`, which re-exports the public modules of this one. This crate also offers what only
+//! its siblings need, and its interface changes with theirs.
 
 pub mod checks;
 pub mod coalition_structure;

@@ -287,8 +287,8 @@ impl<'m> Explainer<'m> {
     /// # Ok::<(), riesz::Error>(())
     /// ```
     ///
-    /// For a skew f, whose [covariance](riesz_core::PosteriorCovariance::skew_swap) lists the columns to swap, the
-    /// explainer must have [its posterior](Self::with_posterior).
+    /// For a skew f, whose [covariance](riesz_core::PosteriorCovariance::skew_swap) lists the columns to
+    /// swap, the explainer must have [its posterior](Self::with_posterior).
     ///
     /// In the observational game the functionals are sums of values of f, with the
     /// [weights](crate::embedding::ConditionalMeanEmbeddings::weights) of the reference rows given each

@@ -50,7 +50,7 @@ pub enum Exactness {
 }
 
 impl Exactness {
-    /// The same kind of exactness with other bounds (rows × outputs) or standard errors (one per value).
+    /// Replaces the bounds (rows × outputs) or the standard errors (one per value).
     fn map(&self, bounds: impl FnOnce(&[f64]) -> Vec<f64>, errors: impl FnOnce(&[f64]) -> Vec<f64>) -> Self {
         match self {
             Self::Exact { bound } => Self::Exact { bound: bounds(bound) },

@@ -33,8 +33,8 @@ impl ColumnScaling {
     }
 }
 
-/// The mean and the standard deviation, which is replaced by 1 if it is within the rounding error of the mean,
-/// as in a constant column.
+/// The mean and the standard deviation, which is replaced by 1 if it is within the rounding error of the
+/// mean, as in a constant column.
 fn mean_and_scale(x: &[f64]) -> (f64, f64) {
     let (mean, variance) = mean_variance(x);
     let sd = variance.sqrt();

@@ -585,8 +585,8 @@ impl Kernel {
         self.values_by_rows(x, y, false)
     }
 
-    /// The matrix `k(x_i, y_j)`, rows of `x` × rows of `y`. If `upper` is true, most entries below the diagonal
-    /// are 0.
+    /// The matrix `k(x_i, y_j)`, rows of `x` × rows of `y`. If `upper` is true, most entries below the
+    /// diagonal are 0.
     fn values_by_rows(&self, x: &Table, y: &Table, upper: bool) -> Matrix {
         let (mut out, n) = (Matrix::zeros(x.rows(), y.rows()), y.rows().max(1));
         out.data_mut().par_chunks_mut(ROW_GROUP * n).enumerate().for_each(|(c, out)| {

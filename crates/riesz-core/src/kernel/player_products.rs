@@ -161,8 +161,8 @@ impl Term {
             };
             match factor.structure() {
                 _ if one_player && column_players.len() > 1 => {
-                    let whole = (column_players[0], Piece { factor, slot: None });
-                    partial.iter_mut().for_each(|list| list.push(whole));
+                    let joint_piece = (column_players[0], Piece { factor, slot: None });
+                    partial.iter_mut().for_each(|list| list.push(joint_piece));
                 }
                 Structure::Separable => partial.iter_mut().for_each(|list| list.extend(by_column())),
                 Structure::Additive => {

@@ -64,8 +64,9 @@ impl Polynomial {
     }
 }
 
-/// Implements what functions of `z = gamma · inner product + coef0` have in common. `value(z)` is the function,
-/// `log_derivative(z)` the derivative of its logarithm, and `size(z)` its size if z is a sum of absolute values.
+/// Implements what functions of `z = gamma · inner product + coef0` have in common. `value(z)` is the
+/// function, `log_derivative(z)` the derivative of its logarithm, and `size(z)` its size if z is a sum of
+/// absolute values.
 macro_rules! function_of_inner_product {
     () => {
         fn structure(&self) -> Structure {

@@ -138,8 +138,8 @@ impl PartDecomposition {
         self.outputs(isa, &[x], &vec![None; self.terms.len()]).into_data()
     }
 
-    /// The outputs, without intercepts, at rows of all columns: rows × outputs. `dense` holds matrices of each
-    /// term's coefficients, or `None` if the term is summed tuple by tuple.
+    /// The outputs, without intercepts, at rows of all columns: rows × outputs. `dense` holds matrices of
+    /// each term's coefficients, or `None` if the term is summed tuple by tuple.
     fn outputs<R: AsRef<[f64]>>(&self, isa: Isa, rows: &[R], dense: &[Option<Vec<Matrix>>]) -> Matrix {
         let view_kernels = |view: &KernelView| {
             let points = self.domains[view.domain].rows.rows();

@@ -17,7 +17,8 @@ pub fn cholesky_in_place(a: &mut [f64], n: usize) -> bool {
     factor_in_place(MatMut::from_column_major_slice_mut(a, n, n), Par::Seq)
 }
 
-/// Replaces the lower triangle by its Cholesky factor; returns false if a pivot is not positive or not finite.
+/// Replaces the lower triangle by its Cholesky factor; returns false if a pivot is not positive or not
+/// finite.
 pub(super) fn factor_in_place(mut a: MatMut<'_, f64>, par: Par) -> bool {
     let scratch = factor::cholesky_in_place_scratch::<f64>(a.nrows(), par, Default::default());
     let mut memory = MemBuffer::new(scratch);

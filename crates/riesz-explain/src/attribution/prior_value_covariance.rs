@@ -86,9 +86,9 @@ impl<'g> ValueCovariance<'g> {
         Ok(player_covariance(rows.len(), self.players, pairs.into_iter().zip(blocks)))
     }
 
-    /// Covariance between the values of the players at `x` and at `other`, players × players. For the same row
-    /// only half of the pairs of reference rows are computed, so the mean of the block and its transpose is the
-    /// covariance.
+    /// Covariance between the values of the players at `x` and at `other`, players × players. For the same
+    /// row only half of the pairs of reference rows are computed, so the mean of the block and its transpose
+    /// is the covariance.
     fn row_pair_covariance(
         &self,
         x: &[f64],

@@ -45,7 +45,8 @@ pub struct ProductTerms<'a> {
 }
 
 impl ProductTerms<'_> {
-    /// For each output, the error of terms without factors, in proportion to the sum of their absolute values.
+    /// For each output, the error of terms without factors, in proportion to the sum of their absolute
+    /// values.
     pub(crate) fn constant_errors(&self) -> Vec<f64> {
         let weight = self.run.weights.first().map_or(0.0, |w| w.0[0].abs());
         let size = |coef: &Vec<Lanes>| coef.iter().flat_map(|lanes| lanes.0).map(f64::abs).sum::<f64>();

@@ -69,7 +69,8 @@ impl<'m> PredictionFunction<'m> {
     /// Returns the function's outputs, rows × outputs.
     ///
     /// # Errors
-    /// As [`Prediction::new`](riesz_core::Prediction::new); [`Error::Parameter`] if the model has no probabilities.
+    /// As [`Prediction::new`](riesz_core::Prediction::new); [`Error::Parameter`] if the model has no
+    /// probabilities.
     pub fn predict(&self, rows: &Table) -> Result<Matrix> {
         if !self.probabilities {
             return self.model.predict(rows);

@@ -106,9 +106,9 @@ impl<'m> Components<'m> {
         }
     }
 
-    /// Returns the component as linear functionals of f, one for each row. A [`Posterior`](riesz_core::Posterior)
-    /// computes means, covariances and draws of the component from them. Additional cost O(rows²) for each
-    /// factor.
+    /// Returns the component as linear functionals of f, one for each row. A
+    /// [`Posterior`](riesz_core::Posterior) computes means, covariances and draws of the component from them.
+    /// Additional cost O(rows²) for each factor.
     ///
     /// # Errors
     /// As [`evaluate`](Self::evaluate).

@@ -126,8 +126,8 @@ impl Sensitivity {
     /// matched by name.
     ///
     /// # Errors
-    /// As [`Table::align_to`](riesz_core::Table::align_to); [`Error::TooFew`]; [`Error::NotProduct`] for a kernel
-    /// that ties columns of different players together; [`Error::Overflow`]; [`Error::Interrupted`].
+    /// As [`Table::align_to`](riesz_core::Table::align_to); [`Error::TooFew`]; [`Error::NotProduct`] for a
+    /// kernel that ties columns of different players together; [`Error::Overflow`]; [`Error::Interrupted`].
     pub fn run(&self, model: &KernelExpansion, inputs: &Background) -> Result<SobolIndices> {
         self.decompose(model, inputs, None)
     }

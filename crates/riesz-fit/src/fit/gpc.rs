@@ -85,8 +85,8 @@ pub struct GpcFit {
     /// classes have one output, which is positive for the second class; more classes have one output each.
     pub model: KernelExpansion,
     /// Variance reduction relative to the prior: `Q = W^½ B⁻¹ W^½` (n × n) for each output, with
-    /// `W_ii = π_i (1 - π_i)` and `B = I + W^½ K W^½`. [`Prediction::new`](riesz_core::Prediction::new) averages
-    /// probabilities over the posterior.
+    /// `W_ii = π_i (1 - π_i)` and `B = I + W^½ K W^½`. [`Prediction::new`](riesz_core::Prediction::new)
+    /// averages probabilities over the posterior.
     pub covariance: PosteriorCovariance,
     /// Laplace's approximation of the log marginal likelihood (Rasmussen and Williams 2006, equation 3.32),
     /// summed over outputs. scikit-learn reports the mean over outputs.
@@ -113,7 +113,8 @@ impl GaussianProcessClassifier {
     ///
     /// # Errors
     /// [`Target`](riesz_core::Error::Target) unless there are at least two classes and rows of each class;
-    /// [`Overflow`](riesz_core::Error::Overflow); [`NotPositiveDefinite`](riesz_core::Error::NotPositiveDefinite);
+    /// [`Overflow`](riesz_core::Error::Overflow);
+    /// [`NotPositiveDefinite`](riesz_core::Error::NotPositiveDefinite);
     /// [`NotConverged`](riesz_core::Error::NotConverged).
     pub fn fit(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<GpcFit> {
         self.fit_until(x, labels, classes, RunControl::none())

@@ -1,6 +1,6 @@
 //! Estimators. Each is a struct of settings with a `fit` method. It returns a
-//! [`KernelExpansion`](riesz_core::KernelExpansion) in the user's units, with further results of the method (a
-//! [`Posterior`](riesz_core::Posterior), evidence, support vectors, leave-one-out error).
+//! [`KernelExpansion`](riesz_core::KernelExpansion) in the user's units, with further results of the method
+//! (a [`Posterior`](riesz_core::Posterior), evidence, support vectors, leave-one-out error).
 //!
 //! | estimator | loss | solver |
 //! |---|---|---|

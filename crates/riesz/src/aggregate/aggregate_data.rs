@@ -175,9 +175,9 @@ impl Aggregates {
     }
 
     /// Checks targets without error, as those of
-    /// [`with_exact_targets`](super::AggregateGaussianProcess::with_exact_targets). Returns the target with the
-    /// largest deviation beyond rounding, 1e-6 of the targets' standard deviation, and this deviation; `None`
-    /// if all fitted values equal their targets up to rounding.
+    /// [`with_exact_targets`](super::AggregateGaussianProcess::with_exact_targets). Returns the target with
+    /// the largest deviation beyond rounding, 1e-6 of the targets' standard deviation, and this deviation;
+    /// `None` if all fitted values equal their targets up to rounding.
     ///
     /// # Panics
     /// Unless `fitted` has one number per target.

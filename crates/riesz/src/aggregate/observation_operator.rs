@@ -84,7 +84,7 @@ impl ObservationOperator {
                 "a target without rows needs mediators, covariates that it shares with bags with rows";
             return Err(Error::parameter(format!("bag of target {}", first + 1), "none", allowed));
         };
-        let needed = open.last().map_or(0, |last| last + 1);
+        let needed = open.last().map_or(0, |largest| largest + 1);
         let n_rows = mediators.targets.rows().min(needed);
         sized("the table of mediators of targets", "rows", needed, n_rows, "one for each target")?;
         if mediation.regressed == MediationTarget::Targets {

@@ -58,11 +58,13 @@ pub(super) fn assumptions(
 }
 
 impl Sentences<'_> {
-    /// Adds the assumption that every value of `treatments` occurs at each value of the columns `given`.
-    fn add_overlap(&mut self, treatments: &str, given: &[String]) {
+    /// Adds the assumption that every value of `treatments` occurs at each value of the columns `conditioning`.
+    fn add_overlap(&mut self, treatments: &str, conditioning: &[String]) {
         let (in_study, _) = self.in_study;
-        self.sentences
-            .push(format!("{in_study}every value of {treatments} occurs at every value of {}", and(given)));
+        self.sentences.push(format!(
+            "{in_study}every value of {treatments} occurs at every value of {}",
+            and(conditioning)
+        ));
     }
 
     /// Adds the assumptions on which the identification strategy rests.

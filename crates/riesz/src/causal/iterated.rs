@@ -378,8 +378,8 @@ impl Iterated {
             add_part(&mut parts, UncertaintyCause::Adjustment, 1.0, &part);
         }
         let support_of = |i: usize| {
-            let rest = pass.resolved[1..].iter().map(|resolved| resolved[i]).fold(1.0, f64::min);
-            DataSupport::of_weights(pass.weights.row(i), pass.resolved[0][i], rest)
+            let later_support = pass.resolved[1..].iter().map(|resolved| resolved[i]).fold(1.0, f64::min);
+            DataSupport::of_weights(pass.weights.row(i), pass.resolved[0][i], later_support)
         };
         (means, parts, (0..q).map(support_of).collect())
     }

@@ -85,7 +85,7 @@ impl Study {
     pub(super) fn mediator_table(&self, wanted: &[Column]) -> Result<Table> {
         let Some(shared) = &self.shared else { return self.mediators.align_to(wanted) };
         sized("the shared covariates", "rows", self.mediators.rows(), shared.rows(), "as many as mediators")?;
-        beside(&self.mediators, shared)?.align_to(wanted)
+        join_columns(&self.mediators, shared)?.align_to(wanted)
     }
 
     /// Returns the blocks of columns with their kernels.
@@ -116,7 +116,7 @@ pub(super) fn check_finite(outcome: &[f64]) -> Result<()> {
 }
 
 /// Returns a table with the columns of two tables, which have equally many rows.
-pub(super) fn beside(left: &Table, right: &Table) -> Result<Table> {
+pub(super) fn join_columns(left: &Table, right: &Table) -> Result<Table> {
     let columns = [left.columns(), right.columns()].concat();
     let values = [left.column_major(), right.column_major()].concat();
     Table::from_column_major(columns, right.rows(), values)

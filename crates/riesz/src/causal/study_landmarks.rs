@@ -4,7 +4,7 @@
 //! represent the mediators of both studies. Where the next study has no rows, its landmarks then show the
 //! lack of data.
 
-use super::studies::{IdentificationRoute, Studies, Study, beside};
+use super::studies::{IdentificationRoute, Studies, Study, join_columns};
 use crate::error::Result;
 use crate::gp::inducing_points::inducing_points;
 use crate::table::Table;
@@ -98,7 +98,8 @@ impl LandmarkTables {
         };
         // Rows from the previous study take the covariates of this one.
         let people: Vec<usize> = (0..treatments.rows()).map(|i| i % covariates.rows()).collect();
-        let landmarks = inducing_points(&beside(&treatments, &covariates.select_rows(&people))?, count, 0)?;
+        let landmarks =
+            inducing_points(&join_columns(&treatments, &covariates.select_rows(&people))?, count, 0)?;
         let (first, other_indices): (Vec<usize>, Vec<usize>) =
             (0..landmarks.width()).partition(|j| *j < treatments.width());
         Ok(Self {

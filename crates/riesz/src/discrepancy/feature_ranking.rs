@@ -180,7 +180,7 @@ fn lasso(x: &Table, y: &Table, target: &Kernel, wanted: usize, stop: &AtomicBool
         let buffer = &mut Vec::new();
         for (k, out) in out.chunks_exact_mut(stride).enumerate() {
             let (kernel, points) = (kernels.get(k).unwrap_or(target), columns.get(k).unwrap_or(&targets));
-            kernel.row(isa, points.all(), &points.row(i), buffer, out);
+            kernel.row(isa, points.all_rows(), &points.row(i), buffer, out);
             out[n..].fill(0.0);
         }
     };

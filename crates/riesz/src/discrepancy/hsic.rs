@@ -58,7 +58,7 @@ impl<'k> CentredKernel<'k> {
             .map_init(
                 || (Vec::new(), vec![0.0; columns.len()]),
                 |(buffer, row), i| {
-                    kernel.row(isa, points.all(), &points.row(i), buffer, row);
+                    kernel.row(isa, points.all_rows(), &points.row(i), buffer, row);
                     let diagonal = if unbiased { row[i] } else { 0.0 };
                     let parts = row[..n].chunks(SUMMED).map(|part| part.iter().sum::<f64>());
                     (parts.sum::<f64>() - diagonal, row[..n].iter().fold(0.0_f64, |m, v| m.max(v.abs())))

@@ -80,9 +80,9 @@ impl MmdEstimator {
         }
     }
 
-    /// The number of times that the pair of rows i and j counts. Pairs are unordered: a pair of different rows
-    /// counts twice, the pair of a row with itself once. In blocks of 2q rows, a row forms no pair with itself
-    /// nor with the row q before or after it.
+    /// The number of times that the pair of rows i and j counts. Pairs are unordered: a pair of different
+    /// rows counts twice, the pair of a row with itself once. In blocks of 2q rows, a row forms no pair with
+    /// itself nor with the row q before or after it.
     fn multiplicity(self, i: usize, j: usize, n: usize) -> f64 {
         match self {
             _ if j < i || j >= self.end(i, n) => 0.0,
@@ -563,8 +563,8 @@ impl TermAccumulator for TileSummation<'_> {
             statistic_size.get_or_insert(size);
         }
         let statistic_size = statistic_size.unwrap_or(0.0);
-        // The error of the players' values is known pair by pair. That of the statistic depends on the sizes of
-        // its terms, which can be much larger than the statistic.
+        // The error of the players' values is known pair by pair. That of the statistic depends on the sizes
+        // of its terms, which can be much larger than the statistic.
         sums.bound +=
             error.iter().zip(&weights).map(|(e, w)| e * w.abs()).sum::<f64>() + *summing * statistic_size;
         // The value of the empty coalition is the sum of the weights, which is 0 up to rounding.

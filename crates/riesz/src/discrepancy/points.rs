@@ -44,13 +44,13 @@ impl Points {
     }
 
     /// Returns the rows with the padding, column by column.
-    pub(super) fn all(&self) -> Columns<'_> {
+    pub(super) fn all_rows(&self) -> Columns<'_> {
         self.columns(&(0..self.stride))
     }
 
     /// Returns the ranges of the columns on both sides of a pair of rows.
     pub(super) fn ranges(&self) -> ColumnRanges {
-        let rows = ColumnRanges::per_column(self.all(), self.width);
+        let rows = ColumnRanges::per_column(self.all_rows(), self.width);
         ColumnRanges { u: rows.clone(), v: rows }
     }
 

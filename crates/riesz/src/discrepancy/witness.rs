@@ -37,9 +37,8 @@ pub struct Witness {
 /// kernel (by default [`default_kernel`](super::default_kernel)) are 1. Cost O(n + m) for each grid point.
 ///
 /// # Errors
-/// [`Error::UnknownColumn`](crate::Error::UnknownColumn), [`Error::TooFew`](crate::Error::TooFew) for a sample
-/// of one row, and as
-/// [`TwoSampleTest::run`](super::TwoSampleTest::run) for tables and kernels.
+/// [`Error::UnknownColumn`](crate::Error::UnknownColumn), [`Error::TooFew`](crate::Error::TooFew) for a
+/// sample of one row, and as [`TwoSampleTest::run`](super::TwoSampleTest::run) for tables and kernels.
 pub fn witness(x: &Table, z: &Table, kernel: Option<&Kernel>, column: &str) -> Result<Witness> {
     check_sizes([x.rows(), z.rows()], 2)?;
     let pooled = pooled(x, z)?;

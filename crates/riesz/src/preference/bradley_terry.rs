@@ -128,8 +128,8 @@ impl BradleyTerry {
         let theta = &solution.mode.theta;
         let coef = places.iter().map(|index| index.map_or(f64::NAN, |index| theta[index])).collect();
 
-        // One pair of points per other item against the first item. The total coefficient of the first item is
-        // minus the sum of the other abilities, which is its own ability because abilities sum to 0.
+        // One pair of points per other item against the first item. The total coefficient of the first item
+        // is minus the sum of the other abilities, which is its own ability because abilities sum to 0.
         let levels: Vec<String> = known.iter().map(|&i| names[i].clone()).collect();
         let columns =
             wide_columns(&[Column { name: "item".into(), kind: ColumnKind::Categorical { levels } }]);

@@ -91,8 +91,8 @@ impl<'a> PairFeatures<'a> {
         let first: Vec<f64> = mode.alpha.iter().zip(&u).map(|(a, u)| a + u).collect();
         let (k, n_items) = (&self.grams.items, self.grams.items.rows());
         let vectors = [&first[..], &u, &weight];
-        let ones = |columns: usize| Matrix::filled(n_items, columns, 1.0);
-        let by_utility = self.between_items((&ones(n_items), &ones(1)), &h, vectors);
+        let all_ones = |columns: usize| Matrix::filled(n_items, columns, 1.0);
+        let by_utility = self.between_items((&all_ones(n_items), &all_ones(1)), &h, vectors);
         let inner = |a: &Matrix, b: &Matrix| a.data().iter().zip(b.data()).map(|(a, b)| a * b).sum::<f64>();
         let utility_variance = inner(&by_utility, k);
         let mut items = by_utility.clone();
@@ -113,8 +113,8 @@ impl<'a> PairFeatures<'a> {
     }
 
     /// Returns `½ Σ_t ± A_t k A_tᵀ` minus the terms of W, where A_t is the skew matrix between items that a
-    /// column of H, or one of the two vectors, defines, and `k = S Sᵀ` with S = `sides`. If k is all ones, this
-    /// is `Dᵀ M D` (items × items), where the matrix D (pairs × items) takes differences over items.
+    /// column of H, or one of the two vectors, defines, and `k = S Sᵀ` with S = `sides`. If k is all ones,
+    /// this is `Dᵀ M D` (items × items), where the matrix D (pairs × items) takes differences over items.
     fn between_items(
         &self,
         (k, sides): (&Matrix, &Matrix),

@@ -2,8 +2,9 @@
 //! inference that it has, against sums over a dense grid of the latent values, and every gradient of an
 //! evidence against differences.
 //!
-//! A case has a latent vector f (at most four numbers) with a normal prior, and a log likelihood of f that this
-//! file writes down from its definition. The grid gives the evidence, and the mean and standard deviation of f.
+//! A case has a latent vector f (at most four numbers) with a normal prior, and a log likelihood of f that
+//! this file writes down from its definition. The grid gives the evidence, and the mean and standard
+//! deviation of f.
 
 use riesz::aggregate::{
     AggregateGaussianProcess, Aggregates, Approximation, Bags, CountProcess, Family, SparseAggregateProcess,

@@ -173,11 +173,11 @@ impl ObservationalGame<'_> {
                 for (sum, &(r, s)) in sums.iter_mut().zip(pairs) {
                     let mut pair_sums = vec![0.0; PairIndex::count(union)];
                     let [left, right] = [r, s].map(|row| move |set: usize| weighed.weights[set].row(row));
-                    let same = r == s;
+                    let same_row = r == s;
                     factors.add(
                         &places,
                         (&absent, product.scale),
-                        ((r, s), same),
+                        ((r, s), same_row),
                         (left, right),
                         &mut pair_sums,
                     );

@@ -76,8 +76,8 @@ pub(super) struct SpectralBound {
 impl SpectralBound {
     /// Bounds from the Cholesky factor and the trace of `Â`, or of the matrix of a sample's normal equations,
     /// which is no larger than A and whose kernel values were not rounded. `roundings` is the number of
-    /// roundings of the entries, and `moved` the norm of the rounding error of the kernel values. `None` where
-    /// rounding may dominate. Cost O(landmarks³).
+    /// roundings of the entries, and `moved` the norm of the rounding error of the kernel values. `None`
+    /// where rounding may dominate. Cost O(landmarks³).
     pub fn new(factor: &Cholesky, trace: f64, roundings: usize, moved: f64) -> Option<Self> {
         let min_eigenvalue = least_eigenvalue(factor, trace) - factor.jitter;
         let summed = (factor.size() + 4 + roundings) as f64;

@@ -1,12 +1,12 @@
 //! The state of a fit, independent of the reader of the rows: the initial data, the coefficients of the
 //! requested passes, and the model.
 
+use super::coefficients::Coefficients;
 use super::job::Job;
 use super::newton::StreamingNewton;
 use super::pass::DataPass;
 use super::plan::{FitPlan, Model};
 use super::process::fit_gp;
-use super::residual::Coefficients;
 use super::ridge::RidgeSolution;
 use super::statistics::Statistics;
 use super::survey::DataSurvey;

@@ -13,6 +13,7 @@
 //! others of its kind and written to a file. Code that reads the rows only has to know [`FitState`].
 
 mod certificate;
+mod coefficients;
 mod equations;
 mod fitting;
 mod gradients;
@@ -37,6 +38,7 @@ mod survey;
 mod tests;
 
 pub use certificate::Certificate;
+pub use coefficients::Coefficients;
 pub use equations::{RidgeSpec, RidgeTrials};
 pub use fitting::{FitState, InitialData, InitialInput};
 pub use job::{Classifier, Job, Kind, Solver};
@@ -46,7 +48,7 @@ pub use newton::StreamingNewton;
 pub use pass::{DataPass, PassBuilder};
 pub use plan::{FitPlan, FixedPointScale, GpPrior, LandmarkChoice, LatentFunction, Model};
 pub use process::{GpTuning, fit_gp};
-pub use residual::{Coefficients, ResidualPass};
+pub use residual::ResidualPass;
 pub use ridge::RidgeSolution;
 pub use rows::LabelledRows;
 pub(crate) use run::fit_rows;

@@ -13,9 +13,9 @@
 //! landmarks. Laplace's approximation of its posterior equals the posterior given observations with variances
 //! 1/D (Rasmussen and Williams 2006, section 3.4).
 
+use super::coefficients::Coefficients;
 use super::nested::{LandmarkErrorEstimate, NestedFits};
 use super::plan::{FitPlan, LatentFunction, Model};
-use super::residual::Coefficients;
 use super::rows::LabelledRows;
 use super::sample::{add_penalty, penalty_times};
 use super::slope::{LogisticGradient, LogisticGradientBuilder};

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::mem::discriminant;
 
+use super::coefficients::Coefficients;
 use super::pass_sums::PassSums;
 use super::plan::{FitPlan, Model};
-use super::residual::{Coefficients, ResidualPass};
+use super::residual::ResidualPass;
 use super::rows::LabelledRows;
 use super::slope::{LogisticGradient, LogisticGradientBuilder};
 use crate::error::{Error, Result};

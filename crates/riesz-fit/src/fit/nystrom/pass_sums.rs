@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use super::coefficients::Coefficients;
 use super::parts::{add_lists, add_units, decode, encode};
 use super::plan::FitPlan;
-use super::residual::Coefficients;
 use crate::error::{Error, Result};
 
 /// The first line of a file of a pass. The digest of the plan is named by the kind of the pass.

@@ -7,11 +7,12 @@
 //! to K̂.
 
 use super::certificate::{Certificate, ResidualMeasurement, SpectralBound};
+use super::coefficients::Coefficients;
 use super::equations::{RidgeSpec, RidgeTrials, best_trial, choose, solved, with_constant};
 use super::gradients::{CgStage, CgState};
 use super::nested::{LandmarkErrorEstimate, NestedFits};
 use super::plan::{FitPlan, Model};
-use super::residual::{Coefficients, ResidualPass};
+use super::residual::ResidualPass;
 use super::sample::{SamplePreconditioner, penalty_times};
 use super::statistics::Statistics;
 use super::survey::DataSurvey;

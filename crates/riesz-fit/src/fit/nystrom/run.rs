@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::coefficients::Coefficients;
 use super::fitting::{FitState, InitialData, InitialInput};
 use super::job::Job;
 use super::pass::{DataPass, PassBuilder};
 use super::plan::{FitPlan, Model};
-use super::residual::Coefficients;
 use super::rows::LabelledRows;
 use super::statistics::{Accumulator, Statistics};
 use super::survey::DataSurvey;

@@ -7,10 +7,11 @@
 
 use rayon::prelude::*;
 
+use super::coefficients::Coefficients;
 use super::parts::add_integers;
 use super::pass_sums::PassSums;
 use super::plan::FitPlan;
-use super::residual::{Coefficients, predictions};
+use super::residual::predictions;
 use super::rows::LabelledRows;
 use super::statistics::join_slices;
 use crate::error::{Error, Result};

@@ -61,8 +61,8 @@ fn is_xml(text: &str) -> bool {
 
 pub(crate) fn parse(text: &str) -> error::Result<Parsed> {
     let text = text.trim_start_matches('\u{feff}');
-    let last = &FORMATS[FORMATS.len() - 1];
-    let format = FORMATS.iter().find(|format| (format.recognises)(text)).unwrap_or(last);
+    let default_format = &FORMATS[FORMATS.len() - 1];
+    let format = FORMATS.iter().find(|format| (format.recognises)(text)).unwrap_or(default_format);
     (format.read)(text).map_err(|(line, problem)| Error::Parse { format: format.name, line, problem })
 }
 

@@ -20,6 +20,7 @@ use super::gp_preference::{Inference, PreferenceFit, PreferenceProcess};
 use super::observed_duels::ObservedDuels;
 use crate::error::{Error, Result};
 use crate::kernel_model::{KernelExpansion, VANISHING_REFERENCE_FACT};
+use crate::linalg::Matrix;
 use crate::model_card::CardEntry;
 use crate::random::{Random, SeedableRng};
 use crate::table::Table;
@@ -170,14 +171,7 @@ impl LandmarkProcess {
             stop,
         )?;
         let (known, features, interpolated, [unknown, unknown_contexts]) = choice;
-        if unknown_contexts > MAX_UNEXPLAINED_CONTEXTS {
-            warnings.push(format!(
-                "{} landmarks of {} contexts leave {:.0} % of their variance unexplained: take more",
-                interpolated.contexts.cols(),
-                interpolated.contexts.rows(),
-                100.0 * unknown_contexts
-            ));
-        }
+        warnings.extend(context_warning(&interpolated.contexts, unknown_contexts));
         let (q, c) = (features.items.cols(), features.contexts.cols());
         let numbers_per_draw =
             c.saturating_mul(q.saturating_mul(q) + features.utilities.cols() + features.item_effects.rows());
@@ -232,4 +226,17 @@ impl LandmarkProcess {
             .then(|| sample(subset_pairs));
         self.process.fit_after(fewer.as_ref(), items, &sample(self.tuning_pairs.max(1)))
     }
+}
+
+/// Warns if the landmarks of contexts leave much of their variance unexplained. `interpolated` has a column
+/// for each landmark and a row for each context.
+fn context_warning(interpolated: &Matrix, unexplained: f64) -> Option<String> {
+    (unexplained > MAX_UNEXPLAINED_CONTEXTS).then(|| {
+        format!(
+            "{} landmarks of {} contexts leave {:.0} % of their variance unexplained: take more",
+            interpolated.cols(),
+            interpolated.rows(),
+            100.0 * unexplained
+        )
+    })
 }
