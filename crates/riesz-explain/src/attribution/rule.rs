@@ -36,7 +36,7 @@ pub enum InclusionMeasure {
     #[default]
     Lebesgue,
     /// A discrete distribution: nodes t with weights; a single node for Banzhaf values.
-    Some(Arc<[Node]>),
+    Discrete(Arc<[Node]>),
     /// A Beta distribution.
     Beta(Arc<Jacobi>),
 }
@@ -49,7 +49,7 @@ impl InclusionMeasure {
 
     /// The discrete distribution on points t in [0, 1] with weights that sum to 1.
     pub(crate) fn discrete(weighted_points: &[[f64; 2]]) -> Self {
-        Self::Some(weighted_points.iter().map(|&[t, weight]| Node::new(t, 1.0 - t, weight)).collect())
+        Self::Discrete(weighted_points.iter().map(|&[t, weight]| Node::new(t, 1.0 - t, weight)).collect())
     }
 
     /// The Beta distribution, whose density is proportional to `t^(first - 1) (1 - t)^(second - 1)`, for
@@ -66,7 +66,7 @@ impl InclusionMeasure {
     pub(crate) fn rule(&self, m: usize) -> &[Node] {
         match self {
             Self::Lebesgue => rule(m),
-            Self::Some(nodes) => nodes,
+            Self::Discrete(nodes) => nodes,
             Self::Beta(rules) => rules.rule(m),
         }
     }
@@ -78,7 +78,7 @@ impl InclusionMeasure {
             Self::Lebesgue => (half_count, error_limits()),
             Self::Beta(_) => (half_count, limits_of_any()),
             // A discrete distribution is its own exact rule.
-            Self::Some(nodes) => (nodes.len(), &[][..]),
+            Self::Discrete(nodes) => (nodes.len(), &[][..]),
         };
         RuleTable {
             exact: RuleChoice { nodes, quadrature: 0.0, mass: 2.0 * players as f64 },

@@ -1,7 +1,7 @@
 //! Standard errors of sampled values. The value ± 1.96 standard errors covers the truth in about 95 % of
 //! samples or more, even with few draws.
 //!
-//! The root of the estimated variance is too small in two cases, which are corrected here for all estimators:
+//! The root of the estimated variance is too small in two cases, which are corrected here:
 //!
 //! - *Few draws* make the variance itself uncertain. Student's quantile replaces the normal quantile, with as
 //!   many degrees of freedom as the variance's parts have together (Satterthwaite 1946; with his correction

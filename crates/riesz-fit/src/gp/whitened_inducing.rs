@@ -11,9 +11,9 @@ use crate::table::Table;
 /// inducing variables, so that a lower bound of the evidence remains a lower bound. It is always added, so
 /// that the bound is a smooth function of the hyper-parameters.
 ///
-/// Two other amounts are chosen elsewhere: `fit/sparse_gp/posterior_from_statistics.rs` computes `min_jitter`
-/// from the rounding errors of sufficient statistics, and [`Cholesky`] adds its own jitter if the
-/// factorisation fails.
+/// Other amounts are chosen elsewhere: `fit/sparse_gp/posterior_from_statistics.rs` computes `min_jitter`
+/// from the rounding errors of sufficient statistics, a published posterior has its own, and [`Cholesky`]
+/// adds a jitter if the factorisation fails.
 const JITTER: f64 = 1e-10;
 
 /// Eigenvalues of the information matrix up to this value are ignored.

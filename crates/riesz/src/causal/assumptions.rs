@@ -58,7 +58,8 @@ pub(super) fn assumptions(
 }
 
 impl Sentences<'_> {
-    /// Adds the assumption that every value of `treatments` occurs at each value of the columns `conditioning`.
+    /// Adds the assumption that every value of `treatments` occurs at each value of the columns
+    /// `conditioning`.
     fn add_overlap(&mut self, treatments: &str, conditioning: &[String]) {
         let (in_study, _) = self.in_study;
         self.sentences.push(format!(

@@ -73,7 +73,7 @@ impl ProductEngine<'_> {
             }
             // Approximate numbers of multiplications and additions of lanes.
             let (nodes, larger) = match recipe {
-                IndexComputation::Players(InclusionMeasure::Some(nodes)) => (nodes.len(), 0),
+                IndexComputation::Players(InclusionMeasure::Discrete(nodes)) => (nodes.len(), 0),
                 IndexComputation::Players(_) | IndexComputation::Unions(_) => (m.div_ceil(2).min(8), 0),
                 IndexComputation::Sets { averages, .. } => {
                     (m.div_ceil(2).min(8), binomial(m, averages.order()) as usize)

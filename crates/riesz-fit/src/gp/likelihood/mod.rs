@@ -1,4 +1,5 @@
-//! Likelihoods of an observation given its latent value or sum: value, derivatives, Fisher information.
+//! Likelihoods of outcomes ([`logistic`]) and of counts ([`counts`]): value, derivatives, Fisher information.
+//! The normal likelihood is part of the exact evidence ([`super::exact`]).
 
 pub mod counts;
 pub mod logistic;
