@@ -11,7 +11,6 @@ relative to the column's largest absolute value. Fails if a program fails, if co
 difference exceeds 1e-6."""
 
 import csv
-import hashlib
 import subprocess
 import sys
 import tempfile
@@ -253,9 +252,7 @@ def main(old, new, selected):
                 if a == b:
                     continue
                 if command[-1] == "MODEL":
-                    parts.append(
-                        f"model {hashlib.sha256(a).hexdigest()[:6]} {hashlib.sha256(b).hexdigest()[:6]}"
-                    )
+                    parts.append("the model files differ")
                 else:
                     gap = difference(a, b)
                     worst = max(worst, gap)

@@ -76,3 +76,22 @@ pub fn not_negative(name: &str, value: f64, allowed: &str) -> Result<()> {
     }
     Err(Error::parameter(name, value, allowed))
 }
+
+/// Whether a target varies by more than the rounding error of its mean.
+pub fn has_spread(mean: f64, variance: f64) -> bool {
+    variance.sqrt() > 1e-12 * mean.abs() && variance > 0.0 && variance.is_finite()
+}
+
+/// Checks that a target can be normalised: [`Error::Target`] if it is constant up to rounding errors.
+pub fn check_spread(target: &str, mean: f64, variance: f64) -> Result<()> {
+    if has_spread(mean, variance) {
+        return Ok(());
+    }
+    Err(Error::target(
+        target,
+        format!(
+            "has no spread to normalise by (mean {mean:.4e}, variance {variance:.1e}): there is nothing to \
+             learn, or set normalize_y to false"
+        ),
+    ))
+}

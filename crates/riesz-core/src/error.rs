@@ -3,7 +3,8 @@
 
 use thiserror::Error;
 
-pub use crate::identification_error::{Hedge, IdentificationError, Instrument, listed};
+pub use crate::identification_error::{Hedge, IdentificationError, Instrument};
+pub use crate::name_lists::listed;
 
 /// The result of every fallible call in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -286,17 +287,4 @@ pub fn check_distinct<'n>(names: impl IntoIterator<Item = &'n String>) -> Result
 /// The error for a setting that has no effect here; `belongs` names the questions in which it has an effect.
 pub fn unused(setting: &str, belongs: &str) -> Error {
     Error::Unused { setting: setting.into(), belongs: belongs.into() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::listed;
-
-    #[test]
-    fn long_lists_are_cut() {
-        assert_eq!(listed(["a", "b"]), "a, b");
-        assert_eq!(listed::<&str>([]), "");
-        let hundred: Vec<String> = (0..100).map(|i| i.to_string()).collect();
-        assert!(listed(&hundred).ends_with("18, 19, … (100 in all)"));
-    }
 }

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::name_lists::{and, listed};
+
 /// The reason why a graph cannot be used, or why an effect does not follow from the graph and the measured
 /// variables. Fields count studies from 0, messages from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -325,29 +327,6 @@ impl Instrument {
     }
 }
 
-/// Joins names for a sentence: "age, bmi and sex".
-pub fn and<S: AsRef<str>>(names: &[S]) -> String {
-    match names {
-        [] => "nothing".into(),
-        [one] => one.as_ref().into(),
-        [most @ .., last_name] => {
-            let first_names: Vec<&str> = most.iter().map(AsRef::as_ref).collect();
-            format!("{} and {}", first_names.join(", "), last_name.as_ref())
-        }
-    }
-}
-
-/// Names for a message, separated by commas: at most the first twenty, then their total number.
-pub fn listed<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
-    const SHOWN: usize = 20;
-    let names: Vec<S> = names.into_iter().collect();
-    let mut text = names.iter().take(SHOWN).map(AsRef::as_ref).collect::<Vec<&str>>().join(", ");
-    if names.len() > SHOWN {
-        text += &format!(", … ({} in all)", names.len());
-    }
-    text
-}
-
 fn describe_given(conditions: &[String]) -> String {
     if conditions.is_empty() { "nothing else".into() } else { and(conditions) }
 }
@@ -403,16 +382,4 @@ fn suggest_fix(would_help: &[Vec<String>], place: &str) -> String {
     }
     let suggestions: Vec<String> = would_help.iter().take(SHOWN).map(|names| and(names)).collect();
     format!("; measuring {}{place} would help", suggestions.join(", or "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::and;
-
-    #[test]
-    fn names_are_joined_for_sentences() {
-        assert_eq!(and(&["a"]), "a");
-        assert_eq!(and(&["a", "b", "c"]), "a, b and c");
-        assert_eq!(and::<&str>(&[]), "nothing");
-    }
 }

@@ -16,8 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::control::check_cancelled;
 use crate::error::{Error, Result, sized};
 use crate::kernel::{Columns, Kernel};
-use crate::linalg::Matrix;
-pub use crate::linalg::index_pairs as class_pairs;
+use crate::linalg::{Matrix, index_pairs};
 use crate::model_card::CardEntry;
 use crate::simd::Isa;
 use crate::table::{Column, ColumnKind, Table};
@@ -301,7 +300,7 @@ impl KernelExpansion {
             Link::Softmax => Some(argmax(outputs)),
             Link::Vote if self.classes.len() != 2 => {
                 let mut votes = vec![0.0; self.classes.len()];
-                for ((i, j), &value) in class_pairs(votes.len()).zip(outputs) {
+                for ((i, j), &value) in index_pairs(votes.len()).zip(outputs) {
                     votes[if value > 0.0 { i } else { j }] += 1.0;
                 }
                 Some(argmax(&votes))

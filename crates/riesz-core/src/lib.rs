@@ -17,6 +17,7 @@ pub mod lbfgsb;
 pub mod linalg;
 pub mod memory;
 pub mod model_card;
+pub mod name_lists;
 pub mod posterior;
 pub mod prediction;
 pub mod random;

@@ -1,8 +1,8 @@
 //! Explanations of kernel models: games, the algorithms that compute their values, global importance, and the
 //! files of models and explanations.
 //!
-//! Use the crate `riesz`, which re-exports the modules of this one. Modules of `riesz-core` have their names
-//! here too.
+//! Use the crate `riesz`, which re-exports the modules of this one. Its code names modules of
+//! `riesz-core` as its own.
 
 pub mod attribution;
 pub mod embedding;

@@ -1,6 +1,6 @@
 //! Estimators of kernel models, and the latent Gaussian model that the probabilistic ones share.
 //!
-//! Use the crate `riesz`, which re-exports [`fit`]. Modules of `riesz-core` have their names here too.
+//! Use the crate `riesz`, which re-exports [`fit`]. Its code names modules of `riesz-core` as its own.
 
 pub mod fit;
 pub mod gp;

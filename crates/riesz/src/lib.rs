@@ -61,7 +61,7 @@ pub use riesz_core::{
     CoalitionStructure, columns, error, index, kernel, kernel_model, linalg, model_card, posterior,
     prediction, setting_schema, table,
 };
-pub(crate) use riesz_core::{checks, control, identification_error, kmeans, memory, random, simd};
+pub(crate) use riesz_core::{checks, control, kmeans, memory, name_lists, random, simd};
 pub use riesz_explain::{
     Approximation, Background, ConditionalModel, Conditioning, ConditioningKernel, ConjugateGradients,
     Exactness, Explainer, Explanation, Game, Question, Ridge, Sensitivity, SobolIndices,

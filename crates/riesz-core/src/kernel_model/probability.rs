@@ -4,7 +4,8 @@
 //! Sources: Platt, "Probabilistic outputs for support vector machines" (2000); Wu, Lin and Weng, "Probability
 //! estimates for multi-class classification by pairwise coupling" (JMLR 2004), second method.
 
-use crate::kernel_model::{KernelExpansion, Link, class_pairs, logistic, normalize_to_one};
+use crate::kernel_model::{KernelExpansion, Link, logistic, normalize_to_one};
+use crate::linalg::index_pairs;
 
 /// LIBSVM's minimal distance of pairwise probabilities from 0 and 1.
 const MIN_PROBABILITY: f64 = 1e-7;
@@ -66,7 +67,7 @@ impl PlattScaling {
             return vec![1.0 - second, second];
         }
         let mut pairwise = vec![0.0; k * k];
-        for (pair, (i, j)) in class_pairs(k).enumerate() {
+        for (pair, (i, j)) in index_pairs(k).enumerate() {
             pairwise[i * k + j] = self.of_pair(pair, decisions[pair]);
             pairwise[j * k + i] = 1.0 - pairwise[i * k + j];
         }

@@ -50,8 +50,6 @@ pub use svm::{
     OneClassFit, OneClassSupportVector, SupportVectorClassifier, SupportVectorRegressor, SvcFit, SvrFit,
 };
 pub use target_scaling::mean_variance_of_sums;
-#[doc(hidden)]
-pub use target_scaling::{check_spread, has_spread};
 pub use task::{FitTask, FittedModel, ModelKind, OptionalInput, OutputType, PenaltyOf, Target};
 
 use crate::checks::{check_rows, not_negative};

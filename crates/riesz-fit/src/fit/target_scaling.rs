@@ -1,6 +1,6 @@
 //! Scaling of a Gaussian process's targets to the units of its model.
 
-use crate::checks::{check_targets, not_negative};
+use crate::checks::{check_spread, check_targets, not_negative};
 use crate::error::{Error, Result, sized};
 use crate::kernel::mean_variance;
 use crate::linalg::{Matrix, Sparse, dot};
@@ -109,25 +109,6 @@ pub(super) fn check_row_noise(
         ));
     }
     Ok(())
-}
-
-/// Whether a target varies by more than the rounding error of its mean.
-pub fn has_spread(mean: f64, variance: f64) -> bool {
-    variance.sqrt() > 1e-12 * mean.abs() && variance > 0.0 && variance.is_finite()
-}
-
-/// Checks that a target can be normalised: [`Error::Target`] if it is constant up to rounding errors.
-pub fn check_spread(target: &str, mean: f64, variance: f64) -> Result<()> {
-    if has_spread(mean, variance) {
-        return Ok(());
-    }
-    Err(Error::target(
-        target,
-        format!(
-            "has no spread to normalise by (mean {mean:.4e}, variance {variance:.1e}): there is nothing to \
-             learn, or set normalize_y to false"
-        ),
-    ))
 }
 
 /// The constant c with the smallest `Σ_j (y_j - sums_j c)²`, and this sum divided by the sum of squares of

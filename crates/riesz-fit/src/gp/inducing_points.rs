@@ -81,6 +81,6 @@ pub fn distinct(x: &Table) -> Table {
 /// Returns the first `count` rows that are equal to no row in `chosen` and to no earlier row.
 pub(crate) fn distinct_rows_except(x: &Table, chosen: &[usize], count: usize) -> Vec<usize> {
     let bits = |i: usize| x.row(i).iter().map(|v| (v + 0.0).to_bits()).collect::<Vec<u64>>();
-    let mut known: HashSet<Vec<u64>> = chosen.iter().map(|&i| bits(i)).collect();
-    (0..x.rows()).filter(|&i| known.insert(bits(i))).take(count).collect()
+    let mut seen: HashSet<Vec<u64>> = chosen.iter().map(|&i| bits(i)).collect();
+    (0..x.rows()).filter(|&i| seen.insert(bits(i))).take(count).collect()
 }

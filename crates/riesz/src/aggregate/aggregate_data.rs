@@ -2,9 +2,9 @@
 
 use super::mediation::Mediators;
 use super::row_bags::{Bags, TargetUnit, unmatched_targets};
-use crate::checks::{check_finite, check_rows, not_negative};
+use crate::checks::{check_finite, check_rows, check_spread, not_negative};
 use crate::error::{Error, Result, sized};
-use crate::fit::{check_spread, mean_variance_of_sums};
+use crate::fit::mean_variance_of_sums;
 use crate::kernel::Kernel;
 use crate::linalg::{mean, squared_deviations};
 use crate::model_card::CardEntry;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::identification::{EffectStrategy, Identification, Provenance};
-use crate::identification_error::and;
+use crate::name_lists::and;
 
 /// Returns "is" for one name and "are" for several.
 fn be(names: &[String]) -> &'static str {

@@ -5,7 +5,7 @@ use std::fmt;
 use super::effect::{Effect, Model};
 use super::identification::Identification;
 use super::study_chain::{ChainedOutcome, StudyLink};
-use crate::identification_error::and;
+use crate::name_lists::and;
 
 /// A warning that is reported with an effect. The fields count studies from 0, the text from 1.
 #[derive(Debug, Clone, PartialEq)]

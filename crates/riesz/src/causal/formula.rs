@@ -334,7 +334,7 @@ impl fmt::Display for EffectFormula {
             write!(f, "{word} Q{}({arguments}) = {}", k + 1, definition.written(&scope))?;
         }
         if !self.any_value.is_empty() {
-            write!(f, ", for any value of {}", crate::identification_error::and(&self.any_value))?;
+            write!(f, ", for any value of {}", crate::name_lists::and(&self.any_value))?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::formula::EffectFormula;
 use super::graph::similar_names;
 use super::sequential::SequentialStep;
 use crate::error::{Error, IdentificationError, Result};
-use crate::identification_error::and;
+use crate::name_lists::and;
 
 /// A query for an effect across studies: treatments, outcome, and the columns that each study measured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -238,10 +238,7 @@ fn not_identified(effect: &EffectGraph<'_>, single_study: bool, hedge: Hedge) ->
     let why = if tried.is_empty() {
         "neither by back-door (no column could be adjusted for) nor by front-door".into()
     } else {
-        format!(
-            "neither by back-door (adjusting for {}) nor by front-door",
-            crate::identification_error::and(&tried)
-        )
+        format!("neither by back-door (adjusting for {}) nor by front-door", crate::name_lists::and(&tried))
     };
     let mut ends = effect.treatments.iter().zip(effect.outcomes);
     let single = effect.treatments.len() == 1 && effect.outcomes.len() == 1;

@@ -6,8 +6,8 @@ use super::write::digits;
 use super::{KINDS, MachineType, PASSED, Ranges, length_of, places};
 use crate::error::{Error, Result, first_repeated, sized};
 use crate::kernel::{FactorSchema, Kernel, Term};
-use crate::kernel_model::{KernelExpansion, Link, class_pairs};
-use crate::linalg::Matrix;
+use crate::kernel_model::{KernelExpansion, Link};
+use crate::linalg::{Matrix, index_pairs};
 use crate::model_card::CardEntry;
 use crate::table::{Column, Table};
 
@@ -353,7 +353,7 @@ pub fn read(bytes: &[u8], width: Option<usize>) -> Result<KernelExpansion> {
         MachineType::OneClass => (Link::Vote, vec!["-1".into(), "1".into()], vec!["inside".into()]),
         MachineType::Classifier => {
             let name = |(i, j): (usize, usize)| format!("{} vs {}", labels[i], labels[j]);
-            let names = class_pairs(classes).map(name).collect();
+            let names = index_pairs(classes).map(name).collect();
             let mut order = labels.clone();
             if classes == 2 {
                 order.swap(0, 1);
