@@ -12,8 +12,9 @@ use super::task::{
 };
 use crate::control::RunControl;
 use crate::error::{Error, Result, sized};
+use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior};
 use crate::gp::exact::{NormalEvidence, check_evidence};
-use crate::gp::hyperparameters::{ThetaReader, TunedParameters};
+use crate::gp::hyperparameters::{ThetaReader, TunedParameters, with_default_priors};
 use crate::gp::search::{self, SearchOptions, SearchResult};
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
@@ -307,6 +308,43 @@ impl GaussianProcess {
         self.state(x, &targets, kernel, noise).map(|state| (state.evidence.value, self.gradient(x, &state)))
     }
 
+    /// Returns the posterior averaged over `draws` draws of the tuned parameters, by importance sampling from
+    /// their [posterior](crate::gp::average) under the default priors around the start. Cost: that of
+    /// [`fit`](Self::fit) with tuning, and one fit without tuning for each draw.
+    ///
+    /// ```
+    /// use riesz::fit::GaussianProcess;
+    /// use riesz::{Kernel, Matrix, Table};
+    ///
+    /// let x = Table::from_rows(&[[0.0], [0.4], [1.1], [1.9], [2.2]])?;
+    /// let y = Matrix::column_vector(vec![0.1, 0.5, 0.8, 0.9, 0.7]);
+    /// let process = GaussianProcess::new(Kernel::gaussian(&[1.0]), 0.1);
+    /// let new = Table::from_rows(&[[3.0]])?;
+    /// let (_, averaged_sd) = process.average(&x, &y, 200)?.predict(&new)?;
+    /// assert!(averaged_sd[(0, 0)] > process.fit(&x, &y)?.posterior().sd(&new)?[(0, 0)]);
+    /// # Ok::<(), riesz::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit); [`Error::TooFew`] without draws; [`Error::Parameter`] if nothing is tuned.
+    pub fn average(&self, x: &Table, y: &Matrix, draws: usize) -> Result<PosteriorMixture<GpFit>> {
+        let (start, parameters) = (self.fit(x, y)?.theta, self.parameters());
+        let free = self.tune.free(parameters.len() - 1, parameters.len());
+        let fit = |theta: &[f64]| {
+            let (kernel, noise) = self.hyperparameters(theta);
+            let process = Self { kernel, noise, tune: TunedParameters::Nothing, ..self.clone() };
+            let fit = process.fit(x, y)?;
+            Ok((fit.log_marginal_likelihood, fit))
+        };
+        let coordinates = with_default_priors(parameters, &free);
+        HyperPosterior { coordinates: &coordinates, from: &start, control: RunControl::none() }.average(
+            |theta| self.log_marginal_likelihood(x, y, theta),
+            fit,
+            draws,
+            self.seed,
+        )
+    }
+
     /// Checks that the matrices fit into memory: the covariance of the observations, with an operator also
     /// the covariance of rows with observations, and for tuning the matrix of the gradient.
     fn check_memory(&self, rows: usize, observations: usize) -> Result<()> {
@@ -397,5 +435,11 @@ impl GpFit {
     /// Returns the posterior of f.
     pub fn posterior(&self) -> Posterior<'_> {
         Posterior::new_unchecked(&self.model, &self.covariance)
+    }
+}
+
+impl WithPosterior for GpFit {
+    fn posterior(&self) -> Posterior<'_> {
+        Self::posterior(self)
     }
 }

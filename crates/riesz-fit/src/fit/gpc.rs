@@ -7,6 +7,8 @@ use super::task::{FIXED_KERNEL, FitTask, FittedModel, LANDMARKS, ModelKind, Outp
 use super::through_landmarks;
 use crate::control::RunControl;
 use crate::error::Result;
+use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior};
+use crate::gp::hyperparameters::with_default_priors;
 use crate::gp::laplace::{LaplaceMode, mode};
 use crate::gp::likelihood::logistic::LogisticLikelihood;
 use crate::gp::search::{self, SearchOptions, SearchResult};
@@ -200,6 +202,37 @@ impl GaussianProcessClassifier {
         value_and_gradient(&self.kernel.with_parameters(theta), x, &y, RunControl::none().stop)
     }
 
+    /// Returns the posterior averaged over `draws` draws of the kernel's parameters, as
+    /// [`GaussianProcess::average`](super::GaussianProcess::average) does, with Laplace's approximation of
+    /// the marginal likelihood. Probabilities are the
+    /// [`expectation`](PosteriorMixture::expectation) of those of the fits.
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit); [`TooFew`](riesz_core::Error::TooFew) without draws;
+    /// [`Parameter`](riesz_core::Error::Parameter) if nothing is tuned.
+    pub fn average(
+        &self,
+        x: &Table,
+        labels: &[usize],
+        classes: &[String],
+        draws: usize,
+    ) -> Result<PosteriorMixture<GpcFit>> {
+        let (start, parameters) = (self.fit(x, labels, classes)?.theta, self.kernel.parameters());
+        let free = 0..if self.tune { parameters.len() } else { 0 };
+        let fit = |theta: &[f64]| {
+            let kernel = self.kernel.with_parameters(theta);
+            let fit = Self { kernel, tune: false, ..self.clone() }.fit(x, labels, classes)?;
+            Ok((fit.log_marginal_likelihood, fit))
+        };
+        let coordinates = with_default_priors(parameters, &free);
+        HyperPosterior { coordinates: &coordinates, from: &start, control: RunControl::none() }.average(
+            |theta| self.log_marginal_likelihood(x, labels, classes, theta),
+            fit,
+            draws,
+            self.seed,
+        )
+    }
+
     /// Checks the inputs and returns the likelihood of each output.
     fn check(&self, x: &Table, labels: &[usize], classes: &[String]) -> Result<Vec<LogisticLikelihood>> {
         super::check_labels(x, labels, classes)?;
@@ -235,6 +268,12 @@ impl GpcFit {
     /// Returns the posterior of the latent functions.
     pub fn posterior(&self) -> Posterior<'_> {
         Posterior::new_unchecked(&self.model, &self.covariance)
+    }
+}
+
+impl WithPosterior for GpcFit {
+    fn posterior(&self) -> Posterior<'_> {
+        Self::posterior(self)
     }
 }
 

@@ -35,6 +35,7 @@ mod target_scaling;
 mod task;
 mod through_landmarks;
 
+pub use crate::gp::average::{PosteriorMixture, WithPosterior};
 pub use crate::gp::hyperparameters::TunedParameters;
 pub use crate::gp::inducing_points::inducing_points;
 pub use class_weights::ClassWeight;

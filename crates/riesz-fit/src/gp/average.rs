@@ -10,8 +10,7 @@
 //! and covariance of the draws so far. All draws are weighted by the mixture of the proposals (adaptive
 //! multiple importance sampling, Cornuet, Marin, Mira and Robert 2012).
 //!
-//! The priors are defined in [`hyperparameters`](super::hyperparameters); `default_prior` in
-//! `aggregate/tuning.rs` and in `causal/defaults.rs` chooses the prior of each kernel parameter.
+//! The priors are defined in [`hyperparameters`](super::hyperparameters).
 
 use super::hyperparameters::{HyperParameter, HyperPrior, add_log_priors};
 use super::search::maximise_within_priors;
@@ -83,10 +82,8 @@ impl HyperPosterior<'_> {
         draws: usize,
         seed: u64,
     ) -> Result<PosteriorMixture<F>> {
-        if draws == 0 {
-            return Err(Error::too_few("the list of draws", 1, "draw is"));
-        }
         let free = self.free_parameters();
+        check_draws(draws, free.len())?;
         let scores: Vec<HyperParameter> = free.iter().map(|(p, _)| self.to_score(*p)).collect();
         let mut posterior = |point: &[f64]| {
             let (theta, slopes) = self.to_theta(point);
@@ -94,7 +91,7 @@ impl HyperPosterior<'_> {
             let gradient = free.iter().zip(slopes).map(|((p, _), slope)| gradient[*p] * slope).collect();
             Ok(add_log_priors(&scores, point, (value, gradient)))
         };
-        let tuned: Vec<f64> = free.iter().map(|(p, weak)| weak.normal_score(self.from[*p])).collect();
+        let tuned: Vec<f64> = free.iter().map(|(p, prior)| prior.normal_score(self.from[*p])).collect();
         let mut proposals = vec![self.around_mode(&scores, &tuned, &mut posterior)?];
         let (rounds, mut random) = (ROUNDS.min(draws), Random::seed_from_u64(seed));
         let (mut draws_so_far, mut sizes, mut first_error) = (Vec::new(), Vec::new(), None);
@@ -157,7 +154,7 @@ impl HyperPosterior<'_> {
     /// Returns the index and the prior of each hyper-parameter that is not fixed.
     fn free_parameters(&self) -> Vec<(usize, HyperPrior)> {
         let coordinates = self.coordinates.iter().enumerate();
-        coordinates.filter_map(|(p, coordinate)| Some((p, coordinate.weak?))).collect()
+        coordinates.filter_map(|(p, coordinate)| Some((p, coordinate.prior?))).collect()
     }
 
     /// Returns hyper-parameter p as a normal score, which starts at 0.
@@ -169,8 +166,8 @@ impl HyperPosterior<'_> {
     /// Returns the hyper-parameters θ at these scores, and the derivatives of the free ones in their scores.
     fn to_theta(&self, scores: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let (mut theta, mut slopes) = (self.from.to_vec(), Vec::new());
-        for ((p, weak), score) in self.free_parameters().into_iter().zip(scores) {
-            let (value, slope) = weak.quantile_of_score(*score);
+        for ((p, prior), score) in self.free_parameters().into_iter().zip(scores) {
+            let (value, slope) = prior.quantile_of_score(*score);
             theta[p] = value;
             slopes.push(slope);
         }
@@ -205,6 +202,15 @@ impl HyperPosterior<'_> {
         let sds = values.iter().map(|v| 1.0 / v.max(MIN_CURVATURE).sqrt()).collect();
         Ok(Proposal { middle, axes, sds })
     }
+}
+
+/// Checks that there are draws, of at least one hyper-parameter.
+fn check_draws(draws: usize, n_free: usize) -> Result<()> {
+    if n_free == 0 {
+        let why = "an average needs at least one hyper-parameter that is not fixed";
+        return Err(Error::parameter("number of free hyper-parameters", 0, why));
+    }
+    if draws == 0 { Err(Error::too_few("the list of draws", 1, "draw is")) } else { Ok(()) }
 }
 
 /// A t distribution with its location, its principal axes (the columns of `axes`) and the scale along each
@@ -294,26 +300,42 @@ pub trait WithPosterior {
     fn posterior(&self) -> Posterior<'_>;
 }
 
+impl<F> PosteriorMixture<F> {
+    /// Returns the average over the fits of a quantity that each fit has, such as probabilities at given
+    /// rows.
+    ///
+    /// # Errors
+    /// Those of `quantity`.
+    pub fn expectation(&self, quantity: impl Fn(&F) -> Result<Matrix>) -> Result<Matrix> {
+        let [(first_weight, first), others @ ..] = &self.fits[..] else {
+            return Err(Error::too_few("the list of fits", 1, "fit is"));
+        };
+        let mut sum = quantity(first)?;
+        sum.scale(*first_weight);
+        for (weight, fit) in others {
+            sum.add_times(*weight, &quantity(fit)?);
+        }
+        Ok(sum)
+    }
+}
+
 impl<F: WithPosterior> PosteriorMixture<F> {
-    /// Returns the mean and the standard deviation of f at each row of `x`. Both belong to the mixture, so
-    /// that the standard deviation includes the differences between the fits. Cost: the sum over all fits.
+    /// Returns the mean and the standard deviation of f at each row of `x` (rows × outputs). Both belong to
+    /// the mixture, so that the standard deviation includes the differences between the fits. Cost: the sum
+    /// over all fits.
     ///
     /// # Errors
     /// As [`KernelExpansion::predict`](riesz_core::KernelExpansion::predict).
-    pub fn predict(&self, x: &Table) -> Result<(Vec<f64>, Vec<f64>)> {
-        let (mut mean, mut square) = (vec![0.0; x.rows()], vec![0.0; x.rows()]);
-        let mut predictions = Vec::new();
-        for (weight, fit) in &self.fits {
+    pub fn predict(&self, x: &Table) -> Result<(Matrix, Matrix)> {
+        let means = self.expectation(|fit| fit.posterior().mean().predict(x))?;
+        let mut sd = self.expectation(|fit| {
             let posterior = fit.posterior();
-            let (means, variance) =
-                (posterior.mean().predict(x)?.column(0), posterior.variance(x)?.column(0));
-            add_multiple(&mut mean, *weight, &means);
-            predictions.push((weight, means, variance));
-        }
-        for (weight, means, variance) in predictions {
-            let entries = square.iter_mut().zip(&mean).zip(means).zip(variance);
-            entries.for_each(|(((s, m), v), var)| *s += weight * (var + (v - m) * (v - m)));
-        }
-        Ok((mean, square.into_iter().map(f64::sqrt).collect()))
+            let (fit_means, mut variances) = (posterior.mean().predict(x)?, posterior.variance(x)?);
+            let entries = variances.data_mut().iter_mut().zip(fit_means.data()).zip(means.data());
+            entries.for_each(|((variance, fit_mean), mean)| *variance += (fit_mean - mean).powi(2));
+            Ok(variances)
+        })?;
+        sd.data_mut().iter_mut().for_each(|variance| *variance = variance.sqrt());
+        Ok((means, sd))
     }
 }

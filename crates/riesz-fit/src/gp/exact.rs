@@ -29,6 +29,8 @@ pub struct NormalEvidence {
     n_targets: f64,
     /// The scalar that multiplies `V`; 1 unless the observation is given by its second moments.
     scale: f64,
+    /// The number of observations on which the likelihood is conditional; they come first.
+    n_conditioning: usize,
 }
 
 impl NormalEvidence {
@@ -44,7 +46,13 @@ impl NormalEvidence {
     /// Computes the log marginal likelihood as [`new`](Self::new) does, from the factor of `V`. Cost n² per
     /// target.
     pub fn from_factor(factor: Cholesky, z: &Matrix) -> Self {
-        Self::build(factor, z, z.cols() as f64, 1.0)
+        Self::build(factor, z, z.cols() as f64, 1.0, 0)
+    }
+
+    /// Computes the log likelihood of one target, as [`from_factor`](Self::from_factor) does, conditional on
+    /// its first `n_conditioning` observations, which are 0.
+    pub fn conditional(factor: Cholesky, z: &Matrix, n_conditioning: usize) -> Self {
+        Self::build(factor, z, 1.0, 1.0, n_conditioning)
     }
 
     /// Computes `E log N(h; 0, scale V)` over one uncertain observation h (n) with the second moments
@@ -54,22 +62,37 @@ impl NormalEvidence {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn expected(covariance: Matrix, subject: &'static str, roots: &Matrix, scale: f64) -> Result<Self> {
-        Ok(Self::build(Cholesky::new(covariance, subject)?, roots, 1.0, scale))
+        Ok(Self::build(Cholesky::new(covariance, subject)?, roots, 1.0, scale, 0))
     }
 
-    fn build(factor: Cholesky, z: &Matrix, n_targets: f64, scale: f64) -> Self {
-        let n = z.rows() as f64;
+    fn build(factor: Cholesky, z: &Matrix, n_targets: f64, scale: f64, n_conditioning: usize) -> Self {
+        let n = (z.rows() - n_conditioning) as f64;
         let alpha = factor.solve(z.clone());
         let square = dot(alpha.data(), z.data()) / scale;
-        let volume = n * scale.ln() + factor.log_det() + n * std::f64::consts::TAU.ln();
+        // The factor of the covariance of the conditioning observations is the leading block of the factor.
+        let log_det = 2.0 * (n_conditioning..z.rows()).map(|i| factor.lower()[(i, i)].ln()).sum::<f64>();
+        let volume = n * scale.ln() + log_det + n * std::f64::consts::TAU.ln();
         let value = -0.5 * (square + n_targets * volume);
-        Self { factor, alpha, value, n_targets, scale }
+        Self { factor, alpha, value, n_targets, scale, n_conditioning }
     }
 
-    /// Returns the gradient in the entries of `V`: `½ (ααᵀ/scale - t V⁻¹)`, n × n and symmetric. Cost n³.
+    /// Returns the gradient in the entries of `V`: `½ (ααᵀ/scale - t V⁻¹)`, n × n and symmetric. Where the
+    /// likelihood is conditional, `V⁻¹` is reduced by the inverse of the covariance of the conditioning
+    /// observations. Cost n³.
     pub fn covariance_gradient(&self) -> Matrix {
-        let n = self.alpha.rows();
-        let mut gradient = self.factor.inverse();
+        let (n, n_conditioning) = (self.alpha.rows(), self.n_conditioning);
+        let mut gradient = match n_conditioning {
+            0 => self.factor.inverse(),
+            _ => {
+                // This difference is `RᵀR`, where R are the rows of `L⁻¹` after those of the conditioning
+                // observations.
+                let mut lower_inverse = Matrix::identity(n);
+                self.factor.solve_lower_in_place(&mut lower_inverse);
+                let rows = lower_inverse.data()[n_conditioning * n..].to_vec();
+                let rows = Matrix::from_row_major(n - n_conditioning, n, rows);
+                rows.transpose_matmul(&rows)
+            }
+        };
         let outer = (self.alpha.cols() > 1).then(|| self.alpha.matmul(&self.alpha.transpose()));
         gradient.data_mut().par_chunks_mut(n).enumerate().for_each(|(i, row)| {
             let alpha_i = self.alpha[(i, 0)];

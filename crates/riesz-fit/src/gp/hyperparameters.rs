@@ -48,7 +48,7 @@ pub struct HyperParameter {
     /// The parameter; its value is the start of the search.
     pub parameter: Parameter,
     /// The prior; `None` for a parameter that stays fixed.
-    pub weak: Option<HyperPrior>,
+    pub prior: Option<HyperPrior>,
 }
 
 /// A weakly informative prior of a number on the tuning scale.
@@ -119,25 +119,50 @@ impl HyperPrior {
 impl HyperParameter {
     /// Returns the hyper-parameter with a normal prior around its start, with standard deviation `sd`.
     pub fn with_normal_prior(parameter: Parameter, sd: f64) -> Self {
-        Self { weak: Some(HyperPrior::Normal { mean: parameter.log_value, sd }), parameter }
+        Self { prior: Some(HyperPrior::Normal { mean: parameter.log_value, sd }), parameter }
     }
 
     /// Returns a length scale with a penalised-complexity prior whose mode is the start.
     pub fn with_lengthscale_prior(parameter: Parameter) -> Self {
-        Self { weak: Some(HyperPrior::PenalisedComplexity { mode: parameter.log_value }), parameter }
+        Self { prior: Some(HyperPrior::PenalisedComplexity { mode: parameter.log_value }), parameter }
+    }
+
+    /// Returns the hyper-parameter with the default prior around its start: for a length scale the
+    /// penalised-complexity prior, for other parameters a log-normal one, with one standard deviation a
+    /// factor of e for a scale and of e^1.5 otherwise.
+    pub fn with_default_prior(parameter: Parameter) -> Self {
+        match &parameter.name[..] {
+            _ if parameter.is_lengthscale() => Self::with_lengthscale_prior(parameter),
+            "scale" => Self::with_normal_prior(parameter, 1.0),
+            _ => Self::with_normal_prior(parameter, 1.5),
+        }
+    }
+
+    /// Returns a hyper-parameter that stays fixed.
+    pub fn fixed(parameter: Parameter) -> Self {
+        Self { parameter, prior: None }
     }
 
     /// The bounds of the search.
     pub fn bounds(&self) -> (f64, f64) {
-        let room = if self.weak.is_some() { DEFAULT_BOUND_FACTOR.ln() } else { 0.0 };
+        let room = if self.prior.is_some() { DEFAULT_BOUND_FACTOR.ln() } else { 0.0 };
         (self.parameter.log_value - room, self.parameter.log_value + room)
     }
 
     /// Returns the logarithm of the prior's density minus its maximum, and its derivative; zeros for a fixed
     /// parameter.
-    pub fn weak(&self, number: f64) -> (f64, f64) {
-        self.weak.map_or((0.0, 0.0), |prior| prior.log_density(number))
+    pub fn log_prior(&self, number: f64) -> (f64, f64) {
+        self.prior.map_or((0.0, 0.0), |prior| prior.log_density(number))
     }
+}
+
+/// Returns the hyper-parameters with their default priors; those outside `free` stay fixed.
+pub fn with_default_priors(parameters: Vec<Parameter>, free: &Range<usize>) -> Vec<HyperParameter> {
+    let with_prior = |(i, parameter)| match free.contains(&i) {
+        true => HyperParameter::with_default_prior(parameter),
+        false => HyperParameter::fixed(parameter),
+    };
+    parameters.into_iter().enumerate().map(with_prior).collect()
 }
 
 /// Returns the values of parameters on the tuning scale.
@@ -152,8 +177,8 @@ pub fn add_log_priors(
     (mut value, mut gradient): (f64, Vec<f64>),
 ) -> (f64, Vec<f64>) {
     for ((c, theta_value), slope) in coordinates.iter().zip(theta).zip(&mut gradient) {
-        let weak = c.weak(*theta_value);
-        (value, *slope) = (value + weak.0, *slope + weak.1);
+        let (log_prior, derivative) = c.log_prior(*theta_value);
+        (value, *slope) = (value + log_prior, *slope + derivative);
     }
     (value, gradient)
 }
@@ -208,24 +233,25 @@ mod tests {
 
     #[test]
     fn scores_have_the_density_of_the_prior() {
-        for weak in
+        for prior in
             [HyperPrior::Normal { mean: 0.7, sd: 1.5 }, HyperPrior::PenalisedComplexity { mode: -0.4 }]
         {
             // The densities of scores and numbers differ by the derivative of the quantile, and by a
             // constant.
             let constant = |score: f64| {
-                let (quantile, slope) = weak.quantile_of_score(score);
-                weak.log_density(quantile).0 + slope.ln() + 0.5 * score * score
+                let (quantile, slope) = prior.quantile_of_score(score);
+                prior.log_density(quantile).0 + slope.ln() + 0.5 * score * score
             };
             for score in [-5.0, -2.0, -0.3, 0.0, 1.1, 3.0, 7.5] {
-                let (quantile, slope) = weak.quantile_of_score(score);
+                let (quantile, slope) = prior.quantile_of_score(score);
                 assert!(
-                    (weak.normal_score(quantile) - score).abs() < 1e-7,
+                    (prior.normal_score(quantile) - score).abs() < 1e-7,
                     "{score}: {}",
-                    weak.normal_score(quantile)
+                    prior.normal_score(quantile)
                 );
-                let difference =
-                    (weak.quantile_of_score(score + 1e-5).0 - weak.quantile_of_score(score - 1e-5).0) / 2e-5;
+                let difference = (prior.quantile_of_score(score + 1e-5).0
+                    - prior.quantile_of_score(score - 1e-5).0)
+                    / 2e-5;
                 assert!((slope / difference - 1.0).abs() < 1e-6, "{score}: {slope} {difference}");
                 assert!((constant(score) - constant(0.2)).abs() < 1e-7, "{score}: {}", constant(score));
             }

@@ -7,6 +7,7 @@
 use std::sync::atomic::AtomicBool;
 
 use super::laplace::{LaplaceMode, PriorCovariance};
+use super::likelihood::Likelihood;
 use super::likelihood::logistic::{LogisticLikelihood, log_logistic};
 use crate::control::check_cancelled;
 use crate::error::{Error, Result};

@@ -1,12 +1,12 @@
-//! Laplace's approximation for logistic outcomes: a normal distribution around the posterior mode of f
-//! (Rasmussen and Williams 2006, sections 3.4 and 5.5.1). All Gaussian process models of probabilities use
-//! it; they provide the prior covariance K (n × n) of f at the n observations.
+//! Laplace's approximation for a log-concave [likelihood](Likelihood): a normal distribution around the
+//! posterior mode of f (Rasmussen and Williams 2006, sections 3.4 and 5.5.1). All Gaussian process models of
+//! probabilities use it; they provide the prior covariance K (n × n) of f at the n observations.
 
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use super::likelihood::logistic::{Derivatives, LogisticLikelihood};
+use super::likelihood::{Likelihood, LikelihoodTerms};
 use super::newton::halved_step;
 use crate::control::check_cancelled;
 use crate::error::{Error, Result};
@@ -63,7 +63,7 @@ pub struct LaplaceMode {
     pub factor: Cholesky,
     /// The diagonal of `W^½`.
     pub root_weight: Vec<f64>,
-    /// The coefficients α; at the mode they equal the derivatives of the log likelihood, `w (y - π)`.
+    /// The coefficients α; at the mode they equal the first derivatives of the log likelihood.
     pub alpha: Vec<f64>,
     /// The mean of f at the observations.
     pub f: Vec<f64>,
@@ -78,8 +78,13 @@ pub struct LaplaceMode {
 pub struct EvidenceGradient {
     /// Gradient in the prior covariance: `∂ value/∂θ = Σ_ii' gram_ii' ∂K_ii'/∂θ`.
     pub gram: Matrix,
-    /// Derivative in the likelihood's margin.
-    pub margin: f64,
+    /// Derivative in the likelihood's own parameter, 0 without one.
+    pub parameter: f64,
+}
+
+/// Returns `numerator / information`, and 0 where the observation has no information.
+fn over(numerator: f64, information: f64) -> f64 {
+    if information > 0.0 { numerator / information } else { 0.0 }
 }
 
 /// Computes the mode by Newton's method (algorithm 3.1). A step that would lower `log P(y|f) - ½ fᵀK⁻¹f` is
@@ -87,7 +92,11 @@ pub struct EvidenceGradient {
 ///
 /// # Errors
 /// [`Error::NotPositiveDefinite`]; [`Error::NotConverged`]; [`Error::Interrupted`].
-pub fn mode(gram: &Matrix, likelihood: &LogisticLikelihood, stop: &AtomicBool) -> Result<LaplaceMode> {
+pub fn mode(
+    gram: &Matrix,
+    likelihood: &impl Likelihood<Latent = f64>,
+    stop: &AtomicBool,
+) -> Result<LaplaceMode> {
     mode_from(gram, likelihood, None, stop)
 }
 
@@ -98,16 +107,16 @@ pub fn mode(gram: &Matrix, likelihood: &LogisticLikelihood, stop: &AtomicBool) -
 /// As [`mode`].
 pub fn mode_from(
     gram: &impl PriorCovariance,
-    likelihood: &LogisticLikelihood,
+    likelihood: &impl Likelihood<Latent = f64>,
     start: Option<&[f64]>,
     stop: &AtomicBool,
 ) -> Result<LaplaceMode> {
-    let n = likelihood.up.len();
+    let n = likelihood.observations();
     let (mut alpha, mut f) = (vec![0.0; n], vec![0.0; n]);
-    let mut objective = likelihood.value(&f);
+    let mut objective = likelihood.log_likelihood(&f);
     if let Some(start) = start {
         let f_start = gram.times(start);
-        let value = likelihood.value(&f_start) - 0.5 * dot(start, &f_start);
+        let value = likelihood.log_likelihood(&f_start) - 0.5 * dot(start, &f_start);
         if value > objective {
             (alpha, f, objective) = (start.to_vec(), f_start, value);
         }
@@ -115,25 +124,28 @@ pub fn mode_from(
     let mut change = f64::INFINITY;
     for _ in 0..MAX_NEWTON {
         check_cancelled(stop)?;
-        let local: Vec<Derivatives> = (0..n).map(|i| likelihood.derivatives(i, f[i])).collect();
-        let root_weight: Vec<f64> = local.iter().map(|d| d.curvature.sqrt()).collect();
+        let local: Vec<LikelihoodTerms> = (0..n).map(|i| likelihood.terms(i, f[i])).collect();
+        let root_weight: Vec<f64> = local.iter().map(|terms| terms.information.sqrt()).collect();
         let factor = gram.factor_b(&root_weight)?;
-        let violation = |i: usize| (local[i].first - alpha[i]).abs() / likelihood.weight(i).max(1.0);
+        let violation =
+            |i: usize| (local[i].first_derivative - alpha[i]).abs() / likelihood.weight(i).max(1.0);
         let before = std::mem::replace(&mut change, (0..n).fold(0.0_f64, |a, i| a.max(violation(i))));
         // Near the mode Newton's method converges quadratically. If a step no longer halves the difference,
         // the difference is rounding error, for example for kernels of large scale.
         if change <= NEWTON_TOLERANCE || change <= ROUNDING_TOLERANCE && change > 0.5 * before {
             let value = objective - 0.5 * factor.log_det();
-            let half_third_over_w = local.iter().map(|d| 0.5 * d.third_over_w).collect();
+            let half_third_over_w =
+                local.iter().map(|terms| 0.5 * over(-terms.d_information, terms.information)).collect();
             return Ok(LaplaceMode { factor, root_weight, alpha, f, value, half_third_over_w });
         }
-        let right: Vec<f64> = (0..n).map(|i| local[i].curvature * f[i] + local[i].first).collect();
+        let right: Vec<f64> =
+            local.iter().zip(&f).map(|(terms, f)| terms.information * f + terms.first_derivative).collect();
         let known = gram.apply_reduction(&factor, &root_weight, &gram.times(&right));
         let step: Vec<f64> = (0..n).map(|i| right[i] - known[i] - alpha[i]).collect();
         let step_f = gram.times(&step);
         (objective, (alpha, f)) = halved_step(objective, |t| {
             let (alpha, f) = (plus_multiple(&alpha, t, &step), plus_multiple(&f, t, &step_f));
-            (likelihood.value(&f) - 0.5 * dot(&alpha, &f), (alpha, f))
+            (likelihood.log_likelihood(&f) - 0.5 * dot(&alpha, &f), (alpha, f))
         });
     }
     Err(Error::NotConverged {
@@ -145,48 +157,49 @@ pub fn mode_from(
 }
 
 impl LaplaceMode {
-    /// Returns the vector `u` and the derivative in the margin, see [`gradient`](Self::gradient).
+    /// Returns the vector `u` and the derivative in the likelihood's own parameter, see
+    /// [`gradient`](Self::gradient).
     /// `precision_share` holds, for each observation, the share `1 - (B⁻¹)_ii` of the likelihood in the
     /// posterior precision.
     pub fn response(
         &self,
         gram: &impl PriorCovariance,
-        likelihood: &LogisticLikelihood,
+        likelihood: &impl Likelihood<Latent = f64>,
         precision_share: &[f64],
     ) -> (Vec<f64>, f64) {
         let n = self.alpha.len();
         let s = products(&self.half_third_over_w, precision_share);
         let known = gram.apply_reduction(&self.factor, &self.root_weight, &gram.times(&s));
         let u = differences(&s, &known);
-        if likelihood.margin <= 0.0 {
+        if !likelihood.has_parameter() {
             return (u, 0.0);
         }
         let moved = gram.times(&u);
-        let margin_term = |i: usize| {
-            let d = likelihood.derivatives(i, self.f[i]);
-            d.margin_derivative - 0.5 * precision_share[i] * d.curvature_by_margin
-                + moved[i] * d.first_by_margin
+        let term = |i: usize| {
+            let terms = likelihood.terms(i, self.f[i]);
+            let [value, first_derivative, information] = terms.parameter_derivatives;
+            value - 0.5 * precision_share[i] * over(information, terms.information)
+                + moved[i] * first_derivative
         };
-        let constant = 2.0 * likelihood.ties / (-2.0 * likelihood.margin).exp_m1();
-        (u, (0..n).map(margin_term).sum::<f64>() - constant)
+        (u, (0..n).map(term).sum::<f64>() + likelihood.constant_by_parameter())
     }
 
-    /// Returns the gradient of the approximate evidence in the prior covariance and the margin (algorithm
-    /// 5.1). All matrices are n × n, all vectors have n entries, and ∂ is the derivative in the margin unless
-    /// a variable is named:
+    /// Returns the gradient of the approximate evidence in the prior covariance and in the likelihood's own
+    /// parameter (algorithm 5.1). All matrices are n × n, all vectors have n entries, and ∂ is the derivative
+    /// in that parameter unless a variable is named:
     ///
     /// ```text
     /// gradient = ½ αα' - ½ R + ½ (u α' + α u'),   R = W^½ B⁻¹ W^½,   u = (I - R K) s,
     /// s_i = ½ v_i ∂³ log P_i,   v_i = the posterior variance of f_i, (1 - (B⁻¹)_ii) / W_ii,
-    /// margin = ∂ log P - ½ Σ v_i ∂W_i + (K u)ᵀ ∂(first derivatives of log P).
+    /// parameter = ∂ log P - ½ Σ v_i ∂W_i + (K u)ᵀ ∂(first derivatives of log P).
     /// ```
     ///
     /// Cost n³.
-    pub fn gradient(self, gram: &Matrix, likelihood: &LogisticLikelihood) -> EvidenceGradient {
+    pub fn gradient(self, gram: &Matrix, likelihood: &impl Likelihood<Latent = f64>) -> EvidenceGradient {
         let n = self.alpha.len();
         let mut slopes = self.factor.inverse();
         let precision_share: Vec<f64> = (0..n).map(|i| 1.0 - slopes[(i, i)]).collect();
-        let (u, margin) = self.response(gram, likelihood, &precision_share);
+        let (u, parameter) = self.response(gram, likelihood, &precision_share);
         let Self { root_weight, alpha, .. } = self;
         slopes.data_mut().par_chunks_mut(n).enumerate().for_each(|(i, row)| {
             for (j, w) in row.iter_mut().enumerate() {
@@ -194,6 +207,6 @@ impl LaplaceMode {
                 *w = 0.5 * (alpha[i] * alpha[j] - r + u[i] * alpha[j] + alpha[i] * u[j]);
             }
         });
-        EvidenceGradient { gram: slopes, margin }
+        EvidenceGradient { gram: slopes, parameter }
     }
 }

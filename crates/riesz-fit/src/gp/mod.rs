@@ -5,12 +5,14 @@
 //! over bags (`aggregate`), differences between items (`preference`)
 //! or the stages of a causal chain (`causal`). They share the following components:
 //!
-//! | choice | code |
-//! |---|---|
-//! | likelihood | normal in [`exact`]; [`likelihood::logistic`] with ties; [`likelihood::counts`]: Poisson, binomial and their overdispersed versions |
-//! | inference | [`exact`] for normal noise; [`laplace`] and [`jaakkola_bound`] for logistic outcomes; Laplace for counts in `aggregate::count_gp::laplace` |
-//! | many rows | [`inducing_points`] chooses points, [`whitened_inducing`] their whitened values; the collapsed bounds are in `fit::sparse_gp` and `aggregate::sparse_gp` |
-//! | hyper-parameters | [`hyperparameters`]: names and priors; [`search`]: the maximum of the evidence from several starts; [`average`]: their posterior |
+//! - Likelihood: normal in [`exact`]. Others implement [`likelihood::Likelihood`]: [`likelihood::logistic`]
+//!   with ties, and [`likelihood::counts`] (Poisson, binomial and their overdispersed versions).
+//! - Inference: [`exact`] for normal noise, [`laplace`] for log-concave likelihoods of f, [`jaakkola_bound`]
+//!   for logistic outcomes. Laplace's approximation for sums of rates is in `aggregate::count_gp::laplace`.
+//! - Many rows: [`inducing_points`] chooses points, [`whitened_inducing`] holds their whitened values. The
+//!   collapsed bounds are in `fit::sparse_gp` and `aggregate::sparse_gp`.
+//! - Hyper-parameters: [`hyperparameters`] has names and priors, [`search`] finds the maximum of the evidence
+//!   from several starts, [`average`] averages over their posterior.
 //!
 //! The result is a [`KernelExpansion`](riesz_core::KernelExpansion) with a
 //! [`PosteriorCovariance`](riesz_core::PosteriorCovariance).

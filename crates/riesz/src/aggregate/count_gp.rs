@@ -27,13 +27,14 @@ use super::bag_gram::BagRows;
 use super::kernel_smoother::BagSmoother;
 use super::observation_operator::ObservationOperator;
 use super::row_bags::TargetUnit;
-use super::tuning::{Conventions, MIN_TARGETS, Tuning, default_prior};
+use super::tuning::{Conventions, MIN_TARGETS, Tuning};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
 use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior};
 use crate::gp::exact::check_mean;
 use crate::gp::hyperparameters::{HyperParameter, ThetaReader, add_log_priors, log_values};
 use crate::gp::inducing_points::{distinct, inducing_points};
+use crate::gp::likelihood::counts::{CountLikelihood, RateSum};
 use crate::gp::search::{best_search, maximise_within_priors};
 use crate::gp::whitened_inducing::WhitenedInducing;
 use crate::kernel::{Kernel, Parameter};
@@ -310,13 +311,15 @@ impl CountProcess {
         model.model_card.extend(
             named.filter(|(_, value)| *value > 0.0).map(|(name, value)| CardEntry::measured(name, value)),
         );
+        let CountLikelihood { family, dispersions: of_targets, .. } = &observed.likelihood;
+        let mean_count = |(t, sum): (usize, &RateSum)| family.moments(t, of_targets[t], *sum).0;
         Ok(CountFit {
             model,
             covariance: points.posterior_covariance(&local.information, 1)?,
             smoothing: self.smoothing.clone().filter(|_| mediated > 0),
             dispersions,
             log_marginal_likelihood: mode.value,
-            fitted: state.likelihood_terms.iter().map(|s| s.mean).collect(),
+            fitted: state.sums.iter().enumerate().map(mean_count).collect(),
             left_out: leave_one_out::leave_one_out(observed, state, local),
             jitter: points.jitter,
             steps: mode.steps,
@@ -339,17 +342,19 @@ impl CountProblem {
         data: &'a Aggregates,
         control: RunControl<'a>,
     ) -> Result<CountObservations<'a>> {
+        let dispersion = |bag: &Option<usize>| match bag {
+            Some(_) => process.dispersion,
+            None => process.mediation_dispersion,
+        };
         Ok(CountObservations {
             points: WhitenedInducing::new(&process.kernel, &self.points)?,
             cross: CrossKernel::new(&self.rows, &process.kernel, &self.points, control)?,
             operator: &self.operator,
-            family: &process.family,
-            counts: &data.targets,
-            dispersions: data
-                .bag_of_target
-                .iter()
-                .map(|bag| if bag.is_some() { process.dispersion } else { process.mediation_dispersion })
-                .collect(),
+            likelihood: CountLikelihood {
+                family: &process.family,
+                counts: &data.targets,
+                dispersions: data.bag_of_target.iter().map(dispersion).collect(),
+            },
             given_mean: process.prior_mean,
             level: self.level,
         })
@@ -454,7 +459,7 @@ impl Tuning {
 
 /// Returns all parameters of a process with their default priors.
 fn coordinates(process: &CountProcess) -> Vec<HyperParameter> {
-    process.parameters().into_iter().map(default_prior).collect()
+    process.parameters().into_iter().map(HyperParameter::with_default_prior).collect()
 }
 
 /// A process of counts with tuned hyper-parameters, and its fit to the data.

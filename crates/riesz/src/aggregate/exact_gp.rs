@@ -26,7 +26,7 @@ use super::row_bags::TargetUnit;
 use crate::checks::{not_negative, positive};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::gp::exact::{check_evidence, check_mean, mean_and_residuals};
+use crate::gp::exact::{NormalEvidence, check_evidence, check_mean, mean_and_residuals};
 use crate::gp::hyperparameters::ThetaReader;
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
@@ -89,13 +89,12 @@ struct AggregateState {
     /// `U + ς² PᵀP`.
     noisy_bag_covariance: Matrix,
     row_noise_matrix: Option<Sparse>,
-    factor: Cholesky,
-    weights: Vec<f64>,
+    /// Evidence of the targets, conditional on the ties, which come first and are observed to be 0.
+    evidence: NormalEvidence,
     mean: f64,
     bag_weight_sums: Vec<f64>,
     constant_response: Vec<f64>,
     variance: f64,
-    value: f64,
 }
 
 impl AggregateGaussianProcess {
@@ -171,18 +170,18 @@ impl AggregateGaussianProcess {
             kernel,
             operator,
             gram,
-            factor,
-            weights,
+            evidence: NormalEvidence { factor, alpha, value, .. },
             mean,
             bag_weight_sums: of_bags,
             constant_response: constants,
+            variance,
             ..
         } = state;
-        let weights_of_bags = operator.times(&Matrix::column_vector(weights.clone()));
+        let weights_of_bags = operator.times(&alpha);
         let p = data.bags.weights();
         let mut model =
             KernelExpansion::new(kernel, data.rows.clone(), p.matmul(&weights_of_bags), vec![mean])?;
-        let (jitter, value, variance) = (factor.jitter, state.value, state.variance);
+        let jitter = factor.jitter;
         model.model_card = vec![
             CardEntry::new("model", "Gaussian process with aggregated observations"),
             CardEntry::new(
@@ -221,7 +220,7 @@ impl AggregateGaussianProcess {
             targets: data.targets.clone(),
             gram,
             factor,
-            weights,
+            weights: alpha.into_data(),
             of_bags,
             constants,
             mean_was_estimated: self.prior_mean.is_none(),
@@ -229,9 +228,9 @@ impl AggregateGaussianProcess {
     }
 
     /// Returns `log p(z)`, conditional on the ties if there are any, and its gradient in `theta`, which has
-    /// the order and scale of [`parameters`](Self::parameters). With `T = aaᵀ - V⁻¹`, the derivatives in the
-    /// kernel of rows are `½ Σ (BTBᵀ)_bb' (PᵀK'P)_bb'`, in the noises `½ tr(T C')`, and in B
-    /// `(U + ς²PᵀP)BT + m Pᵀ1 aᵀ`. Cost up to twice that of [`fit`](Self::fit).
+    /// the order and scale of [`parameters`](Self::parameters). With `G = ½ (aaᵀ - V⁻¹)`, the derivatives in
+    /// the kernel of rows are `Σ (BGBᵀ)_bb' (PᵀK'P)_bb'`, in the noises `tr(G C')`, and in B
+    /// `2 (U + ς²PᵀP)BG + m Pᵀ1 aᵀ`. Cost up to twice that of [`fit`](Self::fit).
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
@@ -250,32 +249,17 @@ impl AggregateGaussianProcess {
         control: RunControl<'_>,
     ) -> Result<(f64, Vec<f64>)> {
         let state = self.state(data, true, control.stop)?;
-        let AggregateState { operator, weights, variance, .. } = &state;
-        let m = weights.len();
-        let mut t = match operator.tie_count() {
-            0 => state.factor.inverse(),
-            ties => {
-                // `V⁻¹` minus the inverse of the ties' own covariance is `RᵀR`, where R are the rows of `L⁻¹`
-                // that belong to targets.
-                let mut lower_inverse = Matrix::identity(m);
-                state.factor.solve_lower_in_place(&mut lower_inverse);
-                let target_rows =
-                    Matrix::from_row_major(m - ties, m, lower_inverse.data()[ties * m..].to_vec());
-                target_rows.transpose_matmul(&target_rows)
-            }
-        };
-        t.scale(-1.0);
-        t.add_outer(weights.iter().copied(), weights);
-        let half_product = operator.times(&t);
-        let mut by_gram = operator.times(&half_product.transpose());
-        by_gram.scale(0.5);
+        let AggregateState { operator, evidence, variance, .. } = &state;
+        let mut by_covariance = evidence.covariance_gradient();
+        let product = operator.times(&by_covariance);
+        let by_gram = operator.times(&product.transpose());
         let mut gradient: Vec<f64> = match &state.slopes[..] {
             [] => state.rows.gradient(&state.kernel, &by_gram, control.stop)?,
             slopes => slopes.iter().map(|slope| dot(by_gram.data(), slope.data())).collect(),
         };
         if self.noise > 0.0 {
-            let sum: f64 = noisy_targets(operator, data).map(|i| t[(i, i)]).sum();
-            gradient.push(0.5 * variance * self.noise * sum);
+            let sum: f64 = noisy_targets(operator, data).map(|i| by_covariance[(i, i)]).sum();
+            gradient.push(variance * self.noise * sum);
         }
         if let Some(squares) = &state.row_noise_matrix {
             let columns = (0..squares.cols()).flat_map(|b| squares.column(b).map(move |(c, w)| (b, c, w)));
@@ -285,26 +269,29 @@ impl AggregateGaussianProcess {
         let uncertain = variance * self.mediation_noise;
         if self.mediation_noise > 0.0 {
             gradient.push(
-                operator.regression_covariance().map_or(0.0, |s| 0.5 * uncertain * dot(t.data(), s.data())),
+                operator
+                    .regression_covariance()
+                    .map_or(0.0, |s| uncertain * dot(by_covariance.data(), s.data())),
             );
         }
         if let Some(term) = self.mediation.as_ref().filter(|_| mediation) {
             let slopes = if let Some(regression) = &operator.regression {
-                t.scale(0.5 * variance);
-                regression.gradient(&t)
+                by_covariance.scale(*variance);
+                regression.gradient(&by_covariance)
             } else {
-                let mut by_matrix = state.noisy_bag_covariance.matmul(&half_product);
+                let mut by_matrix = state.noisy_bag_covariance.matmul(&product);
+                by_matrix.scale(2.0);
                 for b in 0..by_matrix.rows() {
                     let constant = state.mean * state.bag_weight_sums[b];
-                    add_multiple(by_matrix.row_mut(b), constant, weights);
+                    add_multiple(by_matrix.row_mut(b), constant, evidence.alpha.data());
                 }
-                t.scale(0.5 * uncertain);
-                operator.gradient(&by_matrix, (uncertain > 0.0).then_some(&t))
+                by_covariance.scale(uncertain);
+                operator.gradient(&by_matrix, (uncertain > 0.0).then_some(&by_covariance))
             };
             let none = vec![0.0; term.parameters().len()];
             gradient.extend(if slopes.is_empty() { none } else { slopes });
         }
-        Ok((state.value, gradient))
+        Ok((state.evidence.value, gradient))
     }
 
     fn check(&self, data: &Aggregates) -> Result<()> {
@@ -367,12 +354,8 @@ impl AggregateGaussianProcess {
         // Ties are observed to be 0.
         let targets = [&vec![0.0; ties][..], &data.targets].concat();
         let (mean, residual) = mean_and_residuals(&factor, &constants, &targets, self.prior_mean);
-        let weights = factor.solve_vector(&residual);
-        let tau = std::f64::consts::TAU.ln();
-        // The evidence is conditional on the ties, whose Cholesky factor is the leading block.
-        let log_det = 2.0 * (ties..residual.len()).map(|t| factor.lower()[(t, t)].ln()).sum::<f64>();
-        let value = -0.5 * (dot(&weights, &residual) + log_det + data.targets.len() as f64 * tau);
-        check_evidence(value, "the log marginal likelihood")?;
+        let evidence = NormalEvidence::conditional(factor, &Matrix::column_vector(residual), ties);
+        check_evidence(evidence.value, "the log marginal likelihood")?;
         Ok(AggregateState {
             rows,
             kernel,
@@ -381,13 +364,11 @@ impl AggregateGaussianProcess {
             slopes,
             noisy_bag_covariance: with_noise,
             row_noise_matrix: squares,
-            factor,
-            weights,
+            evidence,
             mean,
             bag_weight_sums: of_bags,
             constant_response: constants,
             variance,
-            value,
         })
     }
 }

@@ -166,7 +166,7 @@ impl BagSmoother {
         let near = |parameter: Parameter| match parameter.is_lengthscale() {
             true => HyperParameter::with_normal_prior(parameter, 0.8),
             // The loss doesn't depend on the scale.
-            false => HyperParameter { parameter, weak: None },
+            false => HyperParameter::fixed(parameter),
         };
         let coordinates: Vec<HyperParameter> = self.kernel.parameters().into_iter().map(near).collect();
         let start = log_values(&self.kernel.parameters());

@@ -31,7 +31,6 @@ use super::aggregate_fit::LeaveOneOut;
 use super::bag_gram::BagRows;
 use super::mediation::Mediation;
 use super::observation_operator::ObservationOperator;
-use super::tuning::default_prior;
 use crate::checks::{check_finite, has_spread, not_negative};
 use crate::control::{Progress, RunControl};
 use crate::error::{Error, Result, sized};
@@ -359,8 +358,8 @@ impl SparseAggregateProcess {
     ) -> Result<SearchResult> {
         let slopes = free.contains(&0);
         let hyperparameter = |(i, parameter): (usize, Parameter)| match self.priors && free.contains(&i) {
-            true => default_prior(parameter),
-            false => HyperParameter { parameter, weak: None },
+            true => HyperParameter::with_default_prior(parameter),
+            false => HyperParameter::fixed(parameter),
         };
         let coordinates: Vec<HyperParameter> =
             self.parameters().into_iter().enumerate().map(hyperparameter).collect();

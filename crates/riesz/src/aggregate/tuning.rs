@@ -149,33 +149,33 @@ pub struct TunedAggregate {
     pub warnings: Vec<String>,
 }
 
-/// Returns a parameter with the default prior around its start.
-pub(super) fn default_prior(parameter: Parameter) -> HyperParameter {
-    match &parameter.name[..] {
-        _ if parameter.is_lengthscale() => HyperParameter::with_lengthscale_prior(parameter),
-        "scale" => HyperParameter::with_normal_prior(parameter, 1.0),
-        _ => HyperParameter::with_normal_prior(parameter, 1.5),
-    }
-}
-
 /// Returns all parameters of a process with their priors, and the number of parameters that do not belong to
 /// the mediation. These come first.
 pub(super) fn hyperparameters(process: &AggregateGaussianProcess) -> (Vec<HyperParameter>, usize) {
     let mediation: Vec<HyperParameter> = process.mediation.iter().flat_map(of_mediation).collect();
     let parameters = process.parameters();
     let n_process = parameters.len() - mediation.len();
-    (parameters.into_iter().take(n_process).map(default_prior).chain(mediation).collect(), n_process)
+    (
+        parameters
+            .into_iter()
+            .take(n_process)
+            .map(HyperParameter::with_default_prior)
+            .chain(mediation)
+            .collect(),
+        n_process,
+    )
 }
 
 /// Returns all parameters of a regression on mediators with their priors.
 pub(super) fn of_mediation(mediation: &Mediation) -> Vec<HyperParameter> {
-    let near = |p: Parameter| {
-        if p.is_lengthscale() { HyperParameter::with_normal_prior(p, 0.8) } else { default_prior(p) }
+    let near = |p: Parameter| match p.is_lengthscale() {
+        true => HyperParameter::with_normal_prior(p, 0.8),
+        false => HyperParameter::with_default_prior(p),
     };
     let mut coordinates: Vec<HyperParameter> = mediation.parameters().into_iter().map(near).collect();
     // Where rows are regressed, the scale of the mediators' kernel has the same effect as the ridge.
     if mediation.regressed == MediationTarget::Rows {
-        coordinates[0].weak = None;
+        coordinates[0].prior = None;
     }
     coordinates
 }
@@ -265,7 +265,7 @@ impl Tuning {
         let of_targets = regresses_targets(start.mediation.as_ref());
         let keeps_ridge = published && process.mediation.is_some() && !of_targets;
         if let Some(ridge) = coordinates.last_mut().filter(|_| keeps_ridge) {
-            ridge.weak = None;
+            ridge.prior = None;
         }
         let at_once = if of_targets { start.mediation_noise > 0.0 } else { published };
         let by_turns = mediated && !at_once;

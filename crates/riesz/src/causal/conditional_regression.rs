@@ -1,7 +1,7 @@
 //! Regression of an embedding on rows: of covariates given other covariates or treatments, and of mediators
 //! given treatments.
 
-use super::defaults::{START_RIDGE, default_kernel, default_prior};
+use super::defaults::{START_RIDGE, default_kernel, with_fixed_scale};
 use super::product_kernel::{self, ColumnBlock};
 use crate::control::RunControl;
 use crate::error::Result;
@@ -20,7 +20,7 @@ pub(super) fn embedding_parameters(
 ) -> Result<(Kernel, f64)> {
     let block = [ColumnBlock { kernel: default_kernel(rows), rows: rows.clone() }];
     let parameters = product_kernel::parameters(&block, START_RIDGE).into_iter();
-    let coordinates: Vec<_> = parameters.map(|p| default_prior(p, false)).collect();
+    let coordinates: Vec<_> = parameters.map(with_fixed_scale).collect();
     let from: Vec<f64> = coordinates.iter().map(|c| c.parameter.log_value).collect();
     let optimum = minimise_loo_loss(&coordinates, &from, rows.rows(), control, |theta| {
         let (block, ridge) = product_kernel::with_parameters(&block, theta);

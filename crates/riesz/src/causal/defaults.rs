@@ -21,12 +21,11 @@ pub(super) fn default_kernel(x: &Table) -> Kernel {
     Kernel::gaussian_and_categorical(numbers, lengthscale, true, levels)
 }
 
-pub(super) fn default_prior(parameter: Parameter, scale_is_free: bool) -> HyperParameter {
+/// Returns the hyper-parameter with its default prior, where a scale stays fixed.
+pub(super) fn with_fixed_scale(parameter: Parameter) -> HyperParameter {
     match &parameter.name[..] {
-        _ if parameter.is_lengthscale() => HyperParameter::with_lengthscale_prior(parameter),
-        "scale" if !scale_is_free => HyperParameter { parameter, weak: None },
-        "scale" => HyperParameter::with_normal_prior(parameter, 1.0),
-        _ => HyperParameter::with_normal_prior(parameter, 1.5),
+        "scale" => HyperParameter::fixed(parameter),
+        _ => HyperParameter::with_default_prior(parameter),
     }
 }
 
@@ -40,7 +39,7 @@ pub(super) fn gp_hyperparameters(
     let kernel = variance * default_kernel(x);
     let noise = Parameter::logarithm("noise", START_NOISE * variance);
     let parameters = kernel.parameters().into_iter().chain([noise]);
-    let coordinates = parameters.map(|p| default_prior(p, true)).collect();
+    let coordinates = parameters.map(HyperParameter::with_default_prior).collect();
     let process_at = move |theta: &[f64]| {
         let mut reader = ThetaReader::new(theta);
         OutcomeGpParameters { kernel: reader.kernel(&kernel), noise: reader.exp(), intercept_variance: level }

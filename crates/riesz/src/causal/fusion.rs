@@ -11,8 +11,8 @@ use std::sync::atomic::AtomicBool;
 
 use super::conditional_regression::embedding_parameters;
 use super::defaults::{
-    MAX_TUNING_ROWS, START_RIDGE, default_kernel, default_prior, evenly_spaced, gp_hyperparameters,
-    start_rows,
+    MAX_TUNING_ROWS, START_RIDGE, default_kernel, evenly_spaced, gp_hyperparameters, start_rows,
+    with_fixed_scale,
 };
 use super::effect::{Effect, Model};
 use super::outcome_gp::{OutcomeGpParameters, check_level};
@@ -214,7 +214,7 @@ impl CausalFusion {
         seed: u64,
     ) -> Result<(Vec<Vec<f64>>, f64)> {
         let parameters = product_kernel::parameters(blocks, START_RIDGE).into_iter();
-        let coordinates: Vec<HyperParameter> = parameters.map(|p| default_prior(p, false)).collect();
+        let coordinates: Vec<HyperParameter> = parameters.map(with_fixed_scale).collect();
         let start_subset = start_rows(h.rows());
         let few_h = h.select_rows(&start_subset);
         let few_blocks: Vec<ColumnBlock> = blocks

@@ -19,7 +19,7 @@ use rayon::prelude::*;
 use super::pair_kernel::Pair;
 use crate::control::check_cancelled;
 use crate::error::{Error, Result};
-use crate::gp::likelihood::logistic::{Derivatives, LogisticLikelihood};
+use crate::gp::likelihood::{Likelihood, LikelihoodTerms};
 use crate::gp::newton::halved_step;
 use crate::linalg::conjugate_gradients::{
     CgOutcome, InnerProductSpace, ResidualNorm, StoppingRule, conjugate_gradients,
@@ -269,21 +269,21 @@ impl<'d> SkewModel<'d> {
     /// [`Error::NotConverged`]; [`Error::Interrupted`].
     pub fn mode(
         &self,
-        likelihood: &LogisticLikelihood,
+        likelihood: &impl Likelihood<Latent = f64>,
         tolerance: f64,
         stop: &AtomicBool,
     ) -> Result<WeightMode> {
         let n = self.compared.pairs.len();
         let mut weights = self.features.zeros();
         let mut g = vec![0.0; n];
-        let mut value = likelihood.value(&g);
+        let mut value = likelihood.log_likelihood(&g);
         let mut objective = value;
         let (mut first, mut left, mut products) = (None, f64::INFINITY, 0);
         for steps in 0..MAX_NEWTON {
             check_cancelled(stop)?;
-            let local: Vec<Derivatives> = (0..n).map(|i| likelihood.derivatives(i, g[i])).collect();
-            let alpha: Vec<f64> = local.iter().map(|d| d.first).collect();
-            let curve: Vec<f64> = local.iter().map(|d| d.curvature).collect();
+            let local: Vec<LikelihoodTerms> = (0..n).map(|i| likelihood.terms(i, g[i])).collect();
+            let alpha: Vec<f64> = local.iter().map(|terms| terms.first_derivative).collect();
+            let curve: Vec<f64> = local.iter().map(|terms| terms.information).collect();
             let target = self.apply_transpose(&alpha);
             let mut slope = target.clone();
             slope.add_scaled(-1.0, &weights);
@@ -307,7 +307,7 @@ impl<'d> SkewModel<'d> {
                 (weights.inner_product(&weights), step.inner_product(&step), weights.inner_product(&step));
             let (next, (t, next_g, next_value)) = halved_step(objective, |t| {
                 let next_g: Vec<f64> = g.iter().zip(&step_g).map(|(g, s)| g + t * s).collect();
-                let value = likelihood.value(&next_g);
+                let value = likelihood.log_likelihood(&next_g);
                 (value - 0.5 * (slant + 2.0 * t * ahead + t * t * step_norm), (t, next_g, value))
             });
             weights.add_scaled(t, &step);

@@ -12,6 +12,7 @@ use super::pair_kernel::{self, ItemGrams, Pair, PairKernel, wide_rows};
 use super::teams::ItemBags;
 use crate::control::{Progress, RunControl, check_cancelled};
 use crate::error::{Error, Result, sized};
+use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior};
 use crate::gp::hyperparameters::{HyperParameter, add_log_priors};
 use crate::gp::jaakkola_bound::maximise_bound;
 use crate::gp::laplace::{LaplaceMode, mode_from};
@@ -171,6 +172,38 @@ impl PreferenceProcess {
     /// As [`fit`](Self::fit).
     pub fn fit_bags(&self, items: &Table, bags: &ItemBags, duels: &Duels) -> Result<PreferenceFit> {
         self.fit_data(&ObservedDuels { items, bags: Some(bags), duels }, None)
+    }
+
+    /// Returns the posterior averaged over `draws` draws of the hyper-parameters, by importance sampling from
+    /// their posterior under the priors of [`tune`](Self::tune). Probabilities are the
+    /// [`expectation`](PosteriorMixture::expectation) of those of the fits.
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit); [`Error::TooFew`] without draws.
+    pub fn average(
+        &self,
+        items: &Table,
+        duels: &Duels,
+        draws: usize,
+    ) -> Result<PosteriorMixture<PreferenceFit>> {
+        let best = Self { tune: true, ..self.clone() }.fit(items, duels)?;
+        let tuned = PreferenceHyperParameters { prior: best.prior, margin: best.margin };
+        let values: Vec<f64> =
+            tuned.parameters([1.0; 2]).iter().map(|hyper| hyper.parameter.log_value).collect();
+        let start = self.setting();
+        let fit = |theta: &[f64]| {
+            let PreferenceHyperParameters { prior, margin } = start.with_parameters(theta);
+            let fit = Self { prior, margin, tune: false, ..self.clone() }.fit(items, duels)?;
+            Ok((fit.log_marginal_likelihood, fit))
+        };
+        let control = RunControl { stop: &self.stop, progress: &self.progress };
+        let coordinates = start.parameters([1.0; 2]);
+        HyperPosterior { coordinates: &coordinates, from: &values, control }.average(
+            |theta| self.log_marginal_likelihood(items, duels, theta),
+            fit,
+            draws,
+            self.seed,
+        )
     }
 
     fn setting(&self) -> PreferenceHyperParameters {
@@ -368,7 +401,7 @@ impl PreferenceProcess {
             gradients.grams.extra_utility_kernel =
                 gradients.grams.extra_utility_kernel.map(|extra_gradient| bags.to_items(&extra_gradient));
         }
-        Ok((value, setting.gradient(data.items, contexts, &gradients, slopes.margin)))
+        Ok((value, setting.gradient(data.items, contexts, &gradients, slopes.parameter)))
     }
 
     /// Returns the arguments of [`log_marginal_likelihood`](Self::log_marginal_likelihood): the logarithms of
@@ -432,5 +465,11 @@ impl PreferenceFit {
         let prediction = crate::Prediction::new(&self.model, Some(&self.covariance), &rows)?;
         let probabilities = prediction.probabilities.map(|by_class| by_class.column(1));
         probabilities.ok_or_else(|| Error::format("the model has no probabilities"))
+    }
+}
+
+impl WithPosterior for PreferenceFit {
+    fn posterior(&self) -> Posterior<'_> {
+        Self::posterior(self)
     }
 }

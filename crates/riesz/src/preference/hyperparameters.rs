@@ -17,8 +17,8 @@ pub(super) struct PreferenceHyperParameters {
 const SHARE_PRIOR: (f64, f64) = (0.810_930_216_216_328_8, 3.0);
 
 fn hyperparameter(name: &str, log_value: f64, (mean, sd): (f64, f64)) -> HyperParameter {
-    let weak = Some(HyperPrior::Normal { mean, sd });
-    HyperParameter { parameter: Parameter { name: name.into(), log_value }, weak }
+    let prior = Some(HyperPrior::Normal { mean, sd });
+    HyperParameter { parameter: Parameter { name: name.into(), log_value }, prior }
 }
 
 /// Returns the hyper-parameters of a kernel. Its first scale is fixed, because other parameters contain it.
@@ -26,7 +26,7 @@ fn kernel_hyperparameters(kernel: &Kernel) -> impl Iterator<Item = HyperParamete
     kernel.parameters().into_iter().enumerate().map(|(i, parameter)| {
         let sd = if parameter.is_lengthscale() { 1.0 } else { 1.5 };
         if i == 0 {
-            HyperParameter { parameter, weak: None }
+            HyperParameter::fixed(parameter)
         } else {
             HyperParameter::with_normal_prior(parameter, sd)
         }

@@ -15,7 +15,7 @@
 use super::pair_kernel::{ItemGrams, Pair, PairKernel, PairKernelGradient};
 use crate::error::Result;
 use crate::gp::laplace::{LaplaceMode, PriorCovariance};
-use crate::gp::likelihood::logistic::LogisticLikelihood;
+use crate::gp::likelihood::Likelihood;
 use crate::linalg::{Cholesky, Matrix, add_multiple, dot, index_pairs, low_rank_factor};
 
 /// The share of the trace that low-rank factors leave out, which is less than the rounding errors of a
@@ -79,7 +79,11 @@ impl<'a> PairFeatures<'a> {
     /// ties. They equal those of [`PairKernel::gradient`] with the matrix
     /// `M = ½ [αα' + u α' + α u' - W + H H']` (n × n), where α and u are the vectors of
     /// [`LaplaceMode::gradient`], and `H = W Φ C⁻ᵀᐟ²` (n × p).
-    pub fn slopes(&self, mode: &LaplaceMode, likelihood: &LogisticLikelihood) -> (PairKernelGradient, f64) {
+    pub fn slopes(
+        &self,
+        mode: &LaplaceMode,
+        likelihood: &impl Likelihood<Latent = f64>,
+    ) -> (PairKernelGradient, f64) {
         let n = self.pairs.len();
         let weight: Vec<f64> = mode.root_weight.iter().map(|r| r * r).collect();
         let mut h = self.features.clone();

@@ -828,7 +828,7 @@ fn hyperparameter_averages_equal_grid_sums() {
         average.effective_sample_size
     );
     assert!((average.fits.iter().map(|(w, _)| w).sum::<f64>() - 1.0).abs() < 1e-12);
-    let (mean, sd) = average.predict(&x).unwrap();
+    let [mean, sd] = <[Matrix; 2]>::from(average.predict(&x).unwrap()).map(|moment| moment.column(0));
     let plugged = tuned.fit(&data).unwrap().posterior().sd(&x).unwrap();
     for i in 0..3 {
         let expect = |quantity: &dyn Fn(usize) -> f64| {

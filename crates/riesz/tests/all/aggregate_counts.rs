@@ -505,7 +505,7 @@ fn overdispersion_is_learnt_and_averaged_over() {
     let average = |draws| Tuning::default().average_counts(&start, &tuned.process, &data, draws, 4).unwrap();
     let averaged = average(1_000);
     assert!(averaged.effective_sample_size > 400.0, "{}", averaged.effective_sample_size);
-    let (predicted, sd) = averaged.predict(&new).unwrap();
+    let [predicted, sd] = <[Matrix; 2]>::from(averaged.predict(&new).unwrap()).map(|moment| moment.column(0));
     for r in 0..3 {
         let (mean, square) = (mean[r] / total, square[r] / total);
         let expected_sd = (square - mean * mean).sqrt();

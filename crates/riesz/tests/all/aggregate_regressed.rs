@@ -328,7 +328,8 @@ fn tied_tuning_is_joint_and_untied_tuning_alternates() {
                 "{}",
                 averaged.effective_sample_size
             );
-            let (mean, sd) = averaged.predict(&data.rows).unwrap();
+            let [mean, sd] =
+                <[Matrix; 2]>::from(averaged.predict(&data.rows).unwrap()).map(|moment| moment.column(0));
             assert!(
                 squared_error(&|i| mean[i]) < 0.5 * squared_error(&|_| 3.0),
                 "{}",

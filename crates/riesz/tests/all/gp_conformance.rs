@@ -2,6 +2,8 @@
 //! inference that it has, against sums over a dense grid of the latent values, and every gradient of an
 //! evidence against differences.
 //!
+//! Averages over hyper-parameters are compared with sums over a grid of hyper-parameters.
+//!
 //! A case has a latent vector f (at most four numbers) with a normal prior, and a log likelihood of f that
 //! this file writes down from its definition. The grid gives the evidence, and the mean and standard
 //! deviation of f.
@@ -10,7 +12,10 @@ use riesz::aggregate::{
     AggregateGaussianProcess, Aggregates, Approximation, Bags, CountProcess, Family, SparseAggregateProcess,
     TargetUnit,
 };
-use riesz::fit::{GaussianProcess, GaussianProcessClassifier, Landmarks, SparseGaussianProcess};
+use riesz::fit::{
+    GaussianProcess, GaussianProcessClassifier, Landmarks, PosteriorMixture, SparseGaussianProcess,
+    TunedParameters, WithPosterior,
+};
 use riesz::kernel::Parameter;
 use riesz::linalg::Cholesky;
 use riesz::preference::{Duels, Inference, ItemBags, PreferenceProcess};
@@ -209,7 +214,7 @@ fn normal_targets_are_exact_for_every_operator_and_inference() {
                 normalize: false,
                 approximation,
                 priors: false,
-                tune: riesz::fit::TunedParameters::Nothing,
+                tune: TunedParameters::Nothing,
                 ..SparseAggregateProcess::new(kernel(), x.clone())
             };
             let bags = operator.bags(unit);
@@ -230,7 +235,7 @@ fn normal_targets_are_exact_for_every_operator_and_inference() {
     let exact = || integrate(&kernel().gram(&x), 0.0, &log_likelihood);
     let process = GaussianProcess {
         normalize_y: false,
-        tune: riesz::fit::TunedParameters::Nothing,
+        tune: TunedParameters::Nothing,
         ..GaussianProcess::new(kernel(), noise)
     };
     let fit = process.fit(&x, &y).unwrap();
@@ -246,7 +251,7 @@ fn normal_targets_are_exact_for_every_operator_and_inference() {
     let process = SparseGaussianProcess {
         landmarks: Landmarks::Points(x.clone()),
         normalize_y: false,
-        tune: riesz::fit::TunedParameters::Nothing,
+        tune: TunedParameters::Nothing,
         ..SparseGaussianProcess::new(kernel(), noise, 4)
     };
     let fit = process.fit(&x, &y).unwrap();
@@ -402,4 +407,147 @@ fn duels_are_near_the_integral_for_every_operator_and_inference() {
             .check();
         }
     }
+}
+
+/// A tuned hyper-parameter: its offsets from the start on a grid, with the logarithm of its prior there.
+struct Axis(Vec<(f64, f64)>);
+
+impl Axis {
+    /// A log-normal prior.
+    fn normal(mean: f64, sd: f64) -> Self {
+        Self((-20..=20).map(|k| 0.2 * f64::from(k)).map(|z| (mean + sd * z, -0.5 * z * z)).collect())
+    }
+
+    /// The prior of a length scale, whose tail towards long ones is long.
+    fn lengthscale() -> Self {
+        let log_prior = |t: f64| -0.5 * t - (-0.5 * t).exp();
+        Self((-20..=100).map(|k| 0.25 * f64::from(k)).map(|t| (t, log_prior(t))).collect())
+    }
+}
+
+/// Compares an average with the sum over the grid of `axes`. `fit_at` returns the log evidence and a fit for
+/// offsets of the tuned hyper-parameters from their start.
+fn check_average<F: WithPosterior>(
+    name: &str,
+    average: &PosteriorMixture<F>,
+    axes: &[Axis],
+    fit_at: impl Fn(&[f64]) -> (f64, F),
+    x: &Table,
+) {
+    let (mut logs, mut moments) = (Vec::new(), Vec::new());
+    let moments_of = |fit: &F| {
+        let posterior = fit.posterior();
+        let (mean, variance) = (posterior.mean().predict(x).unwrap(), posterior.variance(x).unwrap());
+        let second_moment = |i: usize| variance[(i, 0)] + mean[(i, 0)].powi(2);
+        (0..x.rows()).map(|i| [mean[(i, 0)], second_moment(i)]).collect::<Vec<_>>()
+    };
+    for mut point in 0..axes.iter().map(|axis| axis.0.len()).product::<usize>() {
+        let (mut offsets, mut log_prior) = (Vec::new(), 0.0);
+        for Axis(nodes) in axes {
+            let (offset, log) = nodes[point % nodes.len()];
+            (point, log_prior) = (point / nodes.len(), log_prior + log);
+            offsets.push(offset);
+        }
+        let (log_evidence, fit) = fit_at(&offsets);
+        logs.push(log_evidence + log_prior);
+        moments.push(moments_of(&fit));
+    }
+    let largest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let weights: Vec<f64> = logs.iter().map(|log| (log - largest).exp()).collect();
+    let total: f64 = weights.iter().sum();
+    let effective = average.effective_sample_size;
+    assert!(effective > 300.0, "{name}: an effective sample size of {effective}");
+    let (mean, sd) = average.predict(x).unwrap();
+    let drawn: Vec<(f64, Vec<[f64; 2]>)> =
+        average.fits.iter().map(|(weight, fit)| (*weight, moments_of(fit))).collect();
+    for i in 0..x.rows() {
+        let averaged = [mean[(i, 0)], sd[(i, 0)].powi(2) + mean[(i, 0)].powi(2)];
+        for k in 0..2 {
+            let exact = weights.iter().zip(&moments).map(|(w, m)| w * m[i][k]).sum::<f64>() / total;
+            // Standard error of a mean with importance weights.
+            let terms = drawn.iter().map(|(weight, m)| (weight * (m[i][k] - exact)).powi(2));
+            let tolerance = 4.0 * terms.sum::<f64>().sqrt() + 1e-4;
+            let error = averaged[k] - exact;
+            assert!(error.abs() < tolerance, "{name}: moment {k} of row {i}: {} is not {exact}", averaged[k]);
+            assert!(tolerance < 0.2 * (exact.abs() + 1.0), "{name}: {tolerance} can't fail");
+        }
+    }
+}
+
+#[test]
+fn averages_over_hyperparameters_equal_sums_over_a_grid() {
+    let x = Table::from_rows(&[[-1.1], [-0.6], [0.1], [0.4], [0.7], [1.5]]).unwrap();
+    let new = Table::from_rows(&[[0.3], [2.5]]).unwrap();
+    let y = Matrix::column_vector(vec![-0.3, -0.4, 0.9, 1.2, 0.8, 0.1]);
+    let kernel_at = |kernel: &Kernel, offsets: &[f64]| {
+        let moved = kernel.parameters().into_iter().zip(offsets).map(|(p, offset)| p.log_value + offset);
+        kernel.with_parameters(&moved.collect::<Vec<_>>())
+    };
+    let kernel_axes = || [Axis::normal(0.0, 1.0), Axis::lengthscale()];
+
+    let standard = GaussianProcess { tune: TunedParameters::Kernel, ..GaussianProcess::new(kernel(), 0.2) };
+    let fit_at = |offsets: &[f64]| {
+        let kernel = kernel_at(&kernel(), offsets);
+        let process = GaussianProcess { kernel, tune: TunedParameters::Nothing, ..standard.clone() };
+        let fit = process.fit(&x, &y).unwrap();
+        (fit.log_marginal_likelihood, fit)
+    };
+    let average = standard.average(&x, &y, 3_000).unwrap();
+    check_average("regression", &average, &kernel_axes(), fit_at, &new);
+    let noise = GaussianProcess { tune: TunedParameters::Noise, ..standard.clone() };
+    let fit_at = |offsets: &[f64]| {
+        let noise = 0.2 * offsets[0].exp();
+        let fit = GaussianProcess { noise, tune: TunedParameters::Nothing, ..standard.clone() }.fit(&x, &y);
+        let fit = fit.unwrap();
+        (fit.log_marginal_likelihood, fit)
+    };
+    let average = noise.average(&x, &y, 1_000).unwrap();
+    check_average("noise of a regression", &average, &[Axis::normal(0.0, 1.5)], fit_at, &new);
+    assert!(standard.average(&x, &y, 0).is_err());
+    let fixed = GaussianProcess { tune: TunedParameters::Nothing, ..standard.clone() };
+    let error = fixed.average(&x, &y, 10).unwrap_err().to_string();
+    assert!(error.contains("at least one hyper-parameter that is not fixed"), "{error}");
+
+    let sparse = SparseGaussianProcess {
+        landmarks: Landmarks::Points(x.select_rows(&[0, 2, 5])),
+        tune: TunedParameters::Kernel,
+        ..SparseGaussianProcess::new(kernel(), 0.2, 3)
+    };
+    let fit_at = |offsets: &[f64]| {
+        let kernel = kernel_at(&kernel(), offsets);
+        let process = SparseGaussianProcess { kernel, tune: TunedParameters::Nothing, ..sparse.clone() };
+        let fit = process.fit(&x, &y).unwrap();
+        (fit.lower, fit)
+    };
+    let average = sparse.average(&x, &y, 3_000).unwrap();
+    check_average("sparse regression", &average, &kernel_axes(), fit_at, &new);
+
+    let (labels, classes) = ([0, 0, 1, 1, 1, 0], ["no".to_string(), "yes".to_string()]);
+    let classifier = GaussianProcessClassifier::new(2.0 * kernel());
+    let fit_at = |offsets: &[f64]| {
+        let kernel = kernel_at(&classifier.kernel, offsets);
+        let fit = GaussianProcessClassifier { kernel, tune: false, ..classifier.clone() };
+        let fit = fit.fit(&x, &labels, &classes).unwrap();
+        (fit.log_marginal_likelihood, fit)
+    };
+    let average = classifier.average(&x, &labels, &classes, 3_000).unwrap();
+    check_average("classification", &average, &kernel_axes(), fit_at, &new);
+
+    let left = [1, 2, 3, 3, 4, 5, 4];
+    let duels = Duels::new(6, &left, &[0, 1, 0, 5, 5, 0, 1], &[1.0; 7], None).unwrap();
+    let mut process = PreferenceProcess::new(kernel());
+    process.prior.generalised_variance = 0.0;
+    let fit_at = |offsets: &[f64]| {
+        let mut fixed = PreferenceProcess { tune: false, ..process.clone() };
+        fixed.prior.utility_variance *= offsets[0].exp();
+        fixed.prior.items = kernel_at(&kernel(), &[0.0, offsets[1]]);
+        let fit = fixed.fit(&x, &duels).unwrap();
+        (fit.log_marginal_likelihood, fit)
+    };
+    let average = process.average(&x, &duels, 3_000).unwrap();
+    let axes = [Axis::normal(0.0, 3.0), Axis::normal(0.0, 1.0)];
+    let pairs = riesz::preference::wide_rows(&x, &[(0, 3), (4, 5)]).unwrap();
+    check_average("preferences", &average, &axes, fit_at, &pairs);
+    let wins = average.expectation(|fit| Ok(Matrix::column_vector(fit.probability(&x, &[(3, 0)])?))).unwrap();
+    assert!(wins[(0, 0)] > 0.6 && wins[(0, 0)] < 1.0, "{}", wins[(0, 0)]);
 }

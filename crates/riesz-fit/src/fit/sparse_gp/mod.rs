@@ -14,7 +14,8 @@ pub use sufficient_statistics::KernelSums;
 use super::target_scaling::{ScaledTargets, check_noise, check_row_noise, noise_entries};
 use crate::control::RunControl;
 use crate::error::{Error, Result};
-use crate::gp::hyperparameters::{ThetaReader, TunedParameters};
+use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior};
+use crate::gp::hyperparameters::{ThetaReader, TunedParameters, with_default_priors};
 use crate::gp::inducing_points::inducing_points;
 use crate::gp::search::{self, SearchOptions, SearchResult};
 use crate::kernel::{Kernel, Parameter};
@@ -222,6 +223,30 @@ impl SparseGaussianProcess {
         Ok((value - targets.log_density_shift(), gradient))
     }
 
+    /// Returns the posterior averaged over `draws` draws of the tuned parameters, as
+    /// [`GaussianProcess::average`](super::GaussianProcess::average) does. The lower bound over all rows
+    /// replaces the marginal likelihood; the inducing points are the same for all draws.
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit); [`Error::TooFew`] without draws; [`Error::Parameter`] if nothing is tuned.
+    pub fn average(&self, x: &Table, y: &Matrix, draws: usize) -> Result<PosteriorMixture<SparseGpFit>> {
+        let process = Self { landmarks: Landmarks::Points(self.points(x)?), ..self.clone() };
+        let (start, parameters) = (process.fit(x, y)?.theta, self.parameters());
+        let free = self.tune.free(parameters.len() - 1, parameters.len());
+        let fit = |theta: &[f64]| {
+            let (kernel, noise) = self.at_theta(theta);
+            let fit = Self { kernel, noise, tune: TunedParameters::Nothing, ..process.clone() }.fit(x, y)?;
+            Ok((fit.lower, fit))
+        };
+        let coordinates = with_default_priors(parameters, &free);
+        HyperPosterior { coordinates: &coordinates, from: &start, control: RunControl::none() }.average(
+            |theta| process.evidence_lower_bound(x, y, theta),
+            fit,
+            draws,
+            self.seed,
+        )
+    }
+
     /// Tunes the parameters on all rows, or on a sample of them.
     fn search(&self, data: SparseData<'_>, variance: f64) -> Result<SearchResult> {
         let parameters = self.parameters();
@@ -291,5 +316,11 @@ impl SparseGpFit {
     /// Returns the posterior of f.
     pub fn posterior(&self) -> Posterior<'_> {
         Posterior::new_unchecked(&self.model, &self.covariance)
+    }
+}
+
+impl WithPosterior for SparseGpFit {
+    fn posterior(&self) -> Posterior<'_> {
+        Self::posterior(self)
     }
 }

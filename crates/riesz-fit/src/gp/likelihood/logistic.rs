@@ -1,6 +1,7 @@
 //! The logistic likelihood of wins and losses given latent log odds, with the margin of ties of Rao and
 //! Kupper (1967).
 
+use super::{Likelihood, LikelihoodTerms};
 use crate::kernel_model::logistic;
 
 /// Likelihood of the outcomes given f (n):
@@ -34,55 +35,59 @@ impl LogisticLikelihood {
             |share: fn(f64) -> f64| y.iter().enumerate().map(|(i, &y)| weight(i) * share(y)).collect();
         Self { up: weighted(|y| y), down: weighted(|y| 1.0 - y), margin: 0.0, ties: 0.0 }
     }
+}
 
-    /// Returns the total weight of observation i.
-    pub fn weight(&self, i: usize) -> f64 {
-        self.up[i] + self.down[i]
+impl Likelihood for LogisticLikelihood {
+    type Latent = f64;
+
+    fn observations(&self) -> usize {
+        self.up.len()
     }
 
-    /// Returns the log likelihood at f, up to a constant.
-    pub fn value(&self, f: &[f64]) -> f64 {
-        let (m, sides) = (self.margin, self.up.iter().zip(&self.down));
-        // 0 · -∞ is defined as 0.
-        let times = |weight: f64, x: f64| if weight > 0.0 { weight * log_logistic(x) } else { 0.0 };
-        let terms = sides.zip(f).map(|((up, down), f)| times(*up, f - m) + times(*down, -f - m));
-        terms.sum::<f64>() + if self.ties > 0.0 { self.ties * (2.0 * m).exp_m1().ln() } else { 0.0 }
-    }
-
-    /// Returns the derivatives of the log likelihood of observation i at f.
-    pub fn derivatives(&self, i: usize, f: f64) -> Derivatives {
+    fn terms(&self, i: usize, f: f64) -> LikelihoodTerms {
         let (up, down, m) = (self.up[i], self.down[i], self.margin);
         let (won, lost) = (logistic(f - m), logistic(-f - m));
         let (not_won, not_lost) = (logistic(m - f), logistic(f + m));
         let (for_up, for_down) = (up * won * not_won, down * lost * not_lost);
-        let asymmetry = (not_won - won, not_lost - lost);
-        let curve = for_up + for_down;
-        let ratio = |numerator: f64| if curve > 0.0 { numerator / curve } else { 0.0 };
-        Derivatives {
-            first: up * not_won - down * not_lost,
-            curvature: curve,
-            third_over_w: ratio(for_down * asymmetry.1 - for_up * asymmetry.0),
-            margin_derivative: -up * not_won - down * not_lost,
-            first_by_margin: for_up - for_down,
-            curvature_by_margin: ratio(-for_up * asymmetry.0 - for_down * asymmetry.1),
+        let (up_asymmetry, down_asymmetry) = (not_won - won, not_lost - lost);
+        let information = for_up + for_down;
+        LikelihoodTerms {
+            value: weighted_log(up, f - m) + weighted_log(down, -f - m),
+            first_derivative: up * not_won - down * not_lost,
+            second_derivative: -information,
+            information,
+            d_information: for_up * up_asymmetry - for_down * down_asymmetry,
+            parameter_derivatives: [
+                -up * not_won - down * not_lost,
+                for_up - for_down,
+                -for_up * up_asymmetry - for_down * down_asymmetry,
+            ],
         }
+    }
+
+    fn log_likelihood(&self, f: &[f64]) -> f64 {
+        let (m, sides) = (self.margin, self.up.iter().zip(&self.down));
+        let terms =
+            sides.zip(f).map(|((up, down), f)| weighted_log(*up, f - m) + weighted_log(*down, -f - m));
+        terms.sum::<f64>() + if self.ties > 0.0 { self.ties * (2.0 * m).exp_m1().ln() } else { 0.0 }
+    }
+
+    fn weight(&self, i: usize) -> f64 {
+        self.up[i] + self.down[i]
+    }
+
+    fn has_parameter(&self) -> bool {
+        self.margin > 0.0
+    }
+
+    fn constant_by_parameter(&self) -> f64 {
+        -2.0 * self.ties / (-2.0 * self.margin).exp_m1()
     }
 }
 
-/// Derivatives of the log likelihood of one observation.
-pub struct Derivatives {
-    /// First derivative in f.
-    pub first: f64,
-    /// Second derivative in f with the opposite sign, W ≥ 0.
-    pub curvature: f64,
-    /// Third derivative in f divided by W; from -1 to 1.
-    pub third_over_w: f64,
-    /// First derivative in the margin, without the derivative of the constant.
-    pub margin_derivative: f64,
-    /// Derivative of `first` in the margin.
-    pub first_by_margin: f64,
-    /// Derivative of W in the margin, divided by W.
-    pub curvature_by_margin: f64,
+/// Returns `weight log σ(x)`, where 0 · -∞ is defined as 0.
+fn weighted_log(weight: f64, x: f64) -> f64 {
+    if weight > 0.0 { weight * log_logistic(x) } else { 0.0 }
 }
 
 /// Returns `Σ_i w_i (y_i log σ(f_i) + (1 - y_i) log σ(-f_i))`, stable for large |f|.

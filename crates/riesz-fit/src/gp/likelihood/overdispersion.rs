@@ -29,10 +29,7 @@ pub(super) fn negative_binomial(z: f64, dispersion: f64, g: f64) -> LikelihoodTe
         second_derivative: (z + r) / (total * total) - if z > 0.0 { z / (g * g) } else { 0.0 },
         information: r / (g * total),
         d_information: 1.0 / (total * total) - 1.0 / (g * g),
-        mean: g,
-        variance: g + dispersion * g * g,
-        link_derivative: g,
-        dispersion_derivatives: by_r.map(|v| -r * v),
+        parameter_derivatives: by_r.map(|v| -r * v),
     }
 }
 
@@ -42,6 +39,11 @@ pub(super) fn negative_binomial_tails(z: f64, dispersion: f64, g: f64) -> (f64, 
     // P(Z ≤ k) = I_(r/(r + g))(r, k + 1).
     let below = if z > 0.0 { checked_beta_reg(r, z, 1.0 / (1.0 + g / r)).unwrap_or(1.0) } else { 0.0 };
     (below, checked_beta_reg(z + 1.0, r, 1.0 / (1.0 + r / g)).unwrap_or(0.0))
+}
+
+/// Returns the ratio of the variance of a beta-binomial count of n trials to that of a binomial count.
+pub(super) fn inflation(n: f64, dispersion: f64) -> f64 {
+    (1.0 + n * dispersion) / (1.0 + dispersion)
 }
 
 /// Returns the log likelihood of a beta-binomial count z of n trials and its derivatives. `information` is n²
@@ -54,8 +56,8 @@ pub(super) fn beta_binomial(n: f64, z: f64, dispersion: f64, g: f64, complement:
     let ways = ln_gamma(n + 1.0) - ln_gamma(z + 1.0) - ln_gamma(missed + 1.0);
     let [up, down, normalizer] =
         [(z, a), (missed, b), (n, s)].map(|(k, from)| ln_gamma(k + from) - ln_gamma(from));
-    let (slope, inflation) = (s * (won - lost), (1.0 + n * dispersion) / (1.0 + dispersion));
-    let information = n / (g * complement * inflation);
+    let slope = s * (won - lost);
+    let information = n / (g * complement * inflation(n, dispersion));
     let by_s = [
         g * won + complement * lost + digamma(s) - digamma(n + s),
         slope / s + s * (g * won2 - complement * lost2),
@@ -68,10 +70,7 @@ pub(super) fn beta_binomial(n: f64, z: f64, dispersion: f64, g: f64, complement:
         second_derivative: s * s * (won2 + lost2),
         information,
         d_information: -information * (complement - g) / (g * complement),
-        mean: n * g,
-        variance: n * g * complement * inflation,
-        link_derivative: g * complement,
-        dispersion_derivatives: [-s * by_s[0], -s * by_s[1], -information * by_inflation],
+        parameter_derivatives: [-s * by_s[0], -s * by_s[1], -information * by_inflation],
     }
 }
 

@@ -21,8 +21,8 @@ use super::cross_kernel::CrossKernel;
 use crate::aggregate::observation_operator::ObservationOperator;
 use crate::checks::check_overflow;
 use crate::error::Result;
-use crate::gp::likelihood::LikelihoodTerms;
-use crate::gp::likelihood::counts::Family;
+use crate::gp::likelihood::counts::{CountLikelihood, RateSum};
+use crate::gp::likelihood::{Likelihood, LikelihoodTerms};
 use crate::gp::whitened_inducing::{WhitenedInducing, posterior_precision};
 use crate::linalg::conjugate_gradients::{
     CgOutcome, InnerProductSpace, ResidualNorm, StoppingRule, conjugate_gradients,
@@ -44,17 +44,15 @@ const MODE_TOLERANCE: f64 = 1e-18;
 const ROUNDING_TOLERANCE: f64 = 1e-9;
 const MIN_DECREASE: f64 = 0.1;
 
-/// The observations of f: the kernel, the observation operator, the counts and their family.
+/// The observations of f: the kernel, the observation operator, and the likelihood of the
+/// counts.
 pub(super) struct CountObservations<'a> {
     /// The inducing points W with the Cholesky factor L.
     pub points: WhitenedInducing,
     /// `K(X, W)`.
     pub cross: CrossKernel<'a>,
     pub operator: &'a ObservationOperator,
-    pub family: &'a Family,
-    pub counts: &'a [f64],
-    /// Overdispersion of each target, 0 for none.
-    pub dispersions: Vec<f64>,
+    pub likelihood: CountLikelihood<'a>,
     /// β; `None` where it is estimated.
     pub given_mean: Option<f64>,
     /// The latent value at which the search begins: a common rate of all rows.
@@ -76,7 +74,7 @@ pub(super) struct StateEvaluation {
     /// f for each membership of a row in a bag.
     f: Vec<f64>,
     /// For each target the weighted sums of rates and of their complements.
-    pub sums: Vec<[f64; 2]>,
+    pub sums: Vec<RateSum>,
     pub likelihood_terms: Vec<LikelihoodTerms>,
     /// J.
     pub value: f64,
@@ -151,17 +149,15 @@ impl CountObservations<'_> {
         let (f, rows) = (self.cross.latent_values(place.beta, &alpha)?, self.cross.rows);
         let mut of_bags = Matrix::zeros(rows.bags(), 2);
         for (i, &b) in rows.bag.iter().enumerate() {
-            let (weight, part) = (rows.weights[i], self.family.rate_terms(f[i]));
+            let (weight, part) = (rows.weights[i], self.likelihood.family.rate_terms(f[i]));
             of_bags[(b, 0)] += weight * part.rate;
             of_bags[(b, 1)] += weight * part.complement;
         }
         let sums = self.operator.transpose_times(&of_bags);
-        let sums = sums.data().as_chunks::<2>().0.to_vec();
-        let terms_of = |(t, z): (usize, &f64)| {
-            let [g, complement] = sums[t];
-            self.family.likelihood_terms(t, *z, self.dispersions[t], g, complement)
-        };
-        let terms: Vec<LikelihoodTerms> = self.counts.iter().enumerate().map(terms_of).collect();
+        let rate_sum = |&[sum, complement]: &[f64; 2]| RateSum { sum, complement };
+        let sums: Vec<RateSum> = sums.data().as_chunks::<2>().0.iter().map(rate_sum).collect();
+        let terms: Vec<LikelihoodTerms> =
+            sums.iter().enumerate().map(|(t, sum)| self.likelihood.terms(t, *sum)).collect();
         let value = terms.iter().map(|s| s.value).sum::<f64>() - 0.5 * dot(&place.v, &place.v);
         Ok(StateEvaluation { state: place, alpha, f, sums, likelihood_terms: terms, value })
     }
@@ -174,7 +170,7 @@ impl CountObservations<'_> {
         let (mut slopes, mut bends) = (vec![0.0; evaluation.f.len()], vec![0.0; evaluation.f.len()]);
         let (mut curve, mut mean_responses) = (vec![0.0; evaluation.f.len()], vec![0.0; rows.bags()]);
         for (i, &b) in rows.bag.iter().enumerate() {
-            let (weight, part) = (rows.weights[i], self.family.rate_terms(evaluation.f[i]));
+            let (weight, part) = (rows.weights[i], self.likelihood.family.rate_terms(evaluation.f[i]));
             (slopes[i], bends[i]) = (weight * part.first_derivative, weight * part.second_derivative);
             curve[i] = by_bags[b] * bends[i];
             mean_responses[b] += slopes[i];

@@ -48,7 +48,7 @@ pub(super) fn evidence_gradient(
     let moved = cross.latent_values(y.beta, &alpha)?;
     let along = local.moved(&y);
     let dispersed = terms.iter().zip(&along).zip(&leverages).map(|((s, q), u)| {
-        let [value, slope, information] = s.dispersion_derivatives;
+        let [value, slope, information] = s.parameter_derivatives;
         value + slope * q - 0.5 * information * u
     });
     let dispersed = dispersed.collect();

@@ -4,7 +4,7 @@ use statrs::function::erf::erfc_inv;
 
 use super::laplace::{CountObservations, LocalModel, StateEvaluation};
 use crate::aggregate::aggregate_fit::LeaveOneOut;
-use crate::gp::likelihood::counts::CountProbabilities;
+use crate::gp::likelihood::counts::{CountLikelihood, CountProbabilities};
 
 /// The grid over which predictions are averaged. `WIDTH` is half its width in standard deviations of the link
 /// of a target's sum, given the other targets. `STEP` is the spacing relative to this standard deviation, or
@@ -22,7 +22,7 @@ pub(super) fn leave_one_out(
     state: &StateEvaluation,
     local: &LocalModel,
 ) -> LeaveOneOut {
-    let CountObservations { family, counts, dispersions, .. } = observed;
+    let CountLikelihood { family, counts, dispersions } = &observed.likelihood;
     let mut out = LeaveOneOut {
         targets: counts.to_vec(),
         mean: Vec::new(),
@@ -31,15 +31,16 @@ pub(super) fn leave_one_out(
         log_density: Vec::new(),
     };
     for (t, variance) in local.variances().into_iter().enumerate() {
-        let (terms, [g, complement]) = (&state.likelihood_terms[t], state.sums[t]);
+        let (terms, (link, link_derivative)) =
+            (&state.likelihood_terms[t], family.link_of_sum(state.sums[t]));
         // The information, the derivative and the variance are on the scale of the link.
-        let square = terms.link_derivative * terms.link_derivative;
+        let square = link_derivative * link_derivative;
         let (information, slope, posterior_variance) =
-            (terms.information * square, terms.first_derivative * terms.link_derivative, variance / square);
+            (terms.information * square, terms.first_derivative * link_derivative, variance / square);
         // The precision stays positive also where the information has a rounding error.
         let left = (1.0 / posterior_variance - information).max(1e-8 / posterior_variance);
         let sd = (1.0 / left).sqrt();
-        let middle = family.link_of_sum(g, complement) - slope / left;
+        let middle = link - slope / left;
         let predictive = link_average((middle, sd), information, |link| {
             family.probabilities(t, counts[t], dispersions[t], link)
         });
