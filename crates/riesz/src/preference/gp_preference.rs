@@ -175,7 +175,7 @@ impl PreferenceProcess {
     }
 
     /// Returns the posterior averaged over `draws` draws of the hyper-parameters, by importance sampling from
-    /// their posterior under the priors of [`tune`](Self::tune). Probabilities are the
+    /// their posterior under the priors of [`tune`](field@Self::tune). Probabilities are the
     /// [`expectation`](PosteriorMixture::expectation) of those of the fits.
     ///
     /// # Errors
