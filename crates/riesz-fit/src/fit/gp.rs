@@ -15,6 +15,7 @@ use crate::error::{Error, Result, sized};
 use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior};
 use crate::gp::exact::{NormalEvidence, check_evidence};
 use crate::gp::hyperparameters::{ThetaReader, TunedParameters, with_default_priors};
+use crate::gp::leave_one_out::LeaveOneOut;
 use crate::gp::search::{self, SearchOptions, SearchResult};
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
@@ -435,6 +436,32 @@ impl GpFit {
     /// Returns the posterior of f.
     pub fn posterior(&self) -> Posterior<'_> {
         Posterior::new_unchecked(&self.model, &self.covariance)
+    }
+
+    /// Returns the predictions of each observation from all others, for each target, with the same kernel,
+    /// noise and scaling of the targets. `y` (observations × targets) are the targets of the fit. Cost n³.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] unless `y` has the shape of the fit's targets.
+    pub fn leave_one_out(&self, y: &Matrix) -> Result<Vec<LeaveOneOut>> {
+        let [VarianceReduction::CholeskyInverse { operator, factor }] = &self.covariance.reduction[..] else {
+            return Err(Error::format("the posterior is not that of a fit to observations"));
+        };
+        sized("the target", "numbers", factor.size(), y.rows(), "one per observation of the fit")?;
+        let outputs = self.model.intercept.len();
+        sized("a row of the target", "numbers", outputs, y.cols(), "one per target of the fit")?;
+        let inverse = factor.inverse();
+        let constants = operator.as_ref().map_or_else(|| vec![1.0; y.rows()], Sparse::column_sums);
+        let predictions = self.model.intercept.iter().zip(&self.covariance.scale).enumerate();
+        let predict = |(o, (center, scale)): (usize, (&f64, &f64))| {
+            let targets = y.column(o);
+            let residuals: Vec<f64> = targets.iter().zip(&constants).map(|(y, c)| y - center * c).collect();
+            let precision: Vec<f64> = (0..y.rows()).map(|i| inverse[(i, i)] / (scale * scale)).collect();
+            let weights: Vec<f64> =
+                factor.solve_vector(&residuals).iter().map(|a| a / (scale * scale)).collect();
+            LeaveOneOut::from_precision(targets, &weights, &precision)
+        };
+        Ok(predictions.map(predict).collect())
     }
 }
 

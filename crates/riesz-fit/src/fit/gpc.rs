@@ -1,4 +1,5 @@
-//! Gaussian process classification by [Laplace's approximation](crate::gp::laplace).
+//! Gaussian process classification by [Laplace's approximation](crate::gp::laplace) or a
+//! [lower bound](crate::gp::jaakkola_bound).
 
 use std::sync::atomic::AtomicBool;
 
@@ -9,7 +10,8 @@ use crate::control::RunControl;
 use crate::error::Result;
 use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior};
 use crate::gp::hyperparameters::with_default_priors;
-use crate::gp::laplace::{LaplaceMode, mode};
+use crate::gp::inference::Inference;
+use crate::gp::laplace::LaplaceMode;
 use crate::gp::likelihood::logistic::LogisticLikelihood;
 use crate::gp::search::{self, SearchOptions, SearchResult};
 use crate::kernel::Kernel;
@@ -61,13 +63,16 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
 /// Gaussian process classification: `P(y_i = 1) = σ(f(x_i))`, where `f` is a Gaussian process and σ the
 /// logistic function.
 ///
-/// The posterior of f is approximated by a normal distribution around its mode. With more than two classes,
+/// The posterior of f is approximated by a normal distribution, by default around its mode. With more than
+/// two classes,
 /// each class has its own f, which separates it from all other classes. All f share one kernel, whereas
 /// scikit-learn by default tunes one kernel per class.
 #[derive(Debug, Clone)]
 pub struct GaussianProcessClassifier {
     /// The prior covariance, from which tuning starts.
     pub kernel: Kernel,
+    /// The approximation of the posterior.
+    pub inference: Inference,
     /// Whether the kernel's parameters are tuned by maximising the approximate marginal likelihood.
     pub tune: bool,
     /// Lower and upper bounds for the kernel's [`parameters`](Kernel::parameters), in their order and on
@@ -91,7 +96,7 @@ pub struct GpcFit {
     /// averages probabilities over the posterior.
     pub covariance: PosteriorCovariance,
     /// Laplace's approximation of the log marginal likelihood (Rasmussen and Williams 2006, equation 3.32),
-    /// summed over outputs. scikit-learn reports the mean over outputs.
+    /// or its lower bound, summed over outputs. scikit-learn reports the mean over outputs.
     pub log_marginal_likelihood: f64,
     /// The parameters used, in the order and on the scale of [`Kernel::parameters`].
     pub theta: Vec<f64>,
@@ -106,7 +111,7 @@ pub struct GpcFit {
 impl GaussianProcessClassifier {
     /// Returns a classifier whose kernel is tuned from this start, without restarts.
     pub fn new(kernel: Kernel) -> Self {
-        Self { kernel, tune: true, bounds: None, restarts: 0, seed: 0 }
+        Self { kernel, inference: Inference::Laplace, tune: true, bounds: None, restarts: 0, seed: 0 }
     }
 
     /// Fits the classifier to `labels`, one index into `classes` per row. Cost n³/3 for each of about ten
@@ -134,8 +139,8 @@ impl GaussianProcessClassifier {
         let y = self.check(x, labels, classes)?;
         let parameters = self.kernel.parameters();
         let free = 0..if self.tune { parameters.len() } else { 0 };
-        let objective =
-            |theta: &[f64]| value_and_gradient(&self.kernel.with_parameters(theta), x, &y, control.stop);
+        let mut warm_starts = vec![None; y.len()];
+        let objective = |theta: &[f64]| self.value_and_gradient(theta, x, &y, &mut warm_starts, control.stop);
         let search = SearchOptions {
             bounds: self.bounds.as_deref(),
             restarts: self.restarts,
@@ -147,17 +152,20 @@ impl GaussianProcessClassifier {
             if self.tune { self.kernel.with_parameters(&optimum.theta) } else { self.kernel.clone() };
         crate::checks::check_range(&kernel, x)?;
         let gram = kernel.gram(x);
-        let modes = y.iter().map(|y| mode(&gram, y, control.stop)).collect::<Result<Vec<LaplaceMode>>>()?;
+        let approximate = |y| self.inference.approximate(&gram, y, None, control.stop);
+        let modes = y.iter().map(approximate).collect::<Result<Vec<LaplaceMode>>>()?;
         let value: f64 = modes.iter().map(|m| m.value).sum();
         let mut coef = Matrix::zeros(x.rows(), y.len());
         for (o, mode) in modes.iter().enumerate() {
             mode.alpha.iter().enumerate().for_each(|(i, a)| coef[(i, o)] = *a);
         }
         let two = y.len() == 1;
-        let mut card = vec![
-            CardEntry::new("model", "Gaussian process classifier (Laplace approximation)"),
-            CardEntry::measured("log marginal likelihood", value),
-        ];
+        let method = match self.inference {
+            Inference::Laplace => "Gaussian process classifier (Laplace approximation)",
+            Inference::JaakkolaBound => "Gaussian process classifier (variational bound)",
+        };
+        let mut card =
+            vec![CardEntry::new("model", method), CardEntry::measured("log marginal likelihood", value)];
         card.extend(optimum.facts(self.tune.then_some(self.restarts)));
         let SearchResult { theta, steps, evaluations, warnings, .. } = optimum;
         let model = KernelExpansion {
@@ -183,8 +191,8 @@ impl GaussianProcessClassifier {
         Ok(GpcFit { model, covariance, log_marginal_likelihood: value, theta, steps, evaluations, warnings })
     }
 
-    /// Returns Laplace's approximation of the log marginal likelihood and its gradient in `theta`, summed
-    /// over outputs (Rasmussen and Williams 2006, algorithm 5.1). `theta` has the order and scale of the
+    /// Returns the approximation of the log marginal likelihood and its gradient in `theta`, summed over
+    /// outputs (Rasmussen and Williams 2006, algorithm 5.1). `theta` has the order and scale of the
     /// kernel's [`parameters`](Kernel::parameters). Cost about ten times n³/3, plus n³ and O(n² parameters),
     /// per output.
     ///
@@ -199,7 +207,31 @@ impl GaussianProcessClassifier {
     ) -> Result<(f64, Vec<f64>)> {
         let y = self.check(x, labels, classes)?;
         search::check("theta", "numbers", theta.len(), &self.kernel.parameters())?;
-        value_and_gradient(&self.kernel.with_parameters(theta), x, &y, RunControl::none().stop)
+        self.value_and_gradient(theta, x, &y, &mut vec![None; y.len()], RunControl::none().stop)
+    }
+
+    /// Returns the approximate log marginal likelihood and its gradient in `theta`, summed over outputs. The
+    /// search for the mode of each output starts at its entry of `warm_starts`, which the mode replaces.
+    fn value_and_gradient(
+        &self,
+        theta: &[f64],
+        x: &Table,
+        outputs: &[LogisticLikelihood],
+        warm_starts: &mut [Option<Vec<f64>>],
+        stop: &AtomicBool,
+    ) -> Result<(f64, Vec<f64>)> {
+        let kernel = self.kernel.with_parameters(theta);
+        crate::checks::check_range(&kernel, x)?;
+        let gram = kernel.gram(x);
+        let mut total = 0.0;
+        let mut gradient = vec![0.0; theta.len()];
+        for (y, warm_start) in outputs.iter().zip(warm_starts) {
+            let mode = self.inference.approximate(&gram, y, warm_start.as_deref(), stop)?;
+            total += mode.value;
+            *warm_start = Some(mode.alpha.clone());
+            add_to(&mut gradient, &kernel.gradient(x, &mode.gradient(&gram, y).gram));
+        }
+        Ok((total, gradient))
     }
 
     /// Returns the posterior averaged over `draws` draws of the kernel's parameters, as
@@ -242,26 +274,6 @@ impl GaussianProcessClassifier {
             |c: usize| -> Vec<f64> { labels.iter().map(|&l| f64::from(u8::from(l == c))).collect() };
         Ok(outputs.map(|c| LogisticLikelihood::from_fractions(&is_class(c), None)).collect())
     }
-}
-
-/// Returns the approximate log marginal likelihood and its gradient, summed over outputs.
-fn value_and_gradient(
-    kernel: &Kernel,
-    x: &Table,
-    outputs: &[LogisticLikelihood],
-    stop: &AtomicBool,
-) -> Result<(f64, Vec<f64>)> {
-    crate::checks::check_range(kernel, x)?;
-    let gram = kernel.gram(x);
-    let mut total = 0.0;
-    let mut gradient = vec![0.0; kernel.parameters().len()];
-    for y in outputs {
-        let mode = mode(&gram, y, stop)?;
-        total += mode.value;
-        let slopes = mode.gradient(&gram, y).gram;
-        add_to(&mut gradient, &kernel.gradient(x, &slopes));
-    }
-    Ok((total, gradient))
 }
 
 impl GpcFit {

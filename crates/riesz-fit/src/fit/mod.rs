@@ -38,6 +38,8 @@ mod through_landmarks;
 pub use crate::gp::average::{PosteriorMixture, WithPosterior};
 pub use crate::gp::hyperparameters::TunedParameters;
 pub use crate::gp::inducing_points::inducing_points;
+pub use crate::gp::inference::Inference;
+pub use crate::gp::leave_one_out::LeaveOneOut;
 pub use class_weights::ClassWeight;
 pub use gp::{GaussianProcess, GpFit};
 pub use gpc::{GaussianProcessClassifier, GpcFit};

@@ -88,33 +88,22 @@ fn over(numerator: f64, information: f64) -> f64 {
 }
 
 /// Computes the mode by Newton's method (algorithm 3.1). A step that would lower `log P(y|f) - ½ fᵀK⁻¹f` is
-/// halved until it does not. Cost n³/3 for each of about ten steps.
+/// halved until it does not. Cost n³/3 for each of about ten steps. The search starts at the coefficients
+/// `warm_start`, such as the mode under a similar prior, if their objective exceeds that of zero
+/// coefficients.
 ///
 /// # Errors
 /// [`Error::NotPositiveDefinite`]; [`Error::NotConverged`]; [`Error::Interrupted`].
 pub fn mode(
-    gram: &Matrix,
-    likelihood: &impl Likelihood<Latent = f64>,
-    stop: &AtomicBool,
-) -> Result<LaplaceMode> {
-    mode_from(gram, likelihood, None, stop)
-}
-
-/// Computes the mode from starting coefficients, such as the mode under a similar prior. They are used if
-/// their objective exceeds that of zero coefficients, and then save Newton steps.
-///
-/// # Errors
-/// As [`mode`].
-pub fn mode_from(
     gram: &impl PriorCovariance,
     likelihood: &impl Likelihood<Latent = f64>,
-    start: Option<&[f64]>,
+    warm_start: Option<&[f64]>,
     stop: &AtomicBool,
 ) -> Result<LaplaceMode> {
     let n = likelihood.observations();
     let (mut alpha, mut f) = (vec![0.0; n], vec![0.0; n]);
     let mut objective = likelihood.log_likelihood(&f);
-    if let Some(start) = start {
+    if let Some(start) = warm_start {
         let f_start = gram.times(start);
         let value = likelihood.log_likelihood(&f_start) - 0.5 * dot(start, &f_start);
         if value > objective {

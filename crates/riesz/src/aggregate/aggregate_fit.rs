@@ -5,8 +5,9 @@ use super::observation_operator::ObservationOperator;
 use crate::error::{Error, Result};
 use crate::gp::average::WithPosterior;
 use crate::gp::exact::LeastSquaresMean;
+use crate::gp::leave_one_out::LeaveOneOut;
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{Cholesky, Matrix, Sparse, add_multiple, mean};
+use crate::linalg::{Cholesky, Matrix, Sparse, add_multiple};
 use crate::posterior::{Posterior, PosteriorCovariance, cross_covariance_of_sums};
 use crate::table::Table;
 
@@ -37,22 +38,6 @@ pub struct AggregateFit {
     pub(super) of_bags: Vec<f64>,
     pub(super) constants: Vec<f64>,
     pub(super) mean_was_estimated: bool,
-}
-
-/// Predictions of each target from all other targets; each list has one number per target.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LeaveOneOut {
-    /// The targets.
-    pub targets: Vec<f64>,
-    /// Expected values.
-    pub mean: Vec<f64>,
-    /// Variances of the predictions, including noise.
-    pub variance: Vec<f64>,
-    /// Standardised residuals. For counts, whose distribution is discrete, the normal score of the middle of
-    /// the count's part of the distribution.
-    pub scores: Vec<f64>,
-    /// Logarithms of predictive densities, or of probabilities for counts.
-    pub log_density: Vec<f64>,
 }
 
 impl AggregateFit {
@@ -145,40 +130,8 @@ impl AggregateFit {
                 add_multiple(inverse.row_mut(i), -coefficient, &solved);
             }
         }
-        let (precision, weights) = (|t: usize| inverse[(ties + t, ties + t)], self.weights());
-        let mean = (0..m).map(|t| self.targets[t] - weights[t] / precision(t)).collect();
-        Ok(LeaveOneOut::normal(self.targets.clone(), mean, (0..m).map(|t| 1.0 / precision(t)).collect()))
-    }
-}
-
-impl LeaveOneOut {
-    /// Predictions that are normal given the other targets.
-    pub(super) fn normal(targets: Vec<f64>, mean: Vec<f64>, variance: Vec<f64>) -> Self {
-        let residual_parts = targets.iter().zip(&mean).zip(&variance);
-        let scores: Vec<f64> =
-            residual_parts.map(|((z, mean), variance)| (z - mean) / variance.sqrt()).collect();
-        let log = |(score, variance): (&f64, &f64)| {
-            -0.5 * (score * score + variance.ln() + std::f64::consts::TAU.ln())
-        };
-        let log_density = scores.iter().zip(&variance).map(log).collect();
-        Self { targets, mean, variance, scores, log_density }
-    }
-
-    /// The root mean squared error.
-    pub fn rmse(&self) -> f64 {
-        let squares = self.targets.iter().zip(&self.mean).map(|(z, mean)| (z - mean).powi(2));
-        (squares.sum::<f64>() / self.targets.len() as f64).sqrt()
-    }
-
-    /// The share of targets within `sds` standard deviations of their prediction.
-    pub fn coverage(&self, sds: f64) -> f64 {
-        let inside = self.scores.iter().filter(|score| score.abs() <= sds).count();
-        inside as f64 / self.targets.len() as f64
-    }
-
-    /// The mean negative log density of each target given the others.
-    pub fn nlpd(&self) -> f64 {
-        -mean(&self.log_density)
+        let precision: Vec<f64> = (ties..ties + m).map(|t| inverse[(t, t)]).collect();
+        Ok(LeaveOneOut::from_precision(self.targets.clone(), self.weights(), &precision))
     }
 }
 

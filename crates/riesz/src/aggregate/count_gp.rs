@@ -22,7 +22,6 @@ use cross_kernel::CrossKernel;
 use laplace::{CountObservations, LatentState, Mode};
 
 use super::aggregate_data::{Aggregates, aligned_points};
-use super::aggregate_fit::LeaveOneOut;
 use super::bag_gram::BagRows;
 use super::kernel_smoother::BagSmoother;
 use super::observation_operator::ObservationOperator;
@@ -34,6 +33,7 @@ use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior};
 use crate::gp::exact::check_mean;
 use crate::gp::hyperparameters::{HyperParameter, ThetaReader, add_log_priors, log_values};
 use crate::gp::inducing_points::{distinct, inducing_points};
+use crate::gp::leave_one_out::LeaveOneOut;
 use crate::gp::likelihood::counts::{CountLikelihood, RateSum};
 use crate::gp::search::{best_search, maximise_within_priors};
 use crate::gp::whitened_inducing::WhitenedInducing;

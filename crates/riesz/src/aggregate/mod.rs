@@ -24,8 +24,9 @@ mod tuning;
 
 pub use crate::gp::average::{PosteriorMixture, WithPosterior};
 pub use crate::gp::inducing_points::inducing_points;
+pub use crate::gp::leave_one_out::LeaveOneOut;
 pub use aggregate_data::Aggregates;
-pub use aggregate_fit::{AggregateFit, LeaveOneOut};
+pub use aggregate_fit::AggregateFit;
 pub use count_gp::{CountFit, CountProcess, Family, TunedCounts, count_inducing_points};
 pub use exact_gp::AggregateGaussianProcess;
 pub use join_tables::{BagJoin, join};

@@ -27,7 +27,6 @@ use mediated_features::MediatedFeatures;
 
 use super::Bags;
 use super::aggregate_data::aligned_points;
-use super::aggregate_fit::LeaveOneOut;
 use super::bag_gram::BagRows;
 use super::mediation::Mediation;
 use super::observation_operator::ObservationOperator;
@@ -37,6 +36,7 @@ use crate::error::{Error, Result, sized};
 use crate::fit::TunedParameters;
 use crate::gp::exact::check_mean;
 use crate::gp::hyperparameters::{HyperParameter, ThetaReader, add_log_priors};
+use crate::gp::leave_one_out::LeaveOneOut;
 use crate::gp::search::{self, SearchOptions, SearchResult};
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;

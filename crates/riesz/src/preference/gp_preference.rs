@@ -14,13 +14,12 @@ use crate::control::{Progress, RunControl, check_cancelled};
 use crate::error::{Error, Result, sized};
 use crate::gp::average::{HyperPosterior, PosteriorMixture, WithPosterior};
 use crate::gp::hyperparameters::{HyperParameter, add_log_priors};
-use crate::gp::jaakkola_bound::maximise_bound;
-use crate::gp::laplace::{LaplaceMode, mode_from};
-use crate::gp::likelihood::logistic::LogisticLikelihood;
+use crate::gp::inference::Inference;
+use crate::gp::laplace;
 use crate::gp::search::{self, SearchOptions, SearchResult, best_search};
 use crate::kernel::{Kernel, Parameter};
 use crate::kernel_model::KernelExpansion;
-use crate::linalg::{Matrix, Sparse};
+use crate::linalg::Sparse;
 use crate::model_card::CardEntry;
 use crate::posterior::{Posterior, PosteriorCovariance, VarianceReduction};
 use crate::table::Table;
@@ -31,18 +30,6 @@ const SHARE_STARTS: [[f64; 2]; 3] = [[1.0, 1.0], [1.0, 0.01], [0.01, 1.0]];
 
 /// Number of compared pairs below which the dense covariance is cheap.
 const SMALL_PAIR_COUNT: usize = 400;
-
-/// Normal approximation of the posterior of the log odds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Inference {
-    /// A normal distribution around the posterior mode (Laplace's approximation).
-    Laplace,
-    /// The normal distribution with the largest lower bound of the marginal likelihood, where each logistic
-    /// function is replaced by a Gaussian function below it (Jaakkola and Jordan 2000). The bound never
-    /// exceeds the true value, but as a rule it is further from it than Laplace's approximation, whose error
-    /// may have either sign. Cost n³ for each of some tens of steps.
-    JaakkolaBound,
-}
 
 /// Gaussian process model of duels: `P(l beats r) = σ(g(l, r))` with a skew-symmetric Gaussian process `g`
 /// over pairs of items.
@@ -262,11 +249,11 @@ impl PreferenceProcess {
         // With features the mode is cheap, and Newton's method with the dense matrix then takes one or two
         // steps.
         let near = match self.features(&prior, &grams, data) {
-            Some(features) => Some(mode_from(&features, &likelihood, None, &self.stop)?.alpha),
+            Some(features) => Some(laplace::mode(&features, &likelihood, None, &self.stop)?.alpha),
             None => None,
         };
         let gram = prior.gram(&grams, data.duels);
-        let mode = self.mode(&gram, &likelihood, near.as_deref(), &self.stop)?;
+        let mode = self.inference.approximate(&gram, &likelihood, near.as_deref(), &self.stop)?;
         let method = match self.inference {
             Inference::Laplace => "preferential Gaussian process (Laplace approximation)",
             Inference::JaakkolaBound => "preferential Gaussian process (variational bound)",
@@ -353,19 +340,6 @@ impl PreferenceProcess {
             .flatten()
     }
 
-    fn mode(
-        &self,
-        gram: &Matrix,
-        likelihood: &LogisticLikelihood,
-        warm_start: Option<&[f64]>,
-        stop: &AtomicBool,
-    ) -> Result<LaplaceMode> {
-        match self.inference {
-            Inference::Laplace => mode_from(gram, likelihood, warm_start, stop),
-            Inference::JaakkolaBound => maximise_bound(gram, likelihood, stop),
-        }
-    }
-
     /// Returns the approximate log marginal likelihood of duels, or its bound, and the gradient in the
     /// hyper-parameters. Newton's method starts at the previous mode, `warm_start`, which is then replaced by
     /// the new mode.
@@ -382,7 +356,7 @@ impl PreferenceProcess {
         let likelihood = data.likelihood(*margin);
         let contexts = data.duels.contexts().map(|c| &c.table);
         if let Some(features) = self.features(prior, &grams, data) {
-            let mode = mode_from(&features, &likelihood, warm_start.as_deref(), stop)?;
+            let mode = laplace::mode(&features, &likelihood, warm_start.as_deref(), stop)?;
             let (gradients, margin) = features.slopes(&mode, &likelihood);
             *warm_start = Some(mode.alpha);
             return Ok((mode.value, setting.gradient(data.items, contexts, &gradients, margin)));
@@ -391,7 +365,7 @@ impl PreferenceProcess {
         if gram.data().iter().any(|v| !v.is_finite()) {
             return Err(Error::overflow("the prior covariance of duels", "check the kernel's parameters"));
         }
-        let mode = self.mode(&gram, &likelihood, warm_start.as_deref(), stop)?;
+        let mode = self.inference.approximate(&gram, &likelihood, warm_start.as_deref(), stop)?;
         *warm_start = Some(mode.alpha.clone());
         let value = mode.value;
         let slopes = mode.gradient(&gram, &likelihood);

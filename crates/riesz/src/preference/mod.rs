@@ -31,6 +31,7 @@ mod pref_shap;
 mod rankability;
 mod teams;
 
+pub use crate::gp::inference::Inference;
 pub use bradley_terry::{AbilityRidge, BradleyTerry, BradleyTerryFit};
 pub use comparison_graph_indices::{Reference, SpecR, average_clustering, spec_r};
 pub use difference_columns::differences;
@@ -38,7 +39,7 @@ pub use duel_sides::{DuelEntries, HOME, HomeSide, ID, UNSEEN_RIGHT, prepare_entr
 pub use duels::{Contexts, Duels};
 pub use evaluation::{Bin, ProbabilityScores, Split, calibration, split};
 pub use games::{DuelGame, DuelQuestion};
-pub use gp_preference::{Inference, PreferenceFit, PreferenceProcess};
+pub use gp_preference::{PreferenceFit, PreferenceProcess};
 pub use landmarks::{LandmarkFit, LandmarkFunction, LandmarkParameters, LandmarkProcess};
 pub use left_right_columns::LeftRightColumns;
 pub use log_odds::DuelLogOdds;

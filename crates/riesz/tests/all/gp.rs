@@ -3,10 +3,11 @@
 
 use riesz::fit::{GaussianProcess, GaussianProcessClassifier, KernelRidge, TunedParameters};
 use riesz::kernel::{Periodic, Polynomial, Profile, Stationary};
+use riesz::linalg::Sparse;
 use riesz::{Error, Kernel, Matrix, Posterior, Prediction, Table};
 use serde_json::Value;
 
-use crate::common::{fixture, lists, matrix, numbers, with_threads};
+use crate::common::{fixture, lists, matrix, number, numbers, with_threads};
 
 /// A fixture's data: training table, test table (its last ten rows), training targets.
 fn data(oracle: &Value, case: &Value) -> (Table, Table, Matrix) {
@@ -514,4 +515,62 @@ fn awkward_data_give_numbers_or_errors() {
     }
     println!("{fitted} fitted, {refused} refused");
     assert!(fitted > 5 * refused, "{fitted} fitted, {refused} refused");
+}
+
+/// Predictions of left-out observations equal those of fits without them, with and without an operator. Fits
+/// to normalised targets leave observations out as fits to centred targets do, in the targets' units.
+#[test]
+fn left_out_observations_are_predicted_by_the_others() {
+    let x = Table::from_rows(&(0..9).map(|i| [number(i, 0), number(i, 1)]).collect::<Vec<_>>()).unwrap();
+    let y = Matrix::column_vector((0..9).map(|i| 3.0 + number(i, 2)).collect());
+    let fixed = |kernel: Kernel, noise: f64| GaussianProcess {
+        normalize_y: false,
+        tune: TunedParameters::Nothing,
+        ..GaussianProcess::new(kernel, noise)
+    };
+    let process = fixed(1.3 * Kernel::gaussian(&[0.8, 1.1]), 0.2);
+    let sums = |kept: &[usize]| {
+        let columns = kept.iter().map(|&j| vec![(j, 1.0), ((j + 3) % 9, 0.5 + 0.1 * j as f64)]);
+        Sparse::from_columns(9, columns).unwrap()
+    };
+    let every_row: Vec<usize> = (0..9).collect();
+    for with_operator in [false, true] {
+        let fit_to = |kept: &[usize]| {
+            let operator = with_operator.then(|| sums(kept));
+            let rows = if with_operator { x.clone() } else { x.select_rows(kept) };
+            GaussianProcess { operator, ..process.clone() }.fit(&rows, &y.select_rows(kept)).unwrap()
+        };
+        let left_out = fit_to(&every_row).leave_one_out(&y).unwrap().remove(0);
+        for i in 0..9 {
+            let kept: Vec<usize> = every_row.iter().copied().filter(|j| *j != i).collect();
+            let fit = fit_to(&kept);
+            let observed =
+                if with_operator { sums(&[i]) } else { Sparse::from_columns(9, [[(i, 1.0)]]).unwrap() };
+            let posterior = fit.posterior();
+            let functional = posterior.weighted_sum_functionals(&x, &observed).unwrap();
+            let mean = posterior.mean_of(&functional)[(0, 0)];
+            let variance = posterior.covariance(&functional)[0][(0, 0)] + process.noise;
+            assert!((left_out.mean[i] - mean).abs() < 1e-10, "{i}: {} {mean}", left_out.mean[i]);
+            assert!((left_out.variance[i] - variance).abs() < 1e-10, "{i}: {}", left_out.variance[i]);
+            let log_density =
+                -0.5 * ((y[(i, 0)] - mean).powi(2) / variance + (std::f64::consts::TAU * variance).ln());
+            assert!((left_out.log_density[i] - log_density).abs() < 1e-10);
+        }
+    }
+    let two = Matrix::from_row_major(9, 2, (0..18).map(|k| 10.0 * number(k / 2, 3 + k % 2) - 4.0).collect());
+    let fit = GaussianProcess::new(Kernel::gaussian(&[0.8, 1.1]), 0.2).fit(&x, &two).unwrap();
+    for (o, left_out) in fit.leave_one_out(&two).unwrap().into_iter().enumerate() {
+        let square = fit.covariance.scale[o].powi(2);
+        let centred = two.column(o).iter().map(|y| y - fit.model.intercept[o]).collect();
+        let centred = Matrix::column_vector(centred);
+        let unscaled =
+            fixed(square * fit.model.kernel.clone(), square * fit.noise).fit(&x, &centred).unwrap();
+        let expected = unscaled.leave_one_out(&centred).unwrap().remove(0);
+        for i in 0..9 {
+            let mean = expected.mean[i] + fit.model.intercept[o];
+            assert!((left_out.mean[i] - mean).abs() < 1e-9 * (1.0 + mean.abs()));
+            assert!((left_out.variance[i] / expected.variance[i] - 1.0).abs() < 1e-9);
+        }
+    }
+    assert!(fit.leave_one_out(&y).unwrap_err().to_string().contains("one per target of the fit"));
 }

@@ -331,18 +331,24 @@ fn classes_are_near_the_integral() {
     let classes = ["no".to_string(), "yes".to_string()];
     let log_likelihood =
         |f: &[f64]| (0..4).map(|i| log_logistic(if labels[i] == 1 { f[i] } else { -f[i] })).sum();
-    let classifier =
-        GaussianProcessClassifier { tune: false, ..GaussianProcessClassifier::new(2.0 * kernel()) };
-    let fit = classifier.fit(&x, &labels, &classes).unwrap();
-    Case {
-        name: "logistic, rows, Laplace".into(),
-        accuracy: Accuracy::Laplace(0.1),
-        parameters: classifier.kernel.parameters(),
-        evidence: Box::new(|theta| classifier.log_marginal_likelihood(&x, &labels, &classes, theta).unwrap()),
-        moments: moments(&fit.posterior(), &x),
-        exact: integrate(&classifier.kernel.gram(&x), 0.0, &log_likelihood),
+    for (inference, accuracy) in
+        [(Inference::Laplace, Accuracy::Laplace(0.1)), (Inference::JaakkolaBound, Accuracy::LowerBound(0.2))]
+    {
+        let standard = GaussianProcessClassifier::new(2.0 * kernel());
+        let classifier = GaussianProcessClassifier { tune: false, inference, ..standard };
+        let fit = classifier.fit(&x, &labels, &classes).unwrap();
+        Case {
+            name: format!("logistic, rows, {inference:?}"),
+            accuracy,
+            parameters: classifier.kernel.parameters(),
+            evidence: Box::new(|theta| {
+                classifier.log_marginal_likelihood(&x, &labels, &classes, theta).unwrap()
+            }),
+            moments: moments(&fit.posterior(), &x),
+            exact: integrate(&classifier.kernel.gram(&x), 0.0, &log_likelihood),
+        }
+        .check();
     }
-    .check();
 }
 
 /// Duels of items, and of bags of items: the latent values are the log odds of three pairs, whose prior

@@ -3,7 +3,7 @@
 use statrs::function::erf::erfc_inv;
 
 use super::laplace::{CountObservations, LocalModel, StateEvaluation};
-use crate::aggregate::aggregate_fit::LeaveOneOut;
+use crate::gp::leave_one_out::LeaveOneOut;
 use crate::gp::likelihood::counts::{CountLikelihood, CountProbabilities};
 
 /// The grid over which predictions are averaged. `WIDTH` is half its width in standard deviations of the link
