@@ -242,7 +242,7 @@ class CausalEffect(Experiments, BaseEstimator):
         self.unmatched_ = read.unmatched
         self.n_features_in_ = len(identification.treatments)
         self.feature_names_in_ = np.array(identification.treatments, dtype=object)
-        notes = read.notes + _core.effect_doubts(*question, self._fused, draws)
+        notes = read.notes + _core.effect_caveats(*question, self._fused, draws)
         self.warnings_ = warned(self, notes, [])
         return self
 

@@ -51,10 +51,10 @@ pub fn update_effect(
     let (trials, prior) = tried(trials)?;
     let work = move || {
         let updated = UpdatedEffect::new(&effect, &trials, prior)?;
-        let EffectPosterior { mean, covariance, support: standing } = updated.evaluate(&sums.treatments)?;
+        let EffectPosterior { mean, covariance, support: support } = updated.evaluate(&sums.treatments)?;
         let causes = Vec::new();
         Ok((
-            sums.estimate(&riesz::causal::EffectEstimate { mean, covariance, causes, support: standing }),
+            sums.estimate(&riesz::causal::EffectEstimate { mean, covariance, causes, support: support }),
             updated.parameters(),
         ))
     };
@@ -88,18 +88,18 @@ pub fn suggest_trials(
     let work = move || {
         let mut arms = Vec::with_capacity(choices.len());
         for (effect, (trials, prior), domain, costs) in &choices {
-            let believed = UpdatedEffect::new(effect, trials, *prior)?;
-            arms.push(TreatmentArm { believed, domain: domain.clone(), costs: costs.clone() });
+            let updated_effect = UpdatedEffect::new(effect, trials, *prior)?;
+            arms.push(TreatmentArm { updated_effect, domain: domain.clone(), costs: costs.clone() });
         }
         search.suggest(&arms, count)
     };
     let suggestions = interruptible(py, &Threads::per_core(), &Arc::default(), work)?.map_err(raise)?;
-    let next = |suggestion: Suggestion| {
+    let fields = |suggestion: Suggestion| {
         let Suggestion { arm, treatments, acquisition, expected_improvement, mean, sd, supported, .. } =
             suggestion;
         (arm, treatments, acquisition, expected_improvement, mean, sd, supported)
     };
-    Ok(suggestions.into_iter().map(next).collect())
+    Ok(suggestions.into_iter().map(fields).collect())
 }
 
 /// The candidate treatments between bounds, so that the caller can give them costs.

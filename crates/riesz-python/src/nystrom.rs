@@ -39,7 +39,7 @@ fn plan(bytes: &[u8]) -> PyResult<FitPlan> {
 }
 
 /// Runs `work` in a pool of `threads` threads (`None` for one per core), and returns its bytes.
-fn made<'py>(
+fn bytes_of<'py>(
     py: Python<'py>,
     threads: Option<usize>,
     work: impl FnOnce() -> riesz::Result<Vec<u8>> + Send + 'static,

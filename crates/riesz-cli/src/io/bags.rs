@@ -39,19 +39,19 @@ impl BagArgs {
 fn read(path: &Path, items: &Items, table: &TableArgs) -> Result<Teams> {
     let rows = table.source(path).open()?;
     let (source, header) = (rows.name.clone(), rows.header().to_vec());
-    let has = |name: &str| header.iter().any(|column| column == name);
-    if !(has("bag") && has("item")) {
+    let has_column = |name: &str| header.iter().any(|column| column == name);
+    if !(has_column("bag") && has_column("item")) {
         return Err(Failure::input(format!(
             "{source}: a table of members needs the columns 'bag' and 'item', and may have 'weight'; the \
              columns are: {}",
             listed(&header)
         )));
     }
-    let wanted: Vec<String> =
-        ["bag", "item", "weight"].into_iter().filter(|name| has(name)).map(String::from).collect();
-    let columns = Columns::read(rows, &wanted)?;
+    let column_names: Vec<String> =
+        ["bag", "item", "weight"].into_iter().filter(|name| has_column(name)).map(String::from).collect();
+    let columns = Columns::read(rows, &column_names)?;
     let (called, members) = (names_of(&columns, "bag")?, names_of(&columns, "item")?);
-    let weight = has("weight").then(|| columns.numbers("weight")).transpose()?;
+    let weight = has_column("weight").then(|| columns.numbers("weight")).transpose()?;
     let mut ids: Vec<String> = called.clone();
     ids.sort_unstable();
     ids.dedup();

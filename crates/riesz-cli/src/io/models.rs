@@ -162,7 +162,7 @@ fn libsvm_model(file: File<'_>) -> Result<FileContent> {
         }
     }
     let unknown = |column: &&riesz::Column| {
-        file.rows.is_some_and(|rows| rows.places([&column.name]).is_err()) && feature_names.is_empty()
+        file.rows.is_some_and(|rows| rows.column_indices([&column.name]).is_err()) && feature_names.is_empty()
     };
     if let (Some(rows), Some(missing)) = (file.rows, model.columns().iter().find(unknown)) {
         return Err(Failure::input(format!(

@@ -140,7 +140,7 @@ pub fn aligned(lines: &[Vec<String>]) -> String {
 }
 
 /// The answer, a short table, and the shares of the variance by source, as text.
-pub fn words(page: &EffectPage<'_>) -> Result<String> {
+pub fn text(page: &EffectPage<'_>) -> Result<String> {
     let short = |x: f64| riesz_report::number(x);
     let mut lines = vec![heads(page.treatments)];
     let interval = format!("{} % interval", short(100.0 * page.level));

@@ -15,7 +15,7 @@ use riesz::{Kernel, KernelExpansion, Players, PosteriorCovariance, Table};
 
 use crate::args::{Global, TableArgs};
 use crate::commands::fit::written;
-use crate::console::{Console, watched};
+use crate::console::{Console, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::bags::{BagArgs, Teams};
 use crate::io::duels::{
@@ -85,10 +85,10 @@ pub struct Learn {
     pub restarts: usize,
     /// Options for reading items.
     #[command(flatten)]
-    pub of_items: ItemArgs,
+    pub item_options: ItemArgs,
     /// Options for reading duels.
     #[command(flatten)]
-    pub of_duels: DuelArgs,
+    pub duel_options: DuelArgs,
     /// Options for reading tables.
     #[command(flatten)]
     pub table: TableArgs,
@@ -214,9 +214,15 @@ impl Learn {
     ) -> Result<(Items, IndexedDuels)> {
         let Some(path) = &self.duels else {
             let rows = self.table.source(&self.items).open()?;
-            return read_one(rows, &self.of_items, self.wanted(home, contexts), &self.of_duels, console);
+            return read_one(
+                rows,
+                &self.item_options,
+                self.wanted(home, contexts),
+                &self.duel_options,
+                console,
+            );
         };
-        let items = Items::read(&self.items, &self.of_items, &self.table, console)?;
+        let items = Items::read(&self.items, &self.item_options, &self.table, console)?;
         let duels = self.read_duels(path, &items.names, (home, contexts), console)?;
         Ok((items, duels))
     }
@@ -227,8 +233,8 @@ impl Learn {
             _ => ContextColumns::Nothing,
         };
         Wanted {
-            sides: &self.of_duels.sides,
-            outcome: OutcomeColumns::Learnt(&self.of_duels),
+            sides: &self.duel_options.sides,
+            outcome: OutcomeColumns::Fitted(&self.duel_options),
             home,
             contexts: context_columns,
         }
@@ -283,19 +289,19 @@ impl Learn {
     ) -> Result<Arranged> {
         let names_only = items.table.width() == 0;
         if names_only && matches!(model, Model::Generalised | Model::Linear) {
-            let why = "items with names only have abilities, for which --model generalised and linear do not \
+            let reason = "items with names only have abilities, for which --model generalised and linear do not \
                        apply: leave --model out";
-            return Err(Failure::input(why));
+            return Err(Failure::input(reason));
         }
         let reserved = [(effects.ability, ID), (duels_read.home.is_some(), HOME)];
         if let Some((_, name)) =
             reserved.iter().find(|(used, name)| *used && items.table.index_of(name).is_ok())
         {
-            let why = format!(
+            let reason = format!(
                 "items have a column '{name}', a name that the model needs itself: rename it, or leave it \
                  out (--ignore {name})"
             );
-            return Err(Failure::input(why));
+            return Err(Failure::input(reason));
         }
         let mut process = self.process(model, &items.table, seed)?;
         let names = (effects.ability || names_only).then_some(&items.names.ids[..]);
@@ -314,8 +320,9 @@ impl Learn {
             (&entries.left, &entries.right),
             duels_read,
         )?;
-        let plain = duels_read.home.is_none() && duels_read.contexts.is_none() && effects.ties == Ties::Half;
-        let abilities = match names_only && plain {
+        let has_plain_duels =
+            duels_read.home.is_none() && duels_read.contexts.is_none() && effects.ties == Ties::Half;
+        let abilities = match names_only && has_plain_duels {
             true => Some((items.names.ids.clone(), self::duels(&items.names, duels_read)?)),
             false => None,
         };
@@ -337,14 +344,14 @@ impl Learn {
             || further.landmarks.is_some()
             || model == Model::Linear
         {
-            let why = "--members cannot be used with --home, --ability, --landmarks or --model linear: leave \
+            let reason = "--members cannot be used with --home, --ability, --landmarks or --model linear: leave \
                        them out";
-            return Err(Failure::input(why));
+            return Err(Failure::input(reason));
         }
         if items.table.width() == 0 {
-            let why = "--members needs items with columns besides their names: give a table of items with \
+            let reason = "--members needs items with columns besides their names: give a table of items with \
                        columns";
-            return Err(Failure::input(why));
+            return Err(Failure::input(reason));
         }
         let mut process = self.process(model, &items.table, seed)?;
         let count = teams.names.ids.len();
@@ -386,7 +393,7 @@ impl Learn {
 
 impl Further {
     /// The largest number of landmarks; `None` for a fit without landmarks.
-    pub fn most_landmarks(&self, duels: &Duels) -> Option<usize> {
+    pub fn max_landmarks(&self, duels: &Duels) -> Option<usize> {
         match self.landmarks {
             Some(Landmarks::Most(count)) => Some(count),
             Some(Landmarks::Never) => None,
@@ -406,9 +413,9 @@ impl Further {
                 || process.prior.contexts.is_some()
                 || process.margin.is_some()
             {
-                let why = "--model linear cannot be used with --home, --ability, --contexts, --users or \
+                let reason = "--model linear cannot be used with --home, --ability, --contexts, --users or \
                            --ties model: leave them out, or use another model";
-                return Err(Failure::input(why));
+                return Err(Failure::input(reason));
             }
             let fit = BradleyTerry::new(AbilityRidge::Evidence).fit_linear(&items, &duels)?;
             return Ok(Fitted { model: fit.model, covariance: fit.covariance, warnings: fit.notes });
@@ -416,7 +423,7 @@ impl Further {
         // Abilities alone are independent, so landmarks tell nothing about other items.
         let related = process.prior.utility_variance + process.prior.generalised_variance > 0.0;
         let max_landmarks =
-            self.most_landmarks(&duels).filter(|_| bags.is_none() && (related || self.landmarks.is_some()));
+            self.max_landmarks(&duels).filter(|_| bags.is_none() && (related || self.landmarks.is_some()));
         if let Some(landmarks) = max_landmarks {
             let context_landmarks = self.context_landmarks;
             let landmark_process = LandmarkProcess::new(process.clone());
@@ -424,9 +431,9 @@ impl Further {
                 .fit(&items, &duels)?;
             match fit.model {
                 Ok(model) => return Ok(Fitted { model, covariance: None, warnings: fit.warnings }),
-                Err(why) if self.landmarks.is_some() => {
+                Err(reason) if self.landmarks.is_some() => {
                     let message = format!(
-                        "--landmarks: {why}; a file can hold only a sum over landmarks: leave it out"
+                        "--landmarks: {reason}; a file can hold only a sum over landmarks: leave it out"
                     );
                     return Err(Failure::input(message));
                 }
@@ -502,8 +509,8 @@ pub fn described(names: &Names, duels: &Duels, names_only: bool, console: &Conso
         ));
     }
     if components.len() > 1 {
-        let rests = if names_only { "the prior, in which all are equal" } else { "properties alone" };
-        console.warn(format!("the duels fall into components: a comparison across them depends on {rests}"));
+        let basis = if names_only { "the prior, in which all are equal" } else { "properties alone" };
+        console.warn(format!("the duels fall into components: a comparison across them depends on {basis}"));
     }
 }
 
@@ -517,11 +524,11 @@ fn read(args: &Args, seed: u64, console: &Console) -> Result<(String, usize, Arr
             (items, None, duels_read)
         }
         (Some(_), None) => {
-            let why = "--members needs a table of items and a table of duels between bags: give both";
-            return Err(Failure::input(why));
+            let reason = "--members needs a table of items and a table of duels between bags: give both";
+            return Err(Failure::input(reason));
         }
         (Some(_), Some(path)) => {
-            let items = Items::read(&learn.items, &learn.of_items, &learn.table, console)?;
+            let items = Items::read(&learn.items, &learn.item_options, &learn.table, console)?;
             let teams = args.bags.read(&items, &learn.table)?;
             let names = teams.as_ref().map_or(&items.names, |bags| &bags.names);
             let duels_read = learn.read_duels(path, names, further_columns, console)?;
@@ -540,7 +547,7 @@ fn read(args: &Args, seed: u64, console: &Console) -> Result<(String, usize, Arr
 
 /// Fits a model of duels and writes it.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
-    let as_json = global.json_words()?;
+    let as_json = global.is_json_requested()?;
     let Some(path) = args.output.as_deref() else {
         return Err(Failure::input("no output file is given for the model: give -o FILE"));
     };
@@ -548,7 +555,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let prior = &arranged.process.prior;
     let abilities_only = prior.utility_variance + prior.generalised_variance == 0.0;
     if let Some(max_landmarks) =
-        args.further.most_landmarks(&arranged.duels).filter(|_| args.model != Model::Linear)
+        args.further.max_landmarks(&arranged.duels).filter(|_| args.model != Model::Linear)
         && args.further.landmarks.is_none()
         && arranged.bags.is_none()
         && !abilities_only
@@ -563,7 +570,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let output = Output::open(Some(path))?;
     let message = format!("fitting {} pairs", arranged.duels.pairs().len());
     let done = arranged.process.progress.clone();
-    let fit = watched(&console, &message, &done, || args.further.fit(args.model, arranged))?;
+    let fit = with_progress(&console, &message, &done, || args.further.fit(args.model, arranged))?;
     fit.warnings.iter().for_each(|warning| console.warn(warning));
     let mut model = fit.model;
     model.model_card.push(CardEntry::new("data", source));
