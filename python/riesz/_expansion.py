@@ -227,7 +227,7 @@ class Expansion:
     def _rows(self, X: Any, label: str = "X") -> np.ndarray:
         """Returns the user's rows as the core's numbers."""
         return as_numbers(
-            self._own_columns(X, label),
+            self._select_columns(X, label),
             self.feature_names,
             label,
             self._core.levels,
@@ -235,7 +235,7 @@ class Expansion:
             self._core.units,
         )
 
-    def _own_columns(self, X: Any, label: str = "X") -> Any:
+    def _select_columns(self, X: Any, label: str = "X") -> Any:
         """Returns the model's columns of the user's rows, selected by name if they have names."""
         X, names = collected(X), self.feature_names
         if self._leaves_zeros_out:
@@ -253,7 +253,7 @@ class Expansion:
     def levels(self) -> dict[str, list[str]]:
         """The levels of each categorical column. Rows contain the levels themselves, text or numbers."""
         return {
-            name: known for name, known in zip(self.feature_names, self._core.levels) if known is not None
+            name: levels for name, levels in zip(self.feature_names, self._core.levels) if levels is not None
         }
 
     @property

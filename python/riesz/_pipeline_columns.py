@@ -19,9 +19,11 @@ def owners(step: Any, width: int, name: str, made: int | None = None) -> list[in
     # A subclass may do anything, so only classes of scikit-learn and riesz are known.
     is_known = type(step).__module__.startswith(("sklearn.", "riesz."))
     find_owners = _OWNERS.get(type(step).__name__) if is_known else None
-    known = find_owners(step, width) if find_owners is not None else _selected(step) if is_known else None
-    if known is not None:
-        return known
+    step_owners = (
+        find_owners(step, width) if find_owners is not None else _selected(step) if is_known else None
+    )
+    if step_owners is not None:
+        return step_owners
     if type(step).__name__ == "Pipeline" and is_known:
         return _pipeline(step, width, made)
     if width == 1:
@@ -53,9 +55,9 @@ def _pipeline(step: Any, width: int, made: int | None) -> list[int]:
         [inner for inner in step.steps if inner[1] not in (None, "passthrough")],
     )
     for k, (name, transformer) in enumerate(steps):
-        after = getattr(steps[k + 1][1], "n_features_in_", None) if k + 1 < len(steps) else made
+        width_after = getattr(steps[k + 1][1], "n_features_in_", None) if k + 1 < len(steps) else made
         owners_of_columns = [
-            owners_of_columns[j] for j in owners(transformer, len(owners_of_columns), name, after)
+            owners_of_columns[j] for j in owners(transformer, len(owners_of_columns), name, width_after)
         ]
     return owners_of_columns
 
@@ -76,8 +78,8 @@ def _imputer(step: Any, width: int) -> list[int] | None:
     if len(step.statistics_) != width:
         return None
     missing = lambda value: isinstance(value, (float, np.floating)) and np.isnan(value)
-    kept = [j for j in range(width) if step.keep_empty_features or not missing(step.statistics_[j])]
-    return kept + step.indicator_.features_.tolist() if step.add_indicator else kept
+    kept_columns = [j for j in range(width) if step.keep_empty_features or not missing(step.statistics_[j])]
+    return kept_columns + step.indicator_.features_.tolist() if step.add_indicator else kept_columns
 
 
 def _target_encoder(step: Any, width: int) -> list[int]:

@@ -180,17 +180,17 @@ class _KernelMachine(BaseEstimator):
     ) -> dict[str, Any]:
         """Returns the setting of the parameter ``name``, or how it is chosen; ``folds`` is the default number
         of folds."""
-        value, given_folds = getattr(self, name), self.folds  # type: ignore[attr-defined]
+        value, folds_given = getattr(self, name), self.folds  # type: ignore[attr-defined]
         if not (isinstance(value, str) and value == "auto"):
-            if given_folds is not None:
+            if folds_given is not None:
                 raise ValueError(
-                    f"folds = {given_folds!r} is given, but {name} = {value!r} is not 'auto', and nothing "
+                    f"folds = {folds_given!r} is given, but {name} = {value!r} is not 'auto', and nothing "
                     f"is chosen"
                 )
             return {setting: _positive(name, value, ", or 'auto'")}
         kernel, gamma = self.kernel, self.gamma  # type: ignore[attr-defined]
         from_rows = kernel._takes_rows() if isinstance(kernel, rk.Kernel) else isinstance(gamma, str)
-        folds = folds if given_folds is None else _count("folds", given_folds, 2)
+        folds = folds if folds_given is None else _count("folds", folds_given, 2)
         return {setting: "auto", "folds": folds, "fixed_kernel": keep_kernel or not from_rows}
 
     def _refits(self) -> dict[str, int]:
@@ -264,10 +264,10 @@ def _checked_targets(y: Any) -> Any:
     if cells.dtype.kind != "O" or y is None:
         return y
     flat = cells.ravel()
-    gone = next((i for i, cell in enumerate(flat) if is_missing(cell)), None)
-    if gone is not None:
-        row = gone // max(1, len(flat) // max(1, len(cells)))
-        raise ValueError(f"y is {flat[gone]} in row {row} (from 0): fill the value in or remove the row")
+    missing = next((i for i, cell in enumerate(flat) if is_missing(cell)), None)
+    if missing is not None:
+        row = missing // max(1, len(flat) // max(1, len(cells)))
+        raise ValueError(f"y is {flat[missing]} in row {row} (from 0): fill the value in or remove the row")
     return cells.astype(bool) if all(isinstance(cell, (bool, np.bool_)) for cell in flat) else y
 
 

@@ -228,7 +228,7 @@ impl FeatureNames {
 pub struct FeatureArgs {
     /// Names of the features.
     #[command(flatten)]
-    pub called: FeatureNames,
+    pub feature_names: FeatureNames,
     /// Range file of 'svm-scale -s' for a LIBSVM model that was fitted on scaled data. Rows are then given in
     /// the units of the unscaled data, and outputs are in the units of the target if that was scaled too
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
@@ -238,7 +238,7 @@ pub struct FeatureArgs {
 impl FeatureArgs {
     /// Reading options with which the features of LIBSVM data files have the given names.
     pub fn tables(&self, table: &TableArgs) -> TableArgs {
-        self.feature_options.tables(table)
+        self.feature_names.tables(table)
     }
 
     /// Opens a table, whose features have the given names if it is a LIBSVM data file.
@@ -249,7 +249,7 @@ impl FeatureArgs {
     /// The first option that was given.
     pub fn first_given(&self) -> Option<&'static str> {
         let options =
-            [("--scale", self.scale.is_some()), ("--columns", !self.feature_options.columns.is_empty())];
+            [("--scale", self.scale.is_some()), ("--columns", !self.feature_names.columns.is_empty())];
         options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
     }
 }

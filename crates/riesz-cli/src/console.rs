@@ -96,7 +96,8 @@ pub fn with_progress<T>(
     })
 }
 
-/// The estimated remaining time after a share of the work took the time `elapsed`; `None` for shares below 1 %.
+/// The estimated remaining time after a share of the work took the time `elapsed`; `None` for shares below
+/// 1 %.
 fn remaining(share: f64, elapsed: Duration) -> Option<Duration> {
     (share >= 0.01).then(|| elapsed.mul_f64((1.0 - share) / share))
 }

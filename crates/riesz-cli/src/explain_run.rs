@@ -232,8 +232,8 @@ impl<'a> Prepared<'a> {
         let (index, covariance, probabilities) =
             (question.index, question.covariance, question.probabilities);
         if request.variance && request.game.robustness.is_some() {
-            let reason = "--robustness bounds values of the output, not of its variance: leave it or --variance \
-                       out";
+            let reason = "--robustness bounds values of the output, not of its variance: leave it or \
+                          --variance out";
             return Err(Failure::input(reason));
         }
         let question = if request.variance { variance_question(question, saved)? } else { question };
@@ -247,7 +247,7 @@ impl<'a> Prepared<'a> {
                     "give --background FILE, with which values are computed from the model's predictions";
                 Failure::input(format!("{not_product}; or {remedy}"))
             }
-            other => request.game.settings.with_option_name(other),
+            other => request.game.settings.with_option(other),
         })?;
         let players = explainer.groups().players().len();
         let sets = index.sets(players).unwrap_or(players);

@@ -38,8 +38,8 @@ pub fn run(
     console: &Console,
 ) -> Result<()> {
     if program::command(model).is_some() {
-        let reason = "--top-interactions needs a model with a kernel, and cannot be used with a program: leave \
-                   it out";
+        let reason = "--top-interactions needs a model with a kernel, and cannot be used with a program: \
+                      leave it out";
         return Err(Failure::input(reason));
     }
     let saved = request.cells.admit(read_model(model, Some(&rows), request.features)?)?;
@@ -53,9 +53,8 @@ pub fn run(
     let (mut done, mut bound, mut searched, mut incomplete) = (0, 0.0_f64, 0, 0);
     while let Some(chunk) = rows.next()? {
         let interactions = explainer.top_interactions(&chunk, search.count, search.limit);
-        let interactions = interactions
-            .map_err(|e| request.game.settings.with_option_name(e))
-            .map_err(|e| e.about(&name))?;
+        let interactions =
+            interactions.map_err(|e| request.game.settings.with_option(e)).map_err(|e| e.about(&name))?;
         for game in &interactions.by_game {
             bound = bound.max(game.bound);
             searched = searched.max(game.searched);

@@ -89,7 +89,7 @@ impl EffectPage<'_> {
         let mean_name = format!("the mean of {}", self.identification.outcome);
         let mean = format!("{mean_name} would");
         let treatment_text = |i: usize| format!("with {}", self.label(i));
-        let ([lowest, highest], [text_of_lowest, text_of_highest]) =
+        let ([lowest, highest], [lowest_text, highest_text]) =
             ([low, high].map(with_interval), [low, high].map(treatment_text));
         let remark = match supported_rows.len() == supported.len() {
             true => String::new(),
@@ -100,26 +100,28 @@ impl EffectPage<'_> {
                 supported_rows.len()
             ),
         };
-        let range = format!("{lowest}, {text_of_lowest}, and {highest}, {text_of_highest}");
+        let range = format!("{lowest}, {lowest_text}, and {highest}, {highest_text}");
         let text = match (self.estimand, low == high) {
-            (Estimand::Level, true) => format!("{intervention}, {mean} be {lowest} {text_of_lowest}."),
+            (Estimand::Level, true) => format!("{intervention}, {mean} be {lowest} {lowest_text}."),
             (Estimand::Level, false) => format!(
-                "{intervention}, {mean} be lowest, {lowest}, {text_of_lowest}, and highest, {highest}, {text_of_highest}."
+                "{intervention}, {mean} be lowest, {lowest}, {lowest_text}, and highest, {highest}, \
+                 {highest_text}."
             ),
             (Estimand::Contrast(base), true) => {
                 let base = assigned(base, 0);
-                format!("{intervention}, {mean} change by {lowest} {text_of_lowest} instead of {base}.")
+                format!("{intervention}, {mean} change by {lowest} {lowest_text} instead of {base}.")
             }
             (Estimand::Contrast(base), false) => {
                 let base = assigned(base, 0);
                 format!("{intervention} instead of with {base}, {mean} change by between {range}.")
             }
-            (Estimand::Slope { treatment: treatment, .. }, true) => format!(
-                "{intervention}, a little more {treatment} would change {mean_name} by {lowest} per unit {text_of_lowest}."
+            (Estimand::Slope { treatment, .. }, true) => format!(
+                "{intervention}, a little more {treatment} would change {mean_name} by {lowest} per unit \
+                 {lowest_text}."
             ),
-            (Estimand::Slope { treatment: treatment, .. }, false) => format!(
-                "{intervention}, a little more {by} would change {mean_of} by between {lowest} per unit, \
-                 {with_low}, and {highest}, {with_high}."
+            (Estimand::Slope { treatment, .. }, false) => format!(
+                "{intervention}, a little more {treatment} would change {mean_name} by between {lowest} \
+                 per unit, {lowest_text}, and {highest}, {highest_text}."
             ),
         };
         text + &remark

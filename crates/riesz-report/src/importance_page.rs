@@ -59,7 +59,8 @@ pub fn importance_report(page: &ImportancePage<'_>) -> Result<String> {
             let names: Vec<&str> = curve.axes.iter().map(|axis| axis.column.as_str()).collect();
             let kind = if names.len() == 1 { "alone" } else { "together" };
             let name = format!("{} {kind}", names.join(" and "));
-            Ok(context! { name, plots => render_wide_and_narrow(720, &options(0), |o| render_component(curve, o))? })
+            let plots = render_wide_and_narrow(720, &options(0), |o| render_component(curve, o))?;
+            Ok(context! { name, plots })
         })
         .collect::<Result<Vec<_>>>()?;
     let certificate = match &page.ranking {

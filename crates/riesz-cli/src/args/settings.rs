@@ -130,7 +130,7 @@ impl<F: Family> SettingArgs<F> {
         let rows = |game| rows(game).map_err(QuestionError::Rows);
         let question = settings.map_err(QuestionError::from).and_then(|s| s.question(subject, source, rows));
         question.map_err(|error| match error {
-            QuestionError::Setting(error) => self.with_option_name(error),
+            QuestionError::Setting(error) => self.with_option(error),
             QuestionError::Rows(error) => error,
         })
     }
@@ -176,7 +176,7 @@ impl<F: Family> SettingArgs<F> {
 
     /// The library's error; if it is about a setting that was given, with the flag in place of the setting's
     /// name.
-    pub fn with_option_name(&self, error: riesz::Error) -> Failure {
+    pub fn with_option(&self, error: riesz::Error) -> Failure {
         let name = match &error {
             riesz::Error::Unused { setting: name, .. } | riesz::Error::Parameter { name, .. } => name,
             _ => return error.into(),

@@ -119,7 +119,7 @@ pub struct Args {
     pub table: TableArgs,
     /// Names of the features of a LIBSVM data file.
     #[command(flatten)]
-    pub called: FeatureNames,
+    pub feature_names: FeatureNames,
 }
 
 impl Args {
@@ -155,7 +155,7 @@ impl Args {
         let raw = self.no_standardise && kind.settings.iter().any(|setting| setting.name == "normalize_y");
         let raw = raw.then(|| ("normalize_y".to_string(), false.into()));
         let values = self.settings.to_pairs().chain(raw);
-        kind.values(values).map_err(|error| self.settings.with_option_name(error))
+        kind.values(values).map_err(|error| self.settings.with_option(error))
     }
 }
 
@@ -171,10 +171,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     if args.output.is_none() && !args.plan_only {
         return Err(Failure::input("no output file is given for the model: give -o FILE"));
     }
-    let job = args
-        .model
-        .job(&args.values()?, global.seed)
-        .map_err(|error| args.settings.with_option_name(error))?;
+    let job =
+        args.model.job(&args.values()?, global.seed).map_err(|error| args.settings.with_option(error))?;
     // Gaussian processes with row noise or several targets are fitted in memory, with landmarks or without.
     let job = job.filter(|job| {
         !matches!(job.kind, Kind::Process(_)) || args.row_noise.is_none() && args.target.len() == 1
@@ -184,18 +182,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         Some(_) => Some(Dataset::open(&args.data, &template)?),
         None => None,
     };
-    let rows = match (&data, single(&args.data)) {
-        (Some(data), _) => data.first()?,
-        (None, Some(path)) => {
-            args.rows.apply_to(args.feature_options.tables(&args.table).source(path)).open()?
-        }
-        (None, None) => {
-            return Err(Failure::input(
-                "several files can be read only with landmarks: give --landmarks N (krr), or one file",
-            ));
-        }
-    };
-    if !args.feature_options.columns.is_empty() && (data.is_some() || !rows.is_sparse()) {
+    let rows = open_rows(args, data.as_ref())?;
+    if !args.feature_names.columns.is_empty() && (data.is_some() || !rows.is_sparse()) {
         return Err(Failure::input(format!(
             "--columns names the features of one LIBSVM data file, and {} is no such file: leave it out",
             rows.name
@@ -250,6 +238,17 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     };
     let (Some(result), Some(output)) = (result, output) else { return Ok(()) };
     finished(args, result, output, as_json, console)
+}
+
+/// Opens the first file of the data set, or the only file of a fit in memory.
+fn open_rows(args: &Args, data: Option<&Dataset>) -> Result<OpenTable> {
+    match (data, single(&args.data)) {
+        (Some(data), _) => data.first(),
+        (None, Some(path)) => args.rows.apply_to(args.feature_names.tables(&args.table).source(path)).open(),
+        (None, None) => Err(Failure::input(
+            "several files can be read only with landmarks: give --landmarks N (krr), or one file",
+        )),
+    }
 }
 
 /// A fitted model with a description of its data.
@@ -313,7 +312,7 @@ fn in_memory(
         Error::Target { problem, .. } if args.model.predicts == OutputType::Class => {
             Error::Target { name: args.target[0].clone(), problem }.into()
         }
-        error => args.settings.with_option_name(error),
+        error => args.settings.with_option(error),
     })?;
     let (model, covariance) = (&fitted.model, fitted.covariance.as_ref());
     let score = if model.classes.is_empty() {

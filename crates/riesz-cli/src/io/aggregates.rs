@@ -317,12 +317,11 @@ impl AggregateArgs {
         mediators: bool,
     ) -> Result<(BagJoin, bool)> {
         let is_observed: Vec<bool> = targets.iter().map(|z| !z.is_nan()).collect();
-        let with_option_name = |error: riesz::Error| {
+        let with_option = |error: riesz::Error| {
             Failure::input(error.to_string().replace("(drop_unmatched)", "(--drop-unmatched)"))
         };
-        let join_with = |mediators| {
-            join(rows, bags, &is_observed, mediators, self.drop_unmatched).map_err(with_option_name)
-        };
+        let join_with =
+            |mediators| join(rows, bags, &is_observed, mediators, self.drop_unmatched).map_err(with_option);
         let mut joined = join_with(mediators)?;
         if self.operator == OperatorName::Mediated {
             joined.matched.fill(None);

@@ -50,9 +50,9 @@ fn read(path: &Path, items: &Items, table: &TableArgs) -> Result<Teams> {
     let column_names: Vec<String> =
         ["bag", "item", "weight"].into_iter().filter(|name| has_column(name)).map(String::from).collect();
     let columns = Columns::read(rows, &column_names)?;
-    let (called, members) = (names_of(&columns, "bag")?, names_of(&columns, "item")?);
+    let (bag_ids, members) = (names_of(&columns, "bag")?, names_of(&columns, "item")?);
     let weight = has_column("weight").then(|| columns.numbers("weight")).transpose()?;
-    let mut ids: Vec<String> = called.clone();
+    let mut ids: Vec<String> = bag_ids.clone();
     ids.sort_unstable();
     ids.dedup();
     let names = Names::new("bag", source.clone(), ids)?;
@@ -64,7 +64,7 @@ fn read(path: &Path, items: &Items, table: &TableArgs) -> Result<Teams> {
             first_of(&unknown)
         )));
     }
-    let bag: Vec<usize> = called.iter().filter_map(|id| names.find(id)).collect();
+    let bag: Vec<usize> = bag_ids.iter().filter_map(|id| names.find(id)).collect();
     let item: Vec<usize> = members.iter().filter_map(|id| items.names.find(id)).collect();
     let bags = ItemBags::new(items.table.rows(), names.ids.len(), &bag, &item, weight.as_deref());
     Ok(Teams { bags: bags.map_err(|e| Failure::from(e).about(&source))?, names })

@@ -685,7 +685,7 @@ pub fn read_one(
     }
     if requested.home.is_some() || !matches!(requested.contexts, ContextColumns::Nothing) {
         let reason = "--home, --contexts and --users are columns of a table of duels between names: give the \
-                   items in a separate table";
+                      items in a separate table";
         return Err(Failure::input(reason));
     }
     read_wide(rows, wide, (items, duels), console)
@@ -711,7 +711,7 @@ fn read_wide(
     }
     if duels.outcomes.scores.is_some() || duels.wins.is_some() {
         let reason = "--scores and --wins are columns of a table of duels between names: give the items in a \
-                   separate table";
+                      separate table";
         return Err(Failure::input(reason));
     }
     let side_columns = |side: &str| feature_names.iter().map(|c| format!("{side}_{c}")).collect::<Vec<_>>();

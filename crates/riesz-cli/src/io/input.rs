@@ -163,18 +163,7 @@ impl TableFile {
         let head = head_of(&mut source).map_err(fail)?;
         // The bytes that were read are put back in front.
         let mut source: Box<dyn Read> = Box::new(Cursor::new(head.clone()).chain(source));
-        let is_archive = head.get(257..262) == Some(b"ustar");
-        let unread = UNREAD.iter().find(|(magic, _)| {
-            head.get(..magic.len()).is_some_and(|start| start.eq_ignore_ascii_case(magic))
-        });
-        if let Some(description) =
-            is_archive.then_some("a tar archive").or(unread.map(|(_, description)| *description))
-        {
-            return Err(Failure::input(format!(
-                "{name} is {description}, which cannot be read: write the table as CSV, Parquet, Arrow, JSON \
-                 or .xlsx"
-            )));
-        }
+        check_format_is_read(&head, name)?;
         let read_all = |source: &mut dyn Read| {
             let mut bytes = Vec::new();
             source.read_to_end(&mut bytes).map_err(fail).map(|_| bytes)
@@ -304,6 +293,23 @@ fn head_of(source: &mut dyn Read) -> std::io::Result<Vec<u8>> {
         }
     }
     Ok(head)
+}
+
+/// Refuses a file that begins with the bytes of a format that cannot be read.
+fn check_format_is_read(head: &[u8], name: &str) -> Result<()> {
+    let is_archive = head.get(257..262) == Some(b"ustar");
+    let unread = UNREAD
+        .iter()
+        .find(|(magic, _)| head.get(..magic.len()).is_some_and(|start| start.eq_ignore_ascii_case(magic)));
+    if let Some(description) =
+        is_archive.then_some("a tar archive").or(unread.map(|(_, description)| *description))
+    {
+        return Err(Failure::input(format!(
+            "{name} is {description}, which cannot be read: write the table as CSV, Parquet, Arrow, JSON \
+             or .xlsx"
+        )));
+    }
+    Ok(())
 }
 
 /// Whether a file that begins with these bytes is a zip archive other than a workbook, by the name of its

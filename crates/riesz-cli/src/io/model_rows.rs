@@ -184,7 +184,8 @@ impl ModelRows {
                                 // A program has no levels; those of its background are used.
                                 let holder = if remedy.is_empty() { "background" } else { "model" };
                                 let problem = format!(
-                                    "is '{cell}', which the {holder} has not seen; it knows: {level_names}{remedy}"
+                                    "is '{cell}', which the {holder} has not seen; it knows: \
+                                     {level_names}{remedy}"
                                 );
                                 Err(cells.failure(i, &problem))
                             }

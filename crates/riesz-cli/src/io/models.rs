@@ -144,7 +144,7 @@ pub fn read_bytes(
 }
 
 fn libsvm_model(file: File<'_>) -> Result<FileContent> {
-    let (feature_names, scale) = (file.features.called.names(), file.features.scale.as_deref());
+    let (feature_names, scale) = (file.features.feature_names.names(), file.features.scale.as_deref());
     let about_ranges = |error, path: &Path| Failure::from(error).about(&name_of(path));
     let ranges = scale
         .map(|path| libsvm::read_ranges(&read_file(path)?).map_err(|error| about_ranges(error, path)))

@@ -93,8 +93,8 @@ struct Forces<'e> {
 }
 
 impl Forces<'_> {
-    /// Draws the arrows of one side from `prediction_point` outwards, with their labels. Returns the y of the lowest
-    /// label, and the end and label of an arrow that values share.
+    /// Draws the arrows of one side from `prediction_point` outwards, with their labels. Returns the y of the
+    /// lowest label, and the end and label of an arrow that values share.
     fn draw_side(
         &self,
         canvas: &mut Canvas,

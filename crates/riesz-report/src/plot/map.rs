@@ -184,8 +184,8 @@ fn spacing([x, y]: [&[f64]; 2], stretch: f64) -> f64 {
 }
 
 /// The side of a cell along one coordinate. For places on a grid it is the median distance of distinct
-/// neighbouring coordinates, for scattered places 1.2 times their mean distance `typical_step`. It is at least large
-/// enough for [`MAX_CELLS`] cells.
+/// neighbouring coordinates, for scattered places 1.2 times their mean distance `typical_step`. It is
+/// at least large enough for [`MAX_CELLS`] cells.
 fn step(coordinates: &[f64], typical_step: f64) -> f64 {
     let [low, high] = ends(coordinates);
     let extent = high - low;

@@ -108,7 +108,7 @@ pub(super) fn draw(rankability: &Rankability, names: &[String], options: &PlotOp
     canvas.finish(width, end.max(bottom + 46.0), "Ladder of items", &about, "")
 }
 
-/// Sentences about the drawn cycles, the items `omitted_items` the drawn ones, and the cycles with such items.
+/// Sentences about the drawn cycles, the items below the drawn ones, and the cycles with such items.
 fn remarks(drawn_cycles: usize, omitted_items: usize, (missing, cycles): (usize, usize)) -> Vec<String> {
     let arrows = "Arrows: cycles of three items, each of which beats the next, with their probabilities.";
     let items = if omitted_items == 1 { "item" } else { "items" };

@@ -171,8 +171,8 @@ impl PageArgs {
         };
         match (link, &self.trials) {
             (Link::Logit, None) => {
-                let reason = "a map of probabilities takes --trials with --target: give the column of bags with \
-                           the numbers of trials";
+                let reason = "a map of probabilities takes --trials with --target: give the column of bags \
+                              with the numbers of trials";
                 return Err(Failure::input(reason));
             }
             (Link::Logit, _) | (_, None) => {}

@@ -113,7 +113,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         None if args.method == Way::Mixture => {}
         None => {
             let reason = "this method cannot estimate the number of clusters: give --clusters N, or use \
-                       --method mixture";
+                          --method mixture";
             return Err(Failure::input(reason));
         }
     }

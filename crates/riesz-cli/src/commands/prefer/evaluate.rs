@@ -123,23 +123,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     if args.repeats == 0 {
         return Err(Failure::input("--repeats 0: give a number of at least 1"));
     }
-    let categories = items.table.columns().iter().find(|c| c.kind != ColumnKind::Numeric);
-    let mut models = args.models.clone();
-    if let Some(column) = categories.filter(|_| models.contains(&Compared::Linear)) {
-        console.note(format!(
-            "note: column '{}' holds categories, so the linear model is left out",
-            column.name
-        ));
-        models.retain(|model| *model != Compared::Linear);
-    }
-    if names_only {
-        // Without columns a utility consists of abilities, and of home advantage and ties if there are any.
-        models.retain(|model| matches!(model, Compared::Utility | Compared::BradleyTerry | Compared::Coin));
-    }
-    if models.is_empty() {
-        let reason = "--models: for items with only names choose among utility, bradley-terry and coin";
-        return Err(Failure::input(reason));
-    }
+    let models = compared_models(args, &items, &console)?;
     let split_values = split_values(args, &duels_read, names_only)?;
     let (split_rule, repeats) = match &split_values {
         SplitValues::Times(times) => {
@@ -189,6 +173,42 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         }
     }
     drop(progress);
+    let (names, cells) = score_columns(&models, &scores_by_model, repeats);
+    let mut table = TableWriter::open(args.output.as_deref(), format, names, cells.clone())?;
+    table.rows(cells)?;
+    table.finish()
+}
+
+/// The models to compare, without those that the items do not allow.
+fn compared_models(args: &Args, items: &Items, console: &Console) -> Result<Vec<Compared>> {
+    let names_only = items.table.width() == 0;
+    let categories = items.table.columns().iter().find(|c| c.kind != ColumnKind::Numeric);
+    let mut models = args.models.clone();
+    if let Some(column) = categories.filter(|_| models.contains(&Compared::Linear)) {
+        console.note(format!(
+            "note: column '{}' holds categories, so the linear model is left out",
+            column.name
+        ));
+        models.retain(|model| *model != Compared::Linear);
+    }
+    if names_only {
+        // Without columns a utility consists of abilities, and of home advantage and ties if there are any.
+        models.retain(|model| matches!(model, Compared::Utility | Compared::BradleyTerry | Compared::Coin));
+    }
+    if models.is_empty() {
+        let reason = "--models: for items with only names choose among utility, bradley-terry and coin";
+        return Err(Failure::input(reason));
+    }
+    Ok(models)
+}
+
+/// The columns of the written table: the models, their mean scores, and over several splits the standard
+/// deviations of these.
+fn score_columns(
+    models: &[Compared],
+    scores_by_model: &[Vec<ProbabilityScores>],
+    repeats: usize,
+) -> (Vec<String>, Vec<Cells>) {
     let column = |read: fn(&ProbabilityScores) -> f64, deviation: bool| {
         let summary = |scores: &Vec<ProbabilityScores>| {
             let numbers: Vec<f64> = scores.iter().map(read).collect();
@@ -213,9 +233,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             cells.push(column(read, true));
         }
     }
-    let mut table = TableWriter::open(args.output.as_deref(), format, names, cells.clone())?;
-    table.rows(cells)?;
-    table.finish()
+    (names, cells)
 }
 
 /// The times or contexts of the duels, from the column that `--split` names.

@@ -124,7 +124,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let request = args.request.read(against, outcome_args, &console)?;
     if args.covariance && (mean.is_some() || request.sums.is_some()) {
         let reason = "--covariance cannot be used with a mean over several duels, as the covariance between \
-                   duels is not kept: leave it out";
+                      duels is not kept: leave it out";
         return Err(Failure::input(reason));
     }
     let one_item = args.request.left.is_some();

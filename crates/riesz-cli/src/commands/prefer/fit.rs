@@ -289,8 +289,8 @@ impl Learn {
     ) -> Result<Arranged> {
         let names_only = items.table.width() == 0;
         if names_only && matches!(model, Model::Generalised | Model::Linear) {
-            let reason = "items with names only have abilities, for which --model generalised and linear do not \
-                       apply: leave --model out";
+            let reason = "items with names only have abilities, for which --model generalised and linear do \
+                          not apply: leave --model out";
             return Err(Failure::input(reason));
         }
         let reserved = [(effects.ability, ID), (duels_read.home.is_some(), HOME)];
@@ -344,13 +344,13 @@ impl Learn {
             || further.landmarks.is_some()
             || model == Model::Linear
         {
-            let reason = "--members cannot be used with --home, --ability, --landmarks or --model linear: leave \
-                       them out";
+            let reason = "--members cannot be used with --home, --ability, --landmarks or --model linear: \
+                          leave them out";
             return Err(Failure::input(reason));
         }
         if items.table.width() == 0 {
             let reason = "--members needs items with columns besides their names: give a table of items with \
-                       columns";
+                          columns";
             return Err(Failure::input(reason));
         }
         let mut process = self.process(model, &items.table, seed)?;
@@ -414,7 +414,7 @@ impl Further {
                 || process.margin.is_some()
             {
                 let reason = "--model linear cannot be used with --home, --ability, --contexts, --users or \
-                           --ties model: leave them out, or use another model";
+                              --ties model: leave them out, or use another model";
                 return Err(Failure::input(reason));
             }
             let fit = BradleyTerry::new(AbilityRidge::Evidence).fit_linear(&items, &duels)?;

@@ -190,8 +190,8 @@ impl DuelRequest {
         let (rows, sums) = match &teams {
             None => (rows_in(&saved.model, &items, &pairs, &indexed)?, None),
             Some(_) if indexed.home.is_some() || has_entrants(&saved.model, &items)? => {
-                let reason = "bags have no home advantage and no ability: leave --home and --at-home out; leave \
-                           --members out too if the model was fitted with these";
+                let reason = "bags have no home advantage and no ability: leave --home and --at-home out; \
+                              leave --members out too if the model was fitted with these";
                 return Err(Failure::input(reason));
             }
             Some(teams) => {
