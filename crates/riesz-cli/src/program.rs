@@ -29,7 +29,7 @@ pub fn command(model: &Path) -> Option<&str> {
 pub fn explain(command: &str, question: &Question, rows: &Table, first_row: usize) -> Result<Explanation> {
     let mut names: Option<Vec<String>> = None;
     let evaluate = |queried: &Table| -> Result<Matrix> {
-        let (outputs, header) = outputs(command, queried)?;
+        let (outputs, header) = answer(command, queried)?;
         names = names.take().or(header);
         Ok(outputs)
     };
@@ -73,9 +73,9 @@ fn answer(command: &str, rows: &Table) -> Result<(Matrix, Option<Vec<String>>)> 
         drop(child.kill());
     }
     drop(stdout);
-    let status = child.wait().map_err(|e| broken("cannot be waited for", &e))?;
+    let status = child.wait().map_err(|e| program_error("cannot be waited for", &e))?;
     drop(writer.join());
-    read.map_err(|e| broken("answers with bytes that are not text", &e))?;
+    read.map_err(|e| program_error("answers with bytes that are not text", &e))?;
     if text.len() as u64 >= limit {
         let row_count = rows.rows();
         return Err(Failure::input(format!(
@@ -99,7 +99,7 @@ fn csv_of(rows: &Table) -> Result<Vec<u8>> {
     writer.write_record(rows.columns().iter().map(|c| &c.name)).map_err(csv_error)?;
     for i in 0..rows.rows() {
         let cells = rows.columns().iter().enumerate().map(|(j, c)| c.format(rows.get(i, j)));
-        writer.write_record(cells).map_err(wrong)?;
+        writer.write_record(cells).map_err(csv_error)?;
     }
     writer
         .into_inner()

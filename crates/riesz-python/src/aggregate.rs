@@ -155,18 +155,18 @@ impl Start {
             None => default_process,
         };
         let mediation = self.mediation.as_ref().zip(default_process.mediation).map(
-            |((_, ridge, centred, rows), default_process)| Mediation {
-                ridge: ridge.unwrap_or(default_process.ridge),
-                centred: centred.unwrap_or(default_process.centred),
+            |((_, ridge, centred, rows), default_mediation)| Mediation {
+                ridge: ridge.unwrap_or(default_mediation.ridge),
+                centred: centred.unwrap_or(default_mediation.centred),
                 counts: if *rows { BagWeighting::Mass } else { BagWeighting::One },
-                ..default_process
+                ..default_mediation
             },
         );
         let process = AggregateGaussianProcess {
-            kernel: usual.kernel,
-            noise: usual.noise,
-            row_noise: self.row_noise.unwrap_or(usual.row_noise),
-            mediation_noise: self.mediation_noise.unwrap_or(usual.mediation_noise),
+            kernel: default_process.kernel,
+            noise: default_process.noise,
+            row_noise: self.row_noise.unwrap_or(default_process.row_noise),
+            mediation_noise: self.mediation_noise.unwrap_or(default_process.mediation_noise),
             mediation,
             prior_mean: self.prior_mean,
             normalize_y: self.normalize_y,

@@ -51,10 +51,10 @@ pub fn update_effect(
     let (trials, prior) = tried(trials)?;
     let work = move || {
         let updated = UpdatedEffect::new(&effect, &trials, prior)?;
-        let EffectPosterior { mean, covariance, support: support } = updated.evaluate(&sums.treatments)?;
+        let EffectPosterior { mean, covariance, support } = updated.evaluate(&sums.treatments)?;
         let causes = Vec::new();
         Ok((
-            sums.estimate(&riesz::causal::EffectEstimate { mean, covariance, causes, support: support }),
+            sums.estimate(&riesz::causal::EffectEstimate { mean, covariance, causes, support }),
             updated.parameters(),
         ))
     };
@@ -89,7 +89,11 @@ pub fn suggest_trials(
         let mut arms = Vec::with_capacity(choices.len());
         for (effect, (trials, prior), domain, costs) in &choices {
             let updated_effect = UpdatedEffect::new(effect, trials, *prior)?;
-            arms.push(TreatmentArm { updated_effect, domain: domain.clone(), costs: costs.clone() });
+            arms.push(TreatmentArm {
+                believed: updated_effect,
+                domain: domain.clone(),
+                costs: costs.clone(),
+            });
         }
         search.suggest(&arms, count)
     };

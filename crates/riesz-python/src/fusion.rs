@@ -414,7 +414,7 @@ pub fn effect_page(
             population: &population,
             level,
             unmatched: &unmatched,
-            caveats: &caveats,
+            doubts: &caveats,
             run: &run,
         })
     };

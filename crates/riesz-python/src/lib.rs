@@ -124,27 +124,27 @@ struct Expansion {
 
 impl Expansion {
     /// The result of `work` for the posterior at some rows.
-    fn with_posterior<T: Send + 'static>(
+    fn evaluate_posterior<T: Send + 'static>(
         &self,
         py: Python<'_>,
         rows: &PyReadonlyArray2<'_, f64>,
         work: impl FnOnce(&Posterior<'_>, &Table) -> riesz::Result<T> + Send + 'static,
     ) -> PyResult<T> {
         let covariance = self.covariance.clone().ok_or_else(|| refuse(NO_POSTERIOR))?;
-        self.with_rows(py, rows, move |model, rows, stop| {
+        self.evaluate_model(py, rows, move |model, rows, stop| {
             work(&Posterior::new(model, &covariance)?.with_cancel(stop), rows)
         })
     }
 
     fn predicted(&self, py: Python<'_>, rows: &PyReadonlyArray2<'_, f64>) -> PyResult<Prediction> {
         let covariance = self.covariance.clone();
-        self.with_rows(py, rows, move |model, rows, stop| {
+        self.evaluate_model(py, rows, move |model, rows, stop| {
             Prediction::new_with_control(model, covariance.as_deref(), rows, stop)
         })
     }
 
     /// The result of `work` for the model at some rows.
-    fn with_rows<T: Send + 'static>(
+    fn evaluate_model<T: Send + 'static>(
         &self,
         py: Python<'_>,
         rows: &PyReadonlyArray2<'_, f64>,
@@ -351,12 +351,12 @@ impl Expansion {
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let predictions = match self.covariance {
             Some(_) => {
-                self.with_posterior(py, &rows, |posterior, rows| {
+                self.evaluate_posterior(py, &rows, |posterior, rows| {
                     NaturalScalePrediction::new(posterior, rows, 0.0)
                 })?
                 .mean
             }
-            None => self.with_rows(py, &rows, |model, rows, stop| {
+            None => self.evaluate_model(py, &rows, |model, rows, stop| {
                 let latent = model.predict_until(rows, stop)?.column(0);
                 Ok(latent.into_iter().map(|f| model.link.inverse_link(f)).collect())
             })?,
@@ -382,7 +382,7 @@ impl Expansion {
         py: Python<'py>,
         rows: PyReadonlyArray2<'_, f64>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let sd = self.with_posterior(py, &rows, |posterior, rows| posterior.sd(rows))?;
+        let sd = self.evaluate_posterior(py, &rows, |posterior, rows| posterior.sd(rows))?;
         Ok(matrix(sd.rows(), sd.cols(), sd.data().to_vec())?.into_pyarray(py))
     }
 
@@ -395,7 +395,7 @@ impl Expansion {
         rows: PyReadonlyArray2<'_, f64>,
         sds: f64,
     ) -> PyResult<(Vec<f64>, Vec<f64>, Vec<f64>, Vec<f64>)> {
-        let prediction = self.with_posterior(py, &rows, move |posterior, rows| {
+        let prediction = self.evaluate_posterior(py, &rows, move |posterior, rows| {
             NaturalScalePrediction::new(posterior, rows, sds)
         })?;
         Ok((prediction.mean, prediction.median, prediction.low, prediction.high))
@@ -410,7 +410,7 @@ impl Expansion {
         let joint = |posterior: &Posterior<'_>, rows: &Table| {
             Ok(posterior.covariance(&posterior.functionals_at(rows)?))
         };
-        stack(py, &self.with_posterior(py, &rows, joint)?)
+        stack(py, &self.evaluate_posterior(py, &rows, joint)?)
     }
 
     /// Joint posterior draws, outputs × rows × draws.
@@ -424,7 +424,7 @@ impl Expansion {
         let draw = move |posterior: &Posterior<'_>, rows: &Table| {
             posterior.sample(&posterior.functionals_at(rows)?, draws, seed)
         };
-        stack(py, &self.with_posterior(py, &rows, draw)?.values)
+        stack(py, &self.evaluate_posterior(py, &rows, draw)?.values)
     }
 
     /// The index of the predicted class of each row; `None` for a model that predicts no classes.
@@ -490,7 +490,7 @@ impl Expansion {
         py: Python<'py>,
         rows: PyReadonlyArray2<'_, f64>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let out = self.with_rows(py, &rows, riesz::KernelExpansion::predict_until)?;
+        let out = self.evaluate_model(py, &rows, riesz::KernelExpansion::predict_until)?;
         Ok(matrix(out.rows(), out.cols(), out.data().to_vec())?.into_pyarray(py))
     }
 }
@@ -550,7 +550,7 @@ impl Explainer {
         let stop = Arc::new(AtomicBool::new(false));
         let worker_stop = stop.clone();
         let prepare = move || {
-            Owned::try_new(owner, |ModelWithCovariance { model, covariance }| {
+            Owned::try_new(model, |ModelWithCovariance { model, covariance }| {
                 riesz::Explainer::new_with_control(model, question, worker_stop)?
                     .with_posterior(covariance.as_deref())
             })

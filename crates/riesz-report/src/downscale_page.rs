@@ -107,7 +107,7 @@ pub fn downscale_report(page: &DownscalePage<'_>) -> Result<String> {
         caption => caption_of_values(page),
         features,
         left => order.len() - shown_features.len(),
-        max_magnitude => number(max_magnitude),
+        reach => number(max_magnitude),
         table => feature_table(e, &order, &top_features),
         bags => page.bags.as_ref().map(|page_bags| bag_table(page_bags, page)).transpose()?,
         exactness => minijinja::value::Serde(exactness(e)),
@@ -121,7 +121,7 @@ impl DownscalePage<'_> {
     fn map(&self, headline: &str, caption: &str, shown: &Shown<'_>, title: &str) -> Result<Value> {
         let options = PlotOptions { theme: Theme::Auto, width: WIDTH, ..PlotOptions::default() };
         let svg = inline(render_value_map(self.places, shown, self.axes, title, &options)?);
-        Ok(context! { headline, caption, svg })
+        Ok(context! { head => headline, caption, svg })
     }
 }
 
@@ -281,7 +281,7 @@ fn bag_table(bags: &PageBags<'_>, page: &DownscalePage<'_>) -> Result<Value> {
             (!omitted_features.is_empty())
                 .then(|| value_decimals.signed(omitted_features.iter().map(|&j| values[j]).sum())),
         );
-        context! { name, cells, comparison, parts }
+        context! { name, cells, why => comparison, parts }
     };
     let total_mass = bags.mass.iter().sum::<f64>();
     let mut rows = vec![line(
@@ -297,7 +297,7 @@ fn bag_table(bags: &PageBags<'_>, page: &DownscalePage<'_>) -> Result<Value> {
         ];
         let scale = if bags.unit == TargetUnit::Sum { bags.mass[k] / total_mass } else { 1.0 };
         let line_of_bag = (&bags.names[k][..], bags.rows[k], bags.mass[k], bags.map.0[k]);
-        line(line_of_bag, observed_value, comparison((e, k), all_rows, scale, page.link), (e, k))
+        line(line_of_bag, observed_value, difference_text((e, k), all_rows, scale, page.link), (e, k))
     }));
     let caption = caption_of_bags(bags, page.link, differences.as_deref());
     Ok(context! { head => format!("By {}", bags.column), caption, columns, rows })

@@ -157,7 +157,7 @@ fn table(
     let format = global.table_format(path)?;
     let numeric = curves.iter().all(|curve| curve.axes.iter().all(|axis| axis.levels.is_none()));
     let pairs = curves.iter().any(|curve| curve.axes.len() > 1);
-    let (mut texts, mut positions) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+    let (mut texts, mut position_texts) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
     let (mut values, mut sd) = (Vec::new(), Vec::new());
     let mut numbers = [Vec::new(), Vec::new()];
     for (curve, set) in curves.iter().zip(sets) {
@@ -166,7 +166,7 @@ fn table(
             for r in 0..curve.values.rows() {
                 texts[0].push(name.clone());
                 texts[1].push(output.clone());
-                for (k, (position, number)) in positions.iter_mut().zip(&mut numbers).enumerate() {
+                for (k, (texts_of_axis, number)) in position_texts.iter_mut().zip(&mut numbers).enumerate() {
                     let stride: usize = curve.axes.iter().skip(k + 1).map(|axis| axis.grid.len()).product();
                     let axis = curve.axes.get(k);
                     let position = axis.map(|axis| r / stride % axis.grid.len());
@@ -175,7 +175,7 @@ fn table(
                         Some(levels) => levels[position].clone(),
                         None => axis.grid[position].to_string(),
                     });
-                    position.push(text.unwrap_or_default());
+                    texts_of_axis.push(text.unwrap_or_default());
                 }
                 values.push(curve.values[(r, o)]);
                 sd.extend(curve.sd.as_ref().map(|sd| sd[(r, o)]));
@@ -183,7 +183,8 @@ fn table(
         }
     }
     let [component, output] = texts.map(Cells::Texts);
-    let [first, second] = if numeric { numbers.map(Cells::Numbers) } else { positions.map(Cells::Texts) };
+    let [first, second] =
+        if numeric { numbers.map(Cells::Numbers) } else { position_texts.map(Cells::Texts) };
     let mut columns = vec![("component", component), ("output", output), ("place", first)];
     columns.extend(pairs.then_some(("place_2", second)));
     let count = values.len();

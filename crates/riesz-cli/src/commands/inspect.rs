@@ -136,7 +136,7 @@ fn model_facts(saved: &SavedModel, format: &str) -> Vec<CardEntry> {
     let mut facts = vec![CardEntry::new("file", format)];
     facts.extend(model.model_card.iter().cloned());
     facts.push(CardEntry::new("kernel", model.kernel.formula()));
-    facts.extend(by_column(model));
+    facts.extend(scales_by_column(model));
     facts.push(CardEntry::new("support points", model.support_points.rows()));
     facts.push(CardEntry::new("columns", format!("{}: {}", columns.len(), shortened(&columns, 30))));
     facts.push(CardEntry::new("outputs", shortened(&model.output_names, 30)));

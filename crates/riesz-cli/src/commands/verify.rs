@@ -238,13 +238,13 @@ fn compare(
         .map(|numbers| tolerance * largest(numbers));
     let mut check = |chunk: SavedExplanation| -> Result<()> {
         let computed = chunk.explanation;
-        let outputs = places(&explanation.output_names, &computed.output_names, "output")?;
+        let outputs = positions(&explanation.output_names, &computed.output_names, "output")?;
         let names = |values_of: &Explanation| {
             (0..values_of.sets()).map(|k| values_of.set_name(k)).collect::<Vec<_>>()
         };
         let sets = match computed.sets() {
             0 => Vec::new(),
-            _ => places(&names(explanation), &names(&computed), "player")?,
+            _ => positions(&names(explanation), &names(&computed), "player")?,
         };
         for (i, row) in computed.row_numbers.iter().enumerate() {
             let Some(position) = unmatched.remove(row) else { continue };
@@ -277,7 +277,7 @@ fn compare(
 }
 
 /// The position in `actual` of each name in `expected`; the names must be the same up to order.
-fn places(expected: &[String], actual: &[String], kind: &str) -> Result<Vec<usize>> {
+fn positions(expected: &[String], actual: &[String], kind: &str) -> Result<Vec<usize>> {
     let position_of: HashMap<&String, usize> =
         actual.iter().enumerate().map(|(position, name)| (name, position)).collect();
     let positions = expected.iter().map(|name| {

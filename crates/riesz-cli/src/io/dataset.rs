@@ -308,7 +308,7 @@ impl RowSource for Reading<'_> {
             stated.map(|(_, unit)| unit.clone())
         };
         let units = columns.iter().map(unit).collect();
-        let mut rows = ModelRows::new(open, &columns, policy, columns.len())?.with_units(units);
+        let mut rows = ModelRows::new(table, &columns, policy, columns.len())?.with_units(units);
         while let Some(chunk) = rows.next()? {
             let (n, d, t) = (chunk.rows(), features.len(), targets.len());
             let values = chunk.column_major();

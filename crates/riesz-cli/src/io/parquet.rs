@@ -35,7 +35,7 @@ pub struct ParquetRows {
     batches: Option<ParquetRecordBatchReader>,
     /// Rows of a batch that were read but not returned yet, and the indices of the wanted columns in batches.
     batch: Option<RecordBatch>,
-    places: Vec<usize>,
+    root_positions: Vec<usize>,
 }
 
 impl ParquetRows {
@@ -103,7 +103,7 @@ impl ParquetRows {
             roots.sort_unstable();
             roots.dedup();
             let root_position = |&j: &usize| roots.binary_search(&self.paths[j].root).unwrap_or(0);
-            self.places = selected.iter().map(root_position).collect();
+            self.root_positions = selected.iter().map(root_position).collect();
         }
         let batch = match self.batch.take() {
             Some(batch) => batch,
@@ -128,7 +128,7 @@ impl TableReader for ParquetRows {
     fn next(&mut self, selected: &[usize], limit: usize) -> Result<Option<Chunk>> {
         let read = guarded(|| self.next_batch(selected, limit)).map_err(|e| damaged(&self.name, e))?;
         let Some(batch) = read else { return Ok(None) };
-        let columns = selected.iter().zip(&self.places).map(|(&j, &root)| {
+        let columns = selected.iter().zip(&self.root_positions).map(|(&j, &root)| {
             guarded(|| column(&batch, root, &self.paths[j])).map_err(|e| damaged(&self.name, e))
         });
         let columns = columns.collect::<Result<_>>()?;

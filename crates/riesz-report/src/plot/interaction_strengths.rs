@@ -36,13 +36,13 @@ impl InteractionStrengths {
         let p = e.players.len();
         let (mut single_values, mut single_sets, mut total_strengths) =
             (vec![0.0; p], vec![0; p], vec![0.0; p]);
-        let (mut pairs, mut larger) = (Vec::new(), Vec::new());
+        let (mut pairs, mut larger_sets) = (Vec::new(), Vec::new());
         for (k, (set, &value)) in e.subsets.iter().flatten().zip(&strength).enumerate() {
             set.iter().for_each(|&j| total_strengths[j] += value.abs());
             match set[..] {
                 [j] => (single_values[j], single_sets[j]) = (value, k),
                 [a, b] => pairs.push(([a, b], value)),
-                _ => larger.push((k, value)),
+                _ => larger_sets.push((k, value)),
             }
         }
         let mut ranking: Vec<usize> = (0..p).collect();

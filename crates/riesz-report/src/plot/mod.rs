@@ -335,7 +335,7 @@ pub(crate) fn check_length(name: &str, expected: usize, actual: usize, reason: &
         return Ok(());
     }
     let subject = format!("the list of {name}");
-    Err(Error::Shape { subject, unit: "entries", expected, actual, reason: reason.into() })
+    Err(Error::Shape { subject, unit: "entries", expected, actual, why: reason.into() })
 }
 
 fn check_not_empty(subject: &str, count: usize, unit: &'static str) -> Result<()> {

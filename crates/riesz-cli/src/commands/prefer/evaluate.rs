@@ -138,7 +138,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let progress = console.progress("evaluating");
     for repeat in 0..repeats {
         let seed = global.seed.wrapping_add(repeat as u64);
-        let parts = split(&duels_read.left, &duels_read.right, split_by, args.test, seed)?;
+        let parts = split(&duels_read.left, &duels_read.right, split_rule, args.test, seed)?;
         let [train, tested] = [false, true].map(|test| part_of_split(&duels_read, &parts, test));
         let test: Vec<usize> = (0..parts.len()).filter(|&i| parts[i] == Some(true)).collect();
         let pairs: Vec<Pair> = test.iter().map(|&i| (duels_read.left[i], duels_read.right[i])).collect();

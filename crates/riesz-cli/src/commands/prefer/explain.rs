@@ -128,8 +128,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         return Err(Failure::input(reason));
     }
     let one_item = args.request.left.is_some();
-    let in_words = one_item && args.output.is_none() && matches!(global.format, None | Some(Format::Text));
-    let format = if in_words { Format::Text } else { global.table_format(args.output.as_deref())? };
+    let as_text = one_item && args.output.is_none() && matches!(global.format, None | Some(Format::Text));
+    let format = if as_text { Format::Text } else { global.table_format(args.output.as_deref())? };
     let (question, facts) = question(args, global.seed, &request, &console)?;
     let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::default());
     let message = format!("explaining {} duels", request.rows.rows());
@@ -140,7 +140,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     explanation.provenance.run.push(CardEntry::new("model file", described(&args.request.model)?));
     explanation.provenance.run.extend(facts);
     // Plots and pages show the items' differences; the text shows the cells of both items.
-    let mut explanation = if in_words { explanation } else { differences(&explanation)? };
+    let mut explanation = if as_text { explanation } else { differences(&explanation)? };
     if let Some(sums) = &request.sums {
         explanation = explanation.average(sums)?;
         explanation.provenance.run.push(CardEntry::new(
@@ -302,7 +302,7 @@ fn duel_text(explanation: &Explanation, odds: &DuelLogOdds, shows_cells: bool) -
         let interval = sd.as_ref().map_or(String::new(), |sd| format!(" ± {:.3}", 1.96 * sd[k]));
         format!("{interval}{}", if shows_cells { item_cells(explanation, k) } else { String::new() })
     };
-    head + &listed(explanation, &explanation.values[..explanation.sets()], suffix)
+    head + &value_lines(explanation, &explanation.values[..explanation.sets()], suffix)
 }
 
 /// The duels of an item with others as text: means over the duels, and the mean |value| of each property.
@@ -313,7 +313,7 @@ fn average(explanation: &Explanation, odds: &DuelLogOdds) -> String {
         explanation.duels.iter().flatten().next().map_or_else(String::new, |duel| printable(&duel.left));
     let mut out = match &odds.probability {
         Some(p) => format!("{left_item} beats a random one of {n} others with probability {:.2}\n", mean(p)),
-        None => format!("{left} against {n} others\n"),
+        None => format!("{left_item} against {n} others\n"),
     };
     out += &format!(
         "{} {:.3} on average, by property, with the mean |value| of one duel in brackets:\n",
