@@ -14,7 +14,7 @@ from . import _core
 from . import kernels as rk
 from ._duel_contexts import _first
 from ._table_columns import ColumnTypes, Rows, _columns, _text, check_column_types, read_categories
-from ._validation import _listed, as_numbers, collected, is_missing, names_of, numbered, picked
+from ._validation import _listed, as_numbers, collected, is_missing, names_of, numbered, select_columns
 from .estimators import _count
 
 
@@ -248,7 +248,9 @@ def points_of(inducing: Any, tables: Tables) -> Any:
     if np.ndim(inducing) == 0 and names_of(inducing) is None:
         return _count("inducing", inducing, 1)
     points = collected(inducing)
-    cells = as_numbers(picked(points, tables.rows.names), tables.rows.names, "inducing", tables.rows.levels)
+    cells = as_numbers(
+        select_columns(points, tables.rows.names), tables.rows.names, "inducing", tables.rows.levels
+    )
     return tables.rows.names, tables.rows.levels, cells
 
 

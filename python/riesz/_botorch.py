@@ -144,10 +144,10 @@ def outcome_of(model: Any) -> Outcome:
     if transform is None:
         return Outcome()
     chain = _chain(transform)
-    is_log = bool(chain) and _is(chain[0], "Log")
+    is_log = bool(chain) and _is_botorch(chain[0], "Log")
     scale, shift = 1.0, 0.0
     for part in reversed(chain[1:] if is_log else chain):
-        if not _is(part, "Standardize") or part.means.numel() != 1:
+        if not _is_botorch(part, "Standardize") or part.means.numel() != 1:
             raise UnsupportedModelError(
                 f"the outcome of the {type(model).__name__} is transformed by {type(part).__name__}, which "
                 "is not undone "
@@ -162,10 +162,10 @@ def outcome_of(model: Any) -> Outcome:
 
 
 def _chain(transform: Any) -> list[Any]:
-    if _is(transform, "ChainedOutcomeTransform"):
+    if _is_botorch(transform, "ChainedOutcomeTransform"):
         return [part for member in transform.values() for part in _chain(member)]
     return [transform]
 
 
-def _is(transform: Any, name: str) -> bool:
+def _is_botorch(transform: Any, name: str) -> bool:
     return type(transform).__name__ == name and type(transform).__module__.startswith("botorch.")

@@ -64,8 +64,8 @@ class Witness:
     def __repr__(self) -> str:
         peak = int(np.argmax(np.abs(self.values)))
         sample = "first" if self.values[peak] > 0 else "second"
-        place = self.places[peak] if self.places.dtype == object else f"{self.places[peak]:.4g}"
-        mass = f"largest at {place}, where the {sample} sample has more mass"
+        peak_text = self.places[peak] if self.places.dtype == object else f"{self.places[peak]:.4g}"
+        mass = f"largest at {peak_text}, where the {sample} sample has more mass"
         return f"<riesz.Witness: along {self.feature}, {mass}>"
 
 
@@ -283,8 +283,8 @@ class TestResult:
             largest = ", ".join(self.feature_names[j] for j in order)
             return f"<riesz.TestResult: {self._headline()}; most from {largest}>"
         named = [j for j in np.argsort(-self.values, kind="stable") if self.adjusted_pvalues[j] <= LEVEL]
-        shown = ", ".join(self.feature_names[j] for j in named[:5]) + (", …" if len(named) > 5 else "")
-        return f"<riesz.TestResult: {self._headline()}; features at adjusted p ≤ {LEVEL}: {shown or 'none'}>"
+        listed = ", ".join(self.feature_names[j] for j in named[:5]) + (", …" if len(named) > 5 else "")
+        return f"<riesz.TestResult: {self._headline()}; features at adjusted p ≤ {LEVEL}: {listed or 'none'}>"
 
     def _repr_html_(self) -> str:
         text = f"<p><b>{html.escape(self._headline())}</b></p>"

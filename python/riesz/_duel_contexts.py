@@ -20,7 +20,7 @@ from ._validation import (
     is_whole,
     names_of,
     numbered,
-    picked,
+    select_columns,
 )
 
 #: The core's names of items and users that are unknown to the model; an unknown item on the right differs
@@ -109,7 +109,7 @@ class Contexts:
                 else "contexts: the model was fitted on duels without contexts"
             )
         if context_width:
-            cells = picked(collected(contexts), names)
+            cells = select_columns(collected(contexts), names)
             if names_of(cells) is None:
                 cells = np.asarray(cells)
                 cells = (

@@ -387,7 +387,7 @@ class Explainer:
         imported = self._imported
         rows = imported.rows if X is None else evenly_spaced_rows(X)
         if (
-            not imported.unchecked
+            not imported.needs_comparison
             or imported.function is None
             or not imported.blocks
             or rows is None
@@ -404,8 +404,8 @@ class Explainer:
             raise
         error = compare(imported, rows, model_rows)
         if error is None:
-            self._imported = replace(imported, unchecked=False)
-        elif imported.may_do_more and self._background is not None:
+            self._imported = replace(imported, needs_comparison=False)
+        elif imported.may_be_user_code and self._background is not None:
             self._imported = replace(imported, blocks=[], refusal=error)
         else:
             raise error
@@ -444,8 +444,8 @@ class Explainer:
             core = _core.Explainer(model, settings, part_background, self._weights, active_players, threads)
             cores.append(core)
             # The core orders players by their first column in the model.
-            place = {name: k for k, (name, _) in enumerate(self._players)}
-            used_players.append([place[name] for name, _ in core.players])
+            position_of_player = {name: k for k, (name, _) in enumerate(self._players)}
+            used_players.append([position_of_player[name] for name, _ in core.players])
         self._settings.game(False, background is not None)
         self.game, self._cores, self._used = game, cores, used_players
         self.reason = self._sampled_because(None)

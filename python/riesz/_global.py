@@ -105,8 +105,8 @@ class SageValues:
         import pandas as pd
 
         columns = {"value": self.values, "std_error": self.std_error, "sampling_error": self.sampling_error}
-        known = {name: column for name, column in columns.items() if column is not None}
-        frame = pd.DataFrame(known, index=pd.Index(self.feature_names, name="feature"))
+        present_columns = {name: column for name, column in columns.items() if column is not None}
+        frame = pd.DataFrame(present_columns, index=pd.Index(self.feature_names, name="feature"))
         return frame.sort_values("value", ascending=False)
 
     def plot(self, ax: Any = None, max_display: int | None = 10) -> Any:

@@ -73,10 +73,10 @@ def read(model: Any, function: Callable[[Any], np.ndarray]) -> Imported:
         [f"y{o}" for o in range(len(members))] if len(members) > 1 else [],
         prediction,
         refusal,
-        unchecked=True,
+        needs_comparison=True,
         rows=None if rows is None else shifted_rows(rows),
         tolerance=SINGLE_TOLERANCE if _is_single(model) else TOLERANCE,
-        may_do_more=True,
+        may_be_user_code=True,
     )
 
 
@@ -217,22 +217,22 @@ def _mean(module: Any, kind: str, width: int) -> tuple[float, np.ndarray | None]
     )
 
 
-def _kernel(kernel: Any, columns: list[int], chosen: bool = False) -> rk.Kernel:
-    """Returns ``kernel`` over some of the model's columns; with ``chosen`` its ``active_dims`` have already
-    been applied."""
+def _kernel(kernel: Any, columns: list[int], is_selected: bool = False) -> rk.Kernel:
+    """Returns ``kernel`` over some of the model's columns; with ``is_selected`` its ``active_dims`` have
+    already been applied."""
     from gpytorch import kernels as gk
 
     if len(kernel.batch_shape):
         raise UnsupportedModelError(
             f"the {type(kernel).__name__} has a batch shape: explain its models one by one"
         )
-    if kernel.active_dims is not None and not chosen:
+    if kernel.active_dims is not None and not is_selected:
         columns = [columns[int(j)] for j in kernel.active_dims]
     number = lambda tensor: float(tensor.detach())
     scales = lambda: np.asarray(kernel.lengthscale.detach().cpu().double()).ravel().tolist()
     if type(kernel) is gk.ScaleKernel:
         # It copies its base's active_dims and calls its forward, which does not select columns again.
-        return number(kernel.outputscale) * _kernel(kernel.base_kernel, columns, chosen=True)
+        return number(kernel.outputscale) * _kernel(kernel.base_kernel, columns, is_selected=True)
     if type(kernel) in (gk.AdditiveKernel, gk.ProductKernel):
         parts = [_kernel(part, columns) for part in kernel.kernels]
         return functools.reduce(operator.add if type(kernel) is gk.AdditiveKernel else operator.mul, parts)

@@ -80,7 +80,7 @@ class Imported:
     #: The reason why the model cannot be read as expansions.
     refusal: UnsupportedModelError | None = None
     #: Whether the blocks still have to be compared with ``function``.
-    unchecked: bool = False
+    needs_comparison: bool = False
     #: Rows in the user's columns for this comparison if there is no background; ``None`` if there are none.
     rows: np.ndarray | None = None
     #: Tolerance of the relative difference.
@@ -91,7 +91,7 @@ class Imported:
     rounding: float = 0.0
     #: Whether the model's prediction is user code, which may do more than riesz read. If it differs from the
     #: expansions, such a model is estimated, and other models are refused.
-    may_do_more: bool = False
+    may_be_user_code: bool = False
     #: Bound on the error of values from what the expansions leave out, one number per output; ``None`` if
     #: nothing is left out.
     left_out: np.ndarray | None = None
@@ -137,7 +137,7 @@ class Read:
     weights: np.ndarray | None = None
     #: The user's column from which each of the expansions' columns is computed, and the transform; ``None``
     #: if the columns are the same.
-    made: tuple[list[int], Transform] | None = None
+    computed_columns: tuple[list[int], Transform] | None = None
     #: Rows in the user's columns for the comparison without a background; ``None`` uses shifted support
     #: points.
     rows: np.ndarray | None = None
@@ -149,8 +149,11 @@ class Read:
     def blocks(self) -> list[Block]:
         """Returns the expansions over the user's columns."""
         parts = [Part.from_expansion(expansion, self.has_rows) for expansion in self.expansions()]
-        if self.made is not None:
-            parts = [replace(part, owners=self.made[0], transform=self.made[1]) for part in parts]
+        if self.computed_columns is not None:
+            parts = [
+                replace(part, owners=self.computed_columns[0], transform=self.computed_columns[1])
+                for part in parts
+            ]
         if self.weights is not None:
             parts = [
                 mapped(part, self.weights, np.zeros(len(self.output_names)), self.output_names)
@@ -166,7 +169,7 @@ def imported_of(model: Any, read: Read, names: list[str]) -> Imported:
         blocks = read.blocks()
     except UnsupportedModelError as error:
         refusal = error
-    if rows is None and blocks and read.made is None and read.has_rows:
+    if rows is None and blocks and read.computed_columns is None and read.has_rows:
         rows = shifted_rows(blocks[0][0].expansion.points)
     return Imported(
         blocks,
@@ -176,7 +179,7 @@ def imported_of(model: Any, read: Read, names: list[str]) -> Imported:
         read.output_names,
         read.function,
         refusal,
-        unchecked=True,
+        needs_comparison=True,
         rows=rows,
         is_product=read.is_product,
         rounding=read.rounding,

@@ -67,7 +67,7 @@ def log_linear_regressor(model: Any) -> Read | None:
 
 
 @dataclass(frozen=True)
-class Made:
+class ComputedColumns:
     """Columns that are computed from the user's columns."""
 
     names: list[str]
@@ -100,7 +100,9 @@ def _odds(model: Any, pairs: list[tuple[int, int]]) -> Callable[[Any], np.ndarra
     return odds
 
 
-def _linear_odds(model: Any, coef: np.ndarray, intercept: np.ndarray, computed: Made | None = None) -> Read:
+def _linear_odds(
+    model: Any, coef: np.ndarray, intercept: np.ndarray, computed: ComputedColumns | None = None
+) -> Read:
     """Reads the odds of a model whose log-probabilities are linear in columns computed from the user's, up to
     a term that all classes share."""
     pairs, outputs, explained = _pairs([str(name) for name in model.classes_])
@@ -125,7 +127,7 @@ def _linear_odds(model: Any, coef: np.ndarray, intercept: np.ndarray, computed: 
         odds,
         expansions,
         has_rows=False,
-        made=columns_and_transform,
+        computed_columns=columns_and_transform,
         rows=rows,
         is_product=True,
     )
@@ -148,7 +150,10 @@ def gaussian_nb(model: Any) -> Read:
     columns = list(range(width)) * 2
     squares = [f"{name}²" for name in names]
     return _linear_odds(
-        model, coef, intercept, Made([*names, *squares], columns, transform, np.vstack([middle, theta]))
+        model,
+        coef,
+        intercept,
+        ComputedColumns([*names, *squares], columns, transform, np.vstack([middle, theta])),
     )
 
 
@@ -166,7 +171,7 @@ def bernoulli_nb(model: Any) -> Read:
         model,
         log_present - absent,
         intercept,
-        Made(names_in(model, width), list(range(width)), transform, rows),
+        ComputedColumns(names_in(model, width), list(range(width)), transform, rows),
     )
 
 
@@ -199,7 +204,10 @@ def categorical_nb(model: Any) -> Read:
     levels = [f"{names[j]}={k}" for j, k in zip(owners, level)]
     rows = np.array([[min(k, table.shape[1] - 1) for table in tables] for k in range(16)], dtype=np.float64)
     return _linear_odds(
-        model, np.hstack(tables), np.asarray(model.class_log_prior_), Made(levels, owners, transform, rows)
+        model,
+        np.hstack(tables),
+        np.asarray(model.class_log_prior_),
+        ComputedColumns(levels, owners, transform, rows),
     )
 
 
@@ -290,7 +298,7 @@ def _one_product(model, names, coef, intercept, center, output, function, explai
     kind = type(model).__name__.removesuffix("Wrapper")
     blocks = [[Part.from_expansion(expansion, has_rows=False)]]
     return Imported(
-        blocks, explained, names, kind, [output], function, unchecked=True, rows=rows, is_product=True
+        blocks, explained, names, kind, [output], function, needs_comparison=True, rows=rows, is_product=True
     )
 
 

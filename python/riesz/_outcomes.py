@@ -56,7 +56,7 @@ def read_outcomes(
     weight = None if sample_weight is None else column_of("sample_weight", sample_weight, count).tolist()
     outcome_texts, names = None, None
     if outcome is not None:
-        outcome_texts, numeric = _words(outcome, count)
+        outcome_texts, numeric = _outcome_texts(outcome, count)
         named = not numeric and cells.ndim == 2 and cells.shape[1] == 2
         names = (
             None
@@ -75,7 +75,7 @@ def read_outcomes(
     )
 
 
-def _words(outcome: Any, count: int) -> tuple[list[str | None], bool]:
+def _outcome_texts(outcome: Any, count: int) -> tuple[list[str | None], bool]:
     """Returns the cells as text, and whether all of them are numbers, which cannot be labels of items."""
     cells = np.asarray(outcome)
     if cells.shape != (count,):

@@ -11,9 +11,9 @@ from ._core import UnsupportedModelError
 from ._validation import numbered
 
 
-def owners(step: Any, width: int, name: str, made: int | None = None) -> list[int]:
-    """Returns the owner of each column that a fitted transformer computes from ``width`` columns. ``made`` is
-    the number of its columns, if known."""
+def owners(step: Any, width: int, name: str, column_count: int | None = None) -> list[int]:
+    """Returns the owner of each column that a fitted transformer computes from ``width`` columns.
+    ``column_count`` is the number of its columns, if known."""
     if step is None or isinstance(step, str):
         return [] if step == "drop" else list(range(width))
     # A subclass may do anything, so only classes of scikit-learn and riesz are known.
@@ -25,10 +25,10 @@ def owners(step: Any, width: int, name: str, made: int | None = None) -> list[in
     if step_owners is not None:
         return step_owners
     if type(step).__name__ == "Pipeline" and is_known:
-        return _pipeline(step, width, made)
+        return _pipeline(step, width, column_count)
     if width == 1:
         # All columns computed from a single column are owned by it.
-        return [0] * (_count(step, name) if made is None else made)
+        return [0] * (_count(step, name) if column_count is None else column_count)
     raise UnsupportedModelError(
         f"the step '{name}' ({type(step).__name__}) is not known to compute each of its columns from one "
         "input column, so its "
@@ -49,13 +49,13 @@ def _count(step: Any, name: str) -> int:
         ) from None
 
 
-def _pipeline(step: Any, width: int, made: int | None) -> list[int]:
+def _pipeline(step: Any, width: int, column_count: int | None) -> list[int]:
     owners_of_columns, steps = (
         list(range(width)),
         [inner for inner in step.steps if inner[1] not in (None, "passthrough")],
     )
     for k, (name, transformer) in enumerate(steps):
-        width_after = getattr(steps[k + 1][1], "n_features_in_", None) if k + 1 < len(steps) else made
+        width_after = getattr(steps[k + 1][1], "n_features_in_", None) if k + 1 < len(steps) else column_count
         owners_of_columns = [
             owners_of_columns[j] for j in owners(transformer, len(owners_of_columns), name, width_after)
         ]

@@ -66,7 +66,7 @@ def import_model(model: Any) -> Imported:
     width = model.n_features_in_ if hasattr(model, "n_features_in_") else model.shape_fit_[1]
     imported = imported_of(model, read, names_in(model, width))
     # Models that riesz fitted need no comparison.
-    return replace(imported, unchecked=False) if reader is _riesz_estimator else imported
+    return replace(imported, needs_comparison=False) if reader is _riesz_estimator else imported
 
 
 def _registered(model: Any, registry: dict[str, Callable]) -> Any:
@@ -252,9 +252,9 @@ def _gp_classifier(model):
 
     def expansion(name, part):
         kernel = gp_kernel(part.kernel_, part.X_train_.shape[1])
-        read = expansion_of(model, kernel, part.X_train_, part.y_train_ - part.pi_, 0.0, [name])
-        read._posterior = lambda: (np.ascontiguousarray(part.L_), part.W_sr_.tolist(), [1.0])
-        return read
+        fitted_expansion = expansion_of(model, kernel, part.X_train_, part.y_train_ - part.pi_, 0.0, [name])
+        fitted_expansion._posterior = lambda: (np.ascontiguousarray(part.L_), part.W_sr_.tolist(), [1.0])
+        return fitted_expansion
 
     return Read(
         explained,
@@ -328,7 +328,9 @@ def _side_by_side_outputs(model, members, explained, outputs, function):
     """Returns a model whose outputs are the outputs of all members."""
     blocks = [block for member in members for block in member.readable()]
     kind = f"{type(model).__name__} of {members[0].kind}"
-    return Imported(blocks, explained, _names_of(model, members), kind, outputs, function, unchecked=True)
+    return Imported(
+        blocks, explained, _names_of(model, members), kind, outputs, function, needs_comparison=True
+    )
 
 
 def _sum_of_members(model, members, shift, explained, outputs, function):
@@ -337,7 +339,13 @@ def _sum_of_members(model, members, shift, explained, outputs, function):
     kinds = ", ".join(dict.fromkeys(member.kind for member, _ in members))
     names = _names_of(model, [member for member, _ in members])
     return Imported(
-        [block], explained, names, f"{type(model).__name__} of {kinds}", outputs, function, unchecked=True
+        [block],
+        explained,
+        names,
+        f"{type(model).__name__} of {kinds}",
+        outputs,
+        function,
+        needs_comparison=True,
     )
 
 
@@ -414,7 +422,7 @@ def _in_user_columns(
     # Parts with equal rows keep one shared transform.
     transforms: dict[Transform, Transform] = {None: lambda X: as_cells(transform(X))}
 
-    def moved(part: Part) -> Part:
+    def with_user_columns(part: Part) -> Part:
         if part.transform is not None and part.transform not in transforms:
             transforms[part.transform] = _composed(transform, part.transform)
         owners = [
@@ -422,7 +430,7 @@ def _in_user_columns(
         ]
         return replace(part, transform=transforms[part.transform], owners=owners)
 
-    return [[moved(part) for part in block] for block in blocks]
+    return [[with_user_columns(part) for part in block] for block in blocks]
 
 
 def _bagging(model):

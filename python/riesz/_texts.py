@@ -59,9 +59,9 @@ class Texts:
 
     Parameters
     ----------
-    words
+    split_words
         The words of a text in order, with repetitions.
-    known
+    is_known
         Whether the model knows a word; unknown words change nothing.
     imported
         The model as a function of which words are present, given the text and its distinct words.
@@ -73,14 +73,14 @@ class Texts:
 
     def __init__(
         self,
-        words: Callable[[str], list[str]],
-        known: Callable[[str], bool],
+        split_words: Callable[[str], list[str]],
+        is_known: Callable[[str], bool],
         imported: Callable[[str, list[str]], Imported],
         kind: str,
         explained: str,
         reason: str | None,
     ) -> None:
-        self.words, self.known, self.imported, self.kind = words, known, imported, kind
+        self.split_words, self.is_known, self.imported, self.kind = split_words, is_known, imported, kind
         self.explained, self.reason = explained, reason
 
 
@@ -150,7 +150,7 @@ def explain_texts(
     any text; its value is 0 for texts without the word. The data are the counts of the words, and the texts
     in a last column."""
     documents = texts_in(X)
-    counts = [Counter(word for word in texts.words(text) if texts.known(word)) for text in documents]
+    counts = [Counter(word for word in texts.split_words(text) if texts.is_known(word)) for text in documents]
     columns = list(dict.fromkeys(word for word_counts in counts for word in word_counts))
     players = _players(columns, groups)
     position_of_player = {name: k for k, (name, _) in enumerate(players)}
@@ -395,7 +395,7 @@ class _Vectorized:
             list(self.read.output_names),
             presence_function,
             reason,
-            unchecked=True,
+            needs_comparison=True,
             rows=rows,
             left_out=self._left_out() if blocks and self.length == "l2" else None,
         )
@@ -577,13 +577,13 @@ def _whole_texts(model: Any, probabilities: bool, link: str) -> Texts:
         tokens = re.split(r"(\w+)", text)
         position_of_word = {word: k for k, word in enumerate(words)}
 
-        def without_words(present: np.ndarray) -> str:
+        def text_of_present(present: np.ndarray) -> str:
             kept_text = "".join(
                 token for token in tokens if token not in position_of_word or present[position_of_word[token]]
             )
             return text if present.all() else re.sub(r"\s+", " ", kept_text).strip()
 
-        presence_function = lambda rows: function([without_words(row) for row in as_cells(rows) != 0])
+        presence_function = lambda rows: function([text_of_present(row) for row in as_cells(rows) != 0])
         return Imported([], explained, list(words), kind, list(read.output_names), presence_function, reason)
 
     return Texts(pattern.findall, lambda word: True, imported, kind, explained, str(reason))

@@ -63,7 +63,7 @@ def names_of(X: Any) -> list[str] | None:
     return None if columns is None else [str(c) for c in columns]
 
 
-def picked(X: Any, names: Sequence[str]) -> Any:
+def select_columns(X: Any, names: Sequence[str]) -> Any:
     """Returns the columns ``names`` of a data frame in this order. Arrays, and frames that do not have all of
     them, are returned unchanged."""
     names_of_rows = names_of(X)

@@ -285,7 +285,7 @@ class AggregateGaussianProcess(Downscaled):
             fitted = _core.fit_aggregates(start, aggregates, tune, draws, seed)
         else:
             fitted = _core.fit_sparse_aggregates(start, aggregates, points, tune, seed)
-        self._keep(fitted, tables, roles)
+        self._store_results(fitted, tables, roles)
         if self.exact_totals:
             self._check_met(aggregates)
         distant_targets = (
@@ -419,7 +419,7 @@ class AggregateGaussianProcess(Downscaled):
             self.mediator_examples == "rows",
         )
 
-    def _keep(self, fitted: _core.FittedAggregates, tables: Tables, roles: ColumnRoles) -> None:
+    def _store_results(self, fitted: _core.FittedAggregates, tables: Tables, roles: ColumnRoles) -> None:
         best = Component.from_core(fitted.best)
         self._store_fits(best, [Component.from_core(part) for part in fitted.parts], tables, roles)
         self._row, self._bag, self._weight = np.array(tables.row), np.array(tables.bag), tables.weight

@@ -215,7 +215,7 @@ class AggregateCountProcess(Downscaled):
         fitted = _core.fit_counts(
             self._start(tables), aggregates, points, self.optimizer is not None, draws, seed
         )
-        self._keep(fitted, tables, roles)
+        self._store_results(fitted, tables, roles)
         notes += few_draws_warning(fitted.effective)
         self.warnings_ = issue_warnings(self, notes, fitted.warnings)
         return self
@@ -253,7 +253,7 @@ class AggregateCountProcess(Downscaled):
             "published": bool(self.published),
         }
 
-    def _keep(self, fitted: _core.FittedCounts, tables: Tables, roles: ColumnRoles) -> None:
+    def _store_results(self, fitted: _core.FittedCounts, tables: Tables, roles: ColumnRoles) -> None:
         self._explained = _LINKS[self.family]
         parts = fitted.parts or [fitted.best]
         self._store_fits(_component(fitted.best), [_component(part) for part in fitted.parts], tables, roles)

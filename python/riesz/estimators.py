@@ -380,8 +380,8 @@ class _Regressor(RegressorMixin, _KernelMachine):
 
     def predict(self, X: Any) -> np.ndarray:
         """Returns predictions, (rows,), or (rows, targets) if ``y`` had two dimensions."""
-        out = self._outputs(X)
-        return out[:, 0] if self._one_target else out
+        outputs = self._outputs(X)
+        return outputs[:, 0] if self._one_target else outputs
 
 
 class _Classifier(ClassifierMixin, _KernelMachine):
@@ -746,12 +746,12 @@ class SVC(_Classifier):
     def decision_function(self, X):
         """Returns the decision values: (rows,) for two classes, positive for the second class; (rows,
         classes) for more classes, from the votes of all pairs."""
-        out = self._outputs(X)
+        outputs = self._outputs(X)
         # The output of a pair is positive for its first class.
         return (
-            out[:, 0]
+            outputs[:, 0]
             if len(self.classes_) == 2
-            else _ovr_decision_function(out < 0, -out, len(self.classes_))
+            else _ovr_decision_function(outputs < 0, -outputs, len(self.classes_))
         )
 
 
@@ -869,8 +869,8 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
     def decision_function(self, X):
         """Returns the log odds of the second class, (rows,), or for several classes the log-probabilities up
         to a constant, (rows, classes)."""
-        out = self._outputs(X)
-        return out[:, 0] if len(self.classes_) == 2 else out
+        outputs = self._outputs(X)
+        return outputs[:, 0] if len(self.classes_) == 2 else outputs
 
 
 class _Tuned:
@@ -973,8 +973,8 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         mean = super().predict(X)
         if not (return_std or return_cov):
             return mean
-        (other,) = deviations_of(self.expansion_, _rows(self, X), return_std, return_cov)
-        return mean, other[..., 0] if self._one_target else other
+        (deviations,) = deviations_of(self.expansion_, _rows(self, X), return_std, return_cov)
+        return mean, deviations[..., 0] if self._one_target else deviations
 
     def sample_y(self, X, n_samples=1, random_state=0):
         """Returns joint draws of the latent function from its posterior, (rows, n_samples) or (rows, targets,

@@ -57,7 +57,7 @@ from ._model_loading import Imported, Part, weighted_sum
 from ._study_tables import cells, cells_of, coded, columns_of, read_studies
 from ._suggestions import Suggestions, no_trials
 from ._table_columns import Rows
-from ._validation import _listed, collected, is_whole, picked
+from ._validation import _listed, collected, is_whole, select_columns
 from .causal import answered, core_query
 from .estimators import _count
 
@@ -578,7 +578,7 @@ class CausalEffect(Experiments, BaseEstimator):
     def _select_columns(self, X: Any, label: str = "X") -> Any:
         """Returns the treatment columns of rows, as :class:`riesz.Explainer` takes them."""
         check_is_fitted(self)
-        return picked(collected(X), self.treatments_)
+        return select_columns(collected(X), self.treatments_)
 
     def _imported(self) -> Imported:
         """Returns the effect in the form that :class:`riesz.Explainer` reads."""

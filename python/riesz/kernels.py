@@ -111,9 +111,9 @@ class Kernel:
         return NotImplemented if left is None else Product(left, self)
 
     def __repr__(self) -> str:
-        known = fields(self)  # type: ignore[arg-type]  # every kernel is a dataclass
+        kernel_fields = fields(self)  # type: ignore[arg-type]  # every kernel is a dataclass
         arguments = [
-            f"{f.name}={getattr(self, f.name)!r}" for f in known if getattr(self, f.name) != f.default
+            f"{f.name}={getattr(self, f.name)!r}" for f in kernel_fields if getattr(self, f.name) != f.default
         ]
         return f"{type(self).__name__}({', '.join(arguments)})"
 
@@ -228,9 +228,11 @@ def _described(kind: str, columns: list[int], values: dict[str, list[float]], na
             continue
         if len(numbers) == len(read_names) and len(set(values[name])) > 1:
             # Each number is shown with its column.
-            listed = [f"{column} {number}" for column, number in zip(read_names, numbers)]
-            listed[MOST_TOLD:] = [f"… {len(listed)} in all"] if len(listed) > MOST_TOLD else []
-            descriptions.append(f"{name}=[{', '.join(listed)}]")
+            column_numbers = [f"{column} {number}" for column, number in zip(read_names, numbers)]
+            column_numbers[MOST_TOLD:] = (
+                [f"… {len(column_numbers)} in all"] if len(column_numbers) > MOST_TOLD else []
+            )
+            descriptions.append(f"{name}=[{', '.join(column_numbers)}]")
             named = True
         else:
             descriptions.append(f"{name}={', '.join(dict.fromkeys(numbers))}")

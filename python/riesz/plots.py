@@ -220,10 +220,12 @@ def witness(witness: Any, ax: Axes | None = None) -> Axes:
     ax = _axes(ax, height=3.4)
     values, deviations = witness.values, 2.0 * witness.std_error
     if witness.places.dtype == object:
-        places = np.arange(len(values))
-        ax.bar(places, values, color=[UP if v > 0 else DOWN for v in values], width=0.6, zorder=3)
-        ax.errorbar(places, values, deviations, fmt="none", ecolor=MUTED, elinewidth=1.0, capsize=3, zorder=4)
-        ax.set_xticks(places, witness.places)
+        positions = np.arange(len(values))
+        ax.bar(positions, values, color=[UP if v > 0 else DOWN for v in values], width=0.6, zorder=3)
+        ax.errorbar(
+            positions, values, deviations, fmt="none", ecolor=MUTED, elinewidth=1.0, capsize=3, zorder=4
+        )
+        ax.set_xticks(positions, witness.places)
     else:
         ax.fill_between(
             witness.places, values - deviations, values + deviations, color="#dfe2e6", linewidth=0, zorder=1

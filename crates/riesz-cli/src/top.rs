@@ -15,7 +15,7 @@ use crate::program;
 
 /// The limits of the search.
 #[derive(Clone, Copy)]
-pub struct Wanted {
+pub struct SearchLimits {
     /// The number of pairs to list for a row.
     pub count: usize,
     /// The largest number of pairs to examine.
@@ -33,7 +33,7 @@ pub fn run(
     model: &Path,
     rows: OpenTable,
     request: &ExplainRequest<'_>,
-    search: Wanted,
+    limits: SearchLimits,
     (path, format): (Option<&Path>, Format),
     console: &Console,
 ) -> Result<()> {
@@ -43,7 +43,7 @@ pub fn run(
         return Err(Failure::input(reason));
     }
     let saved = request.cells.admit(read_model(model, Some(&rows), request.features)?)?;
-    let numbers_per_row = Some(search.count.saturating_mul(NUMBERS));
+    let numbers_per_row = Some(limits.count.saturating_mul(NUMBERS));
     let Prepared { explainer, mut rows, .. } =
         Prepared::new((&saved, model), rows, request, numbers_per_row, console)?;
     let progress = console.progress("searching");
@@ -52,7 +52,7 @@ pub fn run(
     let mut table = TableWriter::open(path, format, names, lines(None, 0))?;
     let (mut done, mut bound, mut searched, mut incomplete) = (0, 0.0_f64, 0, 0);
     while let Some(chunk) = rows.next()? {
-        let interactions = explainer.top_interactions(&chunk, search.count, search.limit);
+        let interactions = explainer.top_interactions(&chunk, limits.count, limits.limit);
         let interactions =
             interactions.map_err(|e| request.game.settings.with_option(e)).map_err(|e| e.about(&name))?;
         for game in &interactions.by_game {

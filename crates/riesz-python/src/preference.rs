@@ -126,7 +126,7 @@ struct PreparedDuels {
 
 impl Circumstances<'_> {
     /// Sets the process up for these circumstances, and returns its data.
-    fn arranged(
+    fn prepare(
         self,
         process: &mut PreferenceProcess,
         items: Table,
@@ -175,7 +175,7 @@ impl Circumstances<'_> {
         items: Table,
         duels: DuelInput,
     ) -> PyResult<(Table, Duels)> {
-        let PreparedDuels { items, bags, duels } = self.arranged(process, items, duels)?;
+        let PreparedDuels { items, bags, duels } = self.prepare(process, items, duels)?;
         if bags.is_some() {
             return Err(refuse(
                 "members: fits through landmarks do not support bags: leave members or landmarks out",
@@ -223,7 +223,7 @@ pub fn fit_preferences(
     let mut process = PreferenceProcess::new(crate::fit::kernel(kernel)?);
     (process.prior.utility_variance, process.prior.generalised_variance) = (utility, generalised);
     (process.tune, process.restarts, process.seed) = (tune, restarts, seed);
-    let data = circumstances.arranged(&mut process, sample(items)?, duels)?;
+    let data = circumstances.prepare(&mut process, sample(items)?, duels)?;
     let stop = process.stop.clone();
     let work = move || -> Result<PreferenceFit, Error> {
         let PreparedDuels { items, bags, duels } = &data;

@@ -254,8 +254,8 @@ fn bag_table(bags: &PageBags<'_>, page: &DownscalePage<'_>) -> Result<Value> {
     columns.extend(shown_features.iter().map(|&j| e.set_name(j)));
     columns.extend((!omitted_features.is_empty()).then(|| format!("{} others", omitted_features.len())));
     // Equal decimals make the numbers of a column easy to compare.
-    let observed_value = bags.observed.map_or(&[][..], |(_, values)| values);
-    let map_decimals = Decimals::for_values(bags.map.0.iter().chain(observed_value), 4);
+    let observed_values = bags.observed.map_or(&[][..], |(_, values)| values);
+    let map_decimals = Decimals::for_values(bags.map.0.iter().chain(observed_values), 4);
     let difference_decimals = Decimals::for_values(differences.iter().flatten(), 3);
     let value_decimals = Decimals::for_values(&e.values, 3);
     let mass_decimals = Decimals::for_values(bags.mass, 4);
@@ -291,13 +291,18 @@ fn bag_table(bags: &PageBags<'_>, page: &DownscalePage<'_>) -> Result<Value> {
         (all_rows, 0),
     )];
     rows.extend(order.iter().map(|&k| {
-        let observed_value = [
+        let observed_and_difference = [
             bags.observed.map_or(f64::NAN, |(_, values)| values[k]),
             differences.as_ref().map_or(f64::NAN, |list| list[k]),
         ];
         let scale = if bags.unit == TargetUnit::Sum { bags.mass[k] / total_mass } else { 1.0 };
         let line_of_bag = (&bags.names[k][..], bags.rows[k], bags.mass[k], bags.map.0[k]);
-        line(line_of_bag, observed_value, difference_text((e, k), all_rows, scale, page.link), (e, k))
+        line(
+            line_of_bag,
+            observed_and_difference,
+            difference_text((e, k), all_rows, scale, page.link),
+            (e, k),
+        )
     }));
     let caption = caption_of_bags(bags, page.link, differences.as_deref());
     Ok(context! { head => format!("By {}", bags.column), caption, columns, rows })

@@ -79,7 +79,7 @@ def _part(shared: _Shared, task: tuple[int, Unit]) -> bytes:
             return json.dumps([{**stored_facts, "made": False}]).encode()
     except (FileNotFoundError, json.JSONDecodeError, KeyError):
         pass
-    facts = {**_made(shared, unit, path), "name": name, "of": digest, "sha256": _sha256(path)}
+    facts = {**_explain_unit(shared, unit, path), "name": name, "of": digest, "sha256": _sha256(path)}
     write_file(record, json.dumps(facts).encode())
     return json.dumps([{**facts, "made": True}]).encode()
 
@@ -95,7 +95,7 @@ def _named(x: np.ndarray, levels: Sequence[Sequence[str] | None]) -> np.ndarray:
     return rows
 
 
-def _made(shared: _Shared, unit: Unit, path: str) -> dict[str, Any]:
+def _explain_unit(shared: _Shared, unit: Unit, path: str) -> dict[str, Any]:
     import pyarrow
     import pyarrow.parquet
 

@@ -15,7 +15,7 @@ use crate::io::models::read_model;
 use crate::io::output::Output;
 use crate::io::values;
 use crate::program;
-use crate::top::{self, Wanted};
+use crate::top::{self, SearchLimits};
 
 /// Arguments of `explain`.
 #[derive(Debug, clap::Args)]
@@ -92,8 +92,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let (game, features, cells) = (&args.game, &args.features, args.cells);
     let request = ExplainRequest { game, table, features, cells, seed, variance };
     if let Some(count) = args.top_interactions {
-        let search = Wanted { count: count.get(), limit: args.max_pairs };
-        return top::run(&args.model, rows, &request, search, (path, format), &console);
+        let limits = SearchLimits { count: count.get(), limit: args.max_pairs };
+        return top::run(&args.model, rows, &request, limits, (path, format), &console);
     }
     let saved;
     let explaining = match program::command(&args.model) {

@@ -154,9 +154,10 @@ impl AggregateArgs {
         let source = format!("{}, {}", rows.name, bags.name);
         let bag_columns =
             [&self.bag, &self.target].into_iter().chain(&self.total).chain(&self.se).chain(&self.trials);
-        let bag_columns = once(bag_columns.chain(&mediators));
+        let bag_columns = distinct_names(bag_columns.chain(&mediators));
         let categorical = listed_columns(&self.categorical, &[rows.header(), bags.header()].concat());
-        let row_columns = once(features.iter().chain([&self.bag]).chain(&self.weight).chain(&self.row));
+        let row_columns =
+            distinct_names(features.iter().chain([&self.bag]).chain(&self.weight).chain(&self.row));
         let (rows, bags) = (Columns::read(rows, &row_columns)?, Columns::read(bags, &bag_columns)?);
         let rows = rows.without_zero_weights(self.weight.as_ref())?;
         let (levels, codes) = rows.levels(&self.bag)?;
@@ -165,7 +166,7 @@ impl AggregateArgs {
         let targets = bags.numbers_or_missing(&self.target)?;
         let (joined, mediated) = self.joined(&row_bags, &names, &targets, !mediators.is_empty())?;
         let covariates = rows.table(&features, &categorical, console)?;
-        let (covariates, row_of_line) = self.each_once(&rows, covariates, &joined, &row_bags)?;
+        let (covariates, row_of_line) = self.distinct_rows(&rows, covariates, &joined, &row_bags)?;
         let weight = self.weight.as_ref().map(|name| weights(&rows, name, |i| row_bags[i])).transpose()?;
         let weight =
             weight.map(|row_weights| joined.rows.iter().map(|&i| row_weights[i]).collect::<Vec<_>>());
@@ -185,7 +186,7 @@ impl AggregateArgs {
             rows: covariates,
             targets: joined.targets.iter().map(|&b| targets[b]).collect(),
             bag_of_target: joined.matched.clone(),
-            target_noise: self.known(&bags, &names, &joined)?,
+            target_noise: self.known_variances(&bags, &names, &joined)?,
             mediators: if mediated {
                 let table = bags.table(&mediators, &categorical, console)?;
                 Some(self.coarse(&table, &bags, &names, &joined)?)
@@ -335,7 +336,7 @@ impl AggregateArgs {
     }
 
     /// The distinct rows, and the index of the row of each used line.
-    fn each_once(
+    fn distinct_rows(
         &self,
         rows: &Columns,
         x: Table,
@@ -377,7 +378,12 @@ impl AggregateArgs {
     }
 
     /// The variance of each target's known error.
-    fn known(&self, bags: &Columns, names: &[String], joined: &BagJoin) -> Result<Option<Vec<f64>>> {
+    fn known_variances(
+        &self,
+        bags: &Columns,
+        names: &[String],
+        joined: &BagJoin,
+    ) -> Result<Option<Vec<f64>>> {
         let Some(column) = &self.se else { return Ok(None) };
         let errors = bags.numbers_or_missing(column)?;
         let square = |&b: &usize| match errors[b] {
@@ -484,7 +490,7 @@ pub fn number_or_missing(number: f64) -> String {
 }
 
 /// The distinct names.
-fn once<'n>(names: impl Iterator<Item = &'n String>) -> Vec<String> {
+fn distinct_names<'n>(names: impl Iterator<Item = &'n String>) -> Vec<String> {
     let mut distinct: Vec<String> = Vec::new();
     names.for_each(|name| {
         if !distinct.contains(name) {

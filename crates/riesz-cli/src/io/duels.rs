@@ -112,7 +112,7 @@ pub struct ContextArgs {
 
 /// The parts of a table of duels to read.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct RequestedColumns<'a> {
     /// The columns of the two sides.
     pub sides: &'a SideArgs,
     /// The columns of the outcome, if it is read.
@@ -311,20 +311,25 @@ struct Named {
 
 impl IndexedDuels {
     /// Reads duels between these items or bags.
-    pub fn read(rows: OpenTable, names: &Names, requested: Wanted<'_>, console: &Console) -> Result<Self> {
-        Named::read(rows, requested, console)?.between(names)
+    pub fn read(
+        rows: OpenTable,
+        names: &Names,
+        requested: RequestedColumns<'_>,
+        console: &Console,
+    ) -> Result<Self> {
+        Named::read(rows, requested, console)?.indexed(names)
     }
 
     /// Reads duels between items that have only names, and the sorted names that occur in them.
     pub fn read_with_items(
         rows: OpenTable,
-        requested: Wanted<'_>,
+        requested: RequestedColumns<'_>,
         console: &Console,
     ) -> Result<(Items, Self)> {
         let named = Named::read(rows, requested, console)?;
         let ids = sorted_levels(named.left.iter().chain(&named.right).cloned().collect());
         let items = Items::names_only(named.source.clone(), ids)?;
-        let duels = named.between(&items.names)?;
+        let duels = named.indexed(&items.names)?;
         Ok((items, duels))
     }
 }
@@ -345,7 +350,7 @@ struct Layout {
 
 impl Layout {
     /// The layout of a table with this header.
-    fn for_header(name: &str, header: &[String], requested: &Wanted<'_>) -> Result<Self> {
+    fn for_header(name: &str, header: &[String], requested: &RequestedColumns<'_>) -> Result<Self> {
         let (outcomes, fit_columns) = match requested.outcome {
             OutcomeColumns::Unread => (None, None),
             OutcomeColumns::Stated(columns) => (Some(columns), None),
@@ -439,7 +444,7 @@ impl Layout {
 }
 
 impl Named {
-    fn read(rows: OpenTable, requested: Wanted<'_>, console: &Console) -> Result<Self> {
+    fn read(rows: OpenTable, requested: RequestedColumns<'_>, console: &Console) -> Result<Self> {
         let name = rows.name.clone();
         let layout = Layout::for_header(&name, rows.header(), &requested)?;
         let column_names = layout.columns();
@@ -489,7 +494,7 @@ impl Named {
         if !outcomes.missing.is_empty() {
             console.note(format!("note: {} duels without an outcome were left out", outcomes.missing.len()));
         }
-        let mut selected = self.of_rows(&outcomes.rows);
+        let mut selected = self.select_rows(&outcomes.rows);
         (selected.duels.outcome, selected.duels.weight, selected.duels.count) =
             (Some(outcomes.outcome), outcomes.weight, outcomes.count);
         match drop_self {
@@ -499,7 +504,7 @@ impl Named {
     }
 
     /// The duels of these rows, which may repeat.
-    fn of_rows(&self, rows: &[usize]) -> Self {
+    fn select_rows(&self, rows: &[usize]) -> Self {
         let texts = |texts: &[String]| rows.iter().map(|&i| texts[i].clone()).collect();
         let numbers = |numbers: &Vec<f64>| rows.iter().map(|&i| numbers[i]).collect();
         let duels = &self.duels;
@@ -537,13 +542,13 @@ impl Named {
             )));
         }
         console.note(format!("note: {} duels of an item with itself were left out", self_duels.len()));
-        let mut remaining = self.of_rows(&selected);
+        let mut remaining = self.select_rows(&selected);
         remaining.duels.count = remaining.duels.count.saturating_sub(self_duels.len());
         Ok(remaining)
     }
 
     /// The duels with indices in `names` in place of the names; unknown names are an error.
-    fn between(self, names: &Names) -> Result<IndexedDuels> {
+    fn indexed(self, names: &Names) -> Result<IndexedDuels> {
         let mut unknown: Vec<String> = Vec::new();
         let mut indices = |ids: &[String]| -> Vec<usize> {
             let mut index_of = |id: &String| {
@@ -675,7 +680,7 @@ fn wide_columns(items: &ItemArgs, duels: &DuelArgs, header: &[String]) -> Vec<St
 pub fn read_one(
     rows: OpenTable,
     items: &ItemArgs,
-    requested: Wanted<'_>,
+    requested: RequestedColumns<'_>,
     duels: &DuelArgs,
     console: &Console,
 ) -> Result<(Items, IndexedDuels)> {
@@ -754,7 +759,7 @@ fn read_wide(
     let outcomes = read_record(record, weight.as_deref(), duels.missing, &name)?;
     let named = Named::new(name.clone(), names(&item_indices[..n]), names(&item_indices[n..]), (None, None));
     let items = Items::new(name, ids.clone(), both_sides.select_rows(&first_rows))?;
-    let duels = named.keep_outcomes(outcomes, Some(duels.drop_self), console)?.between(&items.names)?;
+    let duels = named.keep_outcomes(outcomes, Some(duels.drop_self), console)?.indexed(&items.names)?;
     Ok((items, duels))
 }
 

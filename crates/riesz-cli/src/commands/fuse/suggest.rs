@@ -330,8 +330,9 @@ impl SearchResult {
             1 => "Of the one trial so far".into(),
             n => format!("Of the {n} trials so far"),
         };
-        let assignments =
-            effect_output::heads(&self.best_row).into_iter().zip(effect_output::treated(&self.best_row, 0));
+        let assignments = effect_output::treatment_names(&self.best_row)
+            .into_iter()
+            .zip(effect_output::treatment_cells(&self.best_row, 0));
         let treatment_text: Vec<String> =
             assignments.map(|(name, value)| format!("{name} = {value}")).collect();
         let best = format!(
@@ -340,10 +341,10 @@ impl SearchResult {
             number(self.best.mean),
             treatment_text.join(" and ")
         );
-        let mut lines = vec![effect_output::heads(&self.treatments)];
+        let mut lines = vec![effect_output::treatment_names(&self.treatments)];
         lines[0].extend(["mean", "sd", "expected improvement", "support"].map(String::from));
         for (i, suggestion) in self.next.iter().enumerate() {
-            let mut line = effect_output::treated(&self.treatments, i);
+            let mut line = effect_output::treatment_cells(&self.treatments, i);
             line.extend([suggestion.mean, suggestion.sd, suggestion.expected_improvement].map(number));
             line.push(if suggestion.supported { "yes" } else { "no" }.into());
             lines.push(line);

@@ -293,11 +293,11 @@ fn model_probabilities(
     seed: u64,
 ) -> Result<Vec<f64>> {
     let pairs: Vec<Pair> = test.left.iter().copied().zip(test.right.iter().copied()).collect();
-    let arranged = args.learn.arranged(model, &args.further.effects, items, train, seed)?;
-    if arranged.abilities.is_some() {
+    let prepared = args.learn.prepare(model, &args.further.effects, items, train, seed)?;
+    if prepared.abilities.is_some() {
         return bradley_terry_probabilities(items, train, &pairs);
     }
-    let fit = args.further.fit(model, arranged)?;
+    let fit = args.further.fit(model, prepared)?;
     let rows = rows_in(&fit.model, items, &pairs, test)?;
     let prediction = Prediction::new(&fit.model, fit.covariance.as_ref(), &rows)?;
     let Some(class_probabilities) = prediction.probabilities else {

@@ -251,7 +251,7 @@ fn question(
                 return Err(Failure::input("the game matches needs a table of duels: give --matches FILE"));
             };
             let rows = request.table.source(path).open()?;
-            let matches = IndexedDuels::read(rows, &items.names, request.wanted(&[]), console)?;
+            let matches = IndexedDuels::read(rows, &items.names, request.requested_columns(&[]), console)?;
             let pairs: Vec<_> = matches.left.iter().copied().zip(matches.right.iter().copied()).collect();
             DuelGame::Matches(rows_in(&saved.model, items, &pairs, &matches)?)
         }

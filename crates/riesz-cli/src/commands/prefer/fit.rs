@@ -19,8 +19,8 @@ use crate::console::{Console, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::bags::{BagArgs, Teams};
 use crate::io::duels::{
-    ContextArgs, ContextColumns, DuelArgs, IndexedDuels, ItemArgs, Items, Names, OutcomeColumns, Wanted,
-    read_one,
+    ContextArgs, ContextColumns, DuelArgs, IndexedDuels, ItemArgs, Items, Names, OutcomeColumns,
+    RequestedColumns, read_one,
 };
 use crate::io::output::Output;
 
@@ -180,7 +180,7 @@ pub enum Ties {
 }
 
 /// Training data in the form that a fit requires, and the model.
-pub struct Arranged {
+pub struct PreparedDuels {
     /// The items; an item has two rows if it was both at home and away.
     pub items: Table,
     /// The bags of items, if duels are between bags.
@@ -217,7 +217,7 @@ impl Learn {
             return read_one(
                 rows,
                 &self.item_options,
-                self.wanted(home, contexts),
+                self.requested_columns(home, contexts),
                 &self.duel_options,
                 console,
             );
@@ -227,12 +227,16 @@ impl Learn {
         Ok((items, duels))
     }
 
-    fn wanted<'a>(&'a self, home: Option<&'a String>, contexts: Option<&'a ContextArgs>) -> Wanted<'a> {
+    fn requested_columns<'a>(
+        &'a self,
+        home: Option<&'a String>,
+        contexts: Option<&'a ContextArgs>,
+    ) -> RequestedColumns<'a> {
         let context_columns = match contexts {
             Some(args) if !args.contexts.is_empty() || args.users.is_some() => ContextColumns::Named(args),
             _ => ContextColumns::Nothing,
         };
-        Wanted {
+        RequestedColumns {
             sides: &self.duel_options.sides,
             outcome: OutcomeColumns::Fitted(&self.duel_options),
             home,
@@ -248,7 +252,12 @@ impl Learn {
         (home, contexts): (Option<&String>, Option<&ContextArgs>),
         console: &Console,
     ) -> Result<IndexedDuels> {
-        IndexedDuels::read(self.table.source(path).open()?, names, self.wanted(home, contexts), console)
+        IndexedDuels::read(
+            self.table.source(path).open()?,
+            names,
+            self.requested_columns(home, contexts),
+            console,
+        )
     }
 
     /// The model of these items before it is fitted.
@@ -279,14 +288,14 @@ impl Learn {
 
 impl Learn {
     /// Prepares items and duels for a fit.
-    pub fn arranged(
+    pub fn prepare(
         &self,
         model: Model,
         effects: &EffectArgs,
         items: &Items,
         duels_read: &IndexedDuels,
         seed: u64,
-    ) -> Result<Arranged> {
+    ) -> Result<PreparedDuels> {
         let names_only = items.table.width() == 0;
         if names_only && matches!(model, Model::Generalised | Model::Linear) {
             let reason = "items with names only have abilities, for which --model generalised and linear do \
@@ -326,11 +335,11 @@ impl Learn {
             true => Some((items.names.ids.clone(), self::duels(&items.names, duels_read)?)),
             false => None,
         };
-        Ok(Arranged { items: entries.table, bags: None, duels, process, abilities })
+        Ok(PreparedDuels { items: entries.table, bags: None, duels, process, abilities })
     }
 
     /// Prepares the duels between bags for a fit.
-    fn arranged_bags(
+    fn prepare_bags(
         &self,
         model: Model,
         further: &Further,
@@ -338,7 +347,7 @@ impl Learn {
         teams: Teams,
         duels_read: &IndexedDuels,
         seed: u64,
-    ) -> Result<Arranged> {
+    ) -> Result<PreparedDuels> {
         if further.effects.ability
             || duels_read.home.is_some()
             || further.landmarks.is_some()
@@ -362,7 +371,7 @@ impl Learn {
             (&duels_read.left, &duels_read.right),
             duels_read,
         )?;
-        Ok(Arranged { items: items.table, bags: Some(teams.bags), duels, process, abilities: None })
+        Ok(PreparedDuels { items: items.table, bags: Some(teams.bags), duels, process, abilities: None })
     }
 
     /// The duels between `count` items or bags, in contexts if there are any, which also set the model's
@@ -402,8 +411,8 @@ impl Further {
     }
 
     /// Fits a model.
-    pub fn fit(&self, model: Model, arranged: Arranged) -> Result<Fitted> {
-        let Arranged { items, bags, duels, process, abilities } = arranged;
+    pub fn fit(&self, model: Model, prepared: PreparedDuels) -> Result<Fitted> {
+        let PreparedDuels { items, bags, duels, process, abilities } = prepared;
         if let Some((names, duels)) = abilities {
             let fit = BradleyTerry::new(AbilityRidge::Evidence).fit(&names, &duels)?;
             return Ok(Fitted { model: fit.model, covariance: fit.covariance, warnings: fit.notes });
@@ -515,7 +524,7 @@ pub fn described(names: &Names, duels: &Duels, names_only: bool, console: &Conso
 }
 
 /// Reads and prepares the training data. Returns the name of the items' source, their number, and the data.
-fn read(args: &Args, seed: u64, console: &Console) -> Result<(String, usize, Arranged)> {
+fn read(args: &Args, seed: u64, console: &Console) -> Result<(String, usize, PreparedDuels)> {
     let (learn, further) = (&args.learn, &args.further);
     let further_columns = (further.effects.home.as_ref(), Some(&further.contexts));
     let (items, teams, duels_read) = match (&args.bags.members, &learn.duels) {
@@ -538,11 +547,11 @@ fn read(args: &Args, seed: u64, console: &Console) -> Result<(String, usize, Arr
     let names = teams.as_ref().map_or(&items.names, |bags| &bags.names);
     described(names, &duels(names, &duels_read)?, items.table.width() == 0, console);
     let (source, count) = (items.names.source.clone(), items.names.ids.len());
-    let arranged = match teams {
-        None => learn.arranged(args.model, &further.effects, &items, &duels_read, seed)?,
-        Some(teams) => learn.arranged_bags(args.model, further, items, teams, &duels_read, seed)?,
+    let prepared = match teams {
+        None => learn.prepare(args.model, &further.effects, &items, &duels_read, seed)?,
+        Some(teams) => learn.prepare_bags(args.model, further, items, teams, &duels_read, seed)?,
     };
-    Ok((source, count, arranged))
+    Ok((source, count, prepared))
 }
 
 /// Fits a model of duels and writes it.
@@ -551,26 +560,26 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let Some(path) = args.output.as_deref() else {
         return Err(Failure::input("no output file is given for the model: give -o FILE"));
     };
-    let (source, count, arranged) = read(args, global.seed, &console)?;
-    let prior = &arranged.process.prior;
+    let (source, count, prepared) = read(args, global.seed, &console)?;
+    let prior = &prepared.process.prior;
     let abilities_only = prior.utility_variance + prior.generalised_variance == 0.0;
     if let Some(max_landmarks) =
-        args.further.max_landmarks(&arranged.duels).filter(|_| args.model != Model::Linear)
+        args.further.max_landmarks(&prepared.duels).filter(|_| args.model != Model::Linear)
         && args.further.landmarks.is_none()
-        && arranged.bags.is_none()
+        && prepared.bags.is_none()
         && !abilities_only
     {
         console.note(format!(
             "note: {} pairs met, so the fit uses {} landmarks, and the file holds no posterior; change this \
              with --landmarks",
-            arranged.duels.pairs().len(),
+            prepared.duels.pairs().len(),
             max_landmarks.min(count)
         ));
     }
     let output = Output::open(Some(path))?;
-    let message = format!("fitting {} pairs", arranged.duels.pairs().len());
-    let done = arranged.process.progress.clone();
-    let fit = with_progress(&console, &message, &done, || args.further.fit(args.model, arranged))?;
+    let message = format!("fitting {} pairs", prepared.duels.pairs().len());
+    let done = prepared.process.progress.clone();
+    let fit = with_progress(&console, &message, &done, || args.further.fit(args.model, prepared))?;
     fit.warnings.iter().for_each(|warning| console.warn(warning));
     let mut model = fit.model;
     model.model_card.push(CardEntry::new("data", source));

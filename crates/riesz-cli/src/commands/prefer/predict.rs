@@ -19,8 +19,8 @@ use crate::exit::{Failure, Result};
 use crate::io::bags::BagArgs;
 use crate::io::columns::Columns;
 use crate::io::duels::{
-    ContextColumns, IndexedDuels, ItemArgs, Items, Names, OutcomeArgs, OutcomeColumns, SideArgs, Wanted,
-    names_of,
+    ContextColumns, IndexedDuels, ItemArgs, Items, Names, OutcomeArgs, OutcomeColumns, RequestedColumns,
+    SideArgs, names_of,
 };
 use crate::io::models::read_model;
 use crate::io::write::{Cells, TableWriter};
@@ -170,7 +170,7 @@ impl DuelRequest {
             }
             (None, _, Some(path)) => {
                 let outcome = outcome_args.map_or(OutcomeColumns::Unread, OutcomeColumns::Stated);
-                let requested = Wanted { outcome, ..self.wanted(&context_columns) };
+                let requested = RequestedColumns { outcome, ..self.requested_columns(&context_columns) };
                 IndexedDuels::read(self.table.source(path).open()?, names, requested, console)?
             }
             _ => return Err(Failure::input("no duels are given: give a table, or --left ITEM --right ITEM")),
@@ -203,13 +203,18 @@ impl DuelRequest {
     }
 
     /// The columns of duels to read, for a model with these context columns.
-    pub fn wanted<'a>(&'a self, context_columns: &'a [Column]) -> Wanted<'a> {
+    pub fn requested_columns<'a>(&'a self, context_columns: &'a [Column]) -> RequestedColumns<'a> {
         let contexts = if context_columns.is_empty() {
             ContextColumns::Nothing
         } else {
             ContextColumns::Fitted(context_columns)
         };
-        Wanted { sides: &self.sides, outcome: OutcomeColumns::Unread, home: self.home.as_ref(), contexts }
+        RequestedColumns {
+            sides: &self.sides,
+            outcome: OutcomeColumns::Unread,
+            home: self.home.as_ref(),
+            contexts,
+        }
     }
 
     /// The items in the model's columns, and the path of the table of duels if there is one. For a model of

@@ -8,7 +8,7 @@ use riesz::preference::{AbilityRidge, BradleyTerry, ID, ModelEvidence, Rankabili
 use riesz::{Column, Table};
 use riesz_report::{PlotOptions, render_ladder};
 
-use super::fit::{Arranged, EffectArgs, Learn, Model, described, duels};
+use super::fit::{EffectArgs, Learn, Model, PreparedDuels, described, duels};
 use crate::args::Global;
 use crate::console::{Console, printable, with_progress};
 use crate::exit::Result;
@@ -65,17 +65,17 @@ fn ranked(
     seed: u64,
     console: &Console,
 ) -> Result<Rankability> {
-    let arranged = args.learn.arranged(Model::Nested, &args.effects, items, duels_read, seed)?;
+    let prepared = args.learn.prepare(Model::Nested, &args.effects, items, duels_read, seed)?;
     let ranking =
         RankingRequest { draws: args.draws, triangles: args.circles, seed, ..RankingRequest::default() };
     let drawn = ranking.progress.clone();
-    if let Some((names, duels)) = &arranged.abilities {
+    if let Some((names, duels)) = &prepared.abilities {
         let fit = BradleyTerry::new(AbilityRidge::Evidence).fit(names, duels)?;
         fit.notes.iter().for_each(|note| console.warn(note));
         let (mean, covariance) = fit.abilities()?;
         return Ok(with_progress(console, "drawing", &drawn, || ranking.of_abilities(&mean, &covariance))?);
     }
-    let Arranged { items: table, duels, process, .. } = arranged;
+    let PreparedDuels { items: table, duels, process, .. } = prepared;
     let done = process.progress.clone();
     let fit = with_progress(console, "fitting", &done, || process.fit(&table, &duels))?;
     fit.warnings.iter().for_each(|warning| console.warn(warning));
