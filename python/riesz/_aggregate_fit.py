@@ -102,12 +102,12 @@ class Component:
         is row ``row[k]`` in bag ``bag[k]`` with weight ``weights[k]``."""
         if self.sensitivities is None:
             raise ValueError("shares need an exact fit: leave inducing out")
-        (moved, constants), core = self.sensitivities, self.expansion._core
+        (weight_sensitivities, constants), core = self.sensitivities, self.expansion._core
         rows, predictions = (core.feature_names, core.levels, core.points), []
-        for start in range(0, moved.shape[1], _AT_ONCE):
-            names = [str(t) for t in range(min(_AT_ONCE, moved.shape[1] - start))]
+        for start in range(0, weight_sensitivities.shape[1], _AT_ONCE):
+            names = [str(t) for t in range(min(_AT_ONCE, weight_sensitivities.shape[1] - start))]
             coef = np.zeros((len(core.points), len(names)))
-            np.add.at(coef, row, weights[:, None] * moved[bag, start : start + _AT_ONCE])
+            np.add.at(coef, row, weights[:, None] * weight_sensitivities[bag, start : start + _AT_ONCE])
             predictions.append(
                 _core.Expansion(core.kernel, rows, coef, [0.0] * len(names), names).predict(cells)
             )

@@ -14,7 +14,7 @@ from . import _core
 from . import kernels as rk
 from ._duel_contexts import _first
 from ._table_columns import ColumnTypes, Rows, _columns, _text, check_column_types, read_categories
-from ._validation import _listed, as_numbers, collected, is_missing, names_of, numbered, picked
+from ._validation import _listed, as_numbers, collected, is_missing, names_of, numbered, select_columns
 from .estimators import _count
 
 
@@ -41,24 +41,24 @@ class Members(NamedTuple):
     bag: list[str]
     weight: np.ndarray | None
     #: The position of each row in the user's table.
-    place: list[int]
+    positions: list[int]
     row: list[str] | None = None
 
-    def take(self, places: Sequence[int]) -> Members:
+    def take(self, positions: Sequence[int]) -> Members:
         """Returns the members at these positions."""
-        weight = None if self.weight is None else self.weight[list(places)]
-        row = None if self.row is None else [self.row[i] for i in places]
-        bag, place = [self.bag[i] for i in places], [self.place[i] for i in places]
-        return Members(_taken(self.rows, places), bag, weight, place, row)
+        weight = None if self.weight is None else self.weight[list(positions)]
+        row = None if self.row is None else [self.row[i] for i in positions]
+        bag, in_table = [self.bag[i] for i in positions], [self.positions[i] for i in positions]
+        return Members(_take_rows(self.rows, positions), bag, weight, in_table, row)
 
     def check(self) -> None:
         """Refuses rows with a missing cell; the error names the row and its bag."""
         names, columns = _columns(self.rows, "rows")
         for name, (cells, _) in zip(names or numbered(len(columns)), columns):
-            missing = _missing_at(cells)
+            missing = _first_missing(cells)
             if missing is not None:
                 raise ValueError(
-                    f"rows is {cells[missing]} in row {self.place[missing]} (from 0) of column '{name}', "
+                    f"rows is {cells[missing]} in row {self.positions[missing]} (from 0) of column '{name}', "
                     f"in bag "
                     f"'{self.bag[missing]}': "
                     "fill the value in or remove the row"
@@ -97,19 +97,19 @@ class Tables:
 
     def to_core(self, sums: bool) -> _core.Aggregates:
         """Returns the tables as the core takes them."""
-        listed = lambda array: None if array is None else array.tolist()
+        as_list = lambda array: None if array is None else array.tolist()
         return _core.Aggregates(
             {
                 "rows": tuple(self.rows),
                 "row": self.row,
                 "bag": self.bag,
                 "bags": len(self.bags),
-                "weight": listed(self.weight),
+                "weight": as_list(self.weight),
                 "sums": sums,
                 "name": self.name,
                 "targets": self.values.tolist(),
                 "bag_of_target": self.bag_of_target,
-                "known": listed(self.known),
+                "known": as_list(self.known),
                 "mediators": self.mediators,
             }
         )
@@ -119,8 +119,8 @@ def rows_of_bags(rows: Any, roles: ColumnRoles, one_table: bool = False) -> Memb
     """Returns the rows with their bags and weights. If ``one_table``, the rows are the table of bags too, and
     its targets, trials, standard errors and totals are no features."""
     rows = collected(rows)
-    of_targets = (roles.target, roles.trials, roles.se, roles.total) if one_table else ()
-    reserved = (roles.bag, roles.weight, roles.row, *of_targets)
+    target_columns = (roles.target, roles.trials, roles.se, roles.total) if one_table else ()
+    reserved = (roles.bag, roles.weight, roles.row, *target_columns)
     named = {column for column in reserved if isinstance(column, str)}
     count = len(rows)
     bag = _cells(rows, roles.bag, "rows", "bag", count)
@@ -138,34 +138,35 @@ def rows_of_bags(rows: Any, roles: ColumnRoles, one_table: bool = False) -> Memb
             )
         if not weight.any():
             raise ValueError("weight is 0 in every row: at least one row must have a positive weight")
-    called = None
+    row_names = None
     if roles.row is not None:
-        called = [_text(cell) for cell in _cells(rows, roles.row, "rows", "row", count)]
+        row_names = [_text(cell) for cell in _cells(rows, roles.row, "rows", "row", count)]
     names = names_of(rows)
     if names is not None:
-        wanted = (
+        feature_columns = (
             [name for name in names if name not in named] if roles.features is None else list(roles.features)
         )
-        _known(wanted, names, "rows")
-        rows = rows[[rows.columns[names.index(name)] for name in wanted]]
+        _check_columns_exist(feature_columns, names, "rows")
+        rows = rows[[rows.columns[names.index(name)] for name in feature_columns]]
     elif roles.features is not None:
         raise ValueError(
             "features are names of columns, and rows have none: give a data frame, or these columns alone"
         )
-    return _without_zero_weights(Members(rows, bags, weight, list(range(count)), called))
+    return _without_zero_weights(Members(rows, bags, weight, list(range(count)), row_names))
 
 
 def _without_zero_weights(members: Members) -> Members:
     """Drops rows whose weight is 0, with a warning that gives their number."""
     if members.weight is None or members.weight.all():
         return members
-    kept = np.flatnonzero(members.weight)
+    weighted_rows = np.flatnonzero(members.weight)
     warnings.warn(
-        f"{len(members.weight) - len(kept)} of {len(members.weight)} rows whose weight is 0 were left out",
+        f"{len(members.weight) - len(weighted_rows)} of {len(members.weight)} rows whose weight is 0 were "
+        "left out",
         UserWarning,
         stacklevel=4,
     )
-    return members.take(kept.tolist())
+    return members.take(weighted_rows.tolist())
 
 
 def read_tables(
@@ -186,35 +187,37 @@ def read_tables(
             "in common"
         )
     join = lambda mediated: _core.join_bags(members.bag, names, has_target.tolist(), mediated, drop_unmatched)
-    used, bag, with_rows, targets, bag_of_target, notes = join(bool(mediators))
+    used_rows, bag, bags_with_rows, targets, bag_of_target, notes = join(bool(mediators))
     if operator == "mediated":
         bag_of_target = [None] * len(bag_of_target)
     elif mediators and None not in bag_of_target:
-        used, bag, with_rows, targets, bag_of_target, notes = join(False)
+        used_rows, bag, bags_with_rows, targets, bag_of_target, notes = join(False)
         notes, mediators = [*notes, "all targets have rows of their own, so mediators are not used"], []
-    members = members.take(used)
+    members = members.take(used_rows)
     members.check()
-    of_rows, of_mediators = _split_choices(roles.choices, members.rows, mediators)
-    categories = read_categories(members.rows, of_rows, "rows")
+    row_choices, mediator_choices = _split_choices(roles.choices, members.rows, mediators)
+    categories = read_categories(members.rows, row_choices, "rows")
     if categories is None:
-        called = names_of(members.rows) or numbered(
+        column_names = names_of(members.rows) or numbered(
             np.shape(members.rows)[1] if np.ndim(members.rows) == 2 else 0
         )
-        categories = Rows(called, [None] * len(called), as_numbers(members.rows, called, "rows"))
-    categories, row = _once(categories, members)
-    called = [names[b] for b in targets]
+        categories = Rows(
+            column_names, [None] * len(column_names), as_numbers(members.rows, column_names, "rows")
+        )
+    categories, row = _distinct_rows(categories, members)
+    target_names = [names[b] for b in targets]
     tables = Tables(
         rows=categories,
         row=row,
         bag=bag,
         weight=members.weight,
-        bags=[names[b] for b in with_rows],
-        targets=called,
+        bags=[names[b] for b in bags_with_rows],
+        targets=target_names,
         name=roles.target if isinstance(roles.target, str) else str(getattr(bags, "name", None) or "y"),
         values=values[targets],
         bag_of_target=bag_of_target,
-        known=_known_variances(frame, roles.se, called, targets, len(names)),
-        mediators=_mediators(frame, mediators, names, with_rows, targets, of_mediators)
+        known=_known_variances(frame, roles.se, target_names, targets, len(names)),
+        mediators=_mediators(frame, mediators, names, bags_with_rows, targets, mediator_choices)
         if mediators
         else None,
         trials=None
@@ -245,7 +248,9 @@ def points_of(inducing: Any, tables: Tables) -> Any:
     if np.ndim(inducing) == 0 and names_of(inducing) is None:
         return _count("inducing", inducing, 1)
     points = collected(inducing)
-    cells = as_numbers(picked(points, tables.rows.names), tables.rows.names, "inducing", tables.rows.levels)
+    cells = as_numbers(
+        select_columns(points, tables.rows.names), tables.rows.names, "inducing", tables.rows.levels
+    )
     return tables.rows.names, tables.rows.levels, cells
 
 
@@ -253,9 +258,9 @@ def check_choices(
     choices: Sequence[tuple[str, Any, tuple[str, ...]]], kernels: Sequence[tuple[str, Any]]
 ) -> None:
     """Refuses unknown values of options, and kernels of other types."""
-    for name, value, known in choices:
-        if value not in known:
-            raise ValueError(f"{name} = {value!r}: it is one of {', '.join(map(repr, known))}")
+    for name, value, allowed in choices:
+        if value not in allowed:
+            raise ValueError(f"{name} = {value!r}: it is one of {', '.join(map(repr, allowed))}")
     for name, kernel in kernels:
         if kernel is not None and not isinstance(kernel, rk.Kernel):
             raise TypeError(f"{name} = {kernel!r}: it is a kernel of riesz.kernels, or None")
@@ -272,18 +277,22 @@ def start_mediator_kernel(tables: Tables, kernel: rk.Kernel | None) -> str | Non
     """Returns the start kernel of mediators as the core's JSON text; ``None`` without mediators."""
     if tables.mediators is None:
         return None
-    of_bags, of_targets, _ = tables.mediators
-    every = of_bags._replace(numbers=np.vstack([of_bags.numbers, of_targets.numbers]))
-    start = standard_kernel(every, 0.5) if kernel is None else kernel
-    return start._fitted_to(every.numbers, every.names, every.levels)._to_json(every.names, every.levels)
+    bag_mediators, target_mediators, _ = tables.mediators
+    all_mediators = bag_mediators._replace(
+        numbers=np.vstack([bag_mediators.numbers, target_mediators.numbers])
+    )
+    start = standard_kernel(all_mediators, 0.5) if kernel is None else kernel
+    return start._fitted_to(all_mediators.numbers, all_mediators.names, all_mediators.levels)._to_json(
+        all_mediators.names, all_mediators.levels
+    )
 
 
-def warned(model: Any, notes: list[str], doubts: list[str]) -> list[str]:
+def issue_warnings(model: Any, notes: list[str], convergence_warnings: list[str]) -> list[str]:
     """Issues warnings to the caller of ``fit``, and returns all messages."""
-    for category, messages in ((UserWarning, notes), (ConvergenceWarning, doubts)):
+    for category, messages in ((UserWarning, notes), (ConvergenceWarning, convergence_warnings)):
         for message in messages:
             warnings.warn(f"{type(model).__name__}: {message}", category, stacklevel=3)
-    return [*notes, *doubts]
+    return [*notes, *convergence_warnings]
 
 
 def standard_kernel(rows: Rows, times: float) -> rk.Kernel:
@@ -295,13 +304,13 @@ def standard_kernel(rows: Rows, times: float) -> rk.Kernel:
     return rk.RBF((times * sd).tolist() if len(sd) else 1.0)
 
 
-def _once(rows: Rows, members: Members) -> tuple[Rows, list[int]]:
+def _distinct_rows(rows: Rows, members: Members) -> tuple[Rows, list[int]]:
     """Returns the distinct rows, and for each membership its row."""
     if members.row is None:
         return rows, list(range(len(rows.numbers)))
-    place: dict[str, int] = {}
-    row = [place.setdefault(name, len(place)) for name in members.row]
-    first = np.full(len(place), len(row))
+    row_numbers: dict[str, int] = {}
+    row = [row_numbers.setdefault(name, len(row_numbers)) for name in members.row]
+    first = np.full(len(row_numbers), len(row))
     np.minimum.at(first, row, range(len(row)))
     differ = np.argwhere(rows.numbers != rows.numbers[first][row])
     for i, j in differ[:1]:
@@ -343,53 +352,53 @@ def _targets(bags: Any, roles: ColumnRoles) -> tuple[list[str], np.ndarray, Any]
 
 
 def _known_variances(
-    frame: Any, se: Any, called: list[str], targets: list[int], count: int
+    frame: Any, se: Any, target_names: list[str], targets: list[int], count: int
 ) -> np.ndarray | None:
     if se is None:
         return None
     errors = _numbers(_cells(frame, se, "bags", "se", count), "se")[targets]
     for t in np.flatnonzero(~((errors >= 0) & np.isfinite(errors)))[:1]:
         raise ValueError(
-            f"se is {errors[t]} of bag '{called[t]}': standard errors are not negative; 0 where there is none"
+            f"se is {errors[t]} of bag '{target_names[t]}': standard errors are not negative; 0 where there "
+            "is none"
         )
     return errors**2
 
 
 def _mediators(
     frame: Any,
-    wanted: list[str],
+    mediators: list[str],
     names: list[str],
-    with_rows: list[int],
+    bags_with_rows: list[int],
     targets: list[int],
     choices: ColumnTypes,
 ) -> tuple[Rows, Rows, None]:
     """Returns the mediators of bags with rows and of targets."""
-    known_names = names_of(frame)
-    if known_names is None:
+    column_names = names_of(frame)
+    if column_names is None:
         raise ValueError("mediators are columns of bags: give these as a data frame")
-    _known(wanted, known_names, "bags")
-    used = sorted({*with_rows, *targets})
-    rows = _taken(frame[[frame.columns[known_names.index(name)] for name in wanted]], used)
-    for name, (cells, _) in zip(wanted, _columns(rows, "bags")[1]):
-        missing = _missing_at(cells)
+    _check_columns_exist(mediators, column_names, "bags")
+    used_bags = sorted({*bags_with_rows, *targets})
+    rows = _take_rows(frame[[frame.columns[column_names.index(name)] for name in mediators]], used_bags)
+    for name, (cells, _) in zip(mediators, _columns(rows, "bags")[1]):
+        missing = _first_missing(cells)
         if missing is not None:
             raise ValueError(
-                f"mediator '{name}' is {cells[missing]} of bag '{names[used[missing]]}': fill the value in "
-                f"or remove "
-                "the bag"
+                f"mediator '{name}' is {cells[missing]} of bag '{names[used_bags[missing]]}': fill the value "
+                "in or remove the bag"
             )
         if len({_text(cell) for cell in cells}) == 1:
             raise ValueError(
                 f"mediator '{name}' is {cells[0]} of all bags, so it ties none to others: leave it out"
             )
     coded_rows = read_categories(rows, choices, "bags") or Rows(
-        wanted, [None] * len(wanted), as_numbers(rows, wanted, "bags")
+        mediators, [None] * len(mediators), as_numbers(rows, mediators, "bags")
     )
-    place = {b: k for k, b in enumerate(used)}
+    position_of = {b: k for k, b in enumerate(used_bags)}
     select = lambda bags: coded_rows._replace(
-        numbers=np.ascontiguousarray(coded_rows.numbers[[place[b] for b in bags]])
+        numbers=np.ascontiguousarray(coded_rows.numbers[[position_of[b] for b in bags]])
     )
-    return select(with_rows), select(targets), None
+    return select(bags_with_rows), select(targets), None
 
 
 def _totals(
@@ -422,7 +431,7 @@ def _cells(frame: Any, column: Any, label: str, name: str, count: int) -> np.nda
         index = getattr(frame, "index", None)
         if column not in names and getattr(index, "name", None) == column:
             return np.asarray(index)
-        _known([column], names, label)
+        _check_columns_exist([column], names, label)
         values = frame[frame.columns[names.index(column)]]
     else:
         values = column
@@ -445,22 +454,22 @@ def _numbers(cells: Any, name: str) -> np.ndarray:
         raise ValueError(f"{name} holds values that are not numbers: turn them into numbers") from None
 
 
-def _known(wanted: Sequence[str], columns: Sequence[str], label: str) -> None:
-    unknown = [name for name in wanted if name not in columns]
+def _check_columns_exist(names: Sequence[str], columns: Sequence[str], label: str) -> None:
+    unknown = [name for name in names if name not in columns]
     if unknown:
         raise ValueError(f"{label} have no column {_first(unknown)}; their columns are: {_listed(columns)}")
 
 
-def _taken(rows: Any, places: Sequence[int]) -> Any:
-    return rows.iloc[list(places)] if hasattr(rows, "iloc") else rows[list(places)]
+def _take_rows(rows: Any, positions: Sequence[int]) -> Any:
+    return rows.iloc[list(positions)] if hasattr(rows, "iloc") else rows[list(positions)]
 
 
-def _missing_at(cells: np.ndarray) -> int | None:
+def _first_missing(cells: np.ndarray) -> int | None:
     """Returns the position of the first cell that is missing or not finite; ``None`` if there is none."""
     if cells.dtype.kind in "fiub":
-        gone = np.flatnonzero(~np.isfinite(cells))
-        return int(gone[0]) if len(gone) else None
-    nothing = lambda cell: (
+        invalid = np.flatnonzero(~np.isfinite(cells))
+        return int(invalid[0]) if len(invalid) else None
+    is_invalid = lambda cell: (
         is_missing(cell) or isinstance(cell, (float, np.floating)) and not np.isfinite(cell)
     )
-    return next((i for i, cell in enumerate(cells) if nothing(cell)), None)
+    return next((i for i, cell in enumerate(cells) if is_invalid(cell)), None)

@@ -28,9 +28,9 @@ def permutation_estimates(
 ) -> _core.Explanation:
     """Estimates values of ``function`` along random orders of the players. ``function`` is called with rows
     in the form of ``background`` (array or data frame, with its types and names)."""
-    pick = _picker(background, X)
-    ask = lambda sources: _answer(function, pick(sources.astype(np.intp)))
-    return _core.permutation(ask, _row_numbers(len(as_cells(background)), as_cells(X)), question)
+    select = _row_selector(background, X)
+    evaluate = lambda sources: _function_outputs(function, select(sources.astype(np.intp)))
+    return _core.permutation(evaluate, _row_numbers(len(as_cells(background)), as_cells(X)), question)
 
 
 def kernel_shap_values(
@@ -45,25 +45,25 @@ def kernel_shap_values(
     """Estimates values of ``function``, which is called with rows in the form of ``background``, by
     KernelSHAP; kept coalitions are not evaluated again."""
     if game == "observational":
-        rows, form = _numbers(X, "X"), _former(background)
+        rows, form = _numbers(X, "X"), _in_background_form(background)
     else:
-        pick = _picker(background, X)
+        select = _row_selector(background, X)
         rows = _row_numbers(len(as_cells(background)), as_cells(X))
-        form = lambda sources: pick(sources.astype(np.intp))
-    ask = lambda numbers: _answer(function, form(numbers))
-    return _core.kernel_shap(ask, rows, question, budget, None if kept is None else kept.samples[0])
+        form = lambda sources: select(sources.astype(np.intp))
+    evaluate = lambda numbers: _function_outputs(function, form(numbers))
+    return _core.kernel_shap(evaluate, rows, question, budget, None if kept is None else kept.samples[0])
 
 
-def _answer(function: Callable[[Any], Any], rows: Any) -> np.ndarray:
+def _function_outputs(function: Callable[[Any], Any], rows: Any) -> np.ndarray:
     """Returns the outputs of ``function`` for some rows, (rows, outputs)."""
-    answer = function(rows)
-    if hasattr(answer, "detach"):
-        answer = answer.detach()
+    outputs = function(rows)
+    if hasattr(outputs, "detach"):
+        outputs = outputs.detach()
     try:
-        numbers = np.asarray(answer, dtype=np.float64)
+        numbers = np.asarray(outputs, dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(
-            f"the function answers with {type(answer).__name__} that are not numbers: give one that returns "
+            f"the function answers with {type(outputs).__name__} that are not numbers: give one that returns "
             "an array "
             "(rows,) or (rows, outputs), such as model.predict_proba"
         ) from None
@@ -87,7 +87,7 @@ def _numbers(rows: Any, label: str) -> np.ndarray:
     return numbers
 
 
-def _former(background: Any) -> Callable[[np.ndarray], Any]:
+def _in_background_form(background: Any) -> Callable[[np.ndarray], Any]:
     """Returns a function from numbers to rows in the form of ``background``."""
     kind = type(background).__module__.split(".")[0]
     if kind == "pandas" and hasattr(background, "columns"):
@@ -101,7 +101,7 @@ def _former(background: Any) -> Callable[[np.ndarray], Any]:
     return lambda numbers: numbers
 
 
-def _picker(background: Any, X: Any) -> Callable[[np.ndarray], Any]:
+def _row_selector(background: Any, X: Any) -> Callable[[np.ndarray], Any]:
     """Returns a function that takes for each cell the number of a row (of ``background``, then of ``X``), and
     returns rows in the form of ``background``."""
     kind = type(background).__module__.split(".")[0]
@@ -109,25 +109,25 @@ def _picker(background: Any, X: Any) -> Callable[[np.ndarray], Any]:
         import pandas
 
         names = list(background.columns)
-        other = X if hasattr(X, "columns") else pandas.DataFrame(as_cells(X))
-        other = other.set_axis(names, axis=1)
+        second_frame = X if hasattr(X, "columns") else pandas.DataFrame(as_cells(X))
+        second_frame = second_frame.set_axis(names, axis=1)
         columns = [
-            pandas.concat([background.iloc[:, j], other.iloc[:, j]], ignore_index=True)
+            pandas.concat([background.iloc[:, j], second_frame.iloc[:, j]], ignore_index=True)
             for j in range(len(names))
         ]
-        taken = lambda j, rows: columns[j].take(rows).reset_index(drop=True)
-        return lambda rows: pandas.concat([taken(j, rows[:, j]) for j in range(len(names))], axis=1)
+        cells_of_column = lambda j, rows: columns[j].take(rows).reset_index(drop=True)
+        return lambda rows: pandas.concat([cells_of_column(j, rows[:, j]) for j in range(len(names))], axis=1)
     if kind == "polars" and hasattr(background, "columns"):
         import polars
 
         names = background.columns
-        other = X if hasattr(X, "columns") else polars.DataFrame(as_cells(X))
+        second_frame = X if hasattr(X, "columns") else polars.DataFrame(as_cells(X))
         stacked = polars.concat(
-            [background, other.rename(dict(zip(other.columns, names)))], how="vertical_relaxed"
+            [background, second_frame.rename(dict(zip(second_frame.columns, names)))], how="vertical_relaxed"
         )
         return lambda rows: polars.DataFrame(
             [stacked[name].gather(rows[:, j]) for j, name in enumerate(names)]
         )
     cells = np.concatenate([as_cells(background), as_cells(X)])
-    across = np.arange(cells.shape[1])
-    return lambda rows: cells[rows, across]
+    column_numbers = np.arange(cells.shape[1])
+    return lambda rows: cells[rows, column_numbers]

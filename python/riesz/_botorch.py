@@ -47,16 +47,18 @@ def single_outputs(model: Any) -> list[Any]:
 def input_owners(transform: Any, width: int) -> list[Owner]:
     """Returns the user's column, or columns, from which each column of a transform of ``width`` columns is
     computed."""
-    made = _owners(transform, [(j,) for j in range(width)])
-    return [owner[0] if len(owner) == 1 else owner for owner in made]
+    transform_owners = _owners(transform, [(j,) for j in range(width)])
+    return [
+        column_owners[0] if len(column_owners) == 1 else column_owners for column_owners in transform_owners
+    ]
 
 
 def _owners(transform: Any, owners: Owners) -> Owners:
     if not transform.transform_on_eval:
         return owners
     # A subclass may do anything, so only BoTorch's own classes are known.
-    known = type(transform).__module__.startswith("botorch.")
-    transform_owners = _INPUTS.get(type(transform).__name__) if known else None
+    is_botorch = type(transform).__module__.startswith("botorch.")
+    transform_owners = _INPUTS.get(type(transform).__name__) if is_botorch else None
     if transform_owners is None:
         raise UnsupportedModelError(
             f"the input transform {type(transform).__name__} is not known to compute each of its columns "
@@ -90,22 +92,22 @@ def _round(transform: Any, owners: Owners) -> Owners:
 def _one_hot_to_numeric(transform: Any, owners: Owners) -> Owners:
     if not transform.categorical_features:
         return owners
-    made: Owners = [()] * transform.numeric_dim
-    for place, column in zip(transform.new_numerical_idx, transform.numerical_idx):
-        made[place] = owners[column]
-    for place, columns in zip(transform.ordinal_idx, transform.onehot_idx):
-        made[place] = _joint_owner(owners, columns)
-    return made
+    owners_of_output: Owners = [()] * transform.numeric_dim
+    for output, column in zip(transform.new_numerical_idx, transform.numerical_idx):
+        owners_of_output[output] = owners[column]
+    for output, columns in zip(transform.ordinal_idx, transform.onehot_idx):
+        owners_of_output[output] = _joint_owner(owners, columns)
+    return owners_of_output
 
 
 def _numeric_to_categorical(transform: Any, owners: Owners) -> Owners:
-    made: Owners = [()] * (len(transform.numerical_idx) + sum(map(len, transform.encoded_idx)))
-    for place, column in zip(transform.new_numerical_idx, transform.numerical_idx):
-        made[place] = owners[column]
-    for places, column in zip(transform.encoded_idx, transform.ordinal_idx):
-        for place in places:
-            made[place] = owners[column]
-    return made
+    owners_of_output: Owners = [()] * (len(transform.numerical_idx) + sum(map(len, transform.encoded_idx)))
+    for output, column in zip(transform.new_numerical_idx, transform.numerical_idx):
+        owners_of_output[output] = owners[column]
+    for outputs, column in zip(transform.encoded_idx, transform.ordinal_idx):
+        for output in outputs:
+            owners_of_output[output] = owners[column]
+    return owners_of_output
 
 
 #: For each class of input transforms, the owners of its columns.
@@ -142,10 +144,10 @@ def outcome_of(model: Any) -> Outcome:
     if transform is None:
         return Outcome()
     chain = _chain(transform)
-    is_log = bool(chain) and _is(chain[0], "Log")
+    is_log = bool(chain) and _is_botorch(chain[0], "Log")
     scale, shift = 1.0, 0.0
     for part in reversed(chain[1:] if is_log else chain):
-        if not _is(part, "Standardize") or part.means.numel() != 1:
+        if not _is_botorch(part, "Standardize") or part.means.numel() != 1:
             raise UnsupportedModelError(
                 f"the outcome of the {type(model).__name__} is transformed by {type(part).__name__}, which "
                 "is not undone "
@@ -160,10 +162,10 @@ def outcome_of(model: Any) -> Outcome:
 
 
 def _chain(transform: Any) -> list[Any]:
-    if _is(transform, "ChainedOutcomeTransform"):
+    if _is_botorch(transform, "ChainedOutcomeTransform"):
         return [part for member in transform.values() for part in _chain(member)]
     return [transform]
 
 
-def _is(transform: Any, name: str) -> bool:
+def _is_botorch(transform: Any, name: str) -> bool:
     return type(transform).__name__ == name and type(transform).__module__.startswith("botorch.")

@@ -20,12 +20,12 @@ def fit_abilities(
     model: str, items: Any, duels: Any, outcomes: Outcomes, ridge: Any, columns: ColumnTypes | None
 ) -> dict[str, Any]:
     """Returns the attributes of a fitted model, by name."""
-    labels_only = model == "bradley_terry"
+    has_labels_only = model == "bradley_terry"
     if ridge != "evidence" and (isinstance(ridge, (str, bool)) or not ridge >= 0):
         raise ValueError(f"ridge = {ridge!r}: it is a number, 0 or more, or 'evidence'")
-    if items is None and labels_only:
+    if items is None and has_labels_only:
         items = _Labels(pairs_of(duels))
-    if labels_only:
+    if has_labels_only:
         index = getattr(items, "index", None)
         labels = list(range(len(items)) if index is None or callable(index) else index)
         item_table = None
@@ -34,8 +34,8 @@ def fit_abilities(
         labels, item_table = list(range(len(rows))), (list(names), list(levels), rows)
     texts = [str(label) for label in labels]
     if len(set(texts)) < len(texts):
-        twice = next(text for text in texts if texts.count(text) > 1)
-        raise ValueError(f"two items are called '{twice}': as text each has a name of its own")
+        duplicate = next(text for text in texts if texts.count(text) > 1)
+        raise ValueError(f"two items are called '{duplicate}': as text each has a name of its own")
     left, right = rows_of(items, duels, len(labels))
     fitted, coef, deviations, notes = _core.fit_bradley_terry(
         texts,
@@ -49,14 +49,14 @@ def fit_abilities(
         "ridge_": fitted.chosen,
         "log_marginal_likelihood_value_": fitted.log_marginal_likelihood,
     }
-    if labels_only:
-        known = [str(label) for label, value in zip(labels, coef) if value == value]
-        spread_of = None if deviations is None else dict(zip(labels, deviations))
+    if has_labels_only:
+        labels_with_ability = [str(label) for label, value in zip(labels, coef) if value == value]
+        deviation_of_label = None if deviations is None else dict(zip(labels, deviations))
         return attributes | {
             "_names": ["item"],
-            "_levels": [known],
+            "_levels": [labels_with_ability],
             "abilities_": dict(zip(labels, coef)),
-            "abilities_std_": spread_of,
+            "abilities_std_": deviation_of_label,
         }
     assert item_table is not None
     errors = None if deviations is None else np.array(deviations)

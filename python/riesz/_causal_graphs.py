@@ -46,31 +46,31 @@ def _networkx(graph: Any) -> str:
     latents = {str(node) for node in getattr(graph, "latents", ()) or ()}
     nodes = []
     for node, attributes in graph.nodes(data=True):
-        own_attributes = {
+        plain_attributes = {
             key: value for key, value in attributes.items() if isinstance(value, (str, int, bool))
         }
         nodes.append(
             {
-                **own_attributes,
+                **plain_attributes,
                 "id": str(node),
-                "latent": str(node) in latents or own_attributes.get("latent", False),
+                "latent": str(node) in latents or plain_attributes.get("latent", False),
             }
         )
     edges = []
     for source, target, attributes in graph.edges(data=True):
-        own_attributes = {
+        plain_attributes = {
             key: value for key, value in attributes.items() if isinstance(value, (str, int, bool))
         }
-        edges.append({**own_attributes, "source": str(source), "target": str(target)})
+        edges.append({**plain_attributes, "source": str(source), "target": str(target)})
     return json.dumps({"directed": True, "nodes": nodes, "links": edges})
 
 
 def _node_link(
     names: Iterable[Any], latent: Iterable[Any], arrows: Iterable[Any], confounded: Iterable[Any]
 ) -> str:
-    unmeasured = {str(name) for name in latent}
+    latent_names = {str(name) for name in latent}
     nodes = [
-        {"id": name, "latent": name in unmeasured} for name in dict.fromkeys(str(name) for name in names)
+        {"id": name, "latent": name in latent_names} for name in dict.fromkeys(str(name) for name in names)
     ]
     edges = [{"source": str(edge[0]), "target": str(edge[1])} for edge in arrows]
     edges += [{"source": str(edge[0]), "target": str(edge[1]), "bidirected": "true"} for edge in confounded]

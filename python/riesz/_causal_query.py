@@ -73,20 +73,20 @@ def estimated(
 ) -> CausalEstimate:
     """Returns the core's estimate as a :class:`CausalEstimate`."""
     mean, cov, parts, support, supported = core_estimate
-    stands = {name: np.array(values) for name, values in support}
+    support_measures = {name: np.array(values) for name, values in support}
     return CausalEstimate(
         description,
         cells_of(query.treatments),
         np.array(mean),
         cov,
         dict(parts),
-        stands,
+        support_measures,
         np.array(supported),
         draw,
     )
 
 
-def on_whom(
+def on_target_population(
     fused: _core.CausalEffect, columns: Columns, *, conditions: Any, among: Any, population: Any, weights: Any
 ) -> tuple[_core.CausalEffect, str]:
     """Returns the effect on the target population of a query, and its description."""
@@ -113,25 +113,27 @@ def on_whom(
         rows = single_row(columns.treated(among, "among"), "among")
         return fused.treated(rows), f" of those with {_described(rows)}"
     if conditions is not None:
-        rows = _like(conditions, columns)
+        rows = _covariate_row(conditions, columns)
         return fused.like(rows), f" of those with {_described(rows)}"
     members = coded(collected(population), columns.covariates, columns.levels, "population")
-    counts = np.ones(len(members.numbers))
+    member_weights = np.ones(len(members.numbers))
     if isinstance(weights, str):
-        counts = coded(collected(population), [weights], {weights: None}, "population").numbers[:, 0]
+        member_weights = coded(collected(population), [weights], {weights: None}, "population").numbers[:, 0]
     elif weights is not None:
-        counts = np.atleast_1d(np.asarray(weights, dtype=np.float64)).ravel()
-    return fused.population(members, counts.tolist()), " of a population"
+        member_weights = np.atleast_1d(np.asarray(weights, dtype=np.float64)).ravel()
+    return fused.population(members, member_weights.tolist()), " of a population"
 
 
-def _like(conditions: Any, columns: Columns) -> Rows:
+def _covariate_row(conditions: Any, columns: Columns) -> Rows:
     """Returns one row with values of some of the covariates."""
     if not isinstance(conditions, Mapping):
         conditions = {name: cells for name, (cells, _) in columns_of(conditions, "given").items()}
-    strange = [str(name) for name in conditions if name not in columns.covariates]
-    if strange or not conditions:
-        which = _listed(strange) if strange else "nothing"
-        raise ValueError(f"given names {which}: the effect is averaged over {_listed(columns.covariates)}")
+    unknown = [str(name) for name in conditions if name not in columns.covariates]
+    if unknown or not conditions:
+        unknown_text = _listed(unknown) if unknown else "nothing"
+        raise ValueError(
+            f"given names {unknown_text}: the effect is averaged over {_listed(columns.covariates)}"
+        )
     names = [name for name in columns.covariates if name in conditions]
     return single_row(coded(conditions, names, columns.levels, "given"), "given")
 

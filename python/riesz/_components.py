@@ -47,8 +47,12 @@ class FunctionalANOVA:
         The mean of the output.
     """
 
-    def __init__(self, explainer: Explainer, part: Any, playing: list[tuple[str, list[int]]]) -> None:
-        self._explainer, self._core, self._playing = explainer, part.expansion._with_posterior(), playing
+    def __init__(self, explainer: Explainer, part: Any, active_players: list[tuple[str, list[int]]]) -> None:
+        self._explainer, self._core, self._active_players = (
+            explainer,
+            part.expansion._with_posterior(),
+            active_players,
+        )
         self._rows = explainer._model_rows(explainer._background, "background")[0]
         self.feature_names = [name for name, _ in explainer._players]
         (mean,), _ = self._evaluate([], self._rows[:1])
@@ -60,10 +64,12 @@ class FunctionalANOVA:
             self._explainer._used[0].index(j) if j in self._explainer._used[0] else None for j in features
         ]
         if None in positions:
-            nothing = np.zeros((len(rows), len(self._core.output_names)))
-            return nothing, nothing if self._core.has_posterior else None
-        places = sorted(k for k in positions if k is not None)
-        return _core.component(self._core, self._rows, self._explainer._weights, self._playing, places, rows)
+            zeros = np.zeros((len(rows), len(self._core.output_names)))
+            return zeros, zeros if self._core.has_posterior else None
+        present_positions = sorted(k for k in positions if k is not None)
+        return _core.component(
+            self._core, self._rows, self._explainer._weights, self._active_players, present_positions, rows
+        )
 
     def component(self, features: str | int | Sequence[str | int], X: Any = None) -> Component:
         """Returns the component of one feature or of several features.
@@ -77,22 +83,22 @@ class FunctionalANOVA:
             background's range: 101 for one column, 41 for each of two, or all levels.
         """
         several: list[Any] = [features] if isinstance(features, str) or is_whole(features) else list(features)  # type: ignore[arg-type]
-        chosen = sorted({self._number(feature) for feature in several})
-        names = [self.feature_names[j] for j in chosen]
-        places = None
+        positions = sorted({self._number(feature) for feature in several})
+        names = [self.feature_names[j] for j in positions]
+        grid = None
         if X is None:
-            columns = [c for j in chosen for c in self._explainer._players[j][1]]
+            columns = [c for j in positions for c in self._explainer._players[j][1]]
             if not 1 <= len(columns) <= 2:
                 raise ValueError(
                     f"{' × '.join(names)} has {len(columns)} columns, which is no curve or surface: give "
                     "rows X"
                 )
-            X, places = self._grid(columns)
-        rows = self._explainer._model_rows(self._explainer._own_columns(X, "X"), "X")[0]
-        values, sd = self._evaluate(chosen, rows)
-        shape = (len(values),) if places is None else tuple(map(len, places))
+            X, grid = self._grid(columns)
+        rows = self._explainer._model_rows(self._explainer._select_columns(X, "X"), "X")[0]
+        values, sd = self._evaluate(positions, rows)
+        shape = (len(values),) if grid is None else tuple(map(len, grid))
         shaped = lambda array: array.reshape(*shape, -1) if array.shape[1] > 1 else array.reshape(shape)
-        return Component(names, places, shaped(values), None if sd is None else shaped(sd))
+        return Component(names, grid, shaped(values), None if sd is None else shaped(sd))
 
     def _number(self, feature: str | int) -> int:
         if isinstance(feature, str) and feature in self.feature_names:
@@ -108,14 +114,14 @@ class FunctionalANOVA:
         these."""
         background = self._explainer._background
         cells, count = as_cells(background), ALONG if len(columns) == 1 else POINTS_PER_AXIS
-        places = [_places(cells[:, c], count) for c in columns]
-        mesh = [axis.ravel() for axis in np.meshgrid(*places, indexing="ij")]
+        axes = [_grid_points(cells[:, c], count) for c in columns]
+        mesh = [axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")]
         if names_of(background) is None:
             rows = np.repeat(cells[:1], len(mesh[0]), axis=0)
-            rows = rows.astype(np.result_type(rows, *places))
+            rows = rows.astype(np.result_type(rows, *axes))
             for c, axis in zip(columns, mesh):
                 rows[:, c] = axis
-            return rows, places
+            return rows, axes
         if not hasattr(background, "iloc"):
             raise ValueError(
                 "places are made of a background that is an array or a pandas data frame: give rows X"
@@ -123,18 +129,18 @@ class FunctionalANOVA:
         frame = background.iloc[np.zeros(len(mesh[0]), int)].reset_index(drop=True)
         for c, axis in zip(columns, mesh):
             frame[frame.columns[c]] = axis
-        return frame, places
+        return frame, axes
 
     def __repr__(self) -> str:
         return f"<riesz.FunctionalANOVA of {', '.join(self.feature_names)}>"
 
 
-def _places(cells: np.ndarray, count: int) -> np.ndarray:
-    known = np.unique(cells)
+def _grid_points(cells: np.ndarray, count: int) -> np.ndarray:
+    distinct = np.unique(cells)
     try:
-        numbers = known.astype(np.float64)
+        numbers = distinct.astype(np.float64)
     except (TypeError, ValueError):
-        return known
+        return distinct
     return numbers if len(numbers) <= count // 4 else np.linspace(numbers[0], numbers[-1], count)
 
 

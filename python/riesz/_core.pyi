@@ -36,7 +36,7 @@ __all__ = [
     "compare_preferences",
     "component",
     "counted_units",
-    "effect_doubts",
+    "effect_caveats",
     "effect_page",
     "effect_stages",
     "explain_duels",
@@ -846,7 +846,7 @@ def needed_columns(graph: _Graph | None, query: str) -> list[list[str]]: ...
 def gather_studies(
     graph: _Graph | None, query: str, tables: list[list[tuple[str, list[str] | None, list[float]]]]
 ) -> tuple[list[_Leading], _Rows, list[float], _Rows | None, dict[str, float], list[str]]: ...
-def effect_doubts(graph: _Graph | None, query: str, effect: CausalEffect, draws: int) -> list[str]: ...
+def effect_caveats(graph: _Graph | None, query: str, effect: CausalEffect, draws: int) -> list[str]: ...
 def usual_doses(treatments: _Rows, count: int = ...) -> _Rows: ...
 def effect_page(
     about: tuple[_Graph | None, str, list[_Leading], _Rows, list[float], _Rows | None],

@@ -64,8 +64,8 @@ class Witness:
     def __repr__(self) -> str:
         peak = int(np.argmax(np.abs(self.values)))
         sample = "first" if self.values[peak] > 0 else "second"
-        place = self.places[peak] if self.places.dtype == object else f"{self.places[peak]:.4g}"
-        mass = f"largest at {place}, where the {sample} sample has more mass"
+        peak_text = self.places[peak] if self.places.dtype == object else f"{self.places[peak]:.4g}"
+        mass = f"largest at {peak_text}, where the {sample} sample has more mass"
         return f"<riesz.Witness: along {self.feature}, {mass}>"
 
 
@@ -148,14 +148,14 @@ class TestResult:
     @property
     def feature_names(self) -> list[str]:
         """The features: columns, or groups of columns."""
-        return self._explained().feature_names
+        return self._attribution_explanation().feature_names
 
     @property
     def values(self) -> np.ndarray:
         """The Shapley values, (p,). They add up to the statistic."""
-        return self._explained().values[0]
+        return self._attribution_explanation().values[0]
 
-    def _explained(self) -> Explanation:
+    def _attribution_explanation(self) -> Explanation:
         if self.attributions is None:
             raise ValueError("nothing was attributed to features: run the test with attribute=True")
         return self.attributions
@@ -206,12 +206,12 @@ class TestResult:
                 )
             feature = x.names[feature]
         record = json.loads(_core.witness(x, z, kernel, feature))
-        places = (
+        points = (
             np.asarray(record["at"])
             if record["levels"] is None
             else np.asarray(record["levels"], dtype=object)
         )
-        return Witness(feature, places, np.asarray(record["values"]), np.asarray(record["std_error"]))
+        return Witness(feature, points, np.asarray(record["values"]), np.asarray(record["std_error"]))
 
     def plot_witness(self, feature: str | int, ax: Any = None) -> Any:
         """Draws :meth:`witness` by :func:`riesz.plots.witness`."""
@@ -265,9 +265,9 @@ class TestResult:
                 for k, (cell, width) in enumerate(zip(line, widths))
             ]
             text.append("  ".join(padded))
-        hidden = len(self.feature_names) - len(lines) + 1
-        if hidden:
-            text.append(f"… and {hidden} more")
+        omitted_count = len(self.feature_names) - len(lines) + 1
+        if omitted_count:
+            text.append(f"… and {omitted_count} more")
         if self.beyond is not None:
             p = "" if self.beyond.pvalue is None else f", p = {self.beyond.pvalue:.3g}"
             text.append(
@@ -283,8 +283,8 @@ class TestResult:
             largest = ", ".join(self.feature_names[j] for j in order)
             return f"<riesz.TestResult: {self._headline()}; most from {largest}>"
         named = [j for j in np.argsort(-self.values, kind="stable") if self.adjusted_pvalues[j] <= LEVEL]
-        shown = ", ".join(self.feature_names[j] for j in named[:5]) + (", …" if len(named) > 5 else "")
-        return f"<riesz.TestResult: {self._headline()}; features at adjusted p ≤ {LEVEL}: {shown or 'none'}>"
+        listed = ", ".join(self.feature_names[j] for j in named[:5]) + (", …" if len(named) > 5 else "")
+        return f"<riesz.TestResult: {self._headline()}; features at adjusted p ≤ {LEVEL}: {listed or 'none'}>"
 
     def _repr_html_(self) -> str:
         text = f"<p><b>{html.escape(self._headline())}</b></p>"
@@ -293,11 +293,10 @@ class TestResult:
         head, *lines = self._lines(10)
         cells = lambda line, tag: "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in line)
         rows = "".join(f"<tr>{cells(line, 'td')}</tr>" for line in lines)
-        hidden = len(self.feature_names) - len(lines)
-        remark = f"<p>… and {hidden} more</p>" if hidden else ""
-        return (
-            f"{text}<table><thead><tr>{cells(head, 'th')}</tr></thead><tbody>{rows}</tbody></table>{remark}"
-        )
+        omitted_count = len(self.feature_names) - len(lines)
+        omitted_text = f"<p>… and {omitted_count} more</p>" if omitted_count else ""
+        table = f"<table><thead><tr>{cells(head, 'th')}</tr></thead><tbody>{rows}</tbody></table>"
+        return f"{text}{table}{omitted_text}"
 
 
 def mmd_test(
@@ -531,28 +530,40 @@ def hsic_test(
         conditioning = read(given, "given", ["given"])
         _same_rows(conditioning, "given", x)
         x, y = _as_numbers(x, "X"), _as_numbers(y, "Y")
-    attributed, mine, my_kernel, target, their_kernel = x, "kernel", kernel, y, target_kernel
+    attributed_rows, kernel_name, attributed_kernel, target, target_kernels = (
+        x,
+        "kernel",
+        kernel,
+        y,
+        target_kernel,
+    )
     if side == "Y":
-        attributed, mine, my_kernel, target, their_kernel = y, "target_kernel", target_kernel, x, kernel
-    theirs = _kernels(their_kernel, target.names, "target_kernel" if side == "X" else "kernel")
-    if len(theirs) > 1:
+        attributed_rows, kernel_name, attributed_kernel, target, target_kernels = (
+            y,
+            "target_kernel",
+            target_kernel,
+            x,
+            kernel,
+        )
+    target_kernel_texts = _kernels(target_kernels, target.names, "target_kernel" if side == "X" else "kernel")
+    if len(target_kernel_texts) > 1:
         raise ValueError(
-            f"an aggregated test varies {mine}, the kernel of the side that is attributed: give one kernel "
-            "for the other"
+            f"an aggregated test varies {kernel_name}, the kernel of the side that is attributed: give one "
+            "kernel for the other"
         )
     core = _core.hsic_test(
-        attributed,
+        attributed_rows,
         target,
         conditioning,
-        _kernels(my_kernel, attributed.names, mine),
+        _kernels(attributed_kernel, attributed_rows.names, kernel_name),
         _multiples(lengthscales),
-        theirs[0] if theirs else None,
+        target_kernel_texts[0] if target_kernel_texts else None,
         estimator == "unbiased",
         None if decay is None else float(decay),
-        _options(factors, attribute, groups, interactions, permutations, seed, attributed.names),
+        _options(factors, attribute, groups, interactions, permutations, seed, attributed_rows.names),
         threads_of(threads),
     )
-    return TestResult._wrap(core, "HSIC", attributed.names)
+    return TestResult._wrap(core, "HSIC", attributed_rows.names)
 
 
 # Settings
@@ -563,19 +574,19 @@ def _kernels(kernel: Any, names: list[str], label: str) -> list[str]:
     """Returns kernels in the core's form; an empty list for the default."""
     if kernel is None:
         return []
-    known = list(kernel) if isinstance(kernel, (list, tuple)) else [kernel]
-    if not known or not all(isinstance(single, Kernel) for single in known):
+    kernels = list(kernel) if isinstance(kernel, (list, tuple)) else [kernel]
+    if not kernels or not all(isinstance(single, Kernel) for single in kernels):
         raise TypeError(
             f"{label} = {kernel!r}: it is a kernel of riesz.kernels, a list of them, or None for the default"
         )
-    return [single._to_json(names) for single in known]
+    return [single._to_json(names) for single in kernels]
 
 
 def _multiples(lengthscales: Any) -> list[float] | None:
     if lengthscales is None:
         return None
-    listed = isinstance(lengthscales, Iterable) and not isinstance(lengthscales, str)
-    multiples = list(lengthscales) if listed else []
+    is_list = isinstance(lengthscales, Iterable) and not isinstance(lengthscales, str)
+    multiples = list(lengthscales) if is_list else []
     if not multiples or not all(_is_positive(multiple) for multiple in multiples):
         raise ValueError(
             f"lengthscales = {lengthscales!r}: it is a list of positive numbers, which multiply the length "

@@ -35,12 +35,14 @@ class Downscaled(BaseEstimator):
     #: The description of f in explanations.
     _explained = "posterior mean"
 
-    def _learnt(self, best: Component, parts: list[Component], tables: Tables, roles: ColumnRoles) -> None:
+    def _store_fits(
+        self, best: Component, parts: list[Component], tables: Tables, roles: ColumnRoles
+    ) -> None:
         """Stores the fits for the best hyper-parameters and for draws of them, if any."""
         names = tables.rows.names
         self._parts = parts or [best]
         bag, weight = (column if isinstance(column, str) else None for column in (roles.bag, roles.weight))
-        self._asked = ColumnRoles(bag, weight, features=None if is_numbered(names) else names)
+        self._column_roles = ColumnRoles(bag, weight, features=None if is_numbered(names) else names)
         self._targets = tables.values
         self.expansion_, self.bags_, self.targets_ = best.expansion, tables.bags, tables.targets
         self.kernel_ = rk._from_json(self.expansion_._core.kernel, names)
@@ -56,10 +58,10 @@ class Downscaled(BaseEstimator):
         check_is_fitted(self)
         return self.expansion_._rows(rows, "rows")
 
-    def _own_columns(self, X: Any, label: str = "X") -> Any:
+    def _select_columns(self, X: Any, label: str = "X") -> Any:
         """Returns the columns on which f depends, as :class:`riesz.Explainer` takes them."""
         check_is_fitted(self)
-        return self.expansion_._own_columns(X, label)
+        return self.expansion_._select_columns(X, label)
 
     def _mixed(self, values: Sequence[Any]) -> Any:
         return sum(part.weight * value for part, value in zip(self._parts, values))
@@ -85,40 +87,43 @@ class Downscaled(BaseEstimator):
     def _drawn(self, rows: Any, n_samples: int, random_state: Any) -> np.ndarray:
         """Returns joint draws of f, (rows, n_samples)."""
         cells, random = self._cells(rows), check_random_state(random_state)
-        counts = random.multinomial(_count("n_samples", n_samples, 1), [part.weight for part in self._parts])
-        seeds = random.randint(2**31 - 1, size=len(counts))
-        draws_of_parts = zip(self._parts, counts.tolist(), seeds.tolist())
-        drawn = np.hstack(
+        counts_of_parts = random.multinomial(
+            _count("n_samples", n_samples, 1), [part.weight for part in self._parts]
+        )
+        seeds = random.randint(2**31 - 1, size=len(counts_of_parts))
+        draws_of_parts = zip(self._parts, counts_of_parts.tolist(), seeds.tolist())
+        draws = np.hstack(
             [
                 part.expansion._core.sample(cells, count, seed)[0]
                 for part, count, seed in draws_of_parts
                 if count
             ]
         )
-        return drawn[:, random.permutation(drawn.shape[1])]
+        return draws[:, random.permutation(draws.shape[1])]
 
     def _members(self, rows: Any, bag: Any, weight: Any) -> tuple[Members, list[str]]:
         """Returns the rows of bags, and the bags' names."""
         bag, weight = (
-            default if value is None else value for value, default in zip((bag, weight), self._asked[:2])
+            default if value is None else value
+            for value, default in zip((bag, weight), self._column_roles[:2])
         )
         if bag is None:
             raise ValueError("bag = None: it says of each row its bag, as in fit")
         named = names_of(collected(rows)) is not None
         members = rows_of_bags(
-            rows, ColumnRoles(bag, weight, features=self._asked.features if named else None)
+            rows, ColumnRoles(bag, weight, features=self._column_roles.features if named else None)
         )
         members.check()
         return members, list(dict.fromkeys(members.bag))
 
     def _weights_of(self, members: Members, names: list[str], means: bool) -> tuple[list[int], list[float]]:
         """Returns the bag of each row and its weight there, for means or sums."""
-        number = {name: k for k, name in enumerate(names)}
-        places = np.array([number[name] for name in members.bag])
-        weights = np.ones(len(places)) if members.weight is None else members.weight
+        bag_number = {name: k for k, name in enumerate(names)}
+        bag_numbers = np.array([bag_number[name] for name in members.bag])
+        weights = np.ones(len(bag_numbers)) if members.weight is None else members.weight
         if means:
-            weights = weights / np.bincount(places, weights)[places]
-        return places.tolist(), weights.tolist()
+            weights = weights / np.bincount(bag_numbers, weights)[bag_numbers]
+        return bag_numbers.tolist(), weights.tolist()
 
     def explain_bags(
         self,
@@ -142,24 +147,24 @@ class Downscaled(BaseEstimator):
         check_is_fitted(self)
         if options.get("covariance"):
             raise ValueError(NO_COVARIANCE)
-        members, names = self._own_members() if rows is None else self._members(rows, bag, weight)
+        members, names = self._fit_members() if rows is None else self._members(rows, bag, weight)
         if bags is not None:
-            wanted = [str(name) for name in bags]
-            unknown = [name for name in wanted if name not in names]
+            requested = [str(name) for name in bags]
+            unknown = [name for name in requested if name not in names]
             if unknown:
                 raise ValueError(f"bags: there are no rows of {_first(unknown)}")
-            keep = set(wanted)
+            requested_set = set(requested)
             members, names = (
-                members.take([i for i, name in enumerate(members.bag) if name in keep]),
-                list(dict.fromkeys(wanted)),
+                members.take([i for i, name in enumerate(members.bag) if name in requested_set]),
+                list(dict.fromkeys(requested)),
             )
-        places, weights = self._weights_of(members, names, self._explains_means())
-        shares = np.zeros((len(names), len(places)))
-        shares[places, range(len(places))] = weights
+        bag_numbers, weights = self._weights_of(members, names, self._explains_means())
+        shares = np.zeros((len(names), len(bag_numbers)))
+        shares[bag_numbers, range(len(bag_numbers))] = weights
         explanation = Explainer(self, background, **options)(members.rows).average(shares)
-        return named_sums(explanation, shares.sum(axis=1), self._asked.bag or "bag", names)
+        return named_sums(explanation, shares.sum(axis=1), self._column_roles.bag or "bag", names)
 
-    def _own_members(self) -> tuple[Members, list[str]]:
+    def _fit_members(self) -> tuple[Members, list[str]]:
         """Returns the rows of the fit."""
         raise ValueError(
             "a fit through inducing points does not keep its rows: give rows, whose bags are to be explained"
@@ -197,24 +202,24 @@ class Downscaled(BaseEstimator):
         self.expansion_.save(path, posterior=posterior)
 
 
-def draws_of(average: Any, targets: int, optimizer: Any, why: str | None) -> int | None:
-    """Returns the number of draws of hyper-parameters, if any; ``why`` is a reason for none."""
+def draws_of(average: Any, targets: int, optimizer: Any, reason: str | None) -> int | None:
+    """Returns the number of draws of hyper-parameters, if any; ``reason`` is a reason for none."""
     if optimizer is None:
-        why = "optimizer=None keeps hyper-parameters as they are"
+        reason = "optimizer=None keeps hyper-parameters as they are"
     if isinstance(average, str) and average == "auto":
-        return _DRAWS if why is None and 5 <= targets <= _FEW_TARGETS else None
+        return _DRAWS if reason is None and 5 <= targets <= _FEW_TARGETS else None
     if isinstance(average, (bool, np.bool_)):
         draws = _DRAWS if average else None
     elif is_whole(average):
         draws = _count("average", average, 2)
     else:
         raise ValueError(f"average = {average!r}: it is 'auto', True, False or a number of draws")
-    if draws is not None and why is not None:
-        raise ValueError(f"average = {average!r}: {why}, so there is nothing to average: average=False")
+    if draws is not None and reason is not None:
+        raise ValueError(f"average = {average!r}: {reason}, so there is nothing to average: average=False")
     return draws
 
 
-def rough(effective: float | None) -> list[str]:
+def few_draws_warning(effective: float | None) -> list[str]:
     """Returns a warning if the effective number of draws is small."""
     if effective is None or effective >= 10:
         return []

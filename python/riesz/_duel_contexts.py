@@ -20,7 +20,7 @@ from ._validation import (
     is_whole,
     names_of,
     numbered,
-    picked,
+    select_columns,
 )
 
 #: The core's names of items and users that are unknown to the model; an unknown item on the right differs
@@ -33,10 +33,10 @@ USER, HOME, ID = "user", "home", "id"
 def sides(home: Any, count: int | None = None) -> np.ndarray:
     """Returns the side at home: 1 for the left item, -1 for the right item, 0 for neither."""
     entries = [home] if home is None or isinstance(home, str) else list(home)
-    known = {"left": 1, "right": -1, "none": 0}
+    code_of_side = {"left": 1, "right": -1, "none": 0}
     codes = []
     for row, cell in enumerate(entries):
-        code = 0 if is_missing(cell) else known.get(str(cell))
+        code = 0 if is_missing(cell) else code_of_side.get(str(cell))
         if code is None:
             raise ValueError(
                 f"home is {cell!r} in row {row} (from 0): it is 'left', 'right', or 'none' (or None)"
@@ -83,9 +83,9 @@ class Contexts:
             width = np.shape(contexts)[1] if np.ndim(contexts) == 2 else 1
             tables.append(read(contexts, "contexts", [f"context{j}" for j in range(width)]))
         if users is not None:
-            called = [_text(user) for user in _users(users)]
-            levels = [*sorted(set(called)), UNSEEN]
-            tables.append(Rows([USER], [levels], places_of(called, levels, UNSEEN)))
+            user_names = [_text(user) for user in _users(users)]
+            levels = [*sorted(set(user_names)), UNSEEN]
+            tables.append(Rows([USER], [levels], codes_of_names(user_names, levels, UNSEEN)))
         for rows in tables:
             if len(rows.numbers) != count:
                 label = "users" if rows.names == [USER] else "contexts"
@@ -100,20 +100,22 @@ class Contexts:
 
     def rows(self, contexts: Any, users: Any) -> np.ndarray:
         """Returns the rows of contexts at prediction: one row per duel, or one for all duels."""
-        own_columns = len(self.names) - self.has_users
-        names, blocks = self.names[:own_columns], []
-        if (contexts is None) != (own_columns == 0):
+        context_width = len(self.names) - self.has_users
+        names, blocks = self.names[:context_width], []
+        if (contexts is None) != (context_width == 0):
             raise ValueError(
                 f"the model was fitted on duels in contexts ({', '.join(names)}): say which, contexts=…"
-                if own_columns
+                if context_width
                 else "contexts: the model was fitted on duels without contexts"
             )
-        if own_columns:
-            cells = picked(collected(contexts), names)
+        if context_width:
+            cells = select_columns(collected(contexts), names)
             if names_of(cells) is None:
                 cells = np.asarray(cells)
-                cells = cells.reshape(-1, 1) if own_columns == 1 and cells.ndim < 2 else np.atleast_2d(cells)
-            blocks.append(as_numbers(cells, names, "contexts", self.levels[:own_columns]))
+                cells = (
+                    cells.reshape(-1, 1) if context_width == 1 and cells.ndim < 2 else np.atleast_2d(cells)
+                )
+            blocks.append(as_numbers(cells, names, "contexts", self.levels[:context_width]))
         if (users is None) == self.has_users:
             raise ValueError(
                 "the model was fitted on duels with users: say who it is, users=…; any other name is a new "
@@ -122,7 +124,7 @@ class Contexts:
                 else "users: the model was fitted on duels without users"
             )
         if self.has_users:
-            blocks.append(places_of(_users(users), self.levels[-1] or [], UNSEEN))
+            blocks.append(codes_of_names(_users(users), self.levels[-1] or [], UNSEEN))
         return side_by_side(blocks)
 
 
@@ -134,9 +136,9 @@ def _users(users: Any) -> list:
     return cells
 
 
-def places_of(ids: Any, known: Sequence[str], unseen: str) -> np.ndarray:
+def codes_of_names(ids: Any, levels: Sequence[str], unseen: str) -> np.ndarray:
     """Returns the codes of names among the known levels; unknown names have the code of ``unseen``."""
-    code = {name: float(place) for place, name in enumerate(known)}
+    code = {name: float(position) for position, name in enumerate(levels)}
     entries = [ids] if np.ndim(ids) == 0 else list(ids)
     return np.array([[code.get(_text(entry), code[unseen])] for entry in entries])
 
@@ -165,12 +167,12 @@ def memberships(
             "you like"
         )
     names = list(dict.fromkeys(cells[:, 0].tolist()))
-    places = {name: place for place, name in enumerate(names)}
+    bag_numbers = {name: number for number, name in enumerate(names)}
     labels = labels_of(items)
-    known = {
-        name: place for place, name in enumerate(labels if labels is not None else map(str, range(count)))
+    item_numbers = {
+        name: number for number, name in enumerate(labels if labels is not None else map(str, range(count)))
     }
-    unknown = [item for item in dict.fromkeys(cells[:, 1].tolist()) if _text(item) not in known]
+    unknown = [item for item in dict.fromkeys(cells[:, 1].tolist()) if _text(item) not in item_numbers]
     if unknown:
         raise ValueError(f"members name items that are not among the items: {_first(unknown)}")
     weights = cells[:, 2].astype(float).tolist() if cells.shape[1] == 3 else None
@@ -178,23 +180,23 @@ def memberships(
         raise ValueError("members: weights are positive numbers")
     return (
         names,
-        [places[bag] for bag in cells[:, 0].tolist()],
-        [known[_text(item)] for item in cells[:, 1].tolist()],
+        [bag_numbers[bag] for bag in cells[:, 0].tolist()],
+        [item_numbers[_text(item)] for item in cells[:, 1].tolist()],
         weights,
     )
 
 
-def bags_of(duels: Any, called: list) -> tuple[np.ndarray, np.ndarray]:
+def bags_of(duels: Any, bag_names: list) -> tuple[np.ndarray, np.ndarray]:
     """Returns the numbers of the bags on either side."""
     cells = pairs_of(duels)
     if cells.ndim != 2 or cells.shape[1] != 2:
         raise ValueError(f"duels have the shape {cells.shape}: each is a pair of bags")
-    known = {name: place for place, name in enumerate(called)}
-    unknown = [name for name in dict.fromkeys(cells.ravel().tolist()) if name not in known]
+    bag_numbers = {name: number for number, name in enumerate(bag_names)}
+    unknown = [name for name in dict.fromkeys(cells.ravel().tolist()) if name not in bag_numbers]
     if unknown:
         raise ValueError(f"duels name bags that members do not: {_first(unknown)}")
-    places = np.array([[known[name] for name in pair] for pair in cells.tolist()])
-    return places[:, 0], places[:, 1]
+    pairs_of_numbers = np.array([[bag_numbers[name] for name in pair] for pair in cells.tolist()])
+    return pairs_of_numbers[:, 0], pairs_of_numbers[:, 1]
 
 
 def _first(names: list) -> str:
@@ -214,9 +216,9 @@ def pairs_of(duels: Any) -> np.ndarray:
     """Returns the pairs of names without conversion: numbers next to texts do not become texts."""
     cells = duels if isinstance(duels, np.ndarray) else np.asarray(duels, dtype=object)
     if cells.dtype.kind == "O":
-        gone = next((k for k, cell in enumerate(cells.ravel()) if is_missing(cell)), None)
-        if gone is not None:
-            row = gone // max(1, cells.shape[-1])
+        missing = next((k for k, cell in enumerate(cells.ravel()) if is_missing(cell)), None)
+        if missing is not None:
+            row = missing // max(1, cells.shape[-1])
             raise ValueError(
                 f"duels name no item in row {row} (from 0): fill the name in or leave the duel out"
             )
@@ -237,15 +239,15 @@ def rows_of(items: Any, duels: Any, count: int) -> tuple[np.ndarray, np.ndarray]
         )
     index = getattr(items, "index", None)
     if index is not None and not callable(index):
-        known: dict[Any, int] = {}
-        for place, label in enumerate(index):
-            if label in known:
+        row_of_label: dict[Any, int] = {}
+        for row, label in enumerate(index):
+            if label in row_of_label:
                 raise ValueError(f"the index of items has '{label}' twice: each item is one row")
-            known[label] = place
-        unknown = [label for label in dict.fromkeys(cells.ravel().tolist()) if label not in known]
+            row_of_label[label] = row
+        unknown = [label for label in dict.fromkeys(cells.ravel().tolist()) if label not in row_of_label]
         if unknown:
             raise ValueError(f"duels name items that are not in the index of items: {_first(unknown)}")
-        places = np.array([[known[label] for label in pair] for pair in cells.tolist()])
+        row_pairs = np.array([[row_of_label[label] for label in pair] for pair in cells.tolist()])
     else:
         if cells.dtype.kind not in "iu":
             raise TypeError(
@@ -257,8 +259,8 @@ def rows_of(items: Any, duels: Any, count: int) -> tuple[np.ndarray, np.ndarray]
                 f"duels name item {cells.min() if cells.min() < 0 else cells.max()}, but items have {count} "
                 "rows, from 0"
             )
-        places = cells
-    return places[:, 0].astype(int), places[:, 1].astype(int)
+        row_pairs = cells
+    return row_pairs[:, 0].astype(int), row_pairs[:, 1].astype(int)
 
 
 def read_items(

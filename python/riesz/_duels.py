@@ -77,51 +77,53 @@ def explain(
             "duels, as wide rows" if game == "matches" else "one item" if game == "baseline" else "items"
         )
         raise ValueError(f"the game {game!r} takes a background of {rows_text}")
-    every, levels = model.feature_names, model._core.levels
+    all_columns, levels = model.feature_names, model._core.levels
     left_columns = [
-        j for j, name in enumerate(every) if name.startswith("left_") and f"right_{name[5:]}" in every
+        j
+        for j, name in enumerate(all_columns)
+        if name.startswith("left_") and f"right_{name[5:]}" in all_columns
     ]
-    items = [every[j][5:] for j in left_columns]
+    items = [all_columns[j][5:] for j in left_columns]
     sides = {f"{side}_{name}" for side in ("left", "right") for name in items}
-    context_columns = [j for j, name in enumerate(every) if name not in sides]
+    context_columns = [j for j, name in enumerate(all_columns) if name not in sides]
     table: _Table | None = None
     if background is not None:
         is_wide = game == "matches"
-        columns = (every, levels) if is_wide else (items, [levels[j] for j in left_columns])
+        columns = (all_columns, levels) if is_wide else (items, [levels[j] for j in left_columns])
         table = (*columns, as_numbers(_rows(background), columns[0], "the background", columns[1]))
     context_table: _Table | None = None
     if contexts is not None:
-        columns = ([every[j] for j in context_columns], [levels[j] for j in context_columns])
+        columns = ([all_columns[j] for j in context_columns], [levels[j] for j in context_columns])
         context_table = (*columns, as_numbers(_rows(contexts), columns[0], "contexts", columns[1]))
     count = 0 if table is None else len(table[2])
     if weights is not None and np.shape(weights) != (count,):
         raise ValueError(f"weights have the shape {np.shape(weights)}: the background has {count} rows")
     players = [(str(name), [str(column) for column in columns]) for name, columns in (groups or {}).items()]
-    known = [*items, *(every[j] for j in context_columns)]
+    player_columns = [*items, *(all_columns[j] for j in context_columns)]
     for name, members in players:
         for column in members:
-            if column not in known:
+            if column not in player_columns:
                 raise ValueError(
-                    f"group '{name}' names a column '{column}'; the columns are: {', '.join(known)}"
+                    f"group '{name}' names a column '{column}'; the columns are: {', '.join(player_columns)}"
                 )
     if covariance and shares is not None:
         raise ValueError(NO_COVARIANCE)
     cells = model._rows(rows, "rows")
     core = _core.explain_duels(
         model._with_posterior(),
-        (every, levels, cells),
+        (all_columns, levels, cells),
         (game, table, None if weights is None else [float(w) for w in weights], context_table),
         players,
         str(index),
         bool(covariance),
         (None if ridge is None else float(ridge), bool(centred)),
         (int(shifts), None if permutations is None else int(permutations), int(seed)),
-        _called(names, len(cells), shares),
+        _side_names(names, len(cells), shares),
     )
     return Explanation(core)
 
 
-def _called(names: Any, count: int, shares: Any) -> tuple[list[str], list[str], Any]:
+def _side_names(names: Any, count: int, shares: Any) -> tuple[list[str], list[str], Any]:
     """Returns names on either side, one per duel; by default the numbers of duels."""
     if names is None:
         names = [[f"{side} {i}" for i in range(count)] for side in ("left", "right")]

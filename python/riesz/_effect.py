@@ -98,11 +98,11 @@ class CausalEstimate:
         import pandas
 
         low, high = self.interval(level)
-        by_cause = {
+        sd_by_cause = {
             f"sd_{cause}": np.sqrt(np.maximum(variances, 0.0)) for cause, variances in self.parts.items()
         }
         columns = {"mean": self.mean, "sd": self.sd, "low": low, "high": high, "support": self.support}
-        columns |= by_cause
+        columns |= sd_by_cause
         treatments = {
             f"treatment {name}" if name in columns else name: values
             for name, values in self.treatments.items()
@@ -122,9 +122,13 @@ class CausalEstimate:
             cells = [shown(column[i]) for column in self.treatments.values()]
             numbers = [shown(self.mean[i]), shown(self.sd[i]), f"{shown(low[i])} to {shown(high[i])}"]
             lines.append([*cells, *numbers, "yes" if self.support[i] else "no"])
-        remark = [f"… ({len(self.mean)} rows in all)"] if len(self.mean) > _SHOWN else []
+        omitted_text = [f"… ({len(self.mean)} rows in all)"] if len(self.mean) > _SHOWN else []
         return "\n".join(
-            [f"<riesz.CausalEstimate: {self.what}; most variance: {main_cause}>", *aligned(lines), *remark]
+            [
+                f"<riesz.CausalEstimate: {self.what}; most variance: {main_cause}>",
+                *aligned(lines),
+                *omitted_text,
+            ]
         )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._validation import as_numbers, collected, is_sparse, names_of, numbered, picked, row_parts
+from ._validation import as_numbers, collected, is_sparse, names_of, numbered, row_parts, select_columns
 from .kernels import Kernel, described
 
 
@@ -187,16 +187,16 @@ class Expansion:
             joined = lambda k: np.concatenate([part[k] for part in parts])
             return (joined(0), joined(1)) if return_std else np.concatenate(parts)
         rows = self._rows(X)
-        out = self._core.predict(rows), *deviations_of(self, rows, return_std, return_cov)
-        out = tuple(a[..., 0] if a.shape[-1] == 1 else a for a in out)
-        return out if len(out) > 1 else out[0]
+        prediction = self._core.predict(rows), *deviations_of(self, rows, return_std, return_cov)
+        prediction = tuple(a[..., 0] if a.shape[-1] == 1 else a for a in prediction)
+        return prediction if len(prediction) > 1 else prediction[0]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Returns the probabilities of :attr:`classes`, (rows, classes). Those of a Gaussian process are
         averaged over its posterior; those of a LIBSVM model with ``probA`` and ``probB`` are LIBSVM's."""
         parts = (self._core.probabilities(self._rows(part)) for part in row_parts(X))
-        by_part = [part for part in parts if part is not None]
-        if not by_part:
+        available_parts = [part for part in parts if part is not None]
+        if not available_parts:
             raise ValueError(
                 "this model has no class probabilities; those of a Gaussian process need its posterior, "
                 "which files hold on "
@@ -204,7 +204,7 @@ class Expansion:
                 "need probA and probB "
                 "(svm-train -b 1)"
             )
-        return np.concatenate(by_part)
+        return np.concatenate(available_parts)
 
     def sample(self, X: Any, n_samples: int = 1, seed: int = 0) -> np.ndarray:
         """Returns joint draws of the outputs from the posterior: (rows, n_samples), or (rows, m, n_samples)
@@ -227,7 +227,7 @@ class Expansion:
     def _rows(self, X: Any, label: str = "X") -> np.ndarray:
         """Returns the user's rows as the core's numbers."""
         return as_numbers(
-            self._own_columns(X, label),
+            self._select_columns(X, label),
             self.feature_names,
             label,
             self._core.levels,
@@ -235,7 +235,7 @@ class Expansion:
             self._core.units,
         )
 
-    def _own_columns(self, X: Any, label: str = "X") -> Any:
+    def _select_columns(self, X: Any, label: str = "X") -> Any:
         """Returns the model's columns of the user's rows, selected by name if they have names."""
         X, names = collected(X), self.feature_names
         if self._leaves_zeros_out:
@@ -247,13 +247,13 @@ class Expansion:
                     f"shows {len(names)}: "
                     f"riesz.Expansion.load(path, n_features={width}) says how many there are"
                 )
-        return picked(X, names)
+        return select_columns(X, names)
 
     @property
     def levels(self) -> dict[str, list[str]]:
         """The levels of each categorical column. Rows contain the levels themselves, text or numbers."""
         return {
-            name: known for name, known in zip(self.feature_names, self._core.levels) if known is not None
+            name: levels for name, levels in zip(self.feature_names, self._core.levels) if levels is not None
         }
 
     @property

@@ -145,8 +145,8 @@ def suggest_among(
     costs = [None] * len(models) if costs is None else list(costs)
     if len(costs) != len(models):
         raise ValueError(f"costs: {len(models)} are needed, one a model, and there are {len(costs)}")
-    everyone = dict.fromkeys(name for model in models for name in model._columns().treatments)
-    given_bounds = by_treatment(bounds, list(everyone))
+    all_treatments = dict.fromkeys(name for model in models for name in model._columns().treatments)
+    given_bounds = by_treatment(bounds, list(all_treatments))
     bounds_for = lambda model: {
         name: pair for name, pair in given_bounds.items() if name in model._columns().treatments
     }

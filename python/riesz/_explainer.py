@@ -18,7 +18,7 @@ from ._black_box import kernel_shap_values, permutation_estimates, reference_row
 from ._core import UnsupportedModelError
 from ._expansion import Expansion
 from ._explanation import Explanation, Kept, joined, mixed
-from ._model_loading import Imported, Part, card_of, compare, some_rows, user_names
+from ._model_loading import Imported, Part, card_of, compare, evenly_spaced_rows, user_names
 from ._multiplicative import is_multiplicative, read_multiplicative
 from ._player_groups import Groups, model_players, named_unions, players_of, unions_among
 from ._predictions import class_names, log_odds
@@ -270,9 +270,9 @@ class Explainer:
         if self._weights is not None and self._background is None:
             raise ValueError("weights are weights of background rows: give a background")
         # A model of riesz selects its columns by name; models of scikit-learn need the data frame unchanged.
-        self._own_columns = getattr(model, "_own_columns", lambda rows, label: collected(rows, label))
+        self._select_columns = getattr(model, "_select_columns", lambda rows, label: collected(rows, label))
         if self._background is not None:
-            self._background = self._own_columns(self._background, "the background")
+            self._background = self._select_columns(self._background, "the background")
         if link == "logit":
             self._imported = _read(
                 _logit(model, probabilities), self._background, output_names or class_names(model) or None
@@ -294,19 +294,19 @@ class Explainer:
         elif probabilities:
             budget["probabilities"] = True
             classes = self._imported.parts[0].expansion.classes
-            two = len(classes) == 2
-            shown = classes[1:] if two else classes
+            is_binary = len(classes) == 2
+            output_classes = classes[1:] if is_binary else classes
             # If there are no exact values, they are estimated from the model's predict_proba.
             predict_proba = getattr(model, "predict_proba", None)
             function = (
                 None
                 if predict_proba is None
-                else (lambda rows: predict_proba(rows)[:, 1:] if two else predict_proba(rows))
+                else (lambda rows: predict_proba(rows)[:, 1:] if is_binary else predict_proba(rows))
             )
             self._imported = replace(
                 self._imported,
                 explained="probabilities",
-                output_names=list(output_names or shown),
+                output_names=list(output_names or output_classes),
                 function=function,
             )
         parts = self._imported.parts
@@ -385,9 +385,9 @@ class Explainer:
         """Compares another library's model with its expansions once, at rows of ``X`` or else at the model's
         own rows."""
         imported = self._imported
-        rows = imported.rows if X is None else some_rows(X)
+        rows = imported.rows if X is None else evenly_spaced_rows(X)
         if (
-            not imported.unchecked
+            not imported.needs_comparison
             or imported.function is None
             or not imported.blocks
             or rows is None
@@ -404,8 +404,8 @@ class Explainer:
             raise
         error = compare(imported, rows, model_rows)
         if error is None:
-            self._imported = replace(imported, unchecked=False)
-        elif imported.may_do_more and self._background is not None:
+            self._imported = replace(imported, needs_comparison=False)
+        elif imported.may_be_user_code and self._background is not None:
             self._imported = replace(imported, blocks=[], refusal=error)
         else:
             raise error
@@ -419,7 +419,7 @@ class Explainer:
         if game == "observational":
             self._check_observational()
         rows = None if background is None else self._model_rows(background, "background")
-        cores, used, threads = [], [], _core.Threads(self._threads)
+        cores, used_players, threads = [], [], _core.Threads(self._threads)
         summed = max(map(len, imported.blocks), default=1)
         if self._arguments["covariance"] and summed > 1:
             raise ValueError(
@@ -431,23 +431,23 @@ class Explainer:
             imported.parts, [None] * len(imported.parts) if rows is None else rows
         ):
             # A player without a column in a part has value 0 there.
-            playing = [player for player in model_players(self._players, part.owners) if player[1]]
+            active_players = [player for player in model_players(self._players, part.owners) if player[1]]
             if self._unions is not None and len(imported.parts) > 1:
                 # A union of a single feature changes nothing.
-                among = unions_among(self._unions, {name for name, _ in playing}) or [
-                    name for name, _ in playing[:1]
+                unions = unions_among(self._unions, {name for name, _ in active_players}) or [
+                    name for name, _ in active_players[:1]
                 ]
-                settings = settings_of(self._given | {"unions": among}).without_estimates()
+                settings = settings_of(self._given | {"unions": unions}).without_estimates()
             model = (
                 part.expansion._with_posterior() if self._arguments["covariance"] else part.expansion._core
             )
-            core = _core.Explainer(model, settings, part_background, self._weights, playing, threads)
+            core = _core.Explainer(model, settings, part_background, self._weights, active_players, threads)
             cores.append(core)
             # The core orders players by their first column in the model.
-            place = {name: k for k, (name, _) in enumerate(self._players)}
-            used.append([place[name] for name, _ in core.players])
+            position_of_player = {name: k for k, (name, _) in enumerate(self._players)}
+            used_players.append([position_of_player[name] for name, _ in core.players])
         self._settings.game(False, background is not None)
-        self.game, self._cores, self._used = game, cores, used
+        self.game, self._cores, self._used = game, cores, used_players
         self.reason = self._sampled_because(None)
         self.exactness = "exact" if self.reason is None else "estimated"
 
@@ -499,7 +499,7 @@ class Explainer:
             return explain_texts(
                 self._texts, X, self._explain_text, arguments["groups"], arguments["output_names"]
             )
-        return self._explain(self._own_columns(X, "X"), None, None)
+        return self._explain(self._select_columns(X, "X"), None, None)
 
     def extend(
         self, explanation: Explanation, coalitions: int, *, std_error: float | None = None
@@ -529,10 +529,11 @@ class Explainer:
             raise ValueError(
                 "the explanation is another explainer's: extend it with the explainer that made it"
             )
-        valued = max(sample.coalitions for sample in kept.samples)
-        if not is_whole(coalitions) or coalitions <= valued:
+        evaluated = max(sample.coalitions for sample in kept.samples)
+        if not is_whole(coalitions) or coalitions <= evaluated:
             raise ValueError(
-                f"coalitions = {coalitions!r}: it is a whole number above the {valued} that have been valued"
+                f"coalitions = {coalitions!r}: it is a whole number above the {evaluated} that have been "
+                "valued"
             )
         return self._explain(kept.X, (int(coalitions), std_error), kept)
 
@@ -544,21 +545,25 @@ class Explainer:
         model = {"model": imported.kind, "explained": imported.explained}
         run: dict[str, str] = {"riesz": _core.__version__}
         if self._cores:
-            parts, used = self._by_core(X, budget, kept), self._used
+            parts, used_players = self._core_explanations(X, budget, kept), self._used
             model = card_of(imported.parts) | model
             sizes = [len(block) for block in imported.blocks]
             if self._mixture is not None:
-                parts, used, sizes = [mixed(parts, self._mixture)], used[:1], [1]
+                parts, used_players, sizes = [mixed(parts, self._mixture)], used_players[:1], [1]
         else:
-            parts, used, sizes = [self._by_calls(X, budget, kept)], [list(range(len(players)))], [1]
+            parts, used_players, sizes = (
+                [self._function_explanation(X, budget, kept)],
+                [list(range(len(players)))],
+                [1],
+            )
         _, absent, _, facts = parts[0].provenance
         if parts[0].sampling is not None:
             run["estimated because"] = (self._sampled_because(budget) if self._cores else self.reason) or ""
         elif not self._cores and imported.refusal is not None:
             run["valued by all coalitions because"] = str(imported.refusal)
         if self._cores and imported.parts[0].expansion._takes_unseen:
-            run |= _unseen(parts[0])
-        explained_parts = iter(zip(parts, used))
+            run |= _unseen_fact(parts[0])
+        explained_parts = iter(zip(parts, used_players))
         blocks = [list(islice(explained_parts, size)) for size in sizes]
         output_names = self._output_names(sum(len(block[0][0].output_names) for block in blocks))
         explanation = joined(
@@ -624,7 +629,7 @@ class Explainer:
                 f"a {imported.kind} adds up several models, whose strongest pairs differ from those of the "
                 "sum: compute all pairs"
             )
-        X = self._own_columns(X, "X")
+        X = self._select_columns(X, "X")
         players = self._names(X)[1]
         rows = self._model_rows(X, "X")
         games_of_cores = [
@@ -640,21 +645,23 @@ class Explainer:
             m = [len(games) // n for games in games_of_cores]
         # For each row, the pairs of each core, one output after the other; features in the user's order.
         games_of_row = lambda games, i, m: games[i * m : (i + 1) * m]
-        placed = lambda used, pairs: np.sort(np.array(used, dtype=np.int64)[pairs], axis=1)
-        of_row = lambda i: [
-            (placed(used, pairs), *numbers)
+        player_pairs = lambda used, pairs: np.sort(np.array(used, dtype=np.int64)[pairs], axis=1)
+        interactions_of_row = lambda i: [
+            (player_pairs(used, pairs), *numbers)
             for games, used, count in zip(games_of_cores, self._used, m)
             for pairs, *numbers in games_of_row(games, i, count)
         ]
-        by_row = [of_row(i) for i in range(n)]
+        interactions_by_row = [interactions_of_row(i) for i in range(n)]
         shape = (n,) if sum(m) == 1 else (n, sum(m))
-        numbers = lambda field: np.array([[game[field] for game in line] for line in by_row]).reshape(shape)
+        numbers = lambda field: np.array(
+            [[game[field] for game in line] for line in interactions_by_row]
+        ).reshape(shape)
         return TopInteractions(
             index=str(self._given["index"]).lower(),
             feature_names=[name for name, _ in players],
             output_names=self._output_names(sum(m)),
-            features=[[game[0] for game in line] for line in by_row],
-            values=[[game[1] for game in line] for line in by_row],
+            features=[[game[0] for game in line] for line in interactions_by_row],
+            values=[[game[1] for game in line] for line in interactions_by_row],
             bound=numbers(2),
             left_out=numbers(3),
             searched=numbers(4),
@@ -664,10 +671,10 @@ class Explainer:
     def _names(self, X: Any) -> tuple[list[str], list[tuple[str, list[int]]]]:
         """Returns the column names of ``X`` and the players, after checking that the columns are the
         model's."""
-        names_are_own = names_of(self._background) == self.feature_names and is_numbered(
+        has_background_names = names_of(self._background) == self.feature_names and is_numbered(
             self._imported.feature_names
         )
-        check_columns(X, self.feature_names, "X", "background" if names_are_own else "model")
+        check_columns(X, self.feature_names, "X", "background" if has_background_names else "model")
         given_names = names_of(X)
         if given_names is None or not is_numbered(self.feature_names):
             return self.feature_names, self._players
@@ -698,8 +705,10 @@ class Explainer:
             raise UnsupportedModelError(
                 "the bound is in the model's own columns: explain the pipeline's last step"
             )
-        moves = np.broadcast_to(np.asarray(delta, dtype=np.float64), (len(self.feature_names),)).tolist()
-        bounds = iter([core.robustness(moves) for core in self._cores])
+        column_changes = np.broadcast_to(
+            np.asarray(delta, dtype=np.float64), (len(self.feature_names),)
+        ).tolist()
+        bounds = iter([core.robustness(column_changes) for core in self._cores])
         if self._mixture is not None:
             return np.average(np.array(list(bounds)), axis=0, weights=self._mixture)
         return np.concatenate(
@@ -728,7 +737,7 @@ class Explainer:
                 "variance_shares needs one posterior, and this is an average of several: explain "
                 "model.expansion_"
             )
-        X = self._own_columns(X, "X")
+        X = self._select_columns(X, "X")
         names, players = self._names(X)
         parts = [
             core.explain_variance(core_rows) for core, core_rows in zip(self._cores, self._model_rows(X, "X"))
@@ -742,7 +751,7 @@ class Explainer:
             "explained": "posterior variance",
         }
         return joined(
-            [[(part, used)] for part, used in zip(parts, self._used)],
+            [[(part, used_players)] for part, used_players in zip(parts, self._used)],
             players,
             data=as_cells(X),
             column_names=names,
@@ -755,7 +764,7 @@ class Explainer:
             },
         )
 
-    def _by_core(self, X: Any, budget: Budget | None, kept: Kept | None) -> list[_core.Explanation]:
+    def _core_explanations(self, X: Any, budget: Budget | None, kept: Kept | None) -> list[_core.Explanation]:
         samples = [None] * len(self._cores) if kept is None else kept.samples
         rows = self._model_rows(X, "X")
         return [
@@ -763,7 +772,7 @@ class Explainer:
             for core, core_rows, sample in zip(self._cores, rows, samples)
         ]
 
-    def _by_calls(self, X: Any, budget: Budget | None, kept: Kept | None) -> _core.Explanation:
+    def _function_explanation(self, X: Any, budget: Budget | None, kept: Kept | None) -> _core.Explanation:
         function = self._imported.function
         assert function is not None
         if self._question.estimator == "permutation":
@@ -772,11 +781,11 @@ class Explainer:
 
     def _model_rows(self, X: Any, label: str) -> list[np.ndarray]:
         """Returns the user's rows in the columns of each part."""
-        made: dict[Any, np.ndarray] = {}
+        rows_by_transform: dict[Any, np.ndarray] = {}
         for part in self._imported.parts:
-            if part.transform not in made:
-                made[part.transform] = self._part_rows(part, X, label)
-        return [made[part.transform] for part in self._imported.parts]
+            if part.transform not in rows_by_transform:
+                rows_by_transform[part.transform] = self._part_rows(part, X, label)
+        return [rows_by_transform[part.transform] for part in self._imported.parts]
 
     def _part_rows(self, part: Part, X: Any, label: str) -> np.ndarray:
         if part.transform is None:
@@ -807,14 +816,14 @@ class Explainer:
         )
 
 
-def _unseen(rows: _core.Explanation) -> dict[str, str]:
+def _unseen_fact(rows: _core.Explanation) -> dict[str, str]:
     """Returns a fact about the number of cells whose level is unknown to the model; their code is the last
     level of their column."""
     names, levels, numbers = rows.data
     counts = {
-        name: np.sum(cells == len(known) - 1)
-        for name, known, cells in zip(names, levels, numbers.T)
-        if known is not None
+        name: np.sum(cells == len(column_levels) - 1)
+        for name, column_levels, cells in zip(names, levels, numbers.T)
+        if column_levels is not None
     }
     counts_text = [
         f"{count} cell{'' if count == 1 else 's'} of column '{name}'"
@@ -834,7 +843,7 @@ def _read(model: Any, background: Any, output_names: Sequence[str] | None) -> Im
     if isinstance(model, Imported):
         imported = model
     elif isinstance(model, Expansion):
-        imported = _of_expansions([model], "output", "expansion", model.predict_link)
+        imported = _imported_expansions([model], "output", "expansion", model.predict_link)
     elif is_torch(model):
         imported = read_torch(model)
     elif is_multiplicative(model):
@@ -878,7 +887,7 @@ def _classes_of(function: Any) -> list[str]:
     return class_names(getattr(function, "__self__", None)) if probable else []
 
 
-def _of_expansions(expansions: list[Expansion], explained: str, kind: str, function: Any) -> Imported:
+def _imported_expansions(expansions: list[Expansion], explained: str, kind: str, function: Any) -> Imported:
     """Returns expansions in the user's columns as an imported model."""
     outputs = [name for expansion in expansions for name in expansion.output_names]
     blocks = [[Part.from_expansion(expansion)] for expansion in expansions]

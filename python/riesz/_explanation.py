@@ -248,11 +248,11 @@ class Explanation:
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Returns the ends of the central credible interval of each value with probability ``level``, in the
         shape of :attr:`values`."""
-        self._check_sure(joint=False)
+        self._check_uncertainty(joint=False)
         if not 0 < level < 1:
             raise ValueError(f"level = {level!r}: it is a probability between 0 and 1")
-        reach = NormalDist().inv_cdf((1 + level) / 2) * self.sd
-        return self.values - reach, self.values + reach
+        half_width = NormalDist().inv_cdf((1 + level) / 2) * self.sd
+        return self.values - half_width, self.values + half_width
 
     def importance(self, level: float = 0.95) -> dict[str, np.ndarray]:
         """Returns the importance of features over rows, with its uncertainty: a dict of arrays, which can be
@@ -272,17 +272,18 @@ class Explanation:
         if not 0 < level < 1:
             raise ValueError(f"level = {level!r}: it is a probability between 0 and 1")
         columns = self._core.importance(0, level)
-        order, after = columns.pop("order"), columns.pop("in_order")
-        nothing = np.full(len(order), np.nan)
-        sorted_ = {
-            name: nothing.copy() if column is None else column[order] for name, column in columns.items()
+        order, in_order_probabilities = columns.pop("order"), columns.pop("in_order")
+        not_available = np.full(len(order), np.nan)
+        sorted_columns = {
+            name: not_available.copy() if column is None else column[order]
+            for name, column in columns.items()
         }
-        in_order = nothing.copy()
-        if after is not None:
-            in_order[:-1] = after
+        in_order = not_available.copy()
+        if in_order_probabilities is not None:
+            in_order[:-1] = in_order_probabilities
         return {
             "feature": np.array([self.feature_names[k] for k in order], dtype=object),
-            **sorted_,
+            **sorted_columns,
             "in_order": in_order,
         }
 
@@ -290,30 +291,32 @@ class Explanation:
         """Returns the probability that the absolute value of feature ``a``, a name or number, is larger than
         that of ``b``, for each row; without ``by_size`` the value itself; (n,), or (n, m). Exact up to
         rounding, because values are jointly normal."""
-        self._check_sure(joint=True)
-        places = [
+        self._check_uncertainty(joint=True)
+        positions = [
             _positions(feature, self.feature_names, "feature", len(self.feature_names)) for feature in (a, b)
         ]
-        for place in places:
-            if not is_whole(place) or not 0 <= place < len(self.feature_names):
-                raise IndexError(f"there is no feature {place!r}: there are {len(self.feature_names)}")
-        return self._shown(self._core.probability(int(places[0]), int(places[1]), bool(by_size)), (0, 2))
+        for position in positions:
+            if not is_whole(position) or not 0 <= position < len(self.feature_names):
+                raise IndexError(f"there is no feature {position!r}: there are {len(self.feature_names)}")
+        return self._shown(
+            self._core.probability(int(positions[0]), int(positions[1]), bool(by_size)), (0, 2)
+        )
 
     def probability_of_top(self, k: int, *, n_samples: int = 10_000, seed: int = 0) -> tuple[Any, Any]:
         """Returns the probability that the ``k`` features with the largest absolute values in a row are the
         true top ``k``, and its standard error, estimated from draws; each (n,), or (n, m)."""
-        self._check_sure(joint=True)
+        self._check_uncertainty(joint=True)
         estimates = self._core.probability_of_top(_count(k, "k"), _count(n_samples, "n_samples"), seed)
         return self._shown(estimates[0], (0, 2)), self._shown(estimates[1], (0, 2))
 
     def sample(self, n_samples: int, *, seed: int = 0) -> Any:
         """Returns draws of all values of a row from their posterior, (n_samples, n, d), or (n_samples, n, d,
         m). Features have the row's :attr:`covariance`; rows are drawn independently of each other."""
-        self._check_sure(joint=True)
-        drawn = self._core.draws(_count(n_samples, "n_samples"), seed)
-        return np.stack([self._shown(draw, (0, 1, 2)) for draw in drawn])
+        self._check_uncertainty(joint=True)
+        draws = self._core.draws(_count(n_samples, "n_samples"), seed)
+        return np.stack([self._shown(draw, (0, 1, 2)) for draw in draws])
 
-    def _check_sure(self, joint: bool) -> None:
+    def _check_uncertainty(self, joint: bool) -> None:
         if self._sd is None:
             raise ValueError(
                 "the explanation has no posterior: explain a Gaussian process, Explainer(model, background, "
@@ -338,10 +341,12 @@ class Explanation:
         d, order = max(max(subset) for subset in subsets) + 1, max(map(len, subsets))
         tensor = np.zeros((len(self.row_numbers), *[d] * order, len(self.output_names)))
         for k, subset in enumerate(subsets):
-            places = [place for place in product(subset, repeat=order) if len(set(place)) == len(subset)]
-            for place in places:
-                index: Any = (slice(None), *place)
-                tensor[index] = self._values[:, k] / len(places)
+            indices = [
+                index_set for index_set in product(subset, repeat=order) if len(set(index_set)) == len(subset)
+            ]
+            for index_set in indices:
+                index: Any = (slice(None), *index_set)
+                tensor[index] = self._values[:, k] / len(indices)
         drop = (0,) if self._squeezed[0] else ()
         return tensor.squeeze(
             axis=(*drop, 1 + order) if self._squeezed[2] or len(self.output_names) == 1 else drop
@@ -402,28 +407,28 @@ class Explanation:
             for axis in range(3)
             if not self._squeezed[axis] and not (axis == 2 and len(self.output_names) == 1)
         ]
-        ellipsis = next((place for place, item in enumerate(keys) if item is Ellipsis), None)
+        ellipsis = next((position for position, item in enumerate(keys) if item is Ellipsis), None)
         if ellipsis is not None:
             keys[ellipsis : ellipsis + 1] = [slice(None)] * (len(free) - len(keys) + 1)
         if len(keys) > len(free):
             raise IndexError(
                 f"{len(keys)} indices, but the explanation has {len(free)} axes: rows, features, outputs"
             )
-        counts = len(self.row_numbers), len(self.feature_names), len(self.output_names)
-        picked = [np.arange(count) for count in counts]
+        axis_sizes = len(self.row_numbers), len(self.feature_names), len(self.output_names)
+        selected = [np.arange(count) for count in axis_sizes]
         squeezed = list(self._squeezed)
         names = [None, self.feature_names, self.output_names]
         for axis, selector in zip(free, keys):
-            axis_name, count = ("row", "feature", "output")[axis], counts[axis]
+            axis_name, count = ("row", "feature", "output")[axis], axis_sizes[axis]
             selector = _positions(selector, names[axis], axis_name, count)
             if is_whole(selector):
                 if not -count <= selector < count:
                     raise IndexError(f"there is no {axis_name} {selector}: there are {count}")
                 squeezed[axis] = True
                 selector = [selector]
-            picked[axis] = picked[axis][selector]
-        core = self._core.select(*(places.astype(np.int64) for places in picked))
-        return Explanation(core, self._data[picked[0]], (squeezed[0], squeezed[1], squeezed[2]))
+            selected[axis] = selected[axis][selector]
+        core = self._core.select(*(indices.astype(np.int64) for indices in selected))
+        return Explanation(core, self._data[selected[0]], (squeezed[0], squeezed[1], squeezed[2]))
 
     # To other tools
     # ----------------------------------------------------------------------------------------------
@@ -511,7 +516,7 @@ class Explanation:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the explanation as JSON, which ``riesz plot``, ``report`` and ``inspect`` also read."""
-        check_ending(path, (".json",), "save writes JSON (for a table use .to_frame())")
+        check_suffix(path, (".json",), "save writes JSON (for a table use .to_frame())")
         self._check_whole()
         write(path, self._core.to_json())
 
@@ -536,7 +541,7 @@ class Explanation:
         provenance."""
         if not isinstance(title, str):
             raise TypeError(f"title = {title!r}: it is a text")
-        check_ending(path, (".html", ".htm"), "report writes HTML")
+        check_suffix(path, (".html", ".htm"), "report writes HTML")
         self._check_whole()
         write(path, self._core.report(title).encode())
 
@@ -593,11 +598,13 @@ def joined(
     if parts[0].subsets is not None:
         sizes = range(1, min(parts[0].order, len(players)) + 1)
         subsets = [list(subset) for size in sizes for subset in combinations(range(len(players)), size)]
-        place = {tuple(subset): k for k, subset in enumerate(subsets)}
-        places_of = lambda part, used: [
-            place[tuple(sorted(used[j] for j in subset))] for subset in part.subsets or []
+        position_of_set = {tuple(subset): k for k, subset in enumerate(subsets)}
+        positions_of = lambda part, used_players: [
+            position_of_set[tuple(sorted(used_players[j] for j in subset))] for subset in part.subsets or []
         ]
-        blocks = [[(part, places_of(part, used)) for part, used in block] for block in blocks]
+        blocks = [
+            [(part, positions_of(part, used_players)) for part, used_players in block] for block in blocks
+        ]
     sets = len(players if subsets is None else subsets)
     # A sum with an estimated part is estimated; exact parts have standard error 0.
     exact, stated = all(part.bound is not None for part in parts), all(_is_stated(part) for part in parts)
@@ -630,16 +637,20 @@ def mixed(parts: Sequence[_core.Explanation], weights: Sequence[float]) -> _core
     mean: Any = lambda arrays: sum(weight * array for weight, array in zip(weights, arrays))
     values, fields = mean(part.values for part in parts), _parts_of(parts[0])
     if all(part.covariance is not None for part in parts):
-        apart = [part.values - values for part in parts]
-        between = mean(np.einsum("njo,nko->njko", difference, difference) for difference in apart)
-        fields["covariance"] = mean(part.covariance for part in parts) + between
+        deviations = [part.values - values for part in parts]
+        between_covariance = mean(
+            np.einsum("njo,nko->njko", difference, difference) for difference in deviations
+        )
+        fields["covariance"] = mean(part.covariance for part in parts) + between_covariance
     if all(part.bound is not None for part in parts):
         rounding = np.finfo(float).eps * (len(parts) + values.shape[1])
         fields["bound"] = mean(part.bound + rounding * _size(part) for part in parts)
     if fields["std_error"] is not None:
         fields["std_error"] = mean(part.std_error for part in parts)
-    of_rows = {name: mean(getattr(part, name) for part in parts) for name in ("base_values", "predictions")}
-    return _core.Explanation(**{**fields, **of_rows, "values": values})
+    row_fields = {
+        name: mean(getattr(part, name) for part in parts) for name in ("base_values", "predictions")
+    }
+    return _core.Explanation(**{**fields, **row_fields, "values": values})
 
 
 def named_sums(
@@ -682,21 +693,21 @@ def _cube(block: Sequence[PartValues], name: str, players: int) -> np.ndarray:
     the parts share their draws."""
     first = block[0][0]
     total = np.zeros((len(first.row_numbers), players, len(first.output_names)))
-    for part, used in block:
+    for part, used_players in block:
         cube = getattr(part, name)
         if cube is not None:
-            total[:, used] += cube
+            total[:, used_players] += cube
     return total
 
 
 def _joint(block: Sequence[PartValues], players: int) -> np.ndarray:
     """Returns the covariance of the values of all players, rows × players × players × outputs, for a block
     with one part."""
-    ((part, used),) = block
+    ((part, used_players),) = block
     covariance = part.covariance
     assert covariance is not None
     total = np.zeros((len(covariance), players, players, covariance.shape[3]))
-    total[np.ix_(range(len(covariance)), used, used, range(covariance.shape[3]))] = covariance
+    total[np.ix_(range(len(covariance)), used_players, used_players, range(covariance.shape[3]))] = covariance
     return total
 
 
@@ -798,11 +809,11 @@ MISSING = "missing"
 def _column(cells: np.ndarray) -> tuple[list[str] | None, np.ndarray]:
     """Returns a column's levels (``None`` for numbers) and its numbers in the core's form. The core has no
     missing numbers, so a column with missing numbers becomes one of levels."""
-    known = cells
+    numeric_cells = cells
     if cells.dtype == object:
-        known = np.array([np.nan if is_missing(cell) else cell for cell in cells], dtype=object)
+        numeric_cells = np.array([np.nan if is_missing(cell) else cell for cell in cells], dtype=object)
     try:
-        numbers = known.astype(np.float64)
+        numbers = numeric_cells.astype(np.float64)
     except (TypeError, ValueError):
         texts = [str(cell) for cell in cells]
         levels = sorted(set(texts))
@@ -839,8 +850,8 @@ def _numbers_of(levels: Sequence[str]) -> list[float] | None:
     return None if np.isfinite(numbers).all() else numbers
 
 
-def check_ending(path: str | os.PathLike[str], known: Sequence[str], why: str) -> None:
+def check_suffix(path: str | os.PathLike[str], suffixes: Sequence[str], reason: str) -> None:
     """Refuses a path whose suffix belongs to another format; a path without suffix is accepted."""
     ending = pathlib.Path(path).suffix
-    if ending and ending.lower() not in known:
-        raise ValueError(f"{path} ends in {ending}, but {why}: give a name that ends in {known[0]}")
+    if ending and ending.lower() not in suffixes:
+        raise ValueError(f"{path} ends in {ending}, but {reason}: give a name that ends in {suffixes[0]}")

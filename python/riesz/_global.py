@@ -105,8 +105,8 @@ class SageValues:
         import pandas as pd
 
         columns = {"value": self.values, "std_error": self.std_error, "sampling_error": self.sampling_error}
-        known = {name: column for name, column in columns.items() if column is not None}
-        frame = pd.DataFrame(known, index=pd.Index(self.feature_names, name="feature"))
+        present_columns = {name: column for name, column in columns.items() if column is not None}
+        frame = pd.DataFrame(present_columns, index=pd.Index(self.feature_names, name="feature"))
         return frame.sort_values("value", ascending=False)
 
     def plot(self, ax: Any = None, max_display: int | None = 10) -> Any:
@@ -128,16 +128,16 @@ def single_expansion(
         raise UnsupportedModelError(
             f"this needs one kernel machine, and a {explainer._imported.kind} has {len(parts)}"
         )
-    playing = [player for player in model_players(explainer._players, parts[0].owners) if player[1]]
-    return explainer, parts[0], playing
+    active_players = [player for player in model_players(explainer._players, parts[0].owners) if player[1]]
+    return explainer, parts[0], active_players
 
 
-def _placed(numbers: np.ndarray, explainer: Explainer) -> np.ndarray:
+def _in_player_order(numbers: np.ndarray, explainer: Explainer) -> np.ndarray:
     """Returns numbers in the order of the user's players, which are the last axis; players without a column
     in the model have 0."""
-    out = np.zeros((*numbers.shape[:-1], len(explainer._players)))
-    out[..., explainer._used[0]] = numbers
-    return out
+    ordered = np.zeros((*numbers.shape[:-1], len(explainer._players)))
+    ordered[..., explainer._used[0]] = numbers
+    return ordered
 
 
 def sobol_indices(
@@ -199,7 +199,7 @@ def sobol_indices(
     >>> bool((found.shapley_effects <= found.total_order).all())
     True
     """
-    explainer, part, playing = single_expansion(model, background, groups, weights, "marginal_product")
+    explainer, part, active_players = single_expansion(model, background, groups, weights, "marginal_product")
     if not is_whole(draws) or draws < 0 or (draws and not posterior):
         raise ValueError(
             f"draws = {draws!r}: it is a whole number, and draws are from a posterior: give posterior=True"
@@ -212,7 +212,7 @@ def sobol_indices(
             part.expansion._with_posterior() if posterior else part.expansion._core,
             rows,
             explainer._weights,
-            playing,
+            active_players,
             str(index).lower(),
             bool(posterior),
             draws,
@@ -221,33 +221,34 @@ def sobol_indices(
         variance, bounds = core.predictions[0], np.asarray(bound)
         scale = np.full(len(bounds), np.nan)
         np.divide(1.0, variance, out=scale, where=variance > bounds)
-        share = lambda numbers: _placed(numbers * scale[:, None], explainer)
+        share = lambda numbers: _in_player_order(numbers * scale[:, None], explainer)
         shares = {"first_order": share(first), "shapley_effects": share(effects), "total_order": share(total)}
         return core, {**shares, "variance": variance}, bounds * scale
 
     core, indices, bounds = find(None)
     single = len(bounds) == 1
-    shown = {name: values[0] if single else values.T for name, values in indices.items()}
-    drawn = None
+    shaped = {name: values[0] if single else values.T for name, values in indices.items()}
+    draws_by_name = None
     if draws:
-        _, raw, _ = find((int(draws), int(seed)))
+        _, drawn_values, _ = find((int(draws), int(seed)))
         # Shapes (outputs, draws, players) and (outputs, draws).
-        several = {
+        values_by_draw = {
             name: draws_of_output.reshape(len(bounds), draws, *draws_of_output.shape[1:])
-            for name, draws_of_output in raw.items()
+            for name, draws_of_output in drawn_values.items()
         }
-        drawn = {
-            name: values[0] if single else np.moveaxis(values, 0, -1) for name, values in several.items()
+        draws_by_name = {
+            name: values[0] if single else np.moveaxis(values, 0, -1)
+            for name, values in values_by_draw.items()
         }
     return SobolIndices(
         feature_names=[name for name, _ in explainer._players],
-        first_order=shown["first_order"],
-        shapley_effects=shown["shapley_effects"],
-        total_order=shown["total_order"],
-        variance=shown["variance"],
+        first_order=shaped["first_order"],
+        shapley_effects=shaped["shapley_effects"],
+        total_order=shaped["total_order"],
+        variance=shaped["variance"],
         bound=bounds[0] if single else bounds,
         explanation=Explanation(core),
-        draws=drawn,
+        draws=draws_by_name,
     )
 
 
@@ -299,19 +300,19 @@ def sage_values(
     >>> int(found.values.argmax()), bool(np.isclose(found.values.sum(), found.base_loss - found.loss))
     (0, True)
     """
-    explainer, part, playing = single_expansion(
+    explainer, part, active_players = single_expansion(
         model, X if background is None else background, groups, weights, "interventional"
     )
     if not is_whole(permutations) or permutations < 1:
         raise ValueError(f"permutations = {permutations!r}: it is a whole number, at least 1")
     rows = explainer._model_rows(explainer._background, "background")[0]
-    labelled_rows = explainer._model_rows(explainer._own_columns(X, "X"), "X")[0]
+    labelled_rows = explainer._model_rows(explainer._select_columns(X, "X"), "X")[0]
     core, numbers, classes = part.expansion._core, None, None
     if core.classes:
         codes = _core.codes(core.classes, np.asarray(y).ravel().tolist())
         if None in codes:
-            bad, known = np.asarray(y).ravel()[codes.index(None)], ", ".join(core.classes)
-            raise ValueError(f"y holds {bad!r}, but the model's classes are: {known}")
+            unknown, class_list = np.asarray(y).ravel()[codes.index(None)], ", ".join(core.classes)
+            raise ValueError(f"y holds {unknown!r}, but the model's classes are: {class_list}")
         classes = [code for code in codes if code is not None]
     else:
         numbers = np.ascontiguousarray(y, dtype=np.float64)
@@ -325,17 +326,17 @@ def sage_values(
         classes,
         rows,
         explainer._weights,
-        playing,
+        active_players,
         int(permutations),
         int(seed),
         threads,
     )
-    placed = lambda numbers: None if numbers is None else _placed(numbers, explainer)
+    ordered = lambda numbers: None if numbers is None else _in_player_order(numbers, explainer)
     return SageValues(
         feature_names=[name for name, _ in explainer._players],
-        values=_placed(core_values.values, explainer),
-        std_error=placed(core_values.std_error),
-        sampling_error=placed(core_values.sampling_error),
+        values=_in_player_order(core_values.values, explainer),
+        std_error=ordered(core_values.std_error),
+        sampling_error=ordered(core_values.sampling_error),
         base_loss=core_values.base_loss,
         loss=core_values.loss,
         measure=core_values.measure,

@@ -27,7 +27,7 @@ from ._model_loading import (
     Part,
     Transform,
     mapped,
-    moved_rows,
+    shifted_rows,
 )
 from ._tensor_arrays import evaluated, posterior_mean, tensor_of
 from ._validation import as_numbers, numbered
@@ -73,10 +73,10 @@ def read(model: Any, function: Callable[[Any], np.ndarray]) -> Imported:
         [f"y{o}" for o in range(len(members))] if len(members) > 1 else [],
         prediction,
         refusal,
-        unchecked=True,
-        rows=None if rows is None else moved_rows(rows),
+        needs_comparison=True,
+        rows=None if rows is None else shifted_rows(rows),
         tolerance=SINGLE_TOLERANCE if _is_single(model) else TOLERANCE,
-        may_do_more=True,
+        may_be_user_code=True,
     )
 
 
@@ -148,9 +148,9 @@ def _output(model: Any, name: str) -> Output:
             f"the likelihood of the {kind} is a {type(model.likelihood).__name__}, whose noise is not known"
         )
     outcome = _botorch.outcome_of(model)
-    known = _training_rows(model)
+    training_rows = _training_rows(model)
     owners, transform = _input_transform(
-        model, model.train_inputs[0].shape[1] if known is None else known.shape[1]
+        model, model.train_inputs[0].shape[1] if training_rows is None else training_rows.shape[1]
     )
     with evaluated(model):
         # In prediction mode, a BoTorch model holds its training rows as its kernel takes them.
@@ -178,9 +178,9 @@ def _output(model: Any, name: str) -> Output:
     if slopes is not None:
         expansions.append(Expansion(rk.Linear(), slopes[None, :], [1.0]))
     block = []
-    for place, expansion in enumerate(expansions):
-        part = Part(expansion, owners, transform, has_rows=place == 0, card=expansion._core.card)
-        shift = np.array([outcome.shift if place == 0 else 0.0])
+    for position, expansion in enumerate(expansions):
+        part = Part(expansion, owners, transform, has_rows=position == 0, card=expansion._core.card)
+        shift = np.array([outcome.shift if position == 0 else 0.0])
         block.append(mapped(part, np.array([[outcome.scale]]), shift, [name]))
     latent = posterior_mean(model)
     return Output(block, lambda X: outcome.shift + outcome.scale * latent(X), outcome.is_log)
@@ -217,22 +217,22 @@ def _mean(module: Any, kind: str, width: int) -> tuple[float, np.ndarray | None]
     )
 
 
-def _kernel(kernel: Any, columns: list[int], chosen: bool = False) -> rk.Kernel:
-    """Returns ``kernel`` over some of the model's columns; with ``chosen`` its ``active_dims`` have already
-    been applied."""
+def _kernel(kernel: Any, columns: list[int], is_selected: bool = False) -> rk.Kernel:
+    """Returns ``kernel`` over some of the model's columns; with ``is_selected`` its ``active_dims`` have
+    already been applied."""
     from gpytorch import kernels as gk
 
     if len(kernel.batch_shape):
         raise UnsupportedModelError(
             f"the {type(kernel).__name__} has a batch shape: explain its models one by one"
         )
-    if kernel.active_dims is not None and not chosen:
+    if kernel.active_dims is not None and not is_selected:
         columns = [columns[int(j)] for j in kernel.active_dims]
     number = lambda tensor: float(tensor.detach())
     scales = lambda: np.asarray(kernel.lengthscale.detach().cpu().double()).ravel().tolist()
     if type(kernel) is gk.ScaleKernel:
         # It copies its base's active_dims and calls its forward, which does not select columns again.
-        return number(kernel.outputscale) * _kernel(kernel.base_kernel, columns, chosen=True)
+        return number(kernel.outputscale) * _kernel(kernel.base_kernel, columns, is_selected=True)
     if type(kernel) in (gk.AdditiveKernel, gk.ProductKernel):
         parts = [_kernel(part, columns) for part in kernel.kernels]
         return functools.reduce(operator.add if type(kernel) is gk.AdditiveKernel else operator.mul, parts)

@@ -47,19 +47,19 @@ class MediatorShares:
         return f"<riesz.MediatorShares: {self.what}>\n{self.to_frame().to_string(index=False)}"
 
 
-def values_through(
+def mediator_values(
     parts: list[_Part], levels: Levels, background: Any, options: Mapping[str, Any]
 ) -> np.ndarray:
     """Returns the values of mediators, (rows, mediators): weighted sums of the outcome's values at the rows
     of study 1, averaged over hyper-parameters."""
     total: Any = 0.0
-    for weight, of_rows, outcome, rows in parts:
+    for weight, row_weights, outcome, rows in parts:
         model = Expansion._wrap(outcome)
         names = model.feature_names
-        explained = Explainer(model, background, **options)(
+        explanation = Explainer(model, background, **options)(
             cells(Rows(names, [levels[name] for name in names], rows))
         )
-        total = total + weight * (of_rows @ explained.values.reshape(len(rows), -1))
+        total = total + weight * (row_weights @ explanation.values.reshape(len(rows), -1))
     return total
 
 

@@ -80,7 +80,7 @@ class Imported:
     #: The reason why the model cannot be read as expansions.
     refusal: UnsupportedModelError | None = None
     #: Whether the blocks still have to be compared with ``function``.
-    unchecked: bool = False
+    needs_comparison: bool = False
     #: Rows in the user's columns for this comparison if there is no background; ``None`` if there are none.
     rows: np.ndarray | None = None
     #: Tolerance of the relative difference.
@@ -91,7 +91,7 @@ class Imported:
     rounding: float = 0.0
     #: Whether the model's prediction is user code, which may do more than riesz read. If it differs from the
     #: expansions, such a model is estimated, and other models are refused.
-    may_do_more: bool = False
+    may_be_user_code: bool = False
     #: Bound on the error of values from what the expansions leave out, one number per output; ``None`` if
     #: nothing is left out.
     left_out: np.ndarray | None = None
@@ -137,7 +137,7 @@ class Read:
     weights: np.ndarray | None = None
     #: The user's column from which each of the expansions' columns is computed, and the transform; ``None``
     #: if the columns are the same.
-    made: tuple[list[int], Transform] | None = None
+    computed_columns: tuple[list[int], Transform] | None = None
     #: Rows in the user's columns for the comparison without a background; ``None`` uses shifted support
     #: points.
     rows: np.ndarray | None = None
@@ -149,8 +149,11 @@ class Read:
     def blocks(self) -> list[Block]:
         """Returns the expansions over the user's columns."""
         parts = [Part.from_expansion(expansion, self.has_rows) for expansion in self.expansions()]
-        if self.made is not None:
-            parts = [replace(part, owners=self.made[0], transform=self.made[1]) for part in parts]
+        if self.computed_columns is not None:
+            parts = [
+                replace(part, owners=self.computed_columns[0], transform=self.computed_columns[1])
+                for part in parts
+            ]
         if self.weights is not None:
             parts = [
                 mapped(part, self.weights, np.zeros(len(self.output_names)), self.output_names)
@@ -166,8 +169,8 @@ def imported_of(model: Any, read: Read, names: list[str]) -> Imported:
         blocks = read.blocks()
     except UnsupportedModelError as error:
         refusal = error
-    if rows is None and blocks and read.made is None and read.has_rows:
-        rows = moved_rows(blocks[0][0].expansion.points)
+    if rows is None and blocks and read.computed_columns is None and read.has_rows:
+        rows = shifted_rows(blocks[0][0].expansion.points)
     return Imported(
         blocks,
         read.explained,
@@ -176,7 +179,7 @@ def imported_of(model: Any, read: Read, names: list[str]) -> Imported:
         read.output_names,
         read.function,
         refusal,
-        unchecked=True,
+        needs_comparison=True,
         rows=rows,
         is_product=read.is_product,
         rounding=read.rounding,
@@ -230,22 +233,22 @@ def expansion_of(
         raise UnsupportedModelError(f"the {type(model).__name__} cannot be read: {error}") from None
 
 
-def moved_rows(points: np.ndarray) -> np.ndarray:
+def shifted_rows(points: np.ndarray) -> np.ndarray:
     """Returns some of the points, shifted by a tenth of a standard deviation. At the points themselves a
     model may only reproduce the training targets."""
     if not len(points):
         return np.zeros((1, points.shape[1]))
-    return some_rows(points) + 0.1 * points.std(axis=0)
+    return evenly_spaced_rows(points) + 0.1 * points.std(axis=0)
 
 
-def some_rows(X: Any) -> Any:
+def evenly_spaced_rows(X: Any) -> Any:
     """Returns at most :data:`CHECKED` rows, evenly spaced over ``X``, in the same form."""
     count = X.shape[0] if hasattr(X, "shape") else len(X)
-    places = slice(0, count, max(1, -(-count // CHECKED)))
+    selection = slice(0, count, max(1, -(-count // CHECKED)))
     if hasattr(X, "iloc"):
         # Select rows by position, whatever their labels.
-        return X.iloc[places]
-    return X.tocsr()[places] if hasattr(X, "tocsr") else X[places]
+        return X.iloc[selection]
+    return X.tocsr()[selection] if hasattr(X, "tocsr") else X[selection]
 
 
 def compare(imported: Imported, X: Any, rows: Sequence[np.ndarray]) -> UnsupportedModelError | None:
@@ -269,11 +272,13 @@ def compare(imported: Imported, X: Any, rows: Sequence[np.ndarray]) -> Unsupport
     """
     assert imported.function is not None
     # The model's own sums may lose digits for rows in single precision.
-    plain = np.asarray(X, dtype=np.float64) if isinstance(X, np.ndarray) and X.dtype.kind == "f" else X
+    rows_in_double = (
+        np.asarray(X, dtype=np.float64) if isinstance(X, np.ndarray) and X.dtype.kind == "f" else X
+    )
     with warnings.catch_warnings(), np.errstate(over="ignore"):
         # The model may have been fitted with or without column names.
         warnings.filterwarnings("ignore", "X (does not have|has) (valid )?feature names")
-        expected = np.asarray(imported.function(plain), dtype=np.float64)
+        expected = np.asarray(imported.function(rows_in_double), dtype=np.float64)
     expected = expected.reshape(len(expected), -1)
     predictions = iter(
         [part.expansion._core.predict(part_rows) for part, part_rows in zip(imported.parts, rows)]
@@ -287,9 +292,11 @@ def compare(imported: Imported, X: Any, rows: Sequence[np.ndarray]) -> Unsupport
             np.abs(_absolute_sum(part.expansion._core, part_rows)).max()
             for part, part_rows in zip(imported.parts, rows)
         )
-        lost = 1e-4 * coefficients + 1e-7 * terms + imported.rounding / imported.tolerance * coefficients
-        size = size.max(initial=0.0) + lost
-    is_single = any(str(kind) in ("float32", "Float32") for kind in getattr(plain, "dtypes", []))
+        lost_digits = (
+            1e-4 * coefficients + 1e-7 * terms + imported.rounding / imported.tolerance * coefficients
+        )
+        size = size.max(initial=0.0) + lost_digits
+    is_single = any(str(kind) in ("float32", "Float32") for kind in getattr(rows_in_double, "dtypes", []))
     tolerance = max(imported.tolerance, SINGLE_TOLERANCE) if is_single else imported.tolerance
     with np.errstate(invalid="ignore"):
         # Equal infinities count as equal.
@@ -352,13 +359,13 @@ def weighted_sum(
         for block in blocks:
             member_weights = weights[offset : (offset := offset + outputs_of([block]))]
             parts += [mapped(part, member_weights, zero, names) for part in block]
-    by_kernel: dict[Any, list[Part]] = {}
+    parts_by_kernel: dict[Any, list[Part]] = {}
     for part in parts:
         core = part.expansion._core
-        by_kernel.setdefault(
+        parts_by_kernel.setdefault(
             (core.kernel, part.transform, *part.owners, *core.feature_names, str(core.levels)), []
         ).append(part)
-    first, *further = [_joined(group, names) for group in by_kernel.values()]
+    first, *further = [_joined(group, names) for group in parts_by_kernel.values()]
     return [mapped(first, np.eye(len(names)), np.broadcast_to(shift, zero.shape), names), *further]
 
 
@@ -369,13 +376,15 @@ def _joined(parts: list[Part], names: Sequence[str]) -> Part:
         return parts[0]
     cores = [part.expansion._core for part in parts]
     # Members often have the same support points.
-    points, place = np.unique(np.concatenate([core.points for core in cores]), axis=0, return_inverse=True)
+    points, point_numbers = np.unique(
+        np.concatenate([core.points for core in cores]), axis=0, return_inverse=True
+    )
     coef = np.zeros((len(points), len(names)))
-    np.add.at(coef, place.ravel(), np.concatenate([core.coef for core in cores]))
+    np.add.at(coef, point_numbers.ravel(), np.concatenate([core.coef for core in cores]))
     intercept = np.sum([core.intercept for core in cores], axis=0).tolist()
     rows = cores[0].feature_names, cores[0].levels, points
-    made = _core.Expansion(cores[0].kernel, rows, coef, intercept, list(names))
-    return replace(parts[0], expansion=Expansion._wrap(made), card=made.card)
+    summed = _core.Expansion(cores[0].kernel, rows, coef, intercept, list(names))
+    return replace(parts[0], expansion=Expansion._wrap(summed), card=summed.card)
 
 
 def card_of(parts: Sequence[Part]) -> dict[str, str]:
@@ -392,10 +401,10 @@ def card_of(parts: Sequence[Part]) -> dict[str, str]:
 
 def user_names(X: Any, imported: Imported) -> list[str]:
     """Returns the names of the user's columns: the model's, or the data frame's if the model has no names."""
-    given_names = names_of(X)
-    unnamed = imported.feature_names == numbered(len(imported.feature_names))
+    frame_names = names_of(X)
+    has_default_names = imported.feature_names == numbered(len(imported.feature_names))
     return (
-        given_names
-        if given_names is not None and unnamed and len(given_names) == len(imported.feature_names)
+        frame_names
+        if frame_names is not None and has_default_names and len(frame_names) == len(imported.feature_names)
         else imported.feature_names
     )

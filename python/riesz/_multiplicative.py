@@ -67,7 +67,7 @@ def log_linear_regressor(model: Any) -> Read | None:
 
 
 @dataclass(frozen=True)
-class Made:
+class ComputedColumns:
     """Columns that are computed from the user's columns."""
 
     names: list[str]
@@ -100,20 +100,36 @@ def _odds(model: Any, pairs: list[tuple[int, int]]) -> Callable[[Any], np.ndarra
     return odds
 
 
-def _linear_odds(model: Any, coef: np.ndarray, intercept: np.ndarray, made: Made | None = None) -> Read:
+def _linear_odds(
+    model: Any, coef: np.ndarray, intercept: np.ndarray, computed: ComputedColumns | None = None
+) -> Read:
     """Reads the odds of a model whose log-probabilities are linear in columns computed from the user's, up to
     a term that all classes share."""
     pairs, outputs, explained = _pairs([str(name) for name in model.classes_])
     odds = _odds(model, pairs)
-    first, second = ([pair[k] for pair in pairs] for k in (0, 1))
-    coef, intercept = coef[first] - coef[second], intercept[first] - intercept[second]
+    first_classes, second_classes = ([pair[k] for pair in pairs] for k in (0, 1))
+    coef, intercept = (
+        coef[first_classes] - coef[second_classes],
+        intercept[first_classes] - intercept[second_classes],
+    )
 
-    names, rows, of_columns = None, _small_rows(coef), None
-    if made is not None:
-        names, rows, of_columns = made.names, made.rows, (made.owners, made.transform)
+    names, rows, columns_and_transform = None, _small_rows(coef), None
+    if computed is not None:
+        names, rows, columns_and_transform = (
+            computed.names,
+            computed.rows,
+            (computed.owners, computed.transform),
+        )
     expansions = lambda: [_exponential(model, coef, intercept, outputs, names)]
     return Read(
-        explained, outputs, odds, expansions, has_rows=False, made=of_columns, rows=rows, is_product=True
+        explained,
+        outputs,
+        odds,
+        expansions,
+        has_rows=False,
+        computed_columns=columns_and_transform,
+        rows=rows,
+        is_product=True,
     )
 
 
@@ -122,19 +138,22 @@ def gaussian_nb(model: Any) -> Read:
     means."""
     theta, var = np.asarray(model.theta_), np.asarray(model.var_)
     middle, width = theta.mean(axis=0), theta.shape[1]
-    apart = theta - middle
-    coef = np.hstack([apart / var, -0.5 / var])
-    intercept = np.log(model.class_prior_) - 0.5 * (np.log(var) + apart**2 / var).sum(axis=1)
+    deviations = theta - middle
+    coef = np.hstack([deviations / var, -0.5 / var])
+    intercept = np.log(model.class_prior_) - 0.5 * (np.log(var) + deviations**2 / var).sum(axis=1)
     names = names_in(model, width)
 
-    def made(rows):
+    def transform(rows):
         centred = as_cells(rows).astype(np.float64) - middle
         return np.hstack([centred, centred**2])
 
     columns = list(range(width)) * 2
     squares = [f"{name}²" for name in names]
     return _linear_odds(
-        model, coef, intercept, Made([*names, *squares], columns, made, np.vstack([middle, theta]))
+        model,
+        coef,
+        intercept,
+        ComputedColumns([*names, *squares], columns, transform, np.vstack([middle, theta])),
     )
 
 
@@ -145,11 +164,14 @@ def bernoulli_nb(model: Any) -> Read:
     intercept = np.asarray(model.class_log_prior_) + absent.sum(axis=1)
     if model.binarize is None:
         return _linear_odds(model, log_present - absent, intercept)
-    made = lambda rows: (as_cells(rows) > model.binarize).astype(np.float64)
+    transform = lambda rows: (as_cells(rows) > model.binarize).astype(np.float64)
     width = log_present.shape[1]
     rows = np.vstack([np.zeros(width), np.eye(width)[:15]]) + model.binarize
     return _linear_odds(
-        model, log_present - absent, intercept, Made(names_in(model, width), list(range(width)), made, rows)
+        model,
+        log_present - absent,
+        intercept,
+        ComputedColumns(names_in(model, width), list(range(width)), transform, rows),
     )
 
 
@@ -169,7 +191,7 @@ def categorical_nb(model: Any) -> Read:
     owners = [j for j, table in enumerate(tables) for _ in range(table.shape[1])]
     level = np.array([k for table in tables for k in range(table.shape[1])])
 
-    def made(rows):
+    def transform(rows):
         codes = as_cells(rows).astype(np.float64)
         for j, table in enumerate(tables):
             if not np.isin(codes[:, j], np.arange(table.shape[1])).all():
@@ -182,7 +204,10 @@ def categorical_nb(model: Any) -> Read:
     levels = [f"{names[j]}={k}" for j, k in zip(owners, level)]
     rows = np.array([[min(k, table.shape[1] - 1) for table in tables] for k in range(16)], dtype=np.float64)
     return _linear_odds(
-        model, np.hstack(tables), np.asarray(model.class_log_prior_), Made(levels, owners, made, rows)
+        model,
+        np.hstack(tables),
+        np.asarray(model.class_log_prior_),
+        ComputedColumns(levels, owners, transform, rows),
     )
 
 
@@ -273,7 +298,7 @@ def _one_product(model, names, coef, intercept, center, output, function, explai
     kind = type(model).__name__.removesuffix("Wrapper")
     blocks = [[Part.from_expansion(expansion, has_rows=False)]]
     return Imported(
-        blocks, explained, names, kind, [output], function, unchecked=True, rows=rows, is_product=True
+        blocks, explained, names, kind, [output], function, needs_comparison=True, rows=rows, is_product=True
     )
 
 
@@ -309,8 +334,8 @@ def _cox(fitter):
     try:
         imported = _one_product(fitter, names, coef, 0.0, center, "hazard ratio", hazard_ratio, explained)
         error: Exception | None = compare(imported, imported.rows, [imported.rows])
-    except (KeyError, ValueError, TypeError) as other:
-        error = other
+    except (KeyError, ValueError, TypeError) as reading_error:
+        error = reading_error
     if error is not None:
         raise UnsupportedModelError(
             f"the CoxPHFitter cannot be read, as covariates are made of columns by a formula: {error}"

@@ -54,9 +54,9 @@ def read_outcomes(
     cells = pairs_of(duels)
     count = len(cells)
     weight = None if sample_weight is None else column_of("sample_weight", sample_weight, count).tolist()
-    words, names = None, None
+    outcome_texts, names = None, None
     if outcome is not None:
-        words, numeric = _words(outcome, count)
+        outcome_texts, numeric = _outcome_texts(outcome, count)
         named = not numeric and cells.ndim == 2 and cells.shape[1] == 2
         names = (
             None
@@ -65,15 +65,17 @@ def read_outcomes(
         )
     points = None if scores is None else _columns("scores", scores, count, (2,))
     counts = None if wins is None else _columns("wins", wins, count, (2, 3))
-    rows, won, weight, left_out = _core.read_outcomes(
-        count, words, names, points, counts, weight, missing == "drop"
+    rows, outcome_of_left, weight, left_out = _core.read_outcomes(
+        count, outcome_texts, names, points, counts, weight, missing == "drop"
     )
     if left_out:
         warnings.warn(f"{len(left_out)} duels without an outcome were left out", stacklevel=4)
-    return Outcomes(np.array(rows, dtype=int), np.array(won), None if weight is None else np.array(weight))
+    return Outcomes(
+        np.array(rows, dtype=int), np.array(outcome_of_left), None if weight is None else np.array(weight)
+    )
 
 
-def _words(outcome: Any, count: int) -> tuple[list[str | None], bool]:
+def _outcome_texts(outcome: Any, count: int) -> tuple[list[str | None], bool]:
     """Returns the cells as text, and whether all of them are numbers, which cannot be labels of items."""
     cells = np.asarray(outcome)
     if cells.shape != (count,):

@@ -54,18 +54,21 @@ class PairClassifier(BaseEstimator):
         arrays, or frames with columns ``left_…`` and ``right_…``."""
         left, right = rows_of(items, duels, len(items))
         outcomes = read_outcomes(duels, outcome, sample_weight, scores, wins, missing)
-        left, right, won = left[outcomes.rows], right[outcomes.rows], outcomes.outcome
-        weight = np.ones(len(won)) if outcomes.weight is None else outcomes.weight
+        left, right, outcome_of_left = left[outcomes.rows], right[outcomes.rows], outcomes.outcome
+        weight = np.ones(len(outcome_of_left)) if outcomes.weight is None else outcomes.weight
         if not ((weight > 0) & np.isfinite(weight)).all():
             raise ValueError("sample_weight: weights are positive numbers")
         # Each duel in both orders; a tie, half a win for either side, as a win and a loss.
-        places = np.concatenate([left, right]), np.concatenate([right, left])
-        share, weight = np.concatenate([won, 1 - won]), np.concatenate([weight, weight])
+        sides = np.concatenate([left, right]), np.concatenate([right, left])
+        share, weight = (
+            np.concatenate([outcome_of_left, 1 - outcome_of_left]),
+            np.concatenate([weight, weight]),
+        )
         parts = [(share > 0, 1, weight * share), (share < 1, 0, weight * (1 - share))]
         positions = np.concatenate([np.flatnonzero(is_used) for is_used, _, _ in parts])
         y = np.concatenate([np.full(is_used.sum(), label) for is_used, label, _ in parts])
         weights = np.concatenate([w[is_used] for is_used, _, w in parts])
-        rows = _wide(_picked(items, places[0][positions]), _picked(items, places[1][positions]))
+        rows = _wide(_rows_at(items, sides[0][positions]), _rows_at(items, sides[1][positions]))
         fit_arguments = {} if (weights == 1).all() else {"sample_weight": weights}
         self.estimator_ = clone(self.estimator).fit(rows, y, **fit_arguments)
         self.classes_ = np.array(["right", "left"])
@@ -74,11 +77,11 @@ class PairClassifier(BaseEstimator):
     def predict_proba(self, left: Any, right: Any) -> np.ndarray:
         """Returns the probabilities that the right and that the left item wins: (duels, 2)."""
         check_is_fitted(self)
-        straight, other = (
+        left_first, right_first = (
             self.estimator_.predict_proba(_wide(*sides))[:, 1] for sides in ((left, right), (right, left))
         )
-        ahead = 0.5 * (straight - other)
-        return np.column_stack([0.5 - ahead, 0.5 + ahead])
+        advantage = 0.5 * (left_first - right_first)
+        return np.column_stack([0.5 - advantage, 0.5 + advantage])
 
     def decision_function(self, left: Any, right: Any) -> np.ndarray:
         """Returns the log odds that the left item wins."""
@@ -103,12 +106,12 @@ def pair_groups(duels: Any) -> np.ndarray:
     cells = pairs_of(duels)
     if cells.ndim != 2 or cells.shape[1] != 2:
         raise ValueError(f"duels have the shape {cells.shape}: each is a pair of items")
-    known: dict[frozenset, int] = {}
-    return np.array([known.setdefault(frozenset(pair), len(known)) for pair in cells.tolist()])
+    pair_numbers: dict[frozenset, int] = {}
+    return np.array([pair_numbers.setdefault(frozenset(pair), len(pair_numbers)) for pair in cells.tolist()])
 
 
-def _picked(items: Any, places: np.ndarray) -> Any:
-    return items.iloc[places] if hasattr(items, "iloc") else np.asarray(items)[places]
+def _rows_at(items: Any, rows: np.ndarray) -> Any:
+    return items.iloc[rows] if hasattr(items, "iloc") else np.asarray(items)[rows]
 
 
 def _wide(left: Any, right: Any) -> Any:

@@ -11,22 +11,24 @@ from ._core import UnsupportedModelError
 from ._validation import numbered
 
 
-def owners(step: Any, width: int, name: str, made: int | None = None) -> list[int]:
-    """Returns the owner of each column that a fitted transformer computes from ``width`` columns. ``made`` is
-    the number of its columns, if known."""
+def owners(step: Any, width: int, name: str, column_count: int | None = None) -> list[int]:
+    """Returns the owner of each column that a fitted transformer computes from ``width`` columns.
+    ``column_count`` is the number of its columns, if known."""
     if step is None or isinstance(step, str):
         return [] if step == "drop" else list(range(width))
     # A subclass may do anything, so only classes of scikit-learn and riesz are known.
     is_known = type(step).__module__.startswith(("sklearn.", "riesz."))
     find_owners = _OWNERS.get(type(step).__name__) if is_known else None
-    known = find_owners(step, width) if find_owners is not None else _selected(step) if is_known else None
-    if known is not None:
-        return known
+    step_owners = (
+        find_owners(step, width) if find_owners is not None else _selected(step) if is_known else None
+    )
+    if step_owners is not None:
+        return step_owners
     if type(step).__name__ == "Pipeline" and is_known:
-        return _pipeline(step, width, made)
+        return _pipeline(step, width, column_count)
     if width == 1:
         # All columns computed from a single column are owned by it.
-        return [0] * (_count(step, name) if made is None else made)
+        return [0] * (_count(step, name) if column_count is None else column_count)
     raise UnsupportedModelError(
         f"the step '{name}' ({type(step).__name__}) is not known to compute each of its columns from one "
         "input column, so its "
@@ -47,15 +49,15 @@ def _count(step: Any, name: str) -> int:
         ) from None
 
 
-def _pipeline(step: Any, width: int, made: int | None) -> list[int]:
+def _pipeline(step: Any, width: int, column_count: int | None) -> list[int]:
     owners_of_columns, steps = (
         list(range(width)),
         [inner for inner in step.steps if inner[1] not in (None, "passthrough")],
     )
     for k, (name, transformer) in enumerate(steps):
-        after = getattr(steps[k + 1][1], "n_features_in_", None) if k + 1 < len(steps) else made
+        width_after = getattr(steps[k + 1][1], "n_features_in_", None) if k + 1 < len(steps) else column_count
         owners_of_columns = [
-            owners_of_columns[j] for j in owners(transformer, len(owners_of_columns), name, after)
+            owners_of_columns[j] for j in owners(transformer, len(owners_of_columns), name, width_after)
         ]
     return owners_of_columns
 
@@ -76,8 +78,8 @@ def _imputer(step: Any, width: int) -> list[int] | None:
     if len(step.statistics_) != width:
         return None
     missing = lambda value: isinstance(value, (float, np.floating)) and np.isnan(value)
-    kept = [j for j in range(width) if step.keep_empty_features or not missing(step.statistics_[j])]
-    return kept + step.indicator_.features_.tolist() if step.add_indicator else kept
+    kept_columns = [j for j in range(width) if step.keep_empty_features or not missing(step.statistics_[j])]
+    return kept_columns + step.indicator_.features_.tolist() if step.add_indicator else kept_columns
 
 
 def _target_encoder(step: Any, width: int) -> list[int]:

@@ -49,8 +49,8 @@ def players_of(groups: Groups | None, imported: Any, names: list[str]) -> list[t
         if not members:
             raise ValueError(f"group '{group}' has no columns")
         players.append((str(group), members))
-    singles = [(name, [j]) for j, name in enumerate(names) if j not in owner]
-    return sorted(players + singles, key=lambda player: min(player[1]))
+    single_players = [(name, [j]) for j, name in enumerate(names) if j not in owner]
+    return sorted(players + single_players, key=lambda player: min(player[1]))
 
 
 def model_players(
@@ -60,18 +60,18 @@ def model_players(
     columns belongs to the player that has all of them; if there is none, :class:`UnsupportedModelError` is
     raised."""
     player_of = {column: name for name, members in players for column in members}
-    made: dict[int, list[int]] = {}
+    model_columns_of: dict[int, list[int]] = {}
     for column, owner in enumerate(owners):
-        several = (owner,) if isinstance(owner, int) else owner
-        if len({player_of[j] for j in several}) > 1:
-            names_text = ", ".join(f"'{player_of[j]}'" for j in several)
+        user_columns = (owner,) if isinstance(owner, int) else owner
+        if len({player_of[j] for j in user_columns}) > 1:
+            names_text = ", ".join(f"'{player_of[j]}'" for j in user_columns)
             raise UnsupportedModelError(
                 f"a column of the model is made of {names_text} together: as one group, "
                 f"groups={{'NAME': [...]}}, they have exact "
                 "values"
             )
-        made.setdefault(several[0], []).append(column)
-    return [(name, [c for j in members for c in made.get(j, [])]) for name, members in players]
+        model_columns_of.setdefault(user_columns[0], []).append(column)
+    return [(name, [c for j in members for c in model_columns_of.get(j, [])]) for name, members in players]
 
 
 def named_unions(unions: Any, names: list[str]) -> list[Any]:

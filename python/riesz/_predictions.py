@@ -41,8 +41,8 @@ def _outputs(model: Any, prefer_scores: bool) -> Outputs | None:
     classes = None if classes is not None and not len(classes) else classes
     scores, probabilities = getattr(model, "decision_function", None), getattr(model, "predict_proba", None)
     if scores is not None and (prefer_scores or probabilities is None):
-        known = [] if classes is None or np.ndim(classes) != 1 else [str(name) for name in classes]
-        return "decision function", known[1:] if len(known) == 2 else [], scores
+        names = [] if classes is None or np.ndim(classes) != 1 else [str(name) for name in classes]
+        return "decision function", names[1:] if len(names) == 2 else [], scores
     if probabilities is not None:
         return (
             "probabilities (predict_proba)",

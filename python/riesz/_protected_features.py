@@ -25,10 +25,11 @@ Functionals = tuple[np.ndarray, int | None]
 
 
 def penalty(
-    estimator: Any, kernel: str, names: list[str], X: np.ndarray, known: Functionals | None
+    estimator: Any, kernel: str, names: list[str], X: np.ndarray, given_functionals: Functionals | None
 ) -> tuple[np.ndarray, float, int | None] | None:
-    """Returns the functionals of the coefficients for the estimator's ``protect`` (or the ``known`` ones),
-    the strength of their penalty, and the number of coalitions if they are estimates."""
+    """Returns the functionals of the coefficients for the estimator's ``protect`` or the
+    ``given_functionals``, the strength of their penalty, and the number of coalitions if they are
+    estimates."""
     if estimator.protect is None:
         for name, default in DEFAULTS.items():
             if getattr(estimator, name) != default:
@@ -37,7 +38,7 @@ def penalty(
     strength = estimator.protect_strength
     if not isinstance(strength, (int, float, np.number)) or not 0 <= strength < np.inf:
         raise ValueError(f"protect_strength = {strength!r}: it is a number that is not negative")
-    z, sampled = functionals(estimator, kernel, names, X) if known is None else known
+    z, sampled = functionals(estimator, kernel, names, X) if given_functionals is None else given_functionals
     return z, float(strength), sampled
 
 

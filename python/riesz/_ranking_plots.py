@@ -49,11 +49,13 @@ def ladder(
     r = rankability
     order = np.argsort(-r.utility, kind="stable")[:max_items]
     count, names = len(order), [_short(r.items[i]) for i in order]
-    rung = {r.items[i]: y for y, i in zip(range(count)[::-1], order)}
-    complete = [
-        (three, probability) for three, probability in r.triangles if all(item in rung for item in three)
+    height_of_item = {r.items[i]: y for y, i in zip(range(count)[::-1], order)}
+    drawable = [
+        (triad, probability)
+        for triad, probability in r.triangles
+        if all(item in height_of_item for item in triad)
     ]
-    drawn = complete[:max_triangles]
+    drawn_cycles = drawable[:max_triangles]
     ax = _axes(ax, height=1.3 + 0.22 * count)
     heights = np.arange(count)[::-1]
     utility, (low, high) = r.utility[order], r.utility_interval[order].T
@@ -77,29 +79,37 @@ def ladder(
     margin = _margin_transform(ax)
     for y in heights:
         ax.plot([0, 1], [y, y], color=FAINT, linewidth=0.8, zorder=0, transform=ax.get_yaxis_transform())
-        if drawn:
-            reach = LANE * len(drawn)
-            ax.plot([0, reach], [y, y], color=FAINT, linewidth=0.8, zorder=0, transform=margin, clip_on=False)
-    for k, (three, probability) in enumerate(drawn):
-        _circle(ax, [rung[item] for item in three], LANE * (k + 0.5), LEVELS[k % len(LEVELS)], probability)
+        if drawn_cycles:
+            lane_width = LANE * len(drawn_cycles)
+            ax.plot(
+                [0, lane_width], [y, y], color=FAINT, linewidth=0.8, zorder=0, transform=margin, clip_on=False
+            )
+    for k, (triad, probability) in enumerate(drawn_cycles):
+        _circle(
+            ax,
+            [height_of_item[item] for item in triad],
+            LANE * (k + 0.5),
+            LEVELS[k % len(LEVELS)],
+            probability,
+        )
     columns = [("place", [f"{r.rank[i]}  ({r.rank_interval[i][0]}–{r.rank_interval[i][1]})" for i in order])]
     if best:
         columns.append(("best", [_probability_text(r.best[i]) for i in order]))
-    offset = LANE * len(drawn) + 8.0
+    offset = LANE * len(drawn_cycles) + 8.0
     for title, cells in columns:
         offset += 5.2 * max(map(len, [title, *cells]))
         for y, text in zip(heights, cells):
-            _beside_text(ax, text, offset, y, "right", color=MUTED)
-        _beside_text(ax, title, offset, count - 0.4, "right", above=True, color="black")
+            _margin_text(ax, text, offset, y, "right", color=MUTED)
+        _margin_text(ax, title, offset, count - 0.4, "right", above=True, color="black")
         offset += 10.0
-    below, missing = len(r.items) - count, len(r.triangles) - len(complete)
+    omitted_count, undrawn_count = len(r.items) - count, len(r.triangles) - len(drawable)
     remarks = [
-        "Arrows: cycles of three items, each beating the next, with probabilities." if drawn else "",
-        f"Not drawn: {_number(below, 'item')} below." if below else "",
-        f"{'All' if not complete else f'{missing} of the'} "
+        "Arrows: cycles of three items, each beating the next, with probabilities." if drawn_cycles else "",
+        f"Not drawn: {_number(omitted_count, 'item')} below." if omitted_count else "",
+        f"{'All' if not drawable else f'{undrawn_count} of the'} "
         f"{_number(len(r.triangles), 'most probable cycle')} "
         "contain an item that is not drawn."
-        if missing and max_triangles
+        if undrawn_count and max_triangles
         else "",
     ]
     ax.set_xlabel(
@@ -160,23 +170,23 @@ def preference_matrix(
             for kind in kinds_of_labels.tolist()
         ]
         members = [np.flatnonzero(codes == code) for code in range(len(kinds_of_labels))]
-        groups = [group[_by_utility(log_odds[np.ix_(group, group)])] for group in members]
-        shown = np.concatenate(groups)
+        groups = [group[_utility_order(log_odds[np.ix_(group, group)])] for group in members]
+        shown_items = np.concatenate(groups)
     else:
         kinds, groups = [], []
-        shown = _by_utility(log_odds) if order is None else _checked_order(order, count)
-    n = len(shown)
-    own_names = [_short(names[i], 22) for i in shown]
+        shown_items = _utility_order(log_odds) if order is None else _checked_order(order, count)
+    n = len(shown_items)
+    shown_names = [_short(names[i], 22) for i in shown_items]
     side = float(np.clip(1.2 + 0.15 * n, 3.6, 9.0))
-    room, longest = 72 * side / n, max(map(len, own_names))
+    cell_points, longest = 72 * side / n, max(map(len, shown_names))
     longest_kind = max((len(name) for name in kinds), default=0)
     if ax is not None:
         extent = ax.get_window_extent()
-        room = 72 / ax.figure.dpi * min(extent.width, extent.height) / n
-    size = min(10.0, 0.8 * room)
-    named = 0.62 * longest * size / 72
-    ax = _axes(ax, height=side + 0.4 + named, width=side + 1.5 + named + 0.08 * longest_kind)
-    cells = np.ma.array(probabilities[np.ix_(shown, shown)], mask=np.eye(n, dtype=bool))
+        cell_points = 72 / ax.figure.dpi * min(extent.width, extent.height) / n
+    size = min(10.0, 0.8 * cell_points)
+    names_width = 0.62 * longest * size / 72
+    ax = _axes(ax, height=side + 0.4 + names_width, width=side + 1.5 + names_width + 0.08 * longest_kind)
+    cells = np.ma.array(probabilities[np.ix_(shown_items, shown_items)], mask=np.eye(n, dtype=bool))
     cells.mask |= np.isnan(cells.filled(np.nan))
     image = ax.imshow(
         cells,
@@ -189,14 +199,17 @@ def preference_matrix(
     ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
     if size >= 4.0:
         ax.set_xticks(
-            range(n), own_names, rotation=90 if 0.65 * size * longest > room - 3 else 0, fontsize=size
+            range(n),
+            shown_names,
+            rotation=90 if 0.65 * size * longest > cell_points - 3 else 0,
+            fontsize=size,
         )
-        ax.set_yticks(range(n), own_names, fontsize=size)
+        ax.set_yticks(range(n), shown_names, fontsize=size)
     else:
         ax.set(xticks=[], yticks=[])
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    if n <= 12 and room > 14:
+    if n <= 12 and cell_points > 14:
         for i, j in zip(*np.nonzero(~cells.mask)):
             colour = "white" if abs(cells[i, j] - 0.5) > 0.38 else "black"
             ax.text(
@@ -205,7 +218,7 @@ def preference_matrix(
                 _probability_text(cells[i, j]),
                 ha="center",
                 va="center",
-                fontsize=min(8.0, 0.36 * room),
+                fontsize=min(8.0, 0.36 * cell_points),
                 color=colour,
             )
     start = 0
@@ -213,15 +226,15 @@ def preference_matrix(
         if start:
             ax.axhline(start - 0.5, color="black", linewidth=1.2, zorder=3)
             ax.axvline(start - 0.5, color="black", linewidth=1.2, zorder=3)
-        _beside_text(ax, kind, 5.0, start + len(group) / 2 - 0.5)
+        _margin_text(ax, kind, 5.0, start + len(group) / 2 - 0.5)
         start += len(group)
-    apart = 0.02 if not kinds or ax.figure.get_layout_engine() is not None else 0.2
+    padding = 0.02 if not kinds or ax.figure.get_layout_engine() is not None else 0.2
     bar = ax.figure.colorbar(
         image,
         ax=ax,
         label="probability that the row's item beats the column's",
         fraction=0.04,
-        pad=apart,
+        pad=padding,
         ticks=[0, 0.25, 0.5, 0.75, 1],
     )
     bar.outline.set_visible(False)
@@ -240,7 +253,7 @@ def _margin_transform(ax: Any) -> Any:
     return blended_transform_factory(points, ax.transData)
 
 
-def _beside_text(
+def _margin_text(
     ax: Axes, text: str, points: float, y: float, side: str = "left", above: bool = False, color: str = MUTED
 ) -> None:
     ax.annotate(
@@ -279,7 +292,7 @@ def _circle(ax: Axes, heights: list[float], lane: float, colour: str, probabilit
         )
         ax.add_artist(arrow)
     ax.plot([lane] * 3, heights, "o", color=colour, markersize=3.5, transform=margin, clip_on=False, zorder=5)
-    _beside_text(
+    _margin_text(
         ax, _probability_text(probability), lane, ax.get_ylim()[1], "center", above=True, color=colour
     )
 
@@ -330,8 +343,8 @@ def _probabilities(model: Any, items: Any, circumstances: dict[str, Any]) -> tup
             f"the matrix has the shape {probabilities.shape}: it is one probability for each pair of 2 "
             f"items or more"
         )
-    away = probabilities[~np.eye(len(probabilities), dtype=bool)]
-    if not ((away >= 0) & (away <= 1) | np.isnan(away)).all():
+    off_diagonal = probabilities[~np.eye(len(probabilities), dtype=bool)]
+    if not ((off_diagonal >= 0) & (off_diagonal <= 1) | np.isnan(off_diagonal)).all():
         raise ValueError(
             "the matrix has entries outside 0 to 1: they are probabilities that the row's item wins, or NaN"
         )
@@ -357,12 +370,14 @@ def _predicted(model: Any, items: Any, circumstances: dict[str, Any]) -> tuple[n
         names = _names(items, count, False)
     first, second = np.nonzero(~np.eye(count, dtype=bool))
     predicted = np.asarray(
-        model.predict_proba(_picked(items, first), _picked(items, second), **circumstances)
+        model.predict_proba(_rows_at(items, first), _rows_at(items, second), **circumstances)
     )
     classes = model.classes_.tolist()
-    won = predicted[:, classes.index("left")]
+    win_probability = predicted[:, classes.index("left")]
     probabilities = np.full((count, count), 0.5)
-    probabilities[first, second] = won + 0.5 * predicted[:, classes.index("tie")] if "tie" in classes else won
+    probabilities[first, second] = (
+        win_probability + 0.5 * predicted[:, classes.index("tie")] if "tie" in classes else win_probability
+    )
     return probabilities, names
 
 
@@ -374,10 +389,10 @@ def _names(items: Any, count: int, are_names: bool) -> list:
     return list(items) if are_names else list(range(count))
 
 
-def _picked(items: Any, places: np.ndarray) -> Any:
+def _rows_at(items: Any, rows: np.ndarray) -> Any:
     if hasattr(items, "iloc"):
-        return items.iloc[places]
-    return items[places] if names_of(items) is not None else np.asarray(items)[places]
+        return items.iloc[rows]
+    return items[rows] if names_of(items) is not None else np.asarray(items)[rows]
 
 
 def _log_odds(probabilities: np.ndarray) -> np.ndarray:
@@ -388,15 +403,20 @@ def _log_odds(probabilities: np.ndarray) -> np.ndarray:
     return log_odds
 
 
-def _by_utility(log_odds: np.ndarray) -> np.ndarray:
-    known = ~np.isnan(log_odds)
-    mean = np.where(known, log_odds, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+def _utility_order(log_odds: np.ndarray) -> np.ndarray:
+    is_known = ~np.isnan(log_odds)
+    mean = np.where(is_known, log_odds, 0.0).sum(axis=1) / np.maximum(is_known.sum(axis=1), 1)
     return np.argsort(-mean, kind="stable")
 
 
 def _checked_order(order: Any, count: int) -> np.ndarray:
-    places = np.asarray(order)
-    is_index = places.ndim == 1 and len(places) >= 2 and places.dtype.kind in "iu"
-    if not is_index or places.min() < 0 or places.max() >= count or len(set(places.tolist())) < len(places):
+    positions = np.asarray(order)
+    is_index = positions.ndim == 1 and len(positions) >= 2 and positions.dtype.kind in "iu"
+    if (
+        not is_index
+        or positions.min() < 0
+        or positions.max() >= count
+        or len(set(positions.tolist())) < len(positions)
+    ):
         raise ValueError(f"order: it is the numbers of 2 or more of the {count} items, from 0, each once")
-    return places
+    return positions

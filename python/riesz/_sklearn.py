@@ -66,7 +66,7 @@ def import_model(model: Any) -> Imported:
     width = model.n_features_in_ if hasattr(model, "n_features_in_") else model.shape_fit_[1]
     imported = imported_of(model, read, names_in(model, width))
     # Models that riesz fitted need no comparison.
-    return replace(imported, unchecked=False) if reader is _riesz_estimator else imported
+    return replace(imported, needs_comparison=False) if reader is _riesz_estimator else imported
 
 
 def _registered(model: Any, registry: dict[str, Callable]) -> Any:
@@ -131,10 +131,10 @@ def _kernel_ridge(model):
         )
         return [expansion_of(model, kernel, dense, coef, 0.0, outputs)]
 
-    return Read("prediction", outputs, model.predict, expansions, rounding=_lost_by_distances(model))
+    return Read("prediction", outputs, model.predict, expansions, rounding=_distance_rounding(model))
 
 
-def _lost_by_distances(model: Any) -> float:
+def _distance_rounding(model: Any) -> float:
     """Returns the rounding error of scikit-learn's Gaussian kernel, which computes squared distances as
     differences of squared norms."""
     if model.kernel != "rbf":
@@ -154,7 +154,7 @@ def _svm_kernel(model):
     )
 
 
-def _as_fitted(model, function):
+def _in_training_form(model, function):
     """Returns ``function`` for rows in the form, dense or sparse, of the training rows."""
     if not model._sparse:
         return function
@@ -166,7 +166,7 @@ def _as_fitted(model, function):
 def _one_output_svm(model):
     decide = getattr(model, "decision_function", None) or model.predict
     explained = "prediction" if decide == model.predict else "decision function (negative for outliers)"
-    outputs, function = ["y"] if explained == "prediction" else ["decision"], _as_fitted(model, decide)
+    outputs, function = ["y"] if explained == "prediction" else ["decision"], _in_training_form(model, decide)
 
     def expansions():
         coef = as_cells(model.dual_coef_)[0]
@@ -181,7 +181,7 @@ def _svc(model):
     classes = [str(c) for c in model.classes_]
     one_vs_one = copy.copy(model)
     one_vs_one.decision_function_shape, one_vs_one.break_ties = "ovo", False
-    function = _as_fitted(model, one_vs_one.decision_function)
+    function = _in_training_form(model, one_vs_one.decision_function)
     pairs = list(combinations(range(len(classes)), 2))
     if len(classes) == 2:
         explained = f"decision function (positive for class '{classes[1]}', negative for '{classes[0]}')"
@@ -252,9 +252,9 @@ def _gp_classifier(model):
 
     def expansion(name, part):
         kernel = gp_kernel(part.kernel_, part.X_train_.shape[1])
-        read = expansion_of(model, kernel, part.X_train_, part.y_train_ - part.pi_, 0.0, [name])
-        read._posterior = lambda: (np.ascontiguousarray(part.L_), part.W_sr_.tolist(), [1.0])
-        return read
+        fitted_expansion = expansion_of(model, kernel, part.X_train_, part.y_train_ - part.pi_, 0.0, [name])
+        fitted_expansion._posterior = lambda: (np.ascontiguousarray(part.L_), part.W_sr_.tolist(), [1.0])
+        return fitted_expansion
 
     return Read(
         explained,
@@ -328,16 +328,24 @@ def _side_by_side_outputs(model, members, explained, outputs, function):
     """Returns a model whose outputs are the outputs of all members."""
     blocks = [block for member in members for block in member.readable()]
     kind = f"{type(model).__name__} of {members[0].kind}"
-    return Imported(blocks, explained, _names_of(model, members), kind, outputs, function, unchecked=True)
+    return Imported(
+        blocks, explained, _names_of(model, members), kind, outputs, function, needs_comparison=True
+    )
 
 
-def _added(model, members, shift, explained, outputs, function):
+def _sum_of_members(model, members, shift, explained, outputs, function):
     """Returns the sum of members, each times its weights."""
     block = weighted_sum([(member.readable(), weights) for member, weights in members], shift, outputs)
     kinds = ", ".join(dict.fromkeys(member.kind for member, _ in members))
     names = _names_of(model, [member for member, _ in members])
     return Imported(
-        [block], explained, names, f"{type(model).__name__} of {kinds}", outputs, function, unchecked=True
+        [block],
+        explained,
+        names,
+        f"{type(model).__name__} of {kinds}",
+        outputs,
+        function,
+        needs_comparison=True,
     )
 
 
@@ -350,11 +358,18 @@ def _mean(model, members, weights, function=None):
         raise UnsupportedModelError(
             f"the members of the {type(model).__name__} have different outputs: explain them one by one"
         )
-    ask = function or (lambda X: sum(w * _outputs(member, X) for w, member in zip(weights, members)))
+    mean_function = function or (
+        lambda X: sum(w * _outputs(member, X) for w, member in zip(weights, members))
+    )
     explained = first.explained if len(members) == 1 else f"mean of {len(members)} members' {first.explained}"
     size = np.eye(len(first.output_names))
-    return _added(
-        model, [(m, w * size) for m, w in zip(members, weights)], 0.0, explained, first.output_names, ask
+    return _sum_of_members(
+        model,
+        [(m, w * size) for m, w in zip(members, weights)],
+        0.0,
+        explained,
+        first.output_names,
+        mean_function,
     )
 
 
@@ -370,7 +385,7 @@ def _side_by_side(members):
     return lambda X: np.hstack([_outputs(member, X) for member in members])
 
 
-def _inside(attribute):
+def _wrapped_model(attribute):
     """Returns a composer for a model that wraps the model in ``attribute`` without changing its outputs."""
     return lambda model: import_model(getattr(model, attribute))
 
@@ -383,41 +398,47 @@ def _best(model):
     return import_model(model.best_estimator_)
 
 
-def _of_columns(member: Imported, columns: np.ndarray, width: int) -> Imported:
+def _over_all_columns(member: Imported, columns: np.ndarray, width: int) -> Imported:
     """Returns a member that takes some of ``width`` columns as a model of all columns."""
     if np.array_equal(columns, np.arange(width)):
         return member
-    pick = lambda X: as_cells(X)[:, columns]
+    select_columns = lambda X: as_cells(X)[:, columns]
 
-    place = [int(column) for column in columns]
-    blocks = _moved(member.blocks, pick, place)
-    function = None if member.function is None else _after(pick, member.function)
+    user_columns = [int(column) for column in columns]
+    blocks = _in_user_columns(member.blocks, select_columns, user_columns)
+    function = None if member.function is None else _composed(select_columns, member.function)
     return replace(member, blocks=blocks, function=function, rows=None)
 
 
-def _after(first: Callable[[Any], Any], then: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda X: then(first(X))
+def _composed(first: Callable[[Any], Any], second: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda X: second(first(X))
 
 
-def _moved(blocks: list[Block], made: Callable[[Any], Any], place: list[int]) -> list[Block]:
-    """Returns blocks over the user's columns, from which ``made`` computes the columns of the blocks; column
-    j comes from the user's column ``place[j]``."""
+def _in_user_columns(
+    blocks: list[Block], transform: Callable[[Any], Any], user_columns: list[int]
+) -> list[Block]:
+    """Returns blocks over the user's columns, from which ``transform`` computes the columns of the blocks;
+    column j comes from the user's column ``user_columns[j]``."""
     # Parts with equal rows keep one shared transform.
-    transforms: dict[Transform, Transform] = {None: lambda X: as_cells(made(X))}
+    transforms: dict[Transform, Transform] = {None: lambda X: as_cells(transform(X))}
 
-    def moved(part: Part) -> Part:
+    def with_user_columns(part: Part) -> Part:
         if part.transform is not None and part.transform not in transforms:
-            transforms[part.transform] = _after(made, part.transform)
-        owners = [place[j] if isinstance(j, int) else tuple(place[k] for k in j) for j in part.owners]
+            transforms[part.transform] = _composed(transform, part.transform)
+        owners = [
+            user_columns[j] if isinstance(j, int) else tuple(user_columns[k] for k in j) for j in part.owners
+        ]
         return replace(part, transform=transforms[part.transform], owners=owners)
 
-    return [[moved(part) for part in block] for block in blocks]
+    return [[with_user_columns(part) for part in block] for block in blocks]
 
 
 def _bagging(model):
     width = model.n_features_in_
     pairs = zip(model.estimators_, model.estimators_features_)
-    members = [_of_columns(import_model(member), np.asarray(columns), width) for member, columns in pairs]
+    members = [
+        _over_all_columns(import_model(member), np.asarray(columns), width) for member, columns in pairs
+    ]
     if not hasattr(model, "classes_"):
         return _mean(model, members, np.ones(len(members)), model.predict)
     if not hasattr(model, "decision_function"):
@@ -434,9 +455,9 @@ def _bagging(model):
 
 
 def _voting(model):
-    given_weights = [1.0] * len(model.estimators) if model.weights is None else model.weights
+    member_weights = [1.0] * len(model.estimators) if model.weights is None else model.weights
     weights = [
-        weight for weight, (_, member) in zip(given_weights, model.estimators) if not isinstance(member, str)
+        weight for weight, (_, member) in zip(member_weights, model.estimators) if not isinstance(member, str)
     ]
     return _mean(model, [import_model(member) for member in model.estimators_], weights, model.predict)
 
@@ -468,21 +489,21 @@ def _stacking(model):
         members.append((member, weights[:, position : position + size].T))
         position += size
     if model.passthrough:
-        passed_weights = weights[:, position:]
-        passed = Expansion(
+        column_weights = weights[:, position:]
+        linear = Expansion(
             rk.Linear(),
-            passed_weights,
-            np.eye(len(passed_weights)),
-            feature_names=members[0][0].feature_names[: passed_weights.shape[1]],
+            column_weights,
+            np.eye(len(column_weights)),
+            feature_names=members[0][0].feature_names[: column_weights.shape[1]],
         )
-        names = passed.feature_names
+        names = linear.feature_names
         members.append(
             (
-                Imported([[Part.from_expansion(passed, False)]], "", names, "its columns", []),
-                np.eye(len(passed_weights)),
+                Imported([[Part.from_expansion(linear, False)]], "", names, "its columns", []),
+                np.eye(len(column_weights)),
             )
         )
-        position += passed_weights.shape[1]
+        position += column_weights.shape[1]
     if position != weights.shape[1]:
         raise UnsupportedModelError(
             f"the members of the {type(model).__name__} have {position} outputs, but its final estimator was "
@@ -491,7 +512,7 @@ def _stacking(model):
         )
     if hasattr(model, "classes_"):
         outputs = _class_names(model.classes_)
-        return _added(
+        return _sum_of_members(
             model,
             members,
             intercept,
@@ -500,7 +521,7 @@ def _stacking(model):
             model.decision_function,
         )
     outputs = ["y"] if len(weights) == 1 else [f"y{o}" for o in range(len(weights))]
-    return _added(model, members, intercept, "prediction", outputs, model.predict)
+    return _sum_of_members(model, members, intercept, "prediction", outputs, model.predict)
 
 
 #: Scale and shift of the inverse of scalers, one number per column, or ``None`` for none.
@@ -526,7 +547,7 @@ def _transformed_target(model):
     scale, shift = inverse(scaler)
     names = member.output_names
     weights = np.eye(len(names)) * np.broadcast_to(1.0 if scale is None else scale, (len(names),))
-    return _added(
+    return _sum_of_members(
         model, [(member, weights)], 0.0 if shift is None else shift, member.explained, names, model.predict
     )
 
@@ -572,8 +593,8 @@ def _pipeline(model):
         raise UnsupportedModelError(
             "the pipeline ends without a model: give a pipeline whose last step is one"
         )
-    last_step, before = import_model(model[-1]), model[:-1]
-    if not len(before.steps):
+    last_step, preprocessing = import_model(model[-1]), model[:-1]
+    if not len(preprocessing.steps):
         return last_step
     # Steps that pass everything through have no columns.
     name, first = next(step for step in model.steps if step[1] not in (None, "passthrough"))
@@ -583,14 +604,14 @@ def _pipeline(model):
             f"the step '{name}' does not say how many columns it was fitted on (n_features_in_)"
         )
     names = numbered(width) if names is None else [str(name) for name in names]
-    function = None if last_step.function is None else _after(before.transform, last_step.function)
-    kind = " → ".join([type(step).__name__ for _, step in before.steps] + [last_step.kind])
+    function = None if last_step.function is None else _composed(preprocessing.transform, last_step.function)
+    kind = " → ".join([type(step).__name__ for _, step in preprocessing.steps] + [last_step.kind])
     blocks: list[Block] = []
     refusal = last_step.refusal
     if refusal is None:
         try:
             owners_of_columns, width = (
-                owners(before, len(names), "pipeline", len(last_step.feature_names)),
+                owners(preprocessing, len(names), "pipeline", len(last_step.feature_names)),
                 len(last_step.feature_names),
             )
             if len(owners_of_columns) != width:
@@ -598,7 +619,7 @@ def _pipeline(model):
                     f"the pipeline's steps make {len(owners_of_columns)} columns, but its model was fitted "
                     f"on {width}"
                 )
-            blocks = _moved(last_step.blocks, before.transform, owners_of_columns)
+            blocks = _in_user_columns(last_step.blocks, preprocessing.transform, owners_of_columns)
         except UnsupportedModelError as error:
             refusal = error
     # The model's rows are not in the user's columns.
@@ -641,9 +662,9 @@ READERS: dict[str, Callable[[Any], Read]] = {
 COMPOSERS: dict[str, Callable[[Any], Imported]] = {
     "sklearn.Pipeline": _pipeline,
     "sklearn.BaseSearchCV": _best,
-    "sklearn.TunedThresholdClassifierCV": _inside("estimator_"),
-    "sklearn.FixedThresholdClassifier": _inside("estimator_"),
-    "sklearn.FrozenEstimator": _inside("estimator"),
+    "sklearn.TunedThresholdClassifierCV": _wrapped_model("estimator_"),
+    "sklearn.FixedThresholdClassifier": _wrapped_model("estimator_"),
+    "sklearn.FrozenEstimator": _wrapped_model("estimator"),
     "sklearn.TransformedTargetRegressor": _transformed_target,
     "sklearn.BaggingRegressor": _bagging,
     "sklearn.BaggingClassifier": _bagging,

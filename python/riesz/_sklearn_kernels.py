@@ -43,8 +43,8 @@ def gp_kernel(kernel: Any, width: int) -> rk.Kernel:
     """Returns a kernel of ``sklearn.gaussian_process.kernels`` between different points, so without white
     noise."""
     # A subclass may do anything.
-    known = type(kernel).__module__ == "sklearn.gaussian_process.kernels"
-    convert = _GP_KERNELS.get(type(kernel).__name__) if known else None
+    is_sklearn = type(kernel).__module__ == "sklearn.gaussian_process.kernels"
+    convert = _GP_KERNELS.get(type(kernel).__name__) if is_sklearn else None
     if convert is None:
         raise _unknown(kernel)
     return convert(kernel, width)
@@ -114,17 +114,19 @@ def _power(kernel: rk.Kernel, power: float) -> rk.Kernel | None:
     if isinstance(kernel, rk.Constant):
         return rk.Constant(kernel.value**power)
     if isinstance(kernel, rk.RBF):
-        return rk.RBF(_over(kernel.length_scale, power**0.5))
+        return rk.RBF(_divided(kernel.length_scale, power**0.5))
     if isinstance(kernel, rk.Laplacian):
-        return rk.Laplacian(_over(kernel.length_scale, power))
+        return rk.Laplacian(_divided(kernel.length_scale, power))
     if isinstance(kernel, rk.Matern) and kernel.nu in (0.5, np.inf):
-        return rk.Matern(_over(kernel.length_scale, power if kernel.nu == 0.5 else power**0.5), nu=kernel.nu)
+        return rk.Matern(
+            _divided(kernel.length_scale, power if kernel.nu == 0.5 else power**0.5), nu=kernel.nu
+        )
     if isinstance(kernel, rk.RationalQuadratic):
-        return rk.RationalQuadratic(_over(kernel.length_scale, power**0.5), alpha=kernel.alpha * power)
+        return rk.RationalQuadratic(_divided(kernel.length_scale, power**0.5), alpha=kernel.alpha * power)
     if isinstance(kernel, rk.Periodic):
         return rk.Periodic(length_scale=kernel.length_scale / power**0.5, periodicity=kernel.periodicity)
     return reduce(mul, [kernel] * int(power)) if power == int(power) <= 8 else None
 
 
-def _over(scales: Any, number: float) -> Any:
+def _divided(scales: Any, number: float) -> Any:
     return (np.asarray(scales, dtype=float) / number).tolist()

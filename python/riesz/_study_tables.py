@@ -58,7 +58,7 @@ def columns_of(table: Any, label: str) -> Columns:
         count = sizes.pop() if sizes else 1
         return {name: (np.broadcast_to(column, (count,)), False) for name, column in cells.items()}
     if hasattr(table, "column_names") and hasattr(table, "to_pylist"):
-        return {str(name): (_plain(table[name].to_pylist()), False) for name in table.column_names}
+        return {str(name): (_as_array(table[name].to_pylist()), False) for name in table.column_names}
     if names_of(table) is None:
         raise ValueError(
             f"{label} is a {type(table).__name__}, whose columns have no names: give a data frame"
@@ -67,7 +67,7 @@ def columns_of(table: Any, label: str) -> Columns:
     return dict(zip(names or [], columns))
 
 
-def _plain(values: list[Any]) -> np.ndarray:
+def _as_array(values: list[Any]) -> np.ndarray:
     numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
     return np.array(values, dtype=np.float64 if numbers else object)
 
@@ -78,11 +78,11 @@ def read_studies(
     """Reads the columns that the effect needs from the studies, from rows that have all of them. ``choices``
     are the column types that the user gives."""
     check_column_types(choices, sorted({name for study in studies for name in study}), "the data")
-    needed = _core.needed_columns(graph, query)
+    needed_columns = _core.needed_columns(graph, query)
     outcome = json.loads(query)["outcome"]
     tables = []
-    for k, (columns, names) in enumerate(zip(studies, needed)):
-        outcome_name = outcome if k == len(needed) - 1 else None
+    for k, (columns, names) in enumerate(zip(studies, needed_columns)):
+        outcome_name = outcome if k == len(needed_columns) - 1 else None
         label = f"study {k + 1}"
         tables.append(
             [
@@ -93,15 +93,16 @@ def read_studies(
     leading, points, y, shared, unmatched, notes = _core.gather_studies(graph, query, tables)
     rows = lambda table: None if table is None else Rows(*table)
     leading_studies = [
-        (rows(before), route, rows(covariates), rows(after)) for before, route, covariates, after in leading
+        (rows(cause_table), route, rows(covariates), rows(mediator_table))
+        for cause_table, route, covariates, mediator_table in leading
     ]
     levels: Levels = {outcome: None}
     for table in [
         Rows(*points),
         *(
             table
-            for before, _, covariates, after in leading_studies
-            for table in (before, covariates, after)
+            for cause_table, _, covariates, mediator_table in leading_studies
+            for table in (cause_table, covariates, mediator_table)
             if table
         ),
     ]:
@@ -120,13 +121,15 @@ def _measured(
         infinite = np.flatnonzero(np.isinf(cells))
         if len(infinite):
             raise _missing(label, cells[infinite[0]], int(infinite[0]), name)
-    gone = np.isnan(cells) if kind == "f" else np.array([is_missing(cell) for cell in cells], dtype=bool)
-    present = cells[~gone]
+    is_missing_cell = (
+        np.isnan(cells) if kind == "f" else np.array([is_missing(cell) for cell in cells], dtype=bool)
+    )
+    present = cells[~is_missing_cell]
     if outcome and _is_text(present) and all(isinstance(cell, (bool, np.bool_)) for cell in present):
         present = present.astype(np.float64)
     levels = _levels([(label, (present, category))], name, choice)
     numbers = np.full(len(cells), np.nan)
-    numbers[~gone] = _numbers((present, category), name, levels, label)
+    numbers[~is_missing_cell] = _numbers((present, category), name, levels, label)
     return name, levels, numbers.tolist()
 
 
@@ -136,9 +139,9 @@ def coded(table: Any, names: Sequence[str], levels: Levels, label: str) -> Rows:
     names = list(names)
     if isinstance(table, Mapping) or hasattr(table, "columns") or hasattr(table, "column_names"):
         columns = columns_of(table, label)
-        lacking = next((name for name in names if name not in columns), None)
-        if lacking is not None:
-            raise ValueError(f"{label} has no column '{lacking}': it needs {_listed(names)}")
+        missing = next((name for name in names if name not in columns), None)
+        if missing is not None:
+            raise ValueError(f"{label} has no column '{missing}': it needs {_listed(names)}")
         cells = [columns[name][0] for name in names]
     else:
         array = np.asarray(table.to_numpy() if hasattr(table, "to_numpy") else table)

@@ -96,19 +96,19 @@ def no_trials(studied: Rows) -> Trials:
     return Trials(studied._replace(numbers=studied.numbers[:0]), np.zeros(0), None)
 
 
-def with_trials(before: Trials, rows: Rows, outcomes: Any, sds: Any) -> Trials:
+def with_trials(earlier: Trials, rows: Rows, outcomes: Any, sds: Any) -> Trials:
     """Returns the experiments with further ones added."""
     count = len(rows.numbers)
     outcomes = _numbers("outcomes", outcomes, count)
-    if len(before.outcomes) and (before.sds is None) != (sds is None):
+    if len(earlier.outcomes) and (earlier.sds is None) != (sds is None):
         raise ValueError(f"sd = {sds!r}: give it of all experiments or of none; reset() forgets those before")
     if sds is not None:
         sds = _numbers("sd", np.broadcast_to(sds, (count,)) if np.ndim(sds) == 0 else sds, count)
         if not (sds >= 0).all():
             raise ValueError("sd: standard deviations are 0 or more")
-        sds = sds if before.sds is None else np.concatenate([before.sds, sds])
-    numbers = np.vstack([before.rows.numbers, rows.numbers])
-    return Trials(rows._replace(numbers=numbers), np.concatenate([before.outcomes, outcomes]), sds)
+        sds = sds if earlier.sds is None else np.concatenate([earlier.sds, sds])
+    numbers = np.vstack([earlier.rows.numbers, rows.numbers])
+    return Trials(rows._replace(numbers=numbers), np.concatenate([earlier.outcomes, outcomes]), sds)
 
 
 def _numbers(label: str, values: Any, count: int) -> np.ndarray:
@@ -138,9 +138,9 @@ def by_treatment(bounds: Any, names: Sequence[str]) -> dict[str, tuple[float, fl
                 f"bounds = {bounds!r}: give a dictionary of pairs by treatment, of {_listed(names)}"
             )
         bounds = {names[0]: bounds}
-    strange = [str(name) for name in bounds if name not in names]
-    if strange:
-        raise ValueError(f"bounds of {_listed(strange)}: the treatments are {_listed(names)}")
+    unknown = [str(name) for name in bounds if name not in names]
+    if unknown:
+        raise ValueError(f"bounds of {_listed(unknown)}: the treatments are {_listed(names)}")
     try:
         return {name: (float(low), float(high)) for name, (low, high) in bounds.items()}
     except (TypeError, ValueError):
@@ -176,7 +176,9 @@ def suggested(
     for k, row, *_ in suggestions:
         cells_of_row = cells_of(choices[k].studied._replace(numbers=np.array([row])))
         for name in names:
-            cells[name].append(cells_of_row[name][0] if name in cells_of_row else _nothing(name, choices))
+            cells[name].append(
+                cells_of_row[name][0] if name in cells_of_row else _missing_value(name, choices)
+            )
     model, acquisition_values, improvement, mean, sd, support = map(
         np.array, zip(*[(k, *numbers) for k, _, *numbers in suggestions])
     )
@@ -191,12 +193,12 @@ def suggested(
     )
 
 
-def _nothing(name: str, choices: Sequence[Choice]) -> Any:
+def _missing_value(name: str, choices: Sequence[Choice]) -> Any:
     kinds = [
         levels
         for choice in choices
-        for known, levels in zip(choice.studied.names, choice.studied.levels)
-        if known == name
+        for studied_name, levels in zip(choice.studied.names, choice.studied.levels)
+        if studied_name == name
     ]
     return np.nan if kinds[0] is None else None
 

@@ -57,24 +57,28 @@ def read_both(
     """Reads two samples with the same columns, matched by name if both have names. They share their levels.
     ``choices`` are the column types that the user gives."""
     given_names, columns = _columns(X, label)
-    known = given_names or (
+    column_names = given_names or (
         names if names is not None and len(names) == len(columns) else numbered(len(columns))
     )
     samples = [(label, columns)]
     if Z is not None:
         other_names, cells = _columns(Z, other)
-        samples.append((other, _matched(cells, other_names, known, given_names is not None, label, other)))
+        samples.append(
+            (other, _matched(cells, other_names, column_names, given_names is not None, label, other))
+        )
         if given_names is None and other_names is not None:
-            known = other_names
-    check_column_types(choices, known, label)
+            column_names = other_names
+    check_column_types(choices, column_names, label)
     levels_of = lambda j: _levels(
-        [(name, columns[j]) for name, columns in samples], known[j], (choices or {}).get(known[j])
+        [(name, columns[j]) for name, columns in samples],
+        column_names[j],
+        (choices or {}).get(column_names[j]),
     )
-    levels = [levels_of(j) for j in range(len(known))]
+    levels = [levels_of(j) for j in range(len(column_names))]
     tables = []
     for name, columns in samples:
-        codes = [_numbers(column, known[j], levels[j], name) for j, column in enumerate(columns)]
-        tables.append(Rows(known, levels, np.ascontiguousarray(np.stack(codes, axis=1))))
+        codes = [_numbers(column, column_names[j], levels[j], name) for j, column in enumerate(columns)]
+        tables.append(Rows(column_names, levels, np.ascontiguousarray(np.stack(codes, axis=1))))
     return tables
 
 
@@ -96,23 +100,26 @@ def read_categories(X: Any, choices: ColumnTypes | None = None, label: str = "X"
     if names is None:
         return None
     check_column_types(choices, names, label)
-    chosen = [
+    is_category = [
         category or (choices or {}).get(name) == "text" or _is_text(cells) and cells.dtype.kind != "b"
         for (cells, category), name in zip(columns, names)
     ]
-    if not any(chosen):
+    if not any(is_category):
         return None
     levels = [
-        _levels([(label, column)], name, (choices or {}).get(name)) if is_chosen else None
-        for is_chosen, column, name in zip(chosen, columns, names)
+        _levels([(label, column)], name, (choices or {}).get(name)) if categorical else None
+        for categorical, column, name in zip(is_category, columns, names)
     ]
     for j, column in enumerate(X.columns):
         declared = getattr(X[column].dtype, "categories", None)
-        if chosen[j] and declared is not None:
+        if is_category[j] and declared is not None:
             levels[j] = [_text(level) for level in declared]
     stated = {name for name, (_, category) in zip(names, columns) if category} | set(choices or {})
     refuse_labels(names, levels, len(columns[0][0]), stated, label)
-    codes = [_numbers(column, name, known, label) for column, name, known in zip(columns, names, levels)]
+    codes = [
+        _numbers(column, name, column_levels, label)
+        for column, name, column_levels in zip(columns, names, levels)
+    ]
     return Rows(names, levels, np.ascontiguousarray(np.stack(codes, axis=1)))
 
 
@@ -150,8 +157,8 @@ def refuse_labels(
         return
     labels = [
         n
-        for n, known in zip(names, levels)
-        if known is not None and n not in stated and 10 * len(known) >= 9 * rows
+        for n, column_levels in zip(names, levels)
+        if column_levels is not None and n not in stated and 10 * len(column_levels) >= 9 * rows
     ]
     if labels:
         raise ValueError(
@@ -175,9 +182,9 @@ def _columns(X: Any, label: str) -> tuple[list[str] | None, list[tuple[np.ndarra
     X = collected(X, label)
     names = names_of(X)
     if names is not None:
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise ValueError(f"the name '{twice}' is used twice in {label}: rename one of the columns")
+        duplicate = next((name for name in names if names.count(name) > 1), None)
+        if duplicate is not None:
+            raise ValueError(f"the name '{duplicate}' is used twice in {label}: rename one of the columns")
         columns = [X[name] for name in X.columns]
     elif hasattr(X, "to_numpy") and len(getattr(X, "shape", ())) == 1:
         # A pandas or polars series.
@@ -201,24 +208,28 @@ def _columns(X: Any, label: str) -> tuple[list[str] | None, list[tuple[np.ndarra
 
 
 def _matched(
-    columns: list, names: list[str] | None, known: list[str], named: bool, label: str, other: str
+    columns: list, names: list[str] | None, first_names: list[str], named: bool, label: str, other: str
 ) -> list:
     """Returns the columns of the second sample in the order of the first."""
     if names is None or not named:
-        if len(columns) != len(known):
+        if len(columns) != len(first_names):
             raise ValueError(
-                f"{other} has {len(columns)} columns, but {label} has {len(known)}: {_listed(known)}"
+                f"{other} has {len(columns)} columns, but {label} has {len(first_names)}: "
+                f"{_listed(first_names)}"
             )
         return columns
-    for mine, theirs, lacking, these in [(known, names, other, label), (names, known, label, other)]:
-        missing = next((name for name in mine if name not in theirs), None)
+    for expected_names, other_names, lacking_label, having_label in [
+        (first_names, names, other, label),
+        (names, first_names, label, other),
+    ]:
+        missing = next((name for name in expected_names if name not in other_names), None)
         if missing is not None:
             raise ValueError(
-                f"{lacking} has no column '{missing}', which {these} has; its columns are: "
-                f"{_listed(theirs)}: "
+                f"{lacking_label} has no column '{missing}', which {having_label} has; its columns are: "
+                f"{_listed(other_names)}: "
                 "give both samples the same columns"
             )
-    return [columns[names.index(name)] for name in known]
+    return [columns[names.index(name)] for name in first_names]
 
 
 def _levels(
@@ -230,9 +241,9 @@ def _levels(
         return None
     if not any(category for _, (_, category) in cells):
         pooled = [cell for _, (column, _) in cells for cell in as_core_cells(column)]
-        categorical, remark = _core.column_type(name, cells[0][0], pooled, choice)
-        if remark is not None:
-            warnings.warn(f"column '{name}' of {cells[0][0]}: {remark}", UserWarning, stacklevel=4)
+        categorical, warning = _core.column_type(name, cells[0][0], pooled, choice)
+        if warning is not None:
+            warnings.warn(f"column '{name}' of {cells[0][0]}: {warning}", UserWarning, stacklevel=4)
         if not categorical:
             return None
     texts = set()
@@ -242,13 +253,13 @@ def _levels(
                 raise _missing(label, cell, i, name)
         texts |= {_text(cell) for cell in column}
     levels = sorted(texts)
-    folded: dict[str, str] = {}
+    first_spelling: dict[str, str] = {}
     for level in levels:
-        other = folded.setdefault(level.lower(), level)
-        if other != level:
+        spelling = first_spelling.setdefault(level.lower(), level)
+        if spelling != level:
             warnings.warn(
-                f"column '{name}' of {cells[0][0]}: '{other}' and '{level}' differ in case only and are two "
-                "categories: correct the data if they are one",
+                f"column '{name}' of {cells[0][0]}: '{spelling}' and '{level}' differ in case only and are "
+                "two categories: correct the data if they are one",
                 UserWarning,
                 stacklevel=4,
             )
@@ -276,9 +287,9 @@ def _numbers(cells: tuple[np.ndarray, bool], name: str, levels: list[str] | None
     if column.dtype.kind == "c":
         raise ValueError(f"{label} holds complex numbers: give real ones")
     if column.dtype.kind == "O":
-        gone = next((i for i, cell in enumerate(column) if is_missing(cell)), None)
-        if gone is not None:
-            raise _missing(label, column[gone], gone, name)
+        missing = next((i for i, cell in enumerate(column) if is_missing(cell)), None)
+        if missing is not None:
+            raise _missing(label, column[missing], missing, name)
     if column.dtype.kind in "OUST":
         column = numbers_of_text(column)
     try:

@@ -11,7 +11,7 @@ import numpy as np
 from ._validation import as_cells, as_numbers, numbered
 
 #: Number of rows per call of a model; GPyTorch computes a square matrix of them.
-AT_ONCE = 512
+BATCH = 512
 
 #: Number of training rows above which GPyTorch uses and caches approximate solutions by default.
 EXACT_SIZE = 800
@@ -25,8 +25,8 @@ def posterior_mean(model: Any) -> Callable[[Any], np.ndarray]:
         numbers = as_numbers(rows, numbered(as_cells(rows).shape[1]), "X")
         parts = []
         with evaluated(model):
-            for k in range(0, len(numbers), AT_ONCE):
-                inputs = tensor_of(numbers[k : k + AT_ONCE], model)
+            for k in range(0, len(numbers), BATCH):
+                inputs = tensor_of(numbers[k : k + BATCH], model)
                 inputs = model.transform_inputs(inputs) if hasattr(model, "transform_inputs") else inputs
                 parts.append(model(inputs).mean.cpu().double().numpy())
         return np.concatenate(parts) if parts else np.empty(0)
@@ -38,13 +38,13 @@ def tensor_of(rows: np.ndarray, model: Any) -> Any:
     """Returns rows as a tensor with the model's precision and device."""
     import torch
 
-    known = next(
+    float_tensor = next(
         (tensor for tensor in [*model.parameters(), *model.buffers()] if tensor.is_floating_point()), None
     )
     return (
         torch.as_tensor(rows)
-        if known is None
-        else torch.as_tensor(rows, dtype=known.dtype, device=known.device)
+        if float_tensor is None
+        else torch.as_tensor(rows, dtype=float_tensor.dtype, device=float_tensor.device)
     )
 
 
@@ -56,7 +56,7 @@ def evaluated(model: Any) -> Iterator[None]:
 
     modes = [(module, module.training) for module in model.modules()]
     was_training = model.training
-    strategies = _set_aside(model)
+    strategies = _remove_caches(model)
     model.eval()
     try:
         with torch.no_grad(), _exact():
@@ -70,7 +70,7 @@ def evaluated(model: Any) -> Iterator[None]:
             module.prediction_strategy = strategy
 
 
-def _set_aside(model: Any) -> list[tuple[Any, Any]]:
+def _remove_caches(model: Any) -> list[tuple[Any, Any]]:
     """Removes and returns the cached approximate solutions of large processes."""
     caches = []
     for module in model.modules():

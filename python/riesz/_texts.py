@@ -42,7 +42,7 @@ from ._validation import as_cells, collected, names_of, numbered
 VECTORIZERS = ("CountVectorizer", "TfidfVectorizer", "HashingVectorizer")
 
 #: Number of coalitions per call of a model.
-AT_ONCE = 512
+BATCH = 512
 
 #: The strip a, the step h and the relative error of the rule for 1/sqrt(s). The error is the sum of the
 #: rule's error, the truncation error at the ends, and rounding.
@@ -59,9 +59,9 @@ class Texts:
 
     Parameters
     ----------
-    words
+    split_words
         The words of a text in order, with repetitions.
-    known
+    is_known
         Whether the model knows a word; unknown words change nothing.
     imported
         The model as a function of which words are present, given the text and its distinct words.
@@ -73,14 +73,14 @@ class Texts:
 
     def __init__(
         self,
-        words: Callable[[str], list[str]],
-        known: Callable[[str], bool],
+        split_words: Callable[[str], list[str]],
+        is_known: Callable[[str], bool],
         imported: Callable[[str, list[str]], Imported],
         kind: str,
         explained: str,
         reason: str | None,
     ) -> None:
-        self.words, self.known, self.imported, self.kind = words, known, imported, kind
+        self.split_words, self.is_known, self.imported, self.kind = split_words, is_known, imported, kind
         self.explained, self.reason = explained, reason
 
 
@@ -150,19 +150,24 @@ def explain_texts(
     any text; its value is 0 for texts without the word. The data are the counts of the words, and the texts
     in a last column."""
     documents = texts_in(X)
-    counts = [Counter(word for word in texts.words(text) if texts.known(word)) for text in documents]
-    columns = list(dict.fromkeys(word for counted in counts for word in counted))
+    counts = [Counter(word for word in texts.split_words(text) if texts.is_known(word)) for text in documents]
+    columns = list(dict.fromkeys(word for word_counts in counts for word in word_counts))
     players = _players(columns, groups)
-    place = {name: k for k, (name, _) in enumerate(players)}
-    explained: list[tuple[Imported, Explanation | None]] = []
-    for text, counted in zip(documents, counts):
-        imported = texts.imported(text, list(counted))
-        own_groups = {
-            name: [str(word) for word in words if word in counted] for name, words in (groups or {}).items()
+    position_of_player = {name: k for k, (name, _) in enumerate(players)}
+    explanations: list[tuple[Imported, Explanation | None]] = []
+    for text, word_counts in zip(documents, counts):
+        imported = texts.imported(text, list(word_counts))
+        groups_in_text = {
+            name: [str(word) for word in words if word in word_counts]
+            for name, words in (groups or {}).items()
         }
-        own_groups = {name: words for name, words in own_groups.items() if words}
-        explained.append((imported, explain_one(imported, own_groups or None) if counted else None))
-    return _put_together(texts, documents, counts, columns, players, place, explained, output_names)
+        groups_in_text = {name: words for name, words in groups_in_text.items() if words}
+        explanations.append(
+            (imported, explain_one(imported, groups_in_text or None) if word_counts else None)
+        )
+    return _joined_explanations(
+        texts, documents, counts, columns, players, position_of_player, explanations, output_names
+    )
 
 
 def _players(columns: list[str], groups: Mapping[str, Sequence[str]] | None) -> list[tuple[str, list[int]]]:
@@ -184,9 +189,11 @@ def _players(columns: list[str], groups: Mapping[str, Sequence[str]] | None) -> 
     return list(players.items())
 
 
-def _put_together(texts, documents, counts, columns, players, place, explained, output_names) -> Explanation:
+def _joined_explanations(
+    texts, documents, counts, columns, players, position_of_player, explanations, output_names
+) -> Explanation:
     n = len(documents)
-    cores = [None if explanation is None else explanation._core for _, explanation in explained]
+    cores = [None if explanation is None else explanation._core for _, explanation in explanations]
     first_core = next((core for core in cores if core is not None), None)
     if first_core is not None and first_core.subsets is not None:
         raise ValueError(
@@ -194,17 +201,17 @@ def _put_together(texts, documents, counts, columns, players, place, explained, 
         )
     # The prediction for a text without known words is that for the empty text.
     empty = [
-        None if core is not None else _outputs(imported) for (imported, _), core in zip(explained, cores)
+        None if core is not None else _outputs(imported) for (imported, _), core in zip(explanations, cores)
     ]
     sizes = [np.size(e) if core is None else len(core.output_names) for core, e in zip(cores, empty)]  # type: ignore[arg-type]
     m = max(sizes, default=len(output_names or []))
     values, errors = np.zeros((n, len(players), m)), np.zeros((n, len(players), m))
     base, predictions, bound = np.zeros((n, m)), np.zeros((n, m)), np.zeros((n, m))
-    for i, ((imported, _), core) in enumerate(zip(explained, cores)):
+    for i, ((imported, _), core) in enumerate(zip(explanations, cores)):
         if core is None:
             base[i] = predictions[i] = empty[i]
             continue
-        positions = [place[name] for name, _ in core.sets]
+        positions = [position_of_player[name] for name, _ in core.sets]
         values[i, positions], base[i], predictions[i] = (
             core.values[0],
             core.base_values[0],
@@ -217,12 +224,12 @@ def _put_together(texts, documents, counts, columns, players, place, explained, 
     samplings = [core.sampling for core in cores if core is not None and core.sampling is not None]
     run = {"riesz": _core.__version__}
     if samplings:
-        reasons = (str(imported.refusal) for imported, _ in explained if imported.refusal is not None)
+        reasons = (str(imported.refusal) for imported, _ in explanations if imported.refusal is not None)
         run["estimated because"] = texts.reason or next(reasons, "")
-    names = output_names or explained[0][0].output_names if explained else output_names
+    names = output_names or explanations[0][0].output_names if explanations else output_names
     data = np.empty((n, len(columns) + 1), dtype=object)
-    for i, core in enumerate(counts):
-        data[i, :-1], data[i, -1] = [float(core[word]) for word in columns], documents[i]
+    for i, word_counts in enumerate(counts):
+        data[i, :-1], data[i, -1] = [float(word_counts[word]) for word in columns], documents[i]
     return _explanation_from(
         values=values,
         base_values=base,
@@ -259,7 +266,7 @@ def _outputs(imported: Imported) -> np.ndarray:
 # ---------------------------------------------------------------------------------------------------------
 
 
-def _as_it_is(terms: list[str]) -> list[str]:
+def _identity(terms: list[str]) -> list[str]:
     return terms
 
 
@@ -277,7 +284,7 @@ class _Vectorized:
         # The same vectoriser for lists of terms.
         self.vectorizer = copy.copy(vectorizer)
         self.vectorizer.set_params(
-            analyzer=_as_it_is,
+            analyzer=_identity,
             lowercase=False,
             stop_words=None,
             ngram_range=(1, 1),
@@ -309,9 +316,9 @@ class _Vectorized:
             self.reason = error
 
     def texts(self) -> Texts:
-        known = (lambda word: True) if self.vocabulary is None else self.vocabulary.__contains__
+        is_known = (lambda word: True) if self.vocabulary is None else self.vocabulary.__contains__
         reason = None if self.reason is None else str(self.reason)
-        return Texts(self.analyze, known, self._imported, self.kind, self.read.explained, reason)
+        return Texts(self.analyze, is_known, self._imported, self.kind, self.read.explained, reason)
 
     def _column_owners(self) -> list[int]:
         """Returns the vectoriser's column from which each column of the model is computed."""
@@ -356,14 +363,16 @@ class _Vectorized:
     def _imported(self, text: str, words: list[str]) -> Imported:
         function = self.read.function
         assert function is not None
-        place = {word: k for k, word in enumerate(words)}
-        terms = [term for term in self.analyze(text) if term in place]
+        position_of_word = {word: k for k, word in enumerate(words)}
+        terms = [term for term in self.analyze(text) if term in position_of_word]
 
-        def of_presence(rows: Any) -> np.ndarray:
+        def presence_function(rows: Any) -> np.ndarray:
             present = as_cells(rows) != 0
             parts = []
-            for k in range(0, len(present), AT_ONCE):
-                documents = [[term for term in terms if row[place[term]]] for row in present[k : k + AT_ONCE]]
+            for k in range(0, len(present), BATCH):
+                documents = [
+                    [term for term in terms if row[position_of_word[term]]] for row in present[k : k + BATCH]
+                ]
                 answer = np.asarray(function(self._rows(documents)), dtype=np.float64)
                 parts.append(answer.reshape(len(documents), -1))
             return np.concatenate(parts)
@@ -384,9 +393,9 @@ class _Vectorized:
             list(words),
             self.kind,
             list(self.read.output_names),
-            of_presence,
+            presence_function,
             reason,
-            unchecked=True,
+            needs_comparison=True,
             rows=rows,
             left_out=self._left_out() if blocks and self.length == "l2" else None,
         )
@@ -395,10 +404,10 @@ class _Vectorized:
         """Returns the largest error of a value from the rule for 1/sqrt(s), for each output. By the
         Cauchy-Schwarz inequality, the sum of a coalition is at most the Euclidean norm of the slopes, and a
         value is a mean of differences of two such sums."""
-        slopes = np.hstack(
+        coefficients = np.hstack(
             [block[0].expansion._core.points.T @ block[0].expansion._core.coef for block in self.read.blocks]
         )
-        return 2.0 * ROOT_ERROR * np.linalg.norm(slopes, axis=0)
+        return 2.0 * ROOT_ERROR * np.linalg.norm(coefficients, axis=0)
 
     def _blocks(self, terms: list[str], words: list[str]) -> list[Block]:
         """Returns the model of the text as expansions over the presence of its words."""
@@ -407,18 +416,18 @@ class _Vectorized:
         )
         varying = np.flatnonzero(full != empty)
         if self.vocabulary is not None:
-            word_of = {self.vocabulary[word]: k for k, word in enumerate(words)}
+            word_of_vectorizer_column = {self.vocabulary[word]: k for k, word in enumerate(words)}
         else:
             columns = [self.vectorizer.transform([[word]]).indices[0] for word in words]
-            word_of = {int(column): k for k, column in enumerate(columns)}
-            if len(word_of) < len(words):
+            word_of_vectorizer_column = {int(column): k for k, column in enumerate(columns)}
+            if len(word_of_vectorizer_column) < len(words):
                 raise UnsupportedModelError("words of the text share a column of the HashingVectorizer")
-        word_of_column = [word_of[self.owner_of[j]] for j in varying]
+        word_of_column = [word_of_vectorizer_column[self.owner_of[j]] for j in varying]
         if self.length == "l2":
             return [
                 [part]
-                for (read,) in self.read.blocks
-                for part in _scaled_linear(read, full[varying], varying, word_of_column)
+                for (linear_part,) in self.read.blocks
+                for part in _scaled_linear(linear_part, full[varying], varying, word_of_column)
             ]
         return [
             [_restricted(part, full, empty, varying, word_of_column) for part in block]
@@ -459,12 +468,12 @@ def _restricted(
         kernel = factor if kernel is None else kernel * factor
     assert kernel is not None
     names = numbered(len(varying))
-    made = Expansion(
+    expansion = Expansion(
         kernel, points[:, varying], coef, intercept, feature_names=names, output_names=core.output_names
     )
     low, high = empty[varying], full[varying]
     transform = lambda rows: np.where(as_cells(rows)[:, word_of_column] != 0, high, low)
-    return Part(made, word_of_column, transform, has_rows=False, card=part.card)
+    return Part(expansion, word_of_column, transform, has_rows=False, card=part.card)
 
 
 def _restricted_factor(
@@ -478,23 +487,27 @@ def _restricted_factor(
     """Returns a factor over the varying columns, the multiplier of each point from the fixed columns, and for
     a linear factor their additive term."""
     unit_factors = np.ones(len(points))
-    by_column = lambda name: np.broadcast_to(np.asarray(values[name], dtype=float), (points.shape[1],))
+    per_column = lambda name: np.broadcast_to(np.asarray(values[name], dtype=float), (points.shape[1],))
     if kind in ("rbf", "laplacian"):
-        scales = by_column("length_scale" if "length_scale" in values else "lengthscale")
-        apart = np.abs(points[:, fixed] - empty[fixed]) / scales[fixed]
-        lost = np.exp(-0.5 * (apart**2).sum(axis=1)) if kind == "rbf" else np.exp(-apart.sum(axis=1))
-        return (rk.RBF if kind == "rbf" else rk.Laplacian)(scales[varying].tolist()), lost, None
-    plain = all(
+        scales = per_column("length_scale" if "length_scale" in values else "lengthscale")
+        scaled_distances = np.abs(points[:, fixed] - empty[fixed]) / scales[fixed]
+        fixed_factors = (
+            np.exp(-0.5 * (scaled_distances**2).sum(axis=1))
+            if kind == "rbf"
+            else np.exp(-scaled_distances.sum(axis=1))
+        )
+        return (rk.RBF if kind == "rbf" else rk.Laplacian)(scales[varying].tolist()), fixed_factors, None
+    is_unscaled = all(
         set(values[name]) <= {standard}
         for name, standard in (("center", 0.0), ("scale", 1.0))
         if name in values
     )
-    if plain and kind == "linear":
+    if is_unscaled and kind == "linear":
         return rk.Linear(), unit_factors, points[:, fixed] @ empty[fixed]
-    if plain and kind == "exponential_dot_product":
+    if is_unscaled and kind == "exponential_dot_product":
         gamma = values["gamma"][0]
         return rk.ExponentialDotProduct(gamma=gamma), np.exp(gamma * (points[:, fixed] @ empty[fixed])), None
-    if plain and kind == "polynomial" and not empty[fixed].any():
+    if is_unscaled and kind == "polynomial" and not empty[fixed].any():
         degree, gamma, coef0 = int(values["degree"][0]), values["gamma"][0], values["coef0"][0]
         return rk.Polynomial(degree=degree, gamma=gamma, coef0=coef0), unit_factors, None
     raise UnsupportedModelError(
@@ -506,7 +519,7 @@ def _scaled_linear(part: Part, row: np.ndarray, varying: np.ndarray, word_of_col
     """Returns a linear model of rows that are scaled to length 1, one part per output; ``row`` has the text's
     cells."""
     core = part.expansion._core
-    slopes = (core.points.T @ core.coef)[varying]
+    coefficients = (core.points.T @ core.coef)[varying]
     grid = np.arange(LOWEST, 0.5 * math.log(42.0 / (row**2).min()) + STEP, STEP)
     # Below the grid, exponentials of s are 1 and their weights are a geometric series.
     rates = np.concatenate([[0.0], np.exp(2.0 * grid)])
@@ -523,10 +536,12 @@ def _scaled_linear(part: Part, row: np.ndarray, varying: np.ndarray, word_of_col
     transform = lambda rows: np.tile((as_cells(rows)[:, word_of_column] != 0).astype(np.float64), (1, 2))
     parts = []
     for output, name in enumerate(core.output_names):
-        points = np.hstack([np.tile(slopes[:, output] * row, (len(rates), 1)), -np.outer(rates, row**2)])
-        made = Expansion(kernel, points, weights, core.intercept[output], output_names=[name])
+        points = np.hstack(
+            [np.tile(coefficients[:, output] * row, (len(rates), 1)), -np.outer(rates, row**2)]
+        )
+        expansion = Expansion(kernel, points, weights, core.intercept[output], output_names=[name])
         parts.append(
-            Part(made, [*word_of_column, *word_of_column], transform, has_rows=False, card=part.card)
+            Part(expansion, [*word_of_column, *word_of_column], transform, has_rows=False, card=part.card)
         )
     return parts
 
@@ -559,14 +574,16 @@ def _whole_texts(model: Any, probabilities: bool, link: str) -> Texts:
     assert function is not None
 
     def imported(text: str, words: list[str]) -> Imported:
-        pieces = re.split(r"(\w+)", text)
-        place = {word: k for k, word in enumerate(words)}
+        tokens = re.split(r"(\w+)", text)
+        position_of_word = {word: k for k, word in enumerate(words)}
 
-        def without_words(present: np.ndarray) -> str:
-            kept = "".join(piece for piece in pieces if piece not in place or present[place[piece]])
-            return text if present.all() else re.sub(r"\s+", " ", kept).strip()
+        def text_of_present(present: np.ndarray) -> str:
+            kept_text = "".join(
+                token for token in tokens if token not in position_of_word or present[position_of_word[token]]
+            )
+            return text if present.all() else re.sub(r"\s+", " ", kept_text).strip()
 
-        of_presence = lambda rows: function([without_words(row) for row in as_cells(rows) != 0])
-        return Imported([], explained, list(words), kind, list(read.output_names), of_presence, reason)
+        presence_function = lambda rows: function([text_of_present(row) for row in as_cells(rows) != 0])
+        return Imported([], explained, list(words), kind, list(read.output_names), presence_function, reason)
 
     return Texts(pattern.findall, lambda word: True, imported, kind, explained, str(reason))

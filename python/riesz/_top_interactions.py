@@ -36,8 +36,8 @@ class TopInteractions:
     def pairs(self, row: int = 0, output: int = 0) -> list[tuple[str, str, float]]:
         """Returns the names and the value of each pair of a row and output."""
         names = self.feature_names
-        listed = zip(self.features[row][output], self.values[row][output])
-        return [(names[j], names[k], float(value)) for (j, k), value in listed]
+        pairs_and_values = zip(self.features[row][output], self.values[row][output])
+        return [(names[j], names[k], float(value)) for (j, k), value in pairs_and_values]
 
     def to_frame(self) -> Any:
         """Returns a ``pandas.DataFrame`` with one line per pair: ``row``, ``output``, ``rank`` from 1,
@@ -64,8 +64,12 @@ class TopInteractions:
         head += "" if m == 1 else f", {m} outputs"
         if not rows:
             return head + ">"
-        listed = [f"  {a} × {b}: {value:.4g}" for a, b, value in self.pairs()]
-        shown = [*listed[:5], *(["  …"] if len(listed) > 5 else [])]
+        pair_lines = [f"  {a} × {b}: {value:.4g}" for a, b, value in self.pairs()]
+        shown_lines = [*pair_lines[:5], *(["  …"] if len(pair_lines) > 5 else [])]
         return "\n".join(
-            [f"{head}; of the first:", *shown, f"  all others: {np.ravel(self.left_out)[0]:.4g} at most>"]
+            [
+                f"{head}; of the first:",
+                *shown_lines,
+                f"  all others: {np.ravel(self.left_out)[0]:.4g} at most>",
+            ]
         )

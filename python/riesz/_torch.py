@@ -10,7 +10,7 @@ import numpy as np
 from ._core import UnsupportedModelError
 from ._gpytorch import read
 from ._model_loading import Imported
-from ._tensor_arrays import AT_ONCE, evaluated, tensor_of
+from ._tensor_arrays import BATCH, evaluated, tensor_of
 from ._validation import as_cells, as_numbers, numbered
 
 
@@ -48,8 +48,8 @@ def function_of(model: Any) -> Callable[[Any], np.ndarray]:
         numbers = as_numbers(rows, numbered(as_cells(rows).shape[1]), "X")
         with evaluated(model):
             parts = [
-                _answer(model, tensor_of(numbers[k : k + AT_ONCE], model))
-                for k in range(0, len(numbers), AT_ONCE)
+                _answer(model, tensor_of(numbers[k : k + BATCH], model))
+                for k in range(0, len(numbers), BATCH)
             ]
         return np.concatenate(parts) if parts else np.empty((0, 1))
 

@@ -63,7 +63,7 @@ def names_of(X: Any) -> list[str] | None:
     return None if columns is None else [str(c) for c in columns]
 
 
-def picked(X: Any, names: Sequence[str]) -> Any:
+def select_columns(X: Any, names: Sequence[str]) -> Any:
     """Returns the columns ``names`` of a data frame in this order. Arrays, and frames that do not have all of
     them, are returned unchanged."""
     names_of_rows = names_of(X)
@@ -137,9 +137,9 @@ def as_numbers(
     if np.iscomplexobj(cells):
         raise ValueError(f"{label} holds complex numbers: give real ones")
     codes = {
-        j: _codes(cells[:, j], known, names[j], label, takes_unseen)
-        for j, known in enumerate(levels or [])
-        if known is not None
+        j: _codes(cells[:, j], column_levels, names[j], label, takes_unseen)
+        for j, column_levels in enumerate(levels or [])
+        if column_levels is not None
     }
     if codes:
         cells = cells.astype(object)
@@ -242,8 +242,8 @@ def _codes(cells: np.ndarray, levels: Sequence[str], name: str, label: str, take
     spelled = [_spelled(cell, levels) for cell in cells]
     distinct = list(dict.fromkeys(spelled))
     # The last level is for unknown cells only.
-    known = list(levels)[:-1] if takes_unseen else list(levels)
-    codes = dict(zip(distinct, _core.codes(known, distinct)))
+    known_levels = list(levels)[:-1] if takes_unseen else list(levels)
+    codes = dict(zip(distinct, _core.codes(known_levels, distinct)))
     for i, text in enumerate(spelled):
         if codes[text] is None and not takes_unseen:
             raise ValueError(

@@ -32,13 +32,13 @@ from ._bags import (
     Members,
     Tables,
     check_choices,
+    issue_warnings,
     points_of,
     read_tables,
     start_kernel,
     start_mediator_kernel,
-    warned,
 )
-from ._downscaling_base import Downscaled, draws_of, not_negative, rough
+from ._downscaling_base import Downscaled, draws_of, few_draws_warning, not_negative
 from ._duel_contexts import _first, check_optimizer
 from .estimators import _positive
 
@@ -285,21 +285,22 @@ class AggregateGaussianProcess(Downscaled):
             fitted = _core.fit_aggregates(start, aggregates, tune, draws, seed)
         else:
             fitted = _core.fit_sparse_aggregates(start, aggregates, points, tune, seed)
-        self._keep(fitted, tables, roles)
+        self._store_results(fitted, tables, roles)
         if self.exact_totals:
             self._check_met(aggregates)
-        far = (
+        distant_targets = (
             []
             if fitted.mediation is None
             else [tables.targets[t] for t in aggregates.far(fitted.mediation[0])]
         )
-        if far:
-            remark = (
-                f"the mediators of {len(far)} targets are far from those of all bags with rows, {_first(far)}"
+        if distant_targets:
+            distance_warning = (
+                f"the mediators of {len(distant_targets)} targets are far from those of all bags with rows, "
+                f"{_first(distant_targets)}"
             )
-            notes.append(f"{remark}: of these little is known")
-        notes += rough(fitted.effective)
-        self.warnings_ = warned(self, notes, fitted.warnings)
+            notes.append(f"{distance_warning}: of these little is known")
+        notes += few_draws_warning(fitted.effective)
+        self.warnings_ = issue_warnings(self, notes, fitted.warnings)
         return self
 
     def _check(self) -> None:
@@ -311,7 +312,7 @@ class AggregateGaussianProcess(Downscaled):
         ]
         check_choices(choices, [("kernel", self.kernel), ("mediator_kernel", self.mediator_kernel)])
         if self.operator in _REGRESSIONS:
-            rows_alone = [
+            regression_settings = [
                 ("aggregate", self.aggregate, "mean", "divide sums by their weights"),
                 (
                     "mediator_examples",
@@ -328,12 +329,12 @@ class AggregateGaussianProcess(Downscaled):
                 ),
             ]
             if self.operator == "pseudo" and self.mediation_noise != 0:
-                rows_alone.append(
+                regression_settings.append(
                     ("mediation_noise", self.mediation_noise, "auto", "it has none; 'two-sided' has")
                 )
-            for name, value, allowed, why in rows_alone:
+            for name, value, allowed, reason in regression_settings:
                 if value != allowed:
-                    raise ValueError(f"{name} = {value!r} with operator = {self.operator!r}: {why}")
+                    raise ValueError(f"{name} = {value!r} with operator = {self.operator!r}: {reason}")
         if self.exact_totals:
             fixed = [
                 ("alpha", self.alpha, self.alpha == 0.03, "targets have no noise"),
@@ -418,9 +419,9 @@ class AggregateGaussianProcess(Downscaled):
             self.mediator_examples == "rows",
         )
 
-    def _keep(self, fitted: _core.FittedAggregates, tables: Tables, roles: ColumnRoles) -> None:
+    def _store_results(self, fitted: _core.FittedAggregates, tables: Tables, roles: ColumnRoles) -> None:
         best = Component.from_core(fitted.best)
-        self._learnt(best, [Component.from_core(part) for part in fitted.parts], tables, roles)
+        self._store_fits(best, [Component.from_core(part) for part in fitted.parts], tables, roles)
         self._row, self._bag, self._weight = np.array(tables.row), np.array(tables.bag), tables.weight
         self.noise_, self.row_noise_, self.mediation_noise_ = fitted.noise
         self.mediator_kernel_, self.mediator_ridge_ = None, None
@@ -456,7 +457,7 @@ class AggregateGaussianProcess(Downscaled):
         default the same columns."""
         check_is_fitted(self)
         if rows is None:
-            means, variances = self._own_bags(return_std)
+            means, variances = self._fit_bags(return_std)
         else:
             members, names = self._members(rows, bag, weight)
             cells = self.expansion_._rows(members.rows, "rows")
@@ -475,7 +476,7 @@ class AggregateGaussianProcess(Downscaled):
             self._mixed([variance + (m - mean) ** 2 for variance, m in zip(variances, means)])
         )
 
-    def _own_bags(self, return_std: bool) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    def _fit_bags(self, return_std: bool) -> tuple[list[np.ndarray], list[np.ndarray]]:
         if all(part.bags is not None for part in self._parts):
             moments = [part.bags for part in self._parts if part.bags is not None]
             return [mean for mean, _ in moments], [variance for _, variance in moments]
@@ -498,7 +499,7 @@ class AggregateGaussianProcess(Downscaled):
             [part.shares(cells, self._row, self._bag, weights, self._targets) for part in self._parts]
         )
 
-    def _own_members(self) -> tuple[Members, list[str]]:
+    def _fit_members(self) -> tuple[Members, list[str]]:
         if any(part.sensitivities is None for part in self._parts):
             raise ValueError(
                 "a fit through inducing points does not keep its rows: give rows, whose bags are to be "

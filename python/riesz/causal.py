@@ -186,11 +186,14 @@ def core_query(
     differs: Mapping[int | str, str | Iterable[str]] | None,
 ) -> tuple[Any, str]:
     """Returns the graph and the query as the core takes them."""
-    ways = {"adjust": adjust is not None, "front_door": front_door is not None, "randomized": randomized}
-    if sum(ways.values()) > 1:
-        raise ValueError(
-            f"{' and '.join(way for way, is_given in ways.items() if is_given)} exclude one another: give one"
-        )
+    strategies = {
+        "adjust": adjust is not None,
+        "front_door": front_door is not None,
+        "randomized": randomized,
+    }
+    if sum(strategies.values()) > 1:
+        given_names = " and ".join(name for name, is_given in strategies.items() if is_given)
+        raise ValueError(f"{given_names} exclude one another: give one")
     strategy: Any = "derive"
     if adjust is not None:
         strategy = {"adjust": _names(adjust)}
@@ -217,8 +220,8 @@ def answered(graph: Any, query: str) -> Identification:
     if answer.get("identified", True):
         return _identification(answer, text_of_answer)
     record = answer["instrument"]
-    way = None if record is None else Instrument(record["variable"], tuple(record["given"]))
-    raise NotIdentifiedError(text_of_answer, _hedge(answer["hedge"]), way)
+    instrument_record = None if record is None else Instrument(record["variable"], tuple(record["given"]))
+    raise NotIdentifiedError(text_of_answer, _hedge(answer["hedge"]), instrument_record)
 
 
 def effect_formula(

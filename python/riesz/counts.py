@@ -35,13 +35,13 @@ from ._bags import (
     ColumnRoles,
     Tables,
     check_choices,
+    issue_warnings,
     points_of,
     read_tables,
     start_kernel,
     start_mediator_kernel,
-    warned,
 )
-from ._downscaling_base import Downscaled, draws_of, not_negative, rough
+from ._downscaling_base import Downscaled, draws_of, few_draws_warning, not_negative
 from ._duel_contexts import _first, check_optimizer
 from ._expansion import Expansion, deviations_of
 
@@ -215,9 +215,9 @@ class AggregateCountProcess(Downscaled):
         fitted = _core.fit_counts(
             self._start(tables), aggregates, points, self.optimizer is not None, draws, seed
         )
-        self._keep(fitted, tables, roles)
-        notes += rough(fitted.effective)
-        self.warnings_ = warned(self, notes, fitted.warnings)
+        self._store_results(fitted, tables, roles)
+        notes += few_draws_warning(fitted.effective)
+        self.warnings_ = issue_warnings(self, notes, fitted.warnings)
         return self
 
     def _check(self, trials: Any) -> None:
@@ -253,10 +253,10 @@ class AggregateCountProcess(Downscaled):
             "published": bool(self.published),
         }
 
-    def _keep(self, fitted: _core.FittedCounts, tables: Tables, roles: ColumnRoles) -> None:
+    def _store_results(self, fitted: _core.FittedCounts, tables: Tables, roles: ColumnRoles) -> None:
         self._explained = _LINKS[self.family]
         parts = fitted.parts or [fitted.best]
-        self._learnt(_component(fitted.best), [_component(part) for part in fitted.parts], tables, roles)
+        self._store_fits(_component(fitted.best), [_component(part) for part in fitted.parts], tables, roles)
         self.mediator_kernel_ = None
         if fitted.smoothing is not None and tables.mediators is not None:
             self.mediator_kernel_ = rk._from_json(fitted.smoothing, tables.mediators[0].names)
@@ -298,8 +298,8 @@ class AggregateCountProcess(Downscaled):
         # 60 halvings reach the precision of a double.
         for _ in range(60 if len(self._parts) > 1 else 0):
             middle = (low + high) / 2
-            below = weights @ norm.cdf((middle - means) / np.maximum(sds, np.finfo(float).tiny)) < q
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
+            is_below = weights @ norm.cdf((middle - means) / np.maximum(sds, np.finfo(float).tiny)) < q
+            low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
         return (low + high) / 2
 
     def _rates(self, f: np.ndarray) -> np.ndarray:
@@ -325,9 +325,9 @@ class AggregateCountProcess(Downscaled):
         over :meth:`sample`."""
         check_is_fitted(self)
         members, names = self._members(rows, bag, weight)
-        places, weights = map(np.asarray, self._weights_of(members, names, self.family == "binomial"))
+        bag_numbers, weights = map(np.asarray, self._weights_of(members, names, self.family == "binomial"))
         cells = self._cells(members.rows)
-        total = lambda v: np.bincount(places, weights * v, len(names))
+        total = lambda v: np.bincount(bag_numbers, weights * v, len(names))
         means = [total(part_rates[0]) for part_rates in self._rates_of_parts(cells)]
         mean = self._mixed(means)
         if not return_std:
@@ -336,22 +336,22 @@ class AggregateCountProcess(Downscaled):
             raise ValueError(
                 "return_std of a mean of probabilities has no closed form: use the draws of sample(rows)"
             )
-        squares = [self._squares(part, cells, places, weights, len(names)) for part in self._parts]
+        squares = [self._squares(part, cells, bag_numbers, weights, len(names)) for part in self._parts]
         return mean, np.sqrt(np.maximum(self._mixed(squares) - mean**2, 0.0))
 
     def _squares(
-        self, part: Component, cells: np.ndarray, places: np.ndarray, weights: np.ndarray, count: int
+        self, part: Component, cells: np.ndarray, bag_numbers: np.ndarray, weights: np.ndarray, count: int
     ) -> np.ndarray:
         """Returns the posterior mean of the squared expected number of events, by bag."""
-        out = np.zeros(count)
+        squares = np.zeros(count)
         for b in range(count):
-            members = np.flatnonzero(places == b)
+            members = np.flatnonzero(bag_numbers == b)
             cov = deviations_of(part.expansion, cells[members], False, True)[0][..., 0]
             mean = weights[members] * np.exp(
                 part.expansion._core.predict(cells[members])[:, 0] + np.diag(cov) / 2
             )
-            out[b] = mean @ np.exp(cov) @ mean
-        return out
+            squares[b] = mean @ np.exp(cov) @ mean
+        return squares
 
     def predict_adding_up(self, rows: Any, *, bag: Any = None, weight: Any = None) -> np.ndarray:
         """Returns the rates of :meth:`predict` at rows, (rows,), rescaled in each bag so that the expected
@@ -362,12 +362,15 @@ class AggregateCountProcess(Downscaled):
         if self.family == "binomial":
             raise ValueError("successes among trials do not add up to totals of rows: take predict")
         members, names = self._members(rows, bag, weight)
-        places, weights = map(np.asarray, self._weights_of(members, names, self.family == "binomial"))
+        bag_numbers, weights = map(np.asarray, self._weights_of(members, names, self.family == "binomial"))
         rates = self.predict(members.rows)
-        counted = dict(zip(self.targets_, self._targets))
-        expected = np.bincount(places, weights * rates, len(names))
-        times = [counted[name] / number if name in counted else 1.0 for name, number in zip(names, expected)]
-        return rates * np.array(times)[places]
+        count_of_bag = dict(zip(self.targets_, self._targets))
+        expected = np.bincount(bag_numbers, weights * rates, len(names))
+        scale = [
+            count_of_bag[name] / number if name in count_of_bag else 1.0
+            for name, number in zip(names, expected)
+        ]
+        return rates * np.array(scale)[bag_numbers]
 
 
 def _component(core: _core.CountPart) -> Component:

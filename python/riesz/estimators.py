@@ -180,17 +180,17 @@ class _KernelMachine(BaseEstimator):
     ) -> dict[str, Any]:
         """Returns the setting of the parameter ``name``, or how it is chosen; ``folds`` is the default number
         of folds."""
-        value, given_folds = getattr(self, name), self.folds  # type: ignore[attr-defined]
+        value, folds_given = getattr(self, name), self.folds  # type: ignore[attr-defined]
         if not (isinstance(value, str) and value == "auto"):
-            if given_folds is not None:
+            if folds_given is not None:
                 raise ValueError(
-                    f"folds = {given_folds!r} is given, but {name} = {value!r} is not 'auto', and nothing "
+                    f"folds = {folds_given!r} is given, but {name} = {value!r} is not 'auto', and nothing "
                     f"is chosen"
                 )
             return {setting: _positive(name, value, ", or 'auto'")}
         kernel, gamma = self.kernel, self.gamma  # type: ignore[attr-defined]
         from_rows = kernel._takes_rows() if isinstance(kernel, rk.Kernel) else isinstance(gamma, str)
-        folds = folds if given_folds is None else _count("folds", given_folds, 2)
+        folds = folds if folds_given is None else _count("folds", folds_given, 2)
         return {setting: "auto", "folds": folds, "fixed_kernel": keep_kernel or not from_rows}
 
     def _refits(self) -> dict[str, int]:
@@ -264,10 +264,10 @@ def _checked_targets(y: Any) -> Any:
     if cells.dtype.kind != "O" or y is None:
         return y
     flat = cells.ravel()
-    gone = next((i for i, cell in enumerate(flat) if is_missing(cell)), None)
-    if gone is not None:
-        row = gone // max(1, len(flat) // max(1, len(cells)))
-        raise ValueError(f"y is {flat[gone]} in row {row} (from 0): fill the value in or remove the row")
+    missing = next((i for i, cell in enumerate(flat) if is_missing(cell)), None)
+    if missing is not None:
+        row = missing // max(1, len(flat) // max(1, len(cells)))
+        raise ValueError(f"y is {flat[missing]} in row {row} (from 0): fill the value in or remove the row")
     return cells.astype(bool) if all(isinstance(cell, (bool, np.bool_)) for cell in flat) else y
 
 
@@ -380,8 +380,8 @@ class _Regressor(RegressorMixin, _KernelMachine):
 
     def predict(self, X: Any) -> np.ndarray:
         """Returns predictions, (rows,), or (rows, targets) if ``y`` had two dimensions."""
-        out = self._outputs(X)
-        return out[:, 0] if self._one_target else out
+        outputs = self._outputs(X)
+        return outputs[:, 0] if self._one_target else outputs
 
 
 class _Classifier(ClassifierMixin, _KernelMachine):
@@ -746,12 +746,12 @@ class SVC(_Classifier):
     def decision_function(self, X):
         """Returns the decision values: (rows,) for two classes, positive for the second class; (rows,
         classes) for more classes, from the votes of all pairs."""
-        out = self._outputs(X)
+        outputs = self._outputs(X)
         # The output of a pair is positive for its first class.
         return (
-            out[:, 0]
+            outputs[:, 0]
             if len(self.classes_) == 2
-            else _ovr_decision_function(out < 0, -out, len(self.classes_))
+            else _ovr_decision_function(outputs < 0, -outputs, len(self.classes_))
         )
 
 
@@ -869,8 +869,8 @@ class KernelLogisticRegression(_Protecting, _Probable, _Classifier):
     def decision_function(self, X):
         """Returns the log odds of the second class, (rows,), or for several classes the log-probabilities up
         to a constant, (rows, classes)."""
-        out = self._outputs(X)
-        return out[:, 0] if len(self.classes_) == 2 else out
+        outputs = self._outputs(X)
+        return outputs[:, 0] if len(self.classes_) == 2 else outputs
 
 
 class _Tuned:
@@ -973,8 +973,8 @@ class GaussianProcessRegressor(MultiOutputMixin, _Tuned, _Regressor):
         mean = super().predict(X)
         if not (return_std or return_cov):
             return mean
-        (other,) = deviations_of(self.expansion_, _rows(self, X), return_std, return_cov)
-        return mean, other[..., 0] if self._one_target else other
+        (deviations,) = deviations_of(self.expansion_, _rows(self, X), return_std, return_cov)
+        return mean, deviations[..., 0] if self._one_target else deviations
 
     def sample_y(self, X, n_samples=1, random_state=0):
         """Returns joint draws of the latent function from its posterior, (rows, n_samples) or (rows, targets,

@@ -122,7 +122,7 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
                 f"{d}, or None"
             )
         else:
-            feature_kernels, theirs = (
+            feature_kernels, target_kernels = (
                 _kernels(kernel, rows.names, label)
                 for kernel, rows, label in [
                     (self.kernel, x, "kernel"),
@@ -135,12 +135,12 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
                 self.method,
                 self.factors,
                 _single_kernel(feature_kernels),
-                _single_kernel(theirs),
+                _single_kernel(target_kernels),
                 int(self.n_features),
             )
             self.scores_ = np.asarray(scores)
             self._rank(np.asarray(order))
-            self._kept = self.ranking_ <= self.n_features
+            self._support_mask = self.ranking_ <= self.n_features
         return self
 
     def _rows(self, X: Any, y: Any) -> tuple[Rows, Rows]:
@@ -186,7 +186,7 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
             result.adjusted_pvalues,
         )
         self._rank(np.argsort(-self.scores_, kind="stable"))
-        self._kept = self.adjusted_pvalues_ <= self.alpha
+        self._support_mask = self.adjusted_pvalues_ <= self.alpha
 
     def _rank(self, order: np.ndarray) -> None:
         self.ranking_ = np.empty(len(order), dtype=int)
@@ -194,7 +194,7 @@ class SelectHSIC(SelectorMixin, BaseEstimator):
 
     def _get_support_mask(self) -> np.ndarray:
         check_is_fitted(self)
-        return self._kept
+        return self._support_mask
 
 
 def _single_kernel(kernels: list[str]) -> str | None:

@@ -45,19 +45,19 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from . import _core
-from ._bags import warned
-from ._causal_query import Columns, EffectQuery, estimated, on_whom, single_row
+from ._bags import issue_warnings
+from ._causal_query import Columns, EffectQuery, estimated, on_target_population, single_row
 from ._effect import CausalEstimate
 from ._expansion import Expansion, write
 from ._experiments import Experiments, suggest_among
 from ._explainer import Explainer
-from ._explanation import Explanation, check_ending
-from ._mediator_shares import MediatorShares, values_through
+from ._explanation import Explanation, check_suffix
+from ._mediator_shares import MediatorShares, mediator_values
 from ._model_loading import Imported, Part, weighted_sum
 from ._study_tables import cells, cells_of, coded, columns_of, read_studies
 from ._suggestions import Suggestions, no_trials
 from ._table_columns import Rows
-from ._validation import _listed, collected, is_whole, picked
+from ._validation import _listed, collected, is_whole, select_columns
 from .causal import answered, core_query
 from .estimators import _count
 
@@ -205,8 +205,8 @@ class CausalEffect(Experiments, BaseEstimator):
                 "that has treatment "
                 f"and outcome, of which '{self.outcome}' is no column"
             )
-        ways = self.adjust, self.front_door, self.randomized, self.differs
-        question = core_query(self.graph, self.treatment, self.outcome, headers, *ways)
+        strategy = self.adjust, self.front_door, self.randomized, self.differs
+        question = core_query(self.graph, self.treatment, self.outcome, headers, *strategy)
         identification = answered(*question)
         read = read_studies(tables, *question, self.columns)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -226,7 +226,7 @@ class CausalEffect(Experiments, BaseEstimator):
         else:
             covariates = () if identification.front_door else tuple(sorted(identification.adjust))
         passive = tuple(identification.bridges[-1].passive) if identification.bridges else ()
-        self._known = Columns(
+        self._effect_columns = Columns(
             identification.treatments,
             str(self.outcome),
             covariates,
@@ -235,15 +235,15 @@ class CausalEffect(Experiments, BaseEstimator):
             identification._text,
         )
         self._fused = _core.fuse(*self._fitted_on)
-        self._seen: _core.CausalEffect | None = None
+        self._association: _core.CausalEffect | None = None
         self.identification_, self._question = identification, question
         self.treatments_ = identification.treatments
         self._trials = no_trials(self._treatment_rows())
         self.unmatched_ = read.unmatched
         self.n_features_in_ = len(identification.treatments)
         self.feature_names_in_ = np.array(identification.treatments, dtype=object)
-        notes = read.notes + _core.effect_doubts(*question, self._fused, draws)
-        self.warnings_ = warned(self, notes, [])
+        notes = read.notes + _core.effect_caveats(*question, self._fused, draws)
+        self.warnings_ = issue_warnings(self, notes, [])
         return self
 
     def effect(
@@ -268,7 +268,9 @@ class CausalEffect(Experiments, BaseEstimator):
         a data frame of the covariates, with ``weights``, one per row or the name of a column (default equal).
         For ``given`` and ``among`` the band includes the uncertainty about who belongs to the population; a
         ``population`` is taken as known."""
-        fused, population_text = self._on(given=given, among=among, population=population, weights=weights)
+        fused, population_text = self._on_population(
+            given=given, among=among, population=population, weights=weights
+        )
         query = self._columns().query(grid, baseline, "grid")
         return self._estimate(fused, f"{self._expected()}{population_text}{query.versus}", query)
 
@@ -288,7 +290,9 @@ class CausalEffect(Experiments, BaseEstimator):
         It is the central difference with ``step``, with its standard deviation. The default step is a
         hundredth of the treatment's standard deviation in study 1; the error is of the order of the squared
         step. The other arguments are as in :meth:`effect`."""
-        fused, population_text = self._on(given=given, among=among, population=population, weights=weights)
+        fused, population_text = self._on_population(
+            given=given, among=among, population=population, weights=weights
+        )
         if of is None and len(self.treatments_) > 1:
             raise ValueError(f"of = None: say by which treatment, {_listed(self.treatments_)}")
         query = EffectQuery(self._columns().treated(grid, "grid"), slope=(of, step))
@@ -335,9 +339,11 @@ class CausalEffect(Experiments, BaseEstimator):
         mediators = self._rows_of(1, mediators_alone=True)
         if background is None and "game" not in options:
             background = cells(_evenly_spaced(mediators))
-        fused, population_text = self._on(given=given, among=among, population=population, weights=weights)
+        fused, population_text = self._on_population(
+            given=given, among=among, population=population, weights=weights
+        )
         query = self._columns().query(doses, baseline, "doses")
-        values = values_through(fused.mediator_sums(query), self._columns().levels, background, options)
+        values = mediator_values(fused.mediator_sums(query), self._columns().levels, background, options)
         mean = np.array(fused.estimate(query)[0])
         description = f"{self._expected()}{population_text}{query.versus}"
         return MediatorShares(
@@ -369,7 +375,7 @@ class CausalEffect(Experiments, BaseEstimator):
         more), as a dictionary by study. With ``study``, from 1, and ``rows``, a data frame of that study's
         inputs (treatments and covariates of study 1, mediators of others), it is one number per row.
         Hyper-parameters and target population stay fixed. The other arguments are as in :meth:`effect`."""
-        fused, _ = self._on(given=given, among=among, population=population, weights=weights)
+        fused, _ = self._on_population(given=given, among=among, population=population, weights=weights)
         query = self._columns().query(doses, baseline, "doses")
         n_leading = len(self._fitted_on[0])
         if study is not None and (not is_whole(study) or not 1 <= study <= n_leading + 1):
@@ -408,8 +414,10 @@ class CausalEffect(Experiments, BaseEstimator):
         ``grid`` is by default 50 doses over the middle 95 % of those of the table or of study 1, or its
         levels; for several treatments all combinations of their quartiles. The other arguments are as in
         :meth:`effect`."""
-        check_ending(path, (".html", ".htm"), "report writes HTML")
-        fused, population_text = self._on(given=given, among=among, population=population, weights=weights)
+        check_suffix(path, (".html", ".htm"), "report writes HTML")
+        fused, population_text = self._on_population(
+            given=given, among=among, population=population, weights=weights
+        )
         leading, points, outcome, draws, seed, shared, landmarks = self._fitted()[:7]
         treatments = (
             Rows(*_core.usual_doses(self._treatment_rows()))
@@ -428,9 +436,9 @@ class CausalEffect(Experiments, BaseEstimator):
         ]
         if landmarks is not None:
             facts.insert(1, ("landmarks", str(landmarks)))
-        everybody = f"all people of {'the table' if self._is_single_table() else 'study 1'}"
+        everyone_text = f"all people of {'the table' if self._is_single_table() else 'study 1'}"
         provenance = (
-            population_text.removeprefix(" of ") or everybody,
+            population_text.removeprefix(" of ") or everyone_text,
             self.unmatched_,
             list(self.warnings_),
             facts,
@@ -443,15 +451,15 @@ class CausalEffect(Experiments, BaseEstimator):
         without adjustment. The difference from the effect is the confounding bias. The first call fits
         another model."""
         leading, points, outcome, draws, seed, shared, landmarks = self._fitted()[:7]
-        if self._seen is None and self._is_single_table():
+        if self._association is None and self._is_single_table():
             stages, treatments = self._fitted_on[7]
             if stages == [([], treatments, [])]:
                 raise ValueError("nothing is adjusted for, so the effect equals the association")
             stages = [([], treatments, [])]
-            self._seen = _core.fuse(
+            self._association = _core.fuse(
                 [], self._treatment_rows(), outcome, draws, seed, None, landmarks, (stages, treatments)
             )
-        if self._seen is None:
+        if self._association is None:
             if leading[0][1] == "direct":
                 raise ValueError("nothing is adjusted for, so the effect equals the association")
             if shared is not None:
@@ -460,7 +468,7 @@ class CausalEffect(Experiments, BaseEstimator):
                     "computed yet"
                 )
             treatments, _, _, mediators = leading[0]
-            self._seen = _core.fuse(
+            self._association = _core.fuse(
                 [(treatments, "direct", None, mediators), *leading[1:]],
                 points,
                 outcome,
@@ -471,7 +479,7 @@ class CausalEffect(Experiments, BaseEstimator):
             )
         query = self._columns().query(grid, baseline, "grid")
         return self._estimate(
-            self._seen, f"E[{self.outcome} | {', '.join(self.treatments_)}]{query.versus}", query
+            self._association, f"E[{self.outcome} | {', '.join(self.treatments_)}]{query.versus}", query
         )
 
     def _fitted(self) -> tuple[Any, ...]:
@@ -486,9 +494,9 @@ class CausalEffect(Experiments, BaseEstimator):
         leading, points = self._fitted()[:2]
         if leading:
             return leading[0][0]
-        places = [list(points.names).index(name) for name in self.treatments_]
-        levels = [points.levels[place] for place in places]
-        return Rows(list(self.treatments_), levels, np.ascontiguousarray(points.numbers[:, places]))
+        positions = [list(points.names).index(name) for name in self.treatments_]
+        levels = [points.levels[position] for position in positions]
+        return Rows(list(self.treatments_), levels, np.ascontiguousarray(points.numbers[:, positions]))
 
     def _rows_of(self, k: int, mediators_alone: bool = False) -> Rows:
         """Returns the columns from which study ``k``, from 0, predicts."""
@@ -515,14 +523,14 @@ class CausalEffect(Experiments, BaseEstimator):
             self._fused = _core.fuse(*self._fitted_on)
         return self._fused
 
-    def _on(self, **population: Any) -> tuple[_core.CausalEffect, str]:
+    def _on_population(self, **population: Any) -> tuple[_core.CausalEffect, str]:
         """Returns the effect on this population, and its description."""
         conditions = population.pop("given", None)
-        return on_whom(self._core_effect(), self._columns(), conditions=conditions, **population)
+        return on_target_population(self._core_effect(), self._columns(), conditions=conditions, **population)
 
     def _columns(self) -> Columns:
         check_is_fitted(self)
-        return self._known
+        return self._effect_columns
 
     def _expected(self) -> str:
         return f"E[{self.outcome} | do({', '.join(self.treatments_)})]"
@@ -555,22 +563,22 @@ class CausalEffect(Experiments, BaseEstimator):
         ``.only("study 2")`` of the result is IMP and ``.only("study 1")`` is BayesIME. The bands have three
         faults that :meth:`effect` does not have: they become narrow where no study has data, their width
         depends on the mass of the measure, and they depend on the jitter."""
-        for name, value, known in (
+        for name, value, allowed in (
             ("form", form, ("landmarks", "integrals")),
             ("measure", measure, ("rows", "normal")),
         ):
-            if value not in known:
-                raise ValueError(f"{name} = {value!r}: it is one of {_listed(known)}")
+            if value not in allowed:
+                raise ValueError(f"{name} = {value!r}: it is one of {_listed(allowed)}")
         query = self._columns().query(grid, baseline, "grid")
         core_estimate = self._core_effect().published(
             query, form == "integrals", mass if measure == "normal" else None, jitter
         )
         return estimated(core_estimate, f"{self._expected()} by {form}{query.versus}", query)
 
-    def _own_columns(self, X: Any, label: str = "X") -> Any:
+    def _select_columns(self, X: Any, label: str = "X") -> Any:
         """Returns the treatment columns of rows, as :class:`riesz.Explainer` takes them."""
         check_is_fitted(self)
-        return picked(collected(X), self.treatments_)
+        return select_columns(collected(X), self.treatments_)
 
     def _imported(self) -> Imported:
         """Returns the effect in the form that :class:`riesz.Explainer` reads."""
@@ -592,7 +600,7 @@ class CausalEffect(Experiments, BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        return {**state, "_fused": None, "_seen": None} if "_fused" in state else state
+        return {**state, "_fused": None, "_association": None} if "_fused" in state else state
 
 
 class CausalFusion(CausalEffect):

@@ -160,11 +160,11 @@ def game_of(game: Any, background: Any, weights: Any, label: str = "game") -> Ga
 
 def settings_of(values: Mapping[str, Any]) -> _core.Settings:
     """Returns settings by name, which the core has checked; a value of ``None`` is not set."""
-    plain: dict[str, Any] = {}
+    json_values: dict[str, Any] = {}
     for name, value in values.items():
         value = value.item() if isinstance(value, (np.generic, np.ndarray)) and np.ndim(value) == 0 else value
         nan = isinstance(value, float) and not math.isfinite(value)
-        known = value is None or isinstance(value, (bool, int, float, str, dict, list))
+        is_json = value is None or isinstance(value, (bool, int, float, str, dict, list))
         # Values that JSON does not have are refused by the core under their name.
-        plain[name] = value if known and not nan else repr(value)
-    return _core.Settings(json.dumps(plain))
+        json_values[name] = value if is_json and not nan else repr(value)
+    return _core.Settings(json.dumps(json_values))

@@ -111,9 +111,9 @@ class Kernel:
         return NotImplemented if left is None else Product(left, self)
 
     def __repr__(self) -> str:
-        known = fields(self)  # type: ignore[arg-type]  # every kernel is a dataclass
+        kernel_fields = fields(self)  # type: ignore[arg-type]  # every kernel is a dataclass
         arguments = [
-            f"{f.name}={getattr(self, f.name)!r}" for f in known if getattr(self, f.name) != f.default
+            f"{f.name}={getattr(self, f.name)!r}" for f in kernel_fields if getattr(self, f.name) != f.default
         ]
         return f"{type(self).__name__}({', '.join(arguments)})"
 
@@ -220,21 +220,23 @@ def described(text: str, names: Sequence[str]) -> str:
 
 
 def _described(kind: str, columns: list[int], values: dict[str, list[float]], names: Sequence[str]) -> str:
-    own_names, named = [names[j] for j in columns], columns == list(range(len(names)))
+    read_names, named = [names[j] for j in columns], columns == list(range(len(names)))
     descriptions = []
     for name, python, _ in _ARGUMENTS[kind]:
         numbers = [f"{value:.4g}" for value in values[name]]
         if not python or name == "isotropic":
             continue
-        if len(numbers) == len(own_names) and len(set(values[name])) > 1:
+        if len(numbers) == len(read_names) and len(set(values[name])) > 1:
             # Each number is shown with its column.
-            listed = [f"{column} {number}" for column, number in zip(own_names, numbers)]
-            listed[MOST_TOLD:] = [f"… {len(listed)} in all"] if len(listed) > MOST_TOLD else []
-            descriptions.append(f"{name}=[{', '.join(listed)}]")
+            column_numbers = [f"{column} {number}" for column, number in zip(read_names, numbers)]
+            column_numbers[MOST_TOLD:] = (
+                [f"… {len(column_numbers)} in all"] if len(column_numbers) > MOST_TOLD else []
+            )
+            descriptions.append(f"{name}=[{', '.join(column_numbers)}]")
             named = True
         else:
             descriptions.append(f"{name}={', '.join(dict.fromkeys(numbers))}")
-    column_texts = [] if named else [", ".join(own_names)]
+    column_texts = [] if named else [", ".join(read_names)]
     flags = ["isotropic"] if values.get("isotropic") == [1.0] else []
     return f"{kind}({', '.join(column_texts + descriptions + flags)})"
 
@@ -253,9 +255,9 @@ def _factor(kind: str, columns: list[int], values: dict[str, list[float]], names
             )
             arguments[python] = type(getattr(factory, python))(values[name][0]) if is_common else values[name]
     # If numbers belong to columns, the columns are listed by name.
-    by_column = any(isinstance(value, list) for value in arguments.values()) and not is_numbered(names)
-    everything = columns == list(range(len(names))) and not by_column
-    return factory(**arguments, columns=None if everything else [names[j] for j in columns])
+    is_per_column = any(isinstance(value, list) for value in arguments.values()) and not is_numbered(names)
+    is_all_columns = columns == list(range(len(names))) and not is_per_column
+    return factory(**arguments, columns=None if is_all_columns else [names[j] for j in columns])
 
 
 def _positions(columns: Columns, names: Sequence[str]) -> list[int]:
@@ -265,15 +267,15 @@ def _positions(columns: Columns, names: Sequence[str]) -> list[int]:
         columns = [columns]
     if not isinstance(columns, Iterable):
         raise TypeError(f"columns = {columns!r}: it is a list of columns, by name or number")
-    known = {name: j for j, name in enumerate(names)}
+    position_of_name = {name: j for j, name in enumerate(names)}
     positions = []
     for column in columns:
         if isinstance(column, str):
-            if column not in known:
+            if column not in position_of_name:
                 raise ValueError(
                     f"the kernel reads a column '{column}', but the columns are: {', '.join(names)}"
                 )
-            positions.append(known[column])
+            positions.append(position_of_name[column])
         elif not is_whole(column):
             raise TypeError(f"columns = {columns!r}: columns are names or whole numbers, not {column!r}")
         elif 0 <= column < len(names):
@@ -311,26 +313,26 @@ def _with_levels(factors: list, names: Sequence[str], levels: Levels) -> list:
     numeric = _numeric(names, levels)
     if len(numeric) == len(names):
         return factors
-    everything, categorical = list(range(len(names))), [j for j in range(len(names)) if j not in numeric]
-    kept, is_open = [], False
+    all_columns, categorical = list(range(len(names))), [j for j in range(len(names)) if j not in numeric]
+    read_factors, reads_numeric = [], False
     for kind, columns, arguments in factors:
         if kind == "categorical":
-            columns = categorical if columns == everything else columns
-        elif columns == everything:
-            is_open, columns = True, numeric
+            columns = categorical if columns == all_columns else columns
+        elif columns == all_columns:
+            reads_numeric, columns = True, numeric
         else:
-            wrong = next((names[j] for j in columns if j in categorical), None)
-            if wrong is not None:
+            category_name = next((names[j] for j in columns if j in categorical), None)
+            if category_name is not None:
                 class_name = _CLASSES[kind]
                 raise ValueError(
-                    f"{class_name} reads the column '{wrong}', which holds categories: they are read by "
-                    f"Categorical"
+                    f"{class_name} reads the column '{category_name}', which holds categories: they are "
+                    "read by Categorical"
                 )
         if columns:
-            kept.append((kind, columns, arguments))
-    read = {j for _, columns, _ in kept for j in columns}
-    missing = [j for j in categorical if j not in read] if is_open else []
-    return kept + [("categorical", [j], [("similarity", [Categorical.similarity])]) for j in missing]
+            read_factors.append((kind, columns, arguments))
+    read_columns = {j for _, columns, _ in read_factors for j in columns}
+    missing = [j for j in categorical if j not in read_columns] if reads_numeric else []
+    return read_factors + [("categorical", [j], [("similarity", [Categorical.similarity])]) for j in missing]
 
 
 #: Rules that compute length scales from rows.

@@ -47,7 +47,7 @@ def __dir__() -> list[str]:
 
 #: Half of a 95 % interval in standard deviations, its label, and the maximum number of rows for which every
 #: dot has an interval.
-REACH, INTERVAL_LABEL, MAX_ROWS_WITH_INTERVALS = 1.959963984540054, "95 % intervals", 200
+NORMAL_QUANTILE, INTERVAL_LABEL, MAX_ROWS_WITH_INTERVALS = 1.959963984540054, "95 % intervals", 200
 #: Maximum number of characters of the levels below a feature's name, so that they do not fill the plot.
 NAMED = 40
 
@@ -67,16 +67,23 @@ def beeswarm(explanation: Explanation, ax: Axes | None = None, max_display: int 
     for y, (_, players) in zip(range(len(lines))[::-1], lines):
         line = values[:, players].sum(axis=1)
         colour, names = _colours(e, players[0], NAMED) if len(players) == 1 else (NEUTRAL, {})
-        places = y + _swarm(line, span)
-        ax.scatter(line, places, c=colour, s=12, linewidths=0, zorder=3)
-        reach = (
-            [r for i in range(len(line)) if (r := _reach(e, i, players)) is not None]
+        heights = y + _swarm(line, span)
+        ax.scatter(line, heights, c=colour, s=12, linewidths=0, zorder=3)
+        half_widths = (
+            [r for i in range(len(line)) if (r := _half_width(e, i, players)) is not None]
             if len(line) <= MAX_ROWS_WITH_INTERVALS
             else []
         )
-        if len(reach) == len(line):
+        if len(half_widths) == len(line):
             ax.errorbar(
-                line, places, xerr=reach, fmt="none", ecolor=NEUTRAL, elinewidth=0.7, alpha=0.5, zorder=2
+                line,
+                heights,
+                xerr=half_widths,
+                fmt="none",
+                ecolor=NEUTRAL,
+                elinewidth=0.7,
+                alpha=0.5,
+                zorder=2,
             )
         _name_levels(ax, y, names)
         numbers |= not names
@@ -84,8 +91,10 @@ def beeswarm(explanation: Explanation, ax: Axes | None = None, max_display: int 
     ax.axvline(0.0, color=MUTED, linewidth=0.8, zorder=1)
     ax.set_xlabel(_value_name(e) + (_interval_label(e) if len(values) <= MAX_ROWS_WITH_INTERVALS else ""))
     if numbers:
-        shown = [players[0] for _, players in lines if len(players) == 1]
-        _colour_bar(ax, "feature value" + LESS * any(_called(e, j).endswith(LESS) for j in shown))
+        single_players = [players[0] for _, players in lines if len(players) == 1]
+        _colour_bar(
+            ax, "feature value" + LESS * any(_feature_label(e, j).endswith(LESS) for j in single_players)
+        )
     return ax
 
 
@@ -102,8 +111,8 @@ def protection_path(path: Any, ax: Axes | None = None) -> Axes:
     """Draws the cost of protecting features: the score against the mean ``|value|`` of the protected
     features, with a point for each strength of :func:`riesz.protection_path`."""
     ax = _axes(ax, height=4.0)
-    mine = [path.feature_names.index(name) for name in path.protected]
-    importance = path.importances[:, mine].sum(axis=1)
+    protected_columns = [path.feature_names.index(name) for name in path.protected]
+    importance = path.importances[:, protected_columns].sum(axis=1)
     ax.plot(importance, path.scores, color=DOWN, marker="o", markersize=5, linewidth=1.5, zorder=3)
     for strength, x, y in zip(path.strengths, importance, path.scores):
         ax.annotate(
@@ -131,15 +140,15 @@ def bar(explanation: Explanation, ax: Axes | None = None, max_display: int | Non
         for _, players in lines
     ]
     colours = [(UP if size > 0 else DOWN) if single else DOWN for size in sizes]
-    places = np.arange(len(lines))[::-1]
-    ax.barh(places, sizes, color=colours, height=0.66, zorder=3)
+    heights = np.arange(len(lines))[::-1]
+    ax.barh(heights, sizes, color=colours, height=0.66, zorder=3)
     spans = {} if single or e._sd is not None else _spans(e)
-    for y, size, (name, players) in zip(places, sizes, lines):
+    for y, size, (name, players) in zip(heights, sizes, lines):
         sign = -1 if size < 0 else 1
         text = _signed(size) if single else f"{size:.3g}"
-        reach = _reach(e, 0, players) if single else _mean_reach(e, players)
-        _whisker(ax, y, size, reach, None if single else 0.0)
-        end = size + sign * (reach or 0.0)
+        half_width = _half_width(e, 0, players) if single else _mean_half_width(e, players)
+        _whisker(ax, y, size, half_width, None if single else 0.0)
+        end = size + sign * (half_width or 0.0)
         if len(players) == 1 and name in spans:
             low, high = spans[name]
             ax.plot([low, high], [y, y], color="#1b1f24", linewidth=1.0, zorder=4)
@@ -169,7 +178,7 @@ def bar(explanation: Explanation, ax: Axes | None = None, max_display: int | Non
 def attributions(result: Any, ax: Axes | None = None, max_display: int | None = 10) -> Axes:
     """Draws the contribution of each feature to MMD² or HSIC as a bar. A grey box shows the middle 95 % of
     its values under the null hypothesis, and bars with an adjusted p-value above 0.05 are grey."""
-    e = _table(result._explained()[0], max_display, single=True)
+    e = _table(result._attribution_explanation()[0], max_display, single=True)
     lines = _lines(e, max_display)
     ax = _axes(ax, height=1.3 + 0.36 * len(lines))
     values, bands, adjusted = e._values[0, :, 0], result.bands, result.adjusted_pvalues
@@ -211,10 +220,12 @@ def witness(witness: Any, ax: Axes | None = None) -> Axes:
     ax = _axes(ax, height=3.4)
     values, deviations = witness.values, 2.0 * witness.std_error
     if witness.places.dtype == object:
-        places = np.arange(len(values))
-        ax.bar(places, values, color=[UP if v > 0 else DOWN for v in values], width=0.6, zorder=3)
-        ax.errorbar(places, values, deviations, fmt="none", ecolor=MUTED, elinewidth=1.0, capsize=3, zorder=4)
-        ax.set_xticks(places, witness.places)
+        positions = np.arange(len(values))
+        ax.bar(positions, values, color=[UP if v > 0 else DOWN for v in values], width=0.6, zorder=3)
+        ax.errorbar(
+            positions, values, deviations, fmt="none", ecolor=MUTED, elinewidth=1.0, capsize=3, zorder=4
+        )
+        ax.set_xticks(positions, witness.places)
     else:
         ax.fill_between(
             witness.places, values - deviations, values + deviations, color="#dfe2e6", linewidth=0, zorder=1
@@ -247,15 +258,15 @@ def component(component: Any, ax: Axes | None = None) -> Axes:
             "a component is drawn along one or two columns, of one output: ask for it without rows"
         )
     ax = _axes(ax, height=3.4)
-    title, numeric = " × ".join(component.features), [places.dtype != object for places in component.places]
-    axes = [places if number else np.arange(len(places)) for places, number in zip(component.places, numeric)]
+    title, numeric = " × ".join(component.features), [points.dtype != object for points in component.places]
+    axes = [points if number else np.arange(len(points)) for points, number in zip(component.places, numeric)]
     if len(axes) == 1:
-        (places,), deviations = axes, 0.0 if component.sd is None else 1.96 * component.sd
+        (points,), deviations = axes, 0.0 if component.sd is None else 1.96 * component.sd
         if component.sd is not None:
             low, high = component.values - deviations, component.values + deviations
-            ax.fill_between(places, low, high, color="#dfe2e6", linewidth=0, zorder=1, label="middle 95 %")
+            ax.fill_between(points, low, high, color="#dfe2e6", linewidth=0, zorder=1, label="middle 95 %")
         ax.plot(
-            places, component.values, color=DOWN, linewidth=1.6, zorder=3, marker="" if numeric[0] else "o"
+            points, component.values, color=DOWN, linewidth=1.6, zorder=3, marker="" if numeric[0] else "o"
         )
         ax.axhline(0.0, color=MUTED, linewidth=0.8, zorder=2)
         ax.set_xlabel(title)
@@ -291,10 +302,10 @@ def waterfall(explanation: Explanation, ax: Axes | None = None, max_display: int
         colour = UP if size > 0 else DOWN
         ax.barh(y, size, left=start, color=colour, height=0.62, zorder=3)
         ax.plot([start + size] * 2, [y, y + 1], color=MUTED, linewidth=0.7, linestyle=":", zorder=2)
-        reach = _reach(e, 0, players)
-        _whisker(ax, y, start + size, reach)
-        end = max(start, start + size + (reach or 0.0)) + 0.01 * span
-        ax.annotate(_signed(size, reach), (end, y), va="center", color=MUTED, fontsize="small")
+        half_width = _half_width(e, 0, players)
+        _whisker(ax, y, start + size, half_width)
+        end = max(start, start + size + (half_width or 0.0)) + 0.01 * span
+        ax.annotate(_signed(size, half_width), (end, y), va="center", color=MUTED, fontsize="small")
     ax.axvline(base, color=MUTED, linewidth=0.7, linestyle=":", zorder=1)
     _name_lines(ax, [_with_value(e, name, players) for name, players in lines])
     ax.margins(x=0.14)
@@ -328,11 +339,11 @@ def scatter(
     ax.scatter(numbers + jitter, e._values[:, j, 0], c=colour, s=16, linewidths=0, zorder=3)
     has_intervals = e._sd is not None and len(numbers) <= MAX_ROWS_WITH_INTERVALS
     if has_intervals:
-        reach = REACH * e._sd[:, j, 0]
+        half_widths = NORMAL_QUANTILE * e._sd[:, j, 0]
         ax.errorbar(
             numbers + jitter,
             e._values[:, j, 0],
-            yerr=reach,
+            yerr=half_widths,
             fmt="none",
             ecolor=NEUTRAL,
             elinewidth=0.8,
@@ -342,7 +353,7 @@ def scatter(
     if levels is not None:
         ax.set_xticks(range(len(levels)), levels)
     ax.axhline(0.0, color=MUTED, linewidth=0.8, zorder=1)
-    ax.set_xlabel(_called(e, j))
+    ax.set_xlabel(_feature_label(e, j))
     label = f"{_value_name(e)} of {e.feature_names[j]}{_interval_label(e) if has_intervals else ''}"
     ax.set_ylabel(textwrap.fill(label, 42, break_long_words=False))
     if names:
@@ -350,7 +361,7 @@ def scatter(
             ax.scatter([], [], c=paint, s=16, label=level)
         ax.legend(title=e.feature_names[_feature(e, color)], fontsize="small", frameon=False)
     elif color is not None and colour is not NEUTRAL:
-        _colour_bar(ax, _called(e, _feature(e, color)))
+        _colour_bar(ax, _feature_label(e, _feature(e, color)))
     return ax
 
 
@@ -385,23 +396,30 @@ def force(explanation: Explanation, ax: Axes | None = None, max_display: int | N
         positions = [j for j in np.argsort(-np.abs(values), kind="stable").tolist() if values[j] * sign > 0]
         # Values that are too small to show, and those beyond max_display, share a bar; a single one keeps its
         # name.
-        keep = sum(abs(values[j]) > 0.01 * total for j in positions[:max_display])
-        keep = keep if len(positions) > keep + 1 else len(positions)
-        lines = [(names[j], [j]) for j in positions[:keep]]
-        if keep < len(positions):
-            lines.append((f"sum of {len(positions) - keep} {_others_label(e)}", positions[keep:]))
+        shown_count = sum(abs(values[j]) > 0.01 * total for j in positions[:max_display])
+        shown_count = shown_count if len(positions) > shown_count + 1 else len(positions)
+        lines = [(names[j], [j]) for j in positions[:shown_count]]
+        if shown_count < len(positions):
+            lines.append(
+                (f"sum of {len(positions) - shown_count} {_omitted_label(e)}", positions[shown_count:])
+            )
         end = prediction
         for k, (name, players) in enumerate(lines):
             size = values[players].sum()
             ax.barh(0, -size, left=end, color=colour, height=0.5, edgecolor="white", linewidth=0.8, zorder=3)
-            reach = _reach(e, 0, players) if max(players) < len(e.feature_names) else None
+            half_width = _half_width(e, 0, players) if max(players) < len(e.feature_names) else None
             # Names extend outwards from the inner ends of bars, alternating between two levels; the name of
             # the sum is below them at the outer end.
             if len(players) > 1:
-                text, x, y, side = f"{name}: {_signed(size, reach)}", end - size, -1.75, "left"
+                text, x, y, side = f"{name}: {_signed(size, half_width)}", end - size, -1.75, "left"
             else:
                 label = name.replace(" × ", " ×\n")
-                text, x, y, side = f"{label}\n{_signed(size, reach)}", end, (-0.36, -1.05)[k % 2], "right"
+                text, x, y, side = (
+                    f"{label}\n{_signed(size, half_width)}",
+                    end,
+                    (-0.36, -1.05)[k % 2],
+                    "right",
+                )
             if len(players) > 1 or abs(size) > 0.05 * total:
                 side = side if sign > 0 else {"left": "right", "right": "left"}[side]
                 ax.annotate(
@@ -446,7 +464,7 @@ def interactions(explanation: Explanation, ax: Axes | None = None, max_display: 
         lowest = -size if strengths.single else 0.0
         shown_values = np.ma.array(values, mask=~cells)
         cmap = _diverging() if strengths.single else _sizes()
-        drawn = ax.imshow(
+        image_of_pairs = ax.imshow(
             shown_values,
             aspect="auto",
             cmap=cmap,
@@ -456,12 +474,12 @@ def interactions(explanation: Explanation, ax: Axes | None = None, max_display: 
             zorder=image,
         )
         if colours:
-            ax.figure.colorbar(drawn, ax=ax, label="pairs", fraction=0.04, pad=0.02)
-        for k, across in zip(*np.nonzero(cells)) if n <= 12 else ():
-            paint = "white" if abs(values[k, across]) > 0.7 * size else "#1d2229"
-            text = _signed(values[k, across]) if strengths.single else f"{values[k, across]:.2g}"
+            ax.figure.colorbar(image_of_pairs, ax=ax, label="pairs", fraction=0.04, pad=0.02)
+        for k, column in zip(*np.nonzero(cells)) if n <= 12 else ():
+            paint = "white" if abs(values[k, column]) > 0.7 * size else "#1d2229"
+            text = _signed(values[k, column]) if strengths.single else f"{values[k, column]:.2g}"
             ax.annotate(
-                text, (across, k), ha="center", va="center", fontsize="x-small", color=paint, zorder=4
+                text, (column, k), ha="center", va="center", fontsize="x-small", color=paint, zorder=4
             )
     for k in range(n):
         ax.plot(
@@ -494,19 +512,24 @@ def network(explanation: Explanation, ax: Axes | None = None, max_display: int |
     e = _table(explanation, max_display, single=True)
     strengths = _InteractionStrengths.from_explanation(e)
     players = strengths.players(max_display)
-    n, place = len(players), {j: k for k, j in enumerate(players)}
+    n, position_of_player = len(players), {j: k for k, j in enumerate(players)}
     colour = lambda value: (UP if value > 0 else DOWN) if strengths.single else DOWN
     ax = _axes(ax, height=5.2)
     from matplotlib.patheffects import withStroke
 
-    angle = np.pi / 2 - (np.arange(n) + 0.5) / n * 2 * np.pi
-    x, y = np.cos(angle), np.sin(angle)
-    drawn = [
-        (a, b) for a, b in strengths.pairs if a in place and b in place and strengths.matrix[a, b] != 0.0
+    angles = np.pi / 2 - (np.arange(n) + 0.5) / n * 2 * np.pi
+    x, y = np.cos(angles), np.sin(angles)
+    drawn_pairs = [
+        (a, b)
+        for a, b in strengths.pairs
+        if a in position_of_player and b in position_of_player and strengths.matrix[a, b] != 0.0
     ][:max_display]
-    strongest = abs(strengths.matrix[drawn[0]]) if drawn else 1.0
-    for a, b in drawn[::-1]:
-        part, ends = abs(strengths.matrix[a, b]) / strongest, [place[a], place[b]]
+    largest_strength = abs(strengths.matrix[drawn_pairs[0]]) if drawn_pairs else 1.0
+    for a, b in drawn_pairs[::-1]:
+        part, ends = (
+            abs(strengths.matrix[a, b]) / largest_strength,
+            [position_of_player[a], position_of_player[b]],
+        )
         paint = colour(strengths.matrix[a, b])
         ax.plot(x[ends], y[ends], color=paint, linewidth=0.6 + 6.0 * part, alpha=0.25 + 0.6 * part, zorder=2)
     single_values = strengths.matrix[players, players]
@@ -521,11 +544,11 @@ def network(explanation: Explanation, ax: Axes | None = None, max_display: int |
         zorder=3,
     )
     for k, j in enumerate(players):
-        side, away = (-1 if x[k] < -1e-9 else 1), np.sqrt(max(areas[k], 10.0)) / 2 + 4.0
+        side, label_distance = (-1 if x[k] < -1e-9 else 1), np.sqrt(max(areas[k], 10.0)) / 2 + 4.0
         ax.annotate(
             e.feature_names[strengths.single_sets[j]],
             (x[k], y[k]),
-            (side * away, 0),
+            (side * label_distance, 0),
             textcoords="offset points",
             ha="left" if side > 0 else "right",
             va="center",
@@ -536,13 +559,15 @@ def network(explanation: Explanation, ax: Axes | None = None, max_display: int |
     ax.margins(0.14)
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
-    omitted = len(strengths.pairs) - len(drawn)
+    omitted = len(strengths.pairs) - len(drawn_pairs)
     size = lambda pairs: sum(abs(strengths.matrix[pair]) for pair in pairs)
-    share = 1.0 - size(drawn) / (size(strengths.pairs) or 1.0)
-    remark = f"The other {omitted} pairs hold {share:.1%} of what pairs are worth in size." if omitted else ""
+    share = 1.0 - size(drawn_pairs) / (size(strengths.pairs) or 1.0)
+    omitted_text = (
+        f"The other {omitted} pairs hold {share:.1%} of what pairs are worth in size." if omitted else ""
+    )
     notes = _notes(
         f"{strengths.title(e)}: areas of features alone, widths of pairs",
-        remark,
+        omitted_text,
         strengths.larger(e),
         strengths.left_out(n),
     )
@@ -618,10 +643,10 @@ class _InteractionStrengths:
 
     def players(self, max_display: int | None) -> list[int]:
         """Returns the players with the largest total strength, in their own order."""
-        part = np.zeros(len(self.matrix))
+        total_strengths = np.zeros(len(self.matrix))
         for subset, value in zip(self.subsets, self.strength):
-            part[subset] += abs(value)
-        return sorted(np.argsort(-part, kind="stable")[:max_display].tolist())
+            total_strengths[subset] += abs(value)
+        return sorted(np.argsort(-total_strengths, kind="stable")[:max_display].tolist())
 
     def title(self, e: Explanation) -> str:
         return _value_name(e) if self.single else f"mean |{_value_name(e)}|"
@@ -672,14 +697,14 @@ def _lines(
     """Returns players by importance, one per line. The least important players share the last line, unless
     that would hide only one name."""
     players = (_order(e) if order is None else order).tolist()
-    keep = len(players) if max_display is None or len(players) <= max_display + 1 else max_display
-    lines = [(e.feature_names[j], [j]) for j in players[:keep]]
-    if keep < len(players):
-        lines.append((f"sum of {len(players) - keep} {_others_label(e)}", players[keep:]))
+    shown_count = len(players) if max_display is None or len(players) <= max_display + 1 else max_display
+    lines = [(e.feature_names[j], [j]) for j in players[:shown_count]]
+    if shown_count < len(players):
+        lines.append((f"sum of {len(players) - shown_count} {_omitted_label(e)}", players[shown_count:]))
     return lines
 
 
-def _others_label(e: Explanation) -> str:
+def _omitted_label(e: Explanation) -> str:
     return "other features" if e._core.subsets is None else "others"
 
 
@@ -713,9 +738,9 @@ def _numbers(cells: np.ndarray) -> tuple[np.ndarray, list[str] | None]:
         return codes.astype(np.float64), levels.tolist()
 
 
-def _colours(e: Explanation, player: int, room: int | None = None) -> tuple[Any, dict[str, str]]:
+def _colours(e: Explanation, player: int, max_characters: int | None = None) -> tuple[Any, dict[str, str]]:
     """Returns the colours of a feature's dots, and for levels the colour of each. The rarest levels share a
-    colour, as do those whose names do not fit into ``room`` characters."""
+    colour, as do those whose names do not fit into ``max_characters`` characters."""
     cells = _cells(e, player)
     if cells is None:
         return NEUTRAL, {}
@@ -725,8 +750,10 @@ def _colours(e: Explanation, player: int, room: int | None = None) -> tuple[Any,
         return (NEUTRAL if shade is None else _ramp()(shade)), {}
     counts = np.bincount(numbers.astype(int), minlength=len(levels))
     frequent = np.argsort(-counts, kind="stable")[: len(LEVELS)]
-    if room is not None:
-        frequent = frequent[: max(1, int((np.cumsum([len(levels[k]) for k in frequent]) <= room).sum()))]
+    if max_characters is not None:
+        frequent = frequent[
+            : max(1, int((np.cumsum([len(levels[k]) for k in frequent]) <= max_characters).sum()))
+        ]
     paints = np.full(len(levels), NEUTRAL, dtype=object)
     paints[frequent] = LEVELS[: len(frequent)]
     names = {levels[k]: paints[k] for k in frequent}
@@ -762,12 +789,12 @@ def _name_levels(ax: Axes, y: float, names: dict[str, str]) -> None:
 def _shade(numbers: np.ndarray) -> np.ndarray | None:
     """Returns feature values scaled from 0 (5 % quantile) to 1 (95 % quantile); ``None`` if they are all
     equal."""
-    known = numbers[np.isfinite(numbers)]
-    if not known.size:
+    finite = numbers[np.isfinite(numbers)]
+    if not finite.size:
         return None
-    low, high = np.quantile(known, [0.05, 0.95])
+    low, high = np.quantile(finite, [0.05, 0.95])
     if low == high:
-        low, high = known.min(), known.max()
+        low, high = finite.min(), finite.max()
     return None if low == high else np.clip((np.nan_to_num(numbers, nan=low) - low) / (high - low), 0.0, 1.0)
 
 
@@ -794,7 +821,7 @@ def _colour_bar(ax: Axes, label: str) -> None:
     bar.outline.set_visible(False)
 
 
-def _called(e: Explanation, player: int) -> str:
+def _feature_label(e: Explanation, player: int) -> str:
     """Returns the feature's name, with a suffix if its values are differences."""
     columns, name = e._players[player][1], e.feature_names[player]
     return name + LESS if len(columns) == 1 and e.column_names[columns[0]].endswith(LESS) else name
@@ -804,7 +831,7 @@ def _with_value(e: Explanation, name: str, players: list[int]) -> str:
     cells = _cells(e, players[0]) if len(players) == 1 else None
     if cells is None:
         return name
-    name = _called(e, players[0])
+    name = _feature_label(e, players[0])
     try:
         # Differences are written with their sign.
         value = (
@@ -815,9 +842,9 @@ def _with_value(e: Explanation, name: str, players: list[int]) -> str:
         return f"{name} = {cells[0]}"
 
 
-def _signed(value: float, reach: float | None = None) -> str:
+def _signed(value: float, half_width: float | None = None) -> str:
     """Returns the value as text, with half of its interval if there is one."""
-    return f"{value:+.3g}".replace("-", "−") + ("" if reach is None else f" ± {reach:.2g}")
+    return f"{value:+.3g}".replace("-", "−") + ("" if half_width is None else f" ± {half_width:.2g}")
 
 
 def _interval_label(e: Explanation) -> str:
@@ -825,27 +852,34 @@ def _interval_label(e: Explanation) -> str:
     return "" if e._sd is None else f", {INTERVAL_LABEL}"
 
 
-def _reach(e: Explanation, row: int, players: list[int]) -> float | None:
+def _half_width(e: Explanation, row: int, players: list[int]) -> float | None:
     """Returns half of the interval of a sum of values of a row; ``None`` if it is not known."""
     if e._sd is None or not players:
         return None
     if len(players) == 1:
-        return REACH * float(e._sd[row, players[0], 0])
+        return NORMAL_QUANTILE * float(e._sd[row, players[0], 0])
     if e._covariance is None:
         return None
     variance = e._covariance[row][np.ix_(players, players)][:, :, 0].sum()
-    return REACH * float(np.sqrt(max(variance, 0.0)))
+    return NORMAL_QUANTILE * float(np.sqrt(max(variance, 0.0)))
 
 
-def _mean_reach(e: Explanation, players: list[int]) -> float | None:
-    return None if e._sd is None else REACH * float(e._sd[:, players, 0].mean(axis=0).sum())
+def _mean_half_width(e: Explanation, players: list[int]) -> float | None:
+    return None if e._sd is None else NORMAL_QUANTILE * float(e._sd[:, players, 0].mean(axis=0).sum())
 
 
-def _whisker(ax: Axes, y: float, x: float, reach: float | None, minimum: float | None = None) -> None:
-    if reach is not None:
-        below = reach if minimum is None else min(reach, x - minimum)
+def _whisker(ax: Axes, y: float, x: float, half_width: float | None, minimum: float | None = None) -> None:
+    if half_width is not None:
+        lower_width = half_width if minimum is None else min(half_width, x - minimum)
         ax.errorbar(
-            x, y, xerr=[[below], [reach]], fmt="none", ecolor="black", elinewidth=1.0, capsize=3, zorder=5
+            x,
+            y,
+            xerr=[[lower_width], [half_width]],
+            fmt="none",
+            ecolor="black",
+            elinewidth=1.0,
+            capsize=3,
+            zorder=5,
         )
 
 

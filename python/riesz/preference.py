@@ -38,11 +38,11 @@ from ._duel_contexts import (
     Contexts,
     bags_of,
     check_optimizer,
+    codes_of_names,
     homes,
     labels_of,
     memberships,
     numbers_of,
-    places_of,
     read_items,
     rows_of,
     side_by_side,
@@ -266,8 +266,8 @@ class PreferenceClassifier(BaseEstimator):
         restarts = _count("n_restarts_optimizer", self.n_restarts_optimizer, 0)
         kernel = rk.RBF("median_per_feature") if self.kernel is None else self.kernel
         names, levels, rows = read_items(items, self.columns)
-        for used, name in ((home is not None, HOME), (self.ability, ID)):
-            if used and name in names:
+        for is_used, name in ((home is not None, HOME), (self.ability, ID)):
+            if is_used and name in names:
                 raise ValueError(f"items have a column '{name}', as the model would call its own: rename it")
         bags = None
         if members is not None:
@@ -276,19 +276,19 @@ class PreferenceClassifier(BaseEstimator):
                     "members: bags have no home and no ability of their own: leave home out, and ability "
                     "False"
                 )
-            called, bag, item, share = memberships(members, items, len(rows))
-            bags = (len(called), bag, item, share)
-            left, right = bags_of(duels, called)
+            bag_names, bag, item, share = memberships(members, items, len(rows))
+            bags = (len(bag_names), bag, item, share)
+            left, right = bags_of(duels, bag_names)
         else:
             left, right = rows_of(items, duels, len(rows))
-        count, kept = len(left), outcomes.rows
-        at_home = None if home is None else homes(home, duels)[kept].tolist()
+        count, used_duels = len(left), outcomes.rows
+        home_codes = None if home is None else homes(home, duels)[used_duels].tolist()
         duel = outcomes.to_core(left, right)
-        left, right = left[kept], right[kept]
-        context_columns, between = None, None
+        left, right = left[used_duels], right[used_duels]
+        context_columns, context_input = None, None
         if contexts is not None or users is not None:
             context_columns, cells = Contexts.read(contexts, users, count)
-            cells = np.ascontiguousarray(cells[kept])
+            cells = np.ascontiguousarray(cells[used_duels])
             context_kernel = (
                 rk.RBF("median_per_feature") if self.context_kernel is None else self.context_kernel
             )
@@ -296,7 +296,7 @@ class PreferenceClassifier(BaseEstimator):
                 context_columns.names, context_columns.levels
             )
             shared = _SHARED if self.context_kernel is None else 0.0
-            between = (text, shared, (context_columns.names, context_columns.levels, cells))
+            context_input = (text, shared, (context_columns.names, context_columns.levels, cells))
         elif self.context_kernel is not None:
             raise ValueError(
                 "context_kernel: these duels have no contexts: give fit contexts or users, or leave the "
@@ -305,11 +305,11 @@ class PreferenceClassifier(BaseEstimator):
         text = kernel._fitted_to(rows, names, levels)._to_json(names, levels)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         labels = labels_of(items) if self.ability else None
-        called = labels if labels is not None else [str(i) for i in range(len(rows))]
+        item_names = labels if labels is not None else [str(i) for i in range(len(rows))]
         circumstances = {
-            "home": at_home,
-            "names": called if self.ability else None,
-            "contexts": between,
+            "home": home_codes,
+            "names": item_names if self.ability else None,
+            "contexts": context_input,
             "members": bags,
             "ties": self.ties == "model",
             "bound": self.inference == "bound",
@@ -318,7 +318,7 @@ class PreferenceClassifier(BaseEstimator):
         prior: Any
         table, tune = (names, levels, rows), self.optimizer is not None
         n_landmarks = self._most_landmarks(
-            left, right, None if between is None else between[2][2], bags is not None
+            left, right, None if context_input is None else context_input[2][2], bags is not None
         )
         if n_landmarks is None:
             fitted, prior = _core.fit_preferences(
@@ -347,7 +347,7 @@ class PreferenceClassifier(BaseEstimator):
         self._names, self._levels, self._contexts = names, levels, context_columns
         self._has_home, self._ids = (
             home is not None,
-            [*called, UNSEEN, UNSEEN_RIGHT] if self.ability else None,
+            [*item_names, UNSEEN, UNSEEN_RIGHT] if self.ability else None,
         )
         self.expansion_ = None if model is None else Expansion._wrap(model)
         self.kernel_ = rk._from_json(prior.kernel, self._names)
@@ -404,12 +404,12 @@ class PreferenceClassifier(BaseEstimator):
                 "landmarks=None, or leave these out"
             )
         if self.landmarks == "auto":
-            compared = [
+            pair_columns = [
                 np.minimum(left, right),
                 np.maximum(left, right),
                 *([] if contexts is None else contexts.T),
             ]
-            return _LANDMARKS if len(np.unique(np.column_stack(compared), axis=0)) > _DENSE else None
+            return _LANDMARKS if len(np.unique(np.column_stack(pair_columns), axis=0)) > _DENSE else None
         return 2**32 if self.landmarks == "all" else _count("landmarks", self.landmarks, 1)
 
     def _check(self) -> None:
@@ -418,9 +418,9 @@ class PreferenceClassifier(BaseEstimator):
             ("ties", self.ties, ("half", "model")),
             ("inference", self.inference, ("laplace", "bound")),
         ]
-        for name, value, known in choices:
-            if value not in known:
-                raise ValueError(f"{name} = {value!r}: it is one of {', '.join(map(repr, known))}")
+        for name, value, allowed in choices:
+            if value not in allowed:
+                raise ValueError(f"{name} = {value!r}: it is one of {', '.join(map(repr, allowed))}")
         check_optimizer(self.optimizer)
         for name, kernel in (("kernel", self.kernel), ("context_kernel", self.context_kernel)):
             if kernel is not None and not isinstance(kernel, rk.Kernel):
@@ -458,7 +458,7 @@ class PreferenceClassifier(BaseEstimator):
     ) -> np.ndarray:
         """Returns the wide rows of duels with codes for categories."""
         check_is_fitted(self, "classes_")
-        at_home = sides(home)
+        home_codes = sides(home)
         if home is not None and not self._has_home:
             raise ValueError(
                 "home: the model was fitted without it, so it knows of no advantage: leave it out"
@@ -468,7 +468,7 @@ class PreferenceClassifier(BaseEstimator):
         for side, label, sign in ((left, "left", 1), (right, "right", -1)):
             blocks.append(self._items(side, label))
             if self._has_home:
-                blocks.append((at_home == sign).astype(float)[:, None])
+                blocks.append((home_codes == sign).astype(float)[:, None])
             if names is not None:
                 blocks.append(names[0 if sign > 0 else 1])
         if self._contexts is not None:
@@ -484,8 +484,8 @@ class PreferenceClassifier(BaseEstimator):
         duels."""
         codes, (names, levels) = self._codes(left, right, **circumstances), self._item_columns()
         stacked = np.vstack([codes[:, : len(names)], codes[:, len(names) : 2 * len(names)]])
-        items, places = np.unique(stacked, axis=0, return_inverse=True)
-        first, second = np.split(places.ravel(), 2)
+        items, item_numbers = np.unique(stacked, axis=0, return_inverse=True)
+        first, second = np.split(item_numbers.ravel(), 2)
         contexts = None
         if self._contexts is not None:
             contexts = (
@@ -497,9 +497,9 @@ class PreferenceClassifier(BaseEstimator):
 
     def _item_columns(self) -> tuple[list[str], list[list[str] | None]]:
         """Returns names and levels of an item's columns, including home and its name."""
-        called = self._ids is not None
-        names = self._names + [HOME] * self._has_home + [ID] * called
-        return names, [*self._levels, *[None] * self._has_home, *[self._ids] * called]
+        has_item_names = self._ids is not None
+        names = self._names + [HOME] * self._has_home + [ID] * has_item_names
+        return names, [*self._levels, *[None] * self._has_home, *[self._ids] * has_item_names]
 
     def _named(self, left: Any, right: Any, ids: Any) -> list[np.ndarray] | None:
         """Returns the codes of the items' names on either side."""
@@ -515,14 +515,18 @@ class PreferenceClassifier(BaseEstimator):
             raise ValueError(
                 "ability=True: say who they are, by the index of data frames or with ids=(left, right)"
             )
-        return [places_of(side, self._ids, unseen) for side, unseen in zip(names, (UNSEEN, UNSEEN_RIGHT))]
+        return [
+            codes_of_names(side, self._ids, unseen) for side, unseen in zip(names, (UNSEEN, UNSEEN_RIGHT))
+        ]
 
     def _spelled(self, wide: np.ndarray) -> np.ndarray:
         """Returns the rows with their codes replaced by levels."""
-        known = 2 * self._item_columns()[1] + ([] if self._contexts is None else self._contexts.levels)
-        if any(levels is not None for levels in known):
+        levels_of_columns = 2 * self._item_columns()[1] + (
+            [] if self._contexts is None else self._contexts.levels
+        )
+        if any(levels is not None for levels in levels_of_columns):
             wide = wide.astype(object)
-            for j, levels in enumerate(known):
+            for j, levels in enumerate(levels_of_columns):
                 if levels is not None:
                     wide[:, j] = [levels[int(code)] for code in wide[:, j]]
         return wide
@@ -662,16 +666,19 @@ class PreferenceClassifier(BaseEstimator):
         if average is not None and covariance:
             raise ValueError(NO_COVARIANCE)
         names = _names_of(left, right, circumstances.get("ids"))
-        counts = [len(self._items(items, side)) for items, side in ((left, "left"), (right, "right"))]
+        item_counts = [len(self._items(items, side)) for items, side in ((left, "left"), (right, "right"))]
         if average is not None:
-            pairs = np.repeat(range(counts[0]), counts[1]), np.tile(range(counts[1]), counts[0])
-            left, right = (_picked(*argument) for argument in zip((left, right), counts, pairs))
+            pairs = (
+                np.repeat(range(item_counts[0]), item_counts[1]),
+                np.tile(range(item_counts[1]), item_counts[0]),
+            )
+            left, right = (_rows_at(*argument) for argument in zip((left, right), item_counts, pairs))
             if names is not None:
-                names = [names[0][place] for place in pairs[0]], [names[1][place] for place in pairs[1]]
+                names = [names[0][number] for number in pairs[0]], [names[1][number] for number in pairs[1]]
             if self._ids is not None:
                 circumstances["ids"] = names
         rows = self.rows(left, right, **circumstances)
-        explanation = self._explained(
+        explanation = self._explain_rows(
             rows,
             background,
             names,
@@ -690,10 +697,12 @@ class PreferenceClassifier(BaseEstimator):
         return (
             explanation
             if average is None
-            else explanation.average(np.equal.outer(range(counts[0]), pairs[0]).astype(float))
+            else explanation.average(np.equal.outer(range(item_counts[0]), pairs[0]).astype(float))
         )
 
-    def _explained(self, rows: Any, background: Any, names: Any, *, game: str, **options: Any) -> Explanation:
+    def _explain_rows(
+        self, rows: Any, background: Any, names: Any, *, game: str, **options: Any
+    ) -> Explanation:
         if self.expansion_ is None:
             raise ValueError(f"there is no model to explain, because {self._no_model_reason}")
         background = (
@@ -724,7 +733,7 @@ class PreferenceClassifier(BaseEstimator):
         duels. Time and memory are proportional to the number of pairs of members."""
         rows, place, share, named = self._member_pairs(items, members, duels, contexts, users, "explain_bags")
         options |= {"shares": (place.tolist(), share.tolist()), "contexts": absent_contexts}
-        return self._explained(self._spelled(rows), background, named, game=game, **options)
+        return self._explain_rows(self._spelled(rows), background, named, game=game, **options)
 
     def _background_rows(self, background: Any, game: str) -> Any:
         """Returns items in the model's columns, not at home and without an ability."""
@@ -751,11 +760,11 @@ class PreferenceClassifier(BaseEstimator):
         the log odds that the left bag wins (the mean over pairs of members), their standard deviation, and
         probabilities as :meth:`predict_proba`. Time and memory are proportional to the number of pairs of
         members."""
-        rows, place, share, (left, _) = self._member_pairs(
+        rows, duel_number, share, (left, _) = self._member_pairs(
             items, members, duels, contexts, users, "predict_bags"
         )
         mean, sd, probabilities = _core.predict_sums(
-            self.expansion_._with_posterior(), rows, place.tolist(), share.tolist(), len(left)
+            self.expansion_._with_posterior(), rows, duel_number.tolist(), share.tolist(), len(left)
         )
         return mean[:, 0], sd[:, 0], np.asarray(probabilities)
 
@@ -774,9 +783,9 @@ class PreferenceClassifier(BaseEstimator):
                 f"{label}: bags have no home and no ability of their own, which the model was fitted with"
             )
         rows = self._items(items, "items")
-        called, bag, item, weight = memberships(members, items, len(rows))
-        left, right = bags_of(duels, called)
-        members_of_bag: list[list[tuple[int, float]]] = [[] for _ in called]
+        bag_names, bag, item, weight = memberships(members, items, len(rows))
+        left, right = bags_of(duels, bag_names)
+        members_of_bag: list[list[tuple[int, float]]] = [[] for _ in bag_names]
         for k, (b, i) in enumerate(zip(bag, item)):
             members_of_bag[b].append((i, 1.0 if weight is None else weight[k]))
         total = [sum(share for _, share in group) for group in members_of_bag]
@@ -786,7 +795,7 @@ class PreferenceClassifier(BaseEstimator):
             for i, m in members_of_bag[a]
             for j, q in members_of_bag[b]
         ]
-        place, first, second, share = (np.array(column) for column in zip(*pairs))
+        duel_number, first, second, share = (np.array(column) for column in zip(*pairs))
         blocks = [rows[first], rows[second]]
         if self._contexts is not None:
             context_rows = self._contexts.rows(contexts, users)
@@ -796,11 +805,16 @@ class PreferenceClassifier(BaseEstimator):
                     f"one a "
                     "duel, or one for all"
                 )
-            blocks.append(np.broadcast_to(context_rows, (len(left), context_rows.shape[1]))[place])
+            blocks.append(np.broadcast_to(context_rows, (len(left), context_rows.shape[1]))[duel_number])
         elif contexts is not None or users is not None:
             raise ValueError("contexts and users: the model was fitted on duels without them")
         rows = np.ascontiguousarray(np.hstack(blocks), dtype=float)
-        return rows, place, share, ([str(called[a]) for a in left], [str(called[b]) for b in right])
+        return (
+            rows,
+            duel_number,
+            share,
+            ([str(bag_names[a]) for a in left], [str(bag_names[b]) for b in right]),
+        )
 
     def _items(self, items: Any, label: str) -> np.ndarray:
         if self.model == "bradley_terry":
@@ -813,22 +827,22 @@ class PreferenceClassifier(BaseEstimator):
         return numbers_of(items, self._names, label)
 
 
-def _picked(items: Any, count: int, places: np.ndarray) -> Any:
+def _rows_at(items: Any, count: int, rows: np.ndarray) -> Any:
     """Returns items by number, out of ``count``; a single item may be a row instead of a table."""
     if hasattr(items, "iloc") and np.ndim(items) == 2:
-        return items.iloc[places]
+        return items.iloc[rows]
     cells = collected(items)
     if names_of(cells) is None:
         cells = np.asarray(cells)
         cells = cells if len(cells) == count and (count > 1 or cells.ndim == 2) else cells[None]
-    return cells[places]
+    return cells[rows]
 
 
 def _names_of(left: Any, right: Any, ids: Any) -> tuple[list, list] | None:
     """Returns the names of items on either side; ``None`` if a side has no names."""
     labels = (labels_of(left), labels_of(right)) if ids is None else ids
-    left_names, other = (
+    left_names, right_names = (
         None if side is None else [str(name) for name in np.atleast_1d(np.asarray(side, dtype=object))]
         for side in labels
     )
-    return None if left_names is None or other is None else (left_names, other)
+    return None if left_names is None or right_names is None else (left_names, right_names)

@@ -25,7 +25,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _core
 from ._bradley_terry import ABILITIES
-from ._duel_contexts import HOME, ID, UNSEEN, check_optimizer, kernel_and_items, labels_of, places_of, rows_of
+from ._duel_contexts import (
+    HOME,
+    ID,
+    UNSEEN,
+    check_optimizer,
+    codes_of_names,
+    kernel_and_items,
+    labels_of,
+    rows_of,
+)
 from ._outcomes import read_outcomes
 from ._table_columns import ColumnTypes
 from .estimators import _count
@@ -174,7 +183,7 @@ def rankability(
             if called is None:
                 raise ValueError("ability=True: say who the items are, by the index of a data frame")
             further_columns.append((names.index(ID), model.ability_, True))
-            rows = np.hstack([rows, places_of(called, model._ids, UNSEEN)])
+            rows = np.hstack([rows, codes_of_names(called, model._ids, UNSEEN)])
         places, share, interval, circles = _core.rank_preferences(
             model.expansion_._core,
             model.kernel_._to_json(model._names, model._levels),

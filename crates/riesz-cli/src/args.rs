@@ -11,10 +11,10 @@ use clap::{Args, ValueEnum};
 use riesz::Table;
 use riesz::format::model::SavedModel;
 
-pub use causal_query::{CauseArgs, graph_of};
+pub use causal_query::{CauseArgs, graph_from_text};
 pub use discrepancy::{TestArgs, factors};
 pub use question::GameArgs;
-pub use settings::{OfModel, Protected, SettingArgs};
+pub use settings::{ModelSettings, Protected, SettingArgs};
 
 use crate::exit::{Failure, Result};
 use crate::io::csv::Decimal;
@@ -77,7 +77,7 @@ impl Global {
     }
 
     /// Whether a result other than a table is written as JSON.
-    pub fn json_words(&self) -> Result<bool> {
+    pub fn is_json_requested(&self) -> Result<bool> {
         match self.format {
             None | Some(Format::Text) => Ok(false),
             Some(Format::Json) => Ok(true),
@@ -228,7 +228,7 @@ impl FeatureNames {
 pub struct FeatureArgs {
     /// Names of the features.
     #[command(flatten)]
-    pub called: FeatureNames,
+    pub feature_names: FeatureNames,
     /// Range file of 'svm-scale -s' for a LIBSVM model that was fitted on scaled data. Rows are then given in
     /// the units of the unscaled data, and outputs are in the units of the target if that was scaled too
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
@@ -238,7 +238,7 @@ pub struct FeatureArgs {
 impl FeatureArgs {
     /// Reading options with which the features of LIBSVM data files have the given names.
     pub fn tables(&self, table: &TableArgs) -> TableArgs {
-        self.called.tables(table)
+        self.feature_names.tables(table)
     }
 
     /// Opens a table, whose features have the given names if it is a LIBSVM data file.
@@ -248,7 +248,8 @@ impl FeatureArgs {
 
     /// The first option that was given.
     pub fn first_given(&self) -> Option<&'static str> {
-        let options = [("--scale", self.scale.is_some()), ("--columns", !self.called.columns.is_empty())];
+        let options =
+            [("--scale", self.scale.is_some()), ("--columns", !self.feature_names.columns.is_empty())];
         options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
     }
 }

@@ -68,46 +68,53 @@ impl Console {
 }
 
 /// Runs `work` and shows its progress `done` after `message`.
-pub fn watched<T>(console: &Console, message: &str, done: &riesz::Progress, work: impl FnOnce() -> T) -> T {
+pub fn with_progress<T>(
+    console: &Console,
+    message: &str,
+    done: &riesz::Progress,
+    work: impl FnOnce() -> T,
+) -> T {
     let progress = console.progress(message);
-    let (end, end_signal) = std::sync::mpsc::channel::<()>();
+    let (end_sender, end_signal) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
         let progress = &progress;
         scope.spawn(move || {
             let start = Instant::now();
-            let (mut before, mut left) = (0.0, None);
+            let (mut earlier_share, mut end_time) = (0.0, None);
             while end_signal.recv_timeout(Duration::from_millis(250)) == Err(RecvTimeoutError::Timeout) {
-                let (share, now) = (done.share(), start.elapsed());
-                if share != before {
-                    (before, left) = (share, remaining(share, now).map(|left| left + now));
+                let (share, elapsed) = (done.share(), start.elapsed());
+                if share != earlier_share {
+                    (earlier_share, end_time) =
+                        (share, remaining(share, elapsed).map(|end_time| end_time + elapsed));
                 }
-                progress.say(format!("{message}{}", so_far(share, done.steps(), left, now)));
+                progress.say(format!("{message}{}", progress_suffix(share, done.steps(), end_time, elapsed)));
             }
         });
         let result = work();
-        drop(end);
+        drop(end_sender);
         result
     })
 }
 
-/// The estimated remaining time after a share of the work took the time `took`; `None` for shares below 1 %.
-fn remaining(share: f64, took: Duration) -> Option<Duration> {
-    (share >= 0.01).then(|| took.mul_f64((1.0 - share) / share))
+/// The estimated remaining time after a share of the work took the time `elapsed`; `None` for shares below
+/// 1 %.
+fn remaining(share: f64, elapsed: Duration) -> Option<Duration> {
+    (share >= 0.01).then(|| elapsed.mul_f64((1.0 - share) / share))
 }
 
 /// The percentage done and the time until the expected `end`; or the number of steps, if the share is
 /// unknown.
-fn so_far(share: f64, steps: usize, end: Option<Duration>, now: Duration) -> String {
+fn progress_suffix(share: f64, steps: usize, end: Option<Duration>, elapsed: Duration) -> String {
     if share == 0.0 {
         return if steps == 0 { String::new() } else { format!(": step {steps}") };
     }
-    let left = end.map(|end| end.saturating_sub(now).as_secs());
-    let left = match left {
+    let remaining_time = end.map(|end| end.saturating_sub(elapsed).as_secs());
+    let remaining_time = match remaining_time {
         None | Some(0) => String::new(),
         Some(seconds) if seconds < 90 => format!(", {seconds} s left"),
         Some(seconds) => format!(", {} min left", seconds.div_ceil(60)),
     };
-    format!(": {:.0} %{left}", 100.0 * share)
+    format!(": {:.0} %{remaining_time}", 100.0 * share)
 }
 
 /// Progress display of running work, which is cleared when dropped.
@@ -161,16 +168,17 @@ mod tests {
     #[test]
     fn progress_states_the_remaining_time() {
         let seconds = std::time::Duration::from_secs;
-        let progress_text = |share: f64, steps, took: u64| {
-            let end = super::remaining(share, seconds(took)).map(|left| left + seconds(took));
-            super::so_far(share, steps, end, seconds(took))
+        let progress_text = |share: f64, steps, seconds_elapsed: u64| {
+            let end = super::remaining(share, seconds(seconds_elapsed))
+                .map(|remaining_time| remaining_time + seconds(seconds_elapsed));
+            super::progress_suffix(share, steps, end, seconds(seconds_elapsed))
         };
         assert_eq!(progress_text(0.0, 0, 3), "");
         assert_eq!(progress_text(0.0, 7, 3), ": step 7");
         assert_eq!(progress_text(0.5, 7, 30), ": 50 %, 30 s left");
         assert_eq!(progress_text(0.2, 7, 60), ": 20 %, 4 min left");
         // Work that takes longer than expected shows no remaining time.
-        assert_eq!(super::so_far(0.5, 1, Some(seconds(60)), seconds(70)), ": 50 %");
+        assert_eq!(super::progress_suffix(0.5, 1, Some(seconds(60)), seconds(70)), ": 50 %");
     }
 
     #[test]

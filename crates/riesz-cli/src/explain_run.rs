@@ -21,7 +21,7 @@ use crate::io::model_rows::ModelRows;
 use crate::io::output::Output;
 use crate::program;
 use crate::question_args::{
-    about_model, about_program, asks_for_probabilities, robustness, taken_from_predictions,
+    asks_for_probabilities, prediction_reason, question_about_model, question_about_program, robustness,
 };
 
 /// Largest number of numbers in a JSON explanation. It is one object of whole arrays, for plots and reports
@@ -63,16 +63,16 @@ pub struct Explaining<'a> {
 
 impl<'a> Explaining<'a> {
     /// Prepares a model that was [admitted](CellArgs::admit), with its file.
-    pub fn of_model(
+    pub fn new(
         model: (&'a SavedModel, &Path),
         rows: OpenTable,
         request: &ExplainRequest<'_>,
         console: &Console,
     ) -> Result<Self> {
         if !request.variance
-            && let Some(reason) = taken_from_predictions(request.game, model.0)?
+            && let Some(reason) = prediction_reason(request.game, model.0)?
         {
-            return Self::of_predictions(model, rows, request, &reason, console);
+            return Self::from_predictions(model, rows, request, &reason, console);
         }
         let Prepared { explainer, probabilities, rows, facts, width } =
             Prepared::new(model, rows, request, None, console)?;
@@ -86,7 +86,7 @@ impl<'a> Explaining<'a> {
     }
 
     /// Prepares a model whose values are computed from its own predictions, for the given reason.
-    fn of_predictions(
+    fn from_predictions(
         (saved, file): (&'a SavedModel, &Path),
         rows: OpenTable,
         request: &ExplainRequest<'_>,
@@ -96,13 +96,14 @@ impl<'a> Explaining<'a> {
         let shapley = |value: &Value| value == "shapley" || value == &Value::Bool(false);
         let takes_exact_values =
             |name: &&&str| request.game.settings.value(name).is_some_and(|value| !shapley(value));
-        let exact = ["index", "unions", "covariance"].iter().find(takes_exact_values).copied();
-        if let Some(option) = exact.or_else(|| request.game.robustness.as_ref().map(|_| "robustness")) {
+        let exact_option = ["index", "unions", "covariance"].iter().find(takes_exact_values).copied();
+        if let Some(option) = exact_option.or_else(|| request.game.robustness.as_ref().map(|_| "robustness"))
+        {
             return Err(Failure::input(format!("--{option} needs values from the kernel: {reason}")));
         }
         let (tables, subject) = ((request.table, request.cells), Subject::Function);
         let (question, question_entries) =
-            about_model(request.game, tables, (saved, subject), request.seed, console)?;
+            question_about_model(request.game, tables, (saved, subject), request.seed, console)?;
         console.note(format!("values are computed from the model's predictions: {reason}"));
         let mut facts = vec![CardEntry::new("model file", described(file)?), rows_fact(&rows)?];
         facts.extend(question_entries);
@@ -122,7 +123,7 @@ impl<'a> Explaining<'a> {
     }
 
     /// Prepares a program.
-    pub fn of_program(
+    pub fn from_program(
         command: &'a str,
         rows: OpenTable,
         request: &ExplainRequest<'_>,
@@ -139,12 +140,12 @@ impl<'a> Explaining<'a> {
             )));
         }
         let (question, question_entries, columns) =
-            about_program(request.game, request.table, request.seed, console)?;
+            question_about_program(request.game, request.table, request.seed, console)?;
         let mut facts = vec![rows_fact(&rows)?];
         facts.extend(question_entries);
         let width = 2 * (columns.len() + question.players_of(&columns).players().len() + 4);
-        let none = || Table::from_column_major(columns.clone(), 0, Vec::new());
-        let background = question.game.rows().cloned().map_or_else(none, Ok)?;
+        let empty_background = || Table::from_column_major(columns.clone(), 0, Vec::new());
+        let background = question.game.rows().cloned().map_or_else(empty_background, Ok)?;
         let policy = request.cells.for_program(&background)?;
         let rows = ModelRows::new(rows, &columns, policy, width)?;
         let mut done = 0;
@@ -221,7 +222,7 @@ impl<'a> Prepared<'a> {
         listed: Option<usize>,
         console: &Console,
     ) -> Result<Self> {
-        let (question, question_entries) = about_model(
+        let (question, question_entries) = question_about_model(
             request.game,
             (request.table, request.cells),
             (saved, Subject::Model),
@@ -231,20 +232,22 @@ impl<'a> Prepared<'a> {
         let (index, covariance, probabilities) =
             (question.index, question.covariance, question.probabilities);
         if request.variance && request.game.robustness.is_some() {
-            let why = "--robustness bounds values of the output, not of its variance: leave it or --variance \
-                       out";
-            return Err(Failure::input(why));
+            let reason = "--robustness bounds values of the output, not of its variance: leave it or \
+                          --variance out";
+            return Err(Failure::input(reason));
         }
-        let question = if request.variance { of_variance(question, saved)? } else { question };
+        let question = if request.variance { variance_question(question, saved)? } else { question };
         let explainer =
             Explainer::new(&saved.model, question).and_then(|e| e.with_posterior(saved.covariance.as_ref()));
         let explainer = explainer.map_err(|error| match error {
-            tied @ Error::NotProduct { .. } if request.game.background.is_none() && !request.variance => {
+            not_product @ Error::NotProduct { .. }
+                if request.game.background.is_none() && !request.variance =>
+            {
                 let remedy =
                     "give --background FILE, with which values are computed from the model's predictions";
-                Failure::input(format!("{tied}; or {remedy}"))
+                Failure::input(format!("{not_product}; or {remedy}"))
             }
-            other => request.game.settings.spelt(other),
+            other => request.game.settings.with_option(other),
         })?;
         let players = explainer.groups().players().len();
         let sets = index.sets(players).unwrap_or(players);
@@ -263,15 +266,15 @@ impl<'a> Prepared<'a> {
 }
 
 /// The question about the variance of predictions.
-fn of_variance(question: Question, saved: &SavedModel) -> Result<Question> {
-    let refused = |why: &str| Err(Failure::input(format!("--variance: {why}")));
+fn variance_question(question: Question, saved: &SavedModel) -> Result<Question> {
+    let refusal = |reason: &str| Err(Failure::input(format!("--variance: {reason}")));
     match saved.covariance {
-        None => refused(
+        None => refusal(
             "this model holds no posterior, which is needed for its variance: fit a Gaussian process with \
              'riesz fit --model gp --posterior'",
         ),
         Some(_) if question.covariance => {
-            refused("the uncertainty of a variance is not computed: leave --covariance out")
+            refusal("the uncertainty of a variance is not computed: leave --covariance out")
         }
         Some(_) => Ok(question.with_covariance()),
     }
@@ -283,11 +286,11 @@ fn rows_fact(rows: &OpenTable) -> Result<CardEntry> {
 }
 
 /// Explained rows collected for results that need all of them at once; the number is that of numbers per row.
-pub struct CollectedExplanation(Option<SavedExplanation>, usize);
+pub struct ExplanationCollector(Option<SavedExplanation>, usize);
 
-impl CollectedExplanation {
+impl ExplanationCollector {
     /// An empty collection for rows of `width` numbers.
-    pub fn of_width(width: usize) -> Self {
+    pub fn with_width(width: usize) -> Self {
         Self(None, width)
     }
 
@@ -336,15 +339,13 @@ impl Certificate {
             self.sd = Some(sd.into_iter().fold(self.sd.unwrap_or(0.0), f64::max));
         }
         if let Exactness::Estimated { std_error, .. } = &chunk.exactness {
-            let largest = std_error.iter().copied().fold(0.0, f64::max);
-            self.std_error = Some(self.std_error.unwrap_or(0.0).max(largest));
+            let max_error = std_error.iter().copied().fold(0.0, f64::max);
+            self.std_error = Some(self.std_error.unwrap_or(0.0).max(max_error));
         }
         if let Exactness::Unstated = &chunk.exactness {
-            let left = chunk
-                .residuals()
-                .into_iter()
-                .fold(0.0, |max_residual: f64, left| max_residual.max(left.abs()));
-            self.unproved = Some(self.unproved.unwrap_or(0.0).max(left));
+            let residual =
+                chunk.residuals().into_iter().fold(0.0, |maximum: f64, residual| maximum.max(residual.abs()));
+            self.unproved = Some(self.unproved.unwrap_or(0.0).max(residual));
         }
         if let Exactness::Exact { bound } = &chunk.exactness {
             self.bound = bound.iter().fold(self.bound, |max_bound, bound| max_bound.max(*bound));
@@ -357,7 +358,7 @@ impl Certificate {
     }
 
     /// Describes the certificate.
-    pub fn words(&self) -> String {
+    pub fn description(&self) -> String {
         let uncertainty_text =
             self.sd.map(|sd| format!("; 95 % intervals of the values are at most ± {:.1e}", 1.96 * sd));
         self.computed() + &uncertainty_text.unwrap_or_default()
@@ -365,11 +366,11 @@ impl Certificate {
 
     /// Describes the exactness of the values.
     fn computed(&self) -> String {
-        if let Some(largest) = self.std_error {
-            return format!("estimated: standard errors up to {largest:.1e}");
+        if let Some(max_error) = self.std_error {
+            return format!("estimated: standard errors up to {max_error:.1e}");
         }
-        if let Some(left) = self.unproved {
-            return format!("exact to rounding: values add up within {left:.1e} (no proved bound)");
+        if let Some(max_residual) = self.unproved {
+            return format!("exact to rounding: values add up within {max_residual:.1e} (no proved bound)");
         }
         match self.residual {
             Some(residual) => format!(
@@ -398,9 +399,9 @@ pub fn write_explanation(
     explanation: &Explanation,
     decisions: Option<&ClassDecisions>,
 ) -> Result<()> {
-    let trouble = output.trouble();
-    explanation_json::write(explanation, decisions, &mut output).map_err(|e| trouble.or(e))?;
-    output.write_all(b"\n").map_err(|e| trouble.or(e))?;
+    let first_error = output.first_error();
+    explanation_json::write(explanation, decisions, &mut output).map_err(|e| first_error.or(e))?;
+    output.write_all(b"\n").map_err(|e| first_error.or(e))?;
     output.finish()
 }
 

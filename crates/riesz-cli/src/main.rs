@@ -107,23 +107,24 @@ pub enum Command {
 
 thread_local! {
     /// Whether a panic on this thread is expected and handled.
-    static HUSHED: Cell<bool> = const { Cell::new(false) };
+    static NO_PANIC_MESSAGE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs `step` without the message of a panic, which the caller catches.
-fn hushed<T>(step: impl FnOnce() -> T) -> T {
-    HUSHED.set(true);
+fn without_panic_message<T>(step: impl FnOnce() -> T) -> T {
+    NO_PANIC_MESSAGE.set(true);
     let result = step();
-    HUSHED.set(false);
+    NO_PANIC_MESSAGE.set(false);
     result
 }
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|info| {
-        if !HUSHED.get() {
-            let place = info.location().map(|l| format!(" ({}:{})", l.file(), l.line())).unwrap_or_default();
+        if !NO_PANIC_MESSAGE.get() {
+            let location =
+                info.location().map(|l| format!(" ({}:{})", l.file(), l.line())).unwrap_or_default();
             console::error(&format!(
-                "this is a bug in riesz{place}; please report it with the command you ran"
+                "this is a bug in riesz{location}; please report it with the command you ran"
             ));
         }
     }));

@@ -28,14 +28,14 @@ pub fn command(model: &Path) -> Option<&str> {
 /// Explains rows of a program; the first one has the number `first_row` in the table.
 pub fn explain(command: &str, question: &Question, rows: &Table, first_row: usize) -> Result<Explanation> {
     let mut names: Option<Vec<String>> = None;
-    let ask = |queried: &Table| -> Result<Matrix> {
-        let (answer, header) = answer(command, queried)?;
+    let evaluate = |queried: &Table| -> Result<Matrix> {
+        let (outputs, header) = answer(command, queried)?;
         names = names.take().or(header);
-        Ok(answer)
+        Ok(outputs)
     };
     let mut explanation = match question.estimator {
-        ValueEstimator::KernelShap => kernel_shap(ask, rows, question, BATCH)?,
-        ValueEstimator::Permutation { .. } => estimate(ask, rows, first_row, question)?,
+        ValueEstimator::KernelShap => kernel_shap(evaluate, rows, question, BATCH)?,
+        ValueEstimator::Permutation { .. } => estimate(evaluate, rows, first_row, question)?,
     };
     explanation.row_numbers = (0..rows.rows()).collect();
     let outputs = explanation.outputs();
@@ -49,7 +49,7 @@ pub fn explain(command: &str, question: &Question, rows: &Table, first_row: usiz
 
 /// The program's answers for rows, and the names of its outputs if it states them.
 fn answer(command: &str, rows: &Table) -> Result<(Matrix, Option<Vec<String>>)> {
-    let broken = |description: &str, error: &std::io::Error| {
+    let program_error = |description: &str, error: &std::io::Error| {
         Failure::input(format!("the program '{command}' {description}: {error}"))
     };
     let mut child = Command::new("sh")
@@ -57,7 +57,7 @@ fn answer(command: &str, rows: &Table) -> Result<(Matrix, Option<Vec<String>>)> 
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .map_err(|e| broken("does not start", &e))?;
+        .map_err(|e| program_error("does not start", &e))?;
     let input = csv_of(rows)?;
     let (stdin, mut stdout) = (child.stdin.take(), child.stdout.take());
     // The input is written while the output is read: a program may answer before it has read everything.
@@ -73,9 +73,9 @@ fn answer(command: &str, rows: &Table) -> Result<(Matrix, Option<Vec<String>>)> 
         drop(child.kill());
     }
     drop(stdout);
-    let status = child.wait().map_err(|e| broken("cannot be waited for", &e))?;
+    let status = child.wait().map_err(|e| program_error("cannot be waited for", &e))?;
     drop(writer.join());
-    read.map_err(|e| broken("answers with bytes that are not text", &e))?;
+    read.map_err(|e| program_error("answers with bytes that are not text", &e))?;
     if text.len() as u64 >= limit {
         let row_count = rows.rows();
         return Err(Failure::input(format!(
@@ -93,12 +93,13 @@ fn answer(command: &str, rows: &Table) -> Result<(Matrix, Option<Vec<String>>)> 
 }
 
 fn csv_of(rows: &Table) -> Result<Vec<u8>> {
-    let wrong = |e: csv::Error| Failure::input(format!("the rows cannot be written for the program: {e}"));
+    let csv_error =
+        |e: csv::Error| Failure::input(format!("the rows cannot be written for the program: {e}"));
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(rows.columns().iter().map(|c| &c.name)).map_err(wrong)?;
+    writer.write_record(rows.columns().iter().map(|c| &c.name)).map_err(csv_error)?;
     for i in 0..rows.rows() {
         let cells = rows.columns().iter().enumerate().map(|(j, c)| c.format(rows.get(i, j)));
-        writer.write_record(cells).map_err(wrong)?;
+        writer.write_record(cells).map_err(csv_error)?;
     }
     writer
         .into_inner()
@@ -144,17 +145,17 @@ mod tests {
 
     #[test]
     fn outputs_of_programs_are_lines_of_numbers() {
-        let (answers, names) = parse("a,b\n1,2\n\n3,-4e-3\n", 2, "p").unwrap();
+        let (outputs, names) = parse("a,b\n1,2\n\n3,-4e-3\n", 2, "p").unwrap();
         assert_eq!(
-            (answers.data(), names),
+            (outputs.data(), names),
             (&[1.0, 2.0, 3.0, -4e-3][..], Some(vec!["a".into(), "b".into()]))
         );
         assert_eq!(parse("1\n2\n", 2, "p").unwrap().1, None);
         for (text, culprit) in
             [("1\n", "1 lines"), ("1\n2,3\n", "different lengths"), ("1\nx\n", "'x'"), ("", "0 lines")]
         {
-            let refused = parse(text, 2, "p").unwrap_err();
-            assert!(matches!(&refused, Failure::Input(m) if m.contains(culprit)), "{refused:?}");
+            let error = parse(text, 2, "p").unwrap_err();
+            assert!(matches!(&error, Failure::Input(m) if m.contains(culprit)), "{error:?}");
         }
     }
 }

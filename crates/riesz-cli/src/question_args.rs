@@ -20,7 +20,7 @@ use crate::io::names::listed_columns;
 
 /// The provenance entry of the given settings.
 fn given_settings(args: &GameArgs) -> Vec<CardEntry> {
-    args.settings.words().map(|words| CardEntry::new("settings", words)).into_iter().collect()
+    args.settings.as_text().map(|text| CardEntry::new("settings", text)).into_iter().collect()
 }
 
 /// Whether the options request the probabilities of a classifier.
@@ -30,7 +30,7 @@ pub fn asks_for_probabilities(args: &GameArgs) -> bool {
 
 /// The reason why values are computed from the model's predictions, as for any function: the model has no
 /// exact values, or an estimator is requested. `None` if the values come from the model's kernel.
-pub fn taken_from_predictions(args: &GameArgs, saved: &SavedModel) -> Result<Option<String>> {
+pub fn prediction_reason(args: &GameArgs, saved: &SavedModel) -> Result<Option<String>> {
     let against_rows = match args.settings.value("game").and_then(serde_json::Value::as_str) {
         None => source(args).is_some(),
         Some(game) => ["interventional", "baseline"].contains(&game) && source(args).is_some(),
@@ -51,7 +51,7 @@ pub fn taken_from_predictions(args: &GameArgs, saved: &SavedModel) -> Result<Opt
 
 /// The question about a model that the options describe, and provenance entries of its rows. Reads the files
 /// that the options name. `subject` is the model's kernel, or its predictions as those of any function.
-pub fn about_model(
+pub fn question_about_model(
     args: &GameArgs,
     (table, cells): (&TableArgs, CellArgs),
     (saved, subject): (&SavedModel, Subject),
@@ -94,7 +94,7 @@ pub fn about_model(
 
 /// The question about a program that the options describe, provenance entries of its rows, and the input
 /// columns of the program: those of the background.
-pub fn about_program(
+pub fn question_about_program(
     args: &GameArgs,
     table: &TableArgs,
     seed: u64,
@@ -116,7 +116,7 @@ pub fn about_program(
         }
         let rows = table.source(path).open()?;
         let ignored = listed_columns(&args.ignore, rows.header());
-        rows.places(&ignored)?;
+        rows.column_indices(&ignored)?;
         let is_feature = |c: &&String| args.background_weights.as_ref() != Some(*c) && !ignored.contains(*c);
         let names: Vec<String> = rows.header().iter().filter(is_feature).cloned().collect();
         if names.is_empty() {
@@ -228,9 +228,9 @@ fn read_background(
     let mut background = Background { rows, weights };
     if let Some(count) = args.background_rows.map(std::num::NonZeroUsize::get) {
         facts.push(CardEntry::new("seed", seed));
-        let kept = background.rows.sample_rows(count, seed);
-        background.weights = background.weights.map(|w| kept.iter().map(|&i| w[i]).collect());
-        background.rows = background.rows.select_rows(&kept);
+        let selected = background.rows.sample_rows(count, seed);
+        background.weights = background.weights.map(|w| selected.iter().map(|&i| w[i]).collect());
+        background.rows = background.rows.select_rows(&selected);
     }
     let treated = model_rows.facts();
     treated.iter().for_each(|fact| console.note(format!("note: {}", fact.value)));

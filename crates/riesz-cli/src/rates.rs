@@ -44,7 +44,7 @@ pub fn mean_rates(
 }
 
 /// For each row of a regression: the output, its standard deviation, and the ends of its 95 % interval.
-pub fn of_regression(posterior: &Posterior<'_>, rows: &Table) -> riesz::Result<Vec<Vec<f64>>> {
+pub fn regression_predictions(posterior: &Posterior<'_>, rows: &Table) -> riesz::Result<Vec<Vec<f64>>> {
     let prediction = NaturalScalePrediction::new(posterior, rows, NORMAL)?;
     Ok(vec![prediction.mean, posterior.sd(rows)?.column(0), prediction.low, prediction.high])
 }

@@ -210,13 +210,13 @@ impl TestOutput<'_> {
         }
         let mut certificate = Certificate::default();
         certificate.include(explanation);
-        let words = certificate.words().replace("the predictions", "the statistic");
-        let _ = writeln!(text, "\n{words}");
+        let certificate_text = certificate.description().replace("the predictions", "the statistic");
+        let _ = writeln!(text, "\n{certificate_text}");
     }
 
     fn record(&self) -> Result<serde_json::Value> {
-        let broken = |e: serde_json::Error| Failure::input(format!("the result cannot be written: {e}"));
-        let result = serde_json::to_value(self.result).map_err(broken)?;
+        let json_error = |e: serde_json::Error| Failure::input(format!("the result cannot be written: {e}"));
+        let result = serde_json::to_value(self.result).map_err(json_error)?;
         let mut record =
             json!({ "format": "riesz-test", "version": 2, "test": self.name, "verdict": self.verdict });
         if let (Some(record), serde_json::Value::Object(fields)) = (record.as_object_mut(), result) {

@@ -15,7 +15,7 @@ use crate::program;
 
 /// The limits of the search.
 #[derive(Clone, Copy)]
-pub struct Wanted {
+pub struct SearchLimits {
     /// The number of pairs to list for a row.
     pub count: usize,
     /// The largest number of pairs to examine.
@@ -33,28 +33,28 @@ pub fn run(
     model: &Path,
     rows: OpenTable,
     request: &ExplainRequest<'_>,
-    wanted: Wanted,
+    limits: SearchLimits,
     (path, format): (Option<&Path>, Format),
     console: &Console,
 ) -> Result<()> {
     if program::command(model).is_some() {
-        let why = "--top-interactions needs a model with a kernel, and cannot be used with a program: leave \
-                   it out";
-        return Err(Failure::input(why));
+        let reason = "--top-interactions needs a model with a kernel, and cannot be used with a program: \
+                      leave it out";
+        return Err(Failure::input(reason));
     }
     let saved = request.cells.admit(read_model(model, Some(&rows), request.features)?)?;
-    let listed = Some(wanted.count.saturating_mul(NUMBERS));
+    let numbers_per_row = Some(limits.count.saturating_mul(NUMBERS));
     let Prepared { explainer, mut rows, .. } =
-        Prepared::new((&saved, model), rows, request, listed, console)?;
+        Prepared::new((&saved, model), rows, request, numbers_per_row, console)?;
     let progress = console.progress("searching");
     let name = rows.name().to_string();
     let names = COLUMNS.map(String::from).to_vec();
     let mut table = TableWriter::open(path, format, names, lines(None, 0))?;
     let (mut done, mut bound, mut searched, mut incomplete) = (0, 0.0_f64, 0, 0);
     while let Some(chunk) = rows.next()? {
-        let interactions = explainer.top_interactions(&chunk, wanted.count, wanted.limit);
+        let interactions = explainer.top_interactions(&chunk, limits.count, limits.limit);
         let interactions =
-            interactions.map_err(|e| request.game.settings.spelt(e)).map_err(|e| e.about(&name))?;
+            interactions.map_err(|e| request.game.settings.with_option(e)).map_err(|e| e.about(&name))?;
         for game in &interactions.by_game {
             bound = bound.max(game.bound);
             searched = searched.max(game.searched);
@@ -71,8 +71,8 @@ pub fn run(
          {bound:.1e} (proved bound){}",
         match incomplete {
             0 => String::new(),
-            some => format!(
-                "; {some} lists may lack a stronger pair, within the bound in left_out: raise --max-pairs"
+            count => format!(
+                "; {count} lists may lack a stronger pair, within the bound in left_out: raise --max-pairs"
             ),
         }
     ));

@@ -148,26 +148,25 @@ impl Start {
 
     fn process(&self, data: &riesz::aggregate::Aggregates) -> PyResult<AggregateGaussianProcess> {
         let mediators = self.mediation.as_ref().map(|(kernel, ..)| crate::fit::kernel(kernel)).transpose()?;
-        let usual = self.conventions().start(crate::fit::kernel(&self.kernel)?, mediators, data);
-        let usual = AggregateGaussianProcess { noise: self.noise, ..usual };
-        let usual = match self.tied {
-            Some(tied) => usual.regressing_targets(tied, data),
-            None => usual,
+        let default_process = self.conventions().start(crate::fit::kernel(&self.kernel)?, mediators, data);
+        let default_process = AggregateGaussianProcess { noise: self.noise, ..default_process };
+        let default_process = match self.tied {
+            Some(tied) => default_process.regressing_targets(tied, data),
+            None => default_process,
         };
-        let mediation =
-            self.mediation.as_ref().zip(usual.mediation).map(|((_, ridge, centred, rows), usual)| {
-                Mediation {
-                    ridge: ridge.unwrap_or(usual.ridge),
-                    centred: centred.unwrap_or(usual.centred),
-                    counts: if *rows { BagWeighting::Mass } else { BagWeighting::One },
-                    ..usual
-                }
-            });
+        let mediation = self.mediation.as_ref().zip(default_process.mediation).map(
+            |((_, ridge, centred, rows), default_mediation)| Mediation {
+                ridge: ridge.unwrap_or(default_mediation.ridge),
+                centred: centred.unwrap_or(default_mediation.centred),
+                counts: if *rows { BagWeighting::Mass } else { BagWeighting::One },
+                ..default_mediation
+            },
+        );
         let process = AggregateGaussianProcess {
-            kernel: usual.kernel,
-            noise: usual.noise,
-            row_noise: self.row_noise.unwrap_or(usual.row_noise),
-            mediation_noise: self.mediation_noise.unwrap_or(usual.mediation_noise),
+            kernel: default_process.kernel,
+            noise: default_process.noise,
+            row_noise: self.row_noise.unwrap_or(default_process.row_noise),
+            mediation_noise: self.mediation_noise.unwrap_or(default_process.mediation_noise),
             mediation,
             prior_mean: self.prior_mean,
             normalize_y: self.normalize_y,
@@ -240,12 +239,14 @@ impl Part {
         })
     }
 
-    fn handed(self, py: Python<'_>, name: &str) -> PyResult<Py<AggregatePart>> {
+    fn into_python(self, py: Python<'_>, name: &str) -> PyResult<Py<AggregatePart>> {
         let Self { weight, mut model, covariance, fitted, bags, left_out, sensitivities } = self;
         model.output_names = vec![name.into()];
-        let array = |(moved, constants): (Matrix, Vec<f64>)| {
-            let moved = matrix(moved.rows(), moved.cols(), moved.data().to_vec())?.into_pyarray(py);
-            Ok::<_, PyErr>((moved.unbind(), constants))
+        let array = |(sensitivities, constants): (Matrix, Vec<f64>)| {
+            let sensitivities =
+                matrix(sensitivities.rows(), sensitivities.cols(), sensitivities.data().to_vec())?
+                    .into_pyarray(py);
+            Ok::<_, PyErr>((sensitivities.unbind(), constants))
         };
         let sensitivities = sensitivities.map(array).transpose()?;
         let covariance = Some(Arc::new(covariance));
@@ -300,8 +301,11 @@ pub fn fit_aggregates(
     let (mediation, noise, log_marginal_likelihood, best, parts, effective, warnings) =
         interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
     Ok(FittedAggregates {
-        best: best.handed(py, &aggregates.name)?,
-        parts: parts.into_iter().map(|part| part.handed(py, &aggregates.name)).collect::<PyResult<_>>()?,
+        best: best.into_python(py, &aggregates.name)?,
+        parts: parts
+            .into_iter()
+            .map(|part| part.into_python(py, &aggregates.name))
+            .collect::<PyResult<_>>()?,
         effective,
         noise: noise.into(),
         mediation: mediation.map(in_json).transpose()?,
@@ -348,7 +352,7 @@ pub fn fit_sparse_aggregates(
         Points::Count(count) => (None, count),
     };
     let stop: Arc<AtomicBool> = Arc::default();
-    let heeded = stop.clone();
+    let worker_stop = stop.clone();
     let work = move || -> Result<SparseAggregateFit, Error> {
         let rows: Table = rows.map_or_else(|| inducing_points(&data.rows, count, seed), Ok)?;
         let process = SparseAggregateProcess {
@@ -362,7 +366,7 @@ pub fn fit_sparse_aggregates(
             priors: !start.published,
             approximation: if start.bound { Approximation::Vfe } else { Approximation::Fitc },
             seed,
-            stop: heeded,
+            stop: worker_stop,
             ..SparseAggregateProcess::new(start_process.kernel, rows)
         };
         process.fit_data(&data)
@@ -384,7 +388,7 @@ pub fn fit_sparse_aggregates(
     let left_out = Some((left_out.mean, left_out.variance));
     let part = Part { weight: 1.0, model, covariance, fitted, bags: None, left_out, sensitivities: None };
     Ok(FittedAggregates {
-        best: part.handed(py, &aggregates.name)?,
+        best: part.into_python(py, &aggregates.name)?,
         parts: Vec::new(),
         effective: None,
         noise: (noise, row_noise, mediation_noise),

@@ -44,7 +44,7 @@ pub struct CountPart {
 }
 
 impl CountPart {
-    fn handed(py: Python<'_>, weight: f64, fit: CountFit, name: &str) -> PyResult<Py<Self>> {
+    fn new(py: Python<'_>, weight: f64, fit: CountFit, name: &str) -> PyResult<Py<Self>> {
         let CountFit { mut model, covariance, fitted, left_out, .. } = fit;
         model.output_names = vec![name.into()];
         let model =
@@ -106,9 +106,10 @@ pub fn fit_counts(
             Some(Err(count)) => inducing_points(&data.rows, count, seed)?,
             None => count_inducing_points(&data, seed)?,
         };
-        let usual = CountProcess::new(kernel, points, family);
-        let mediation_dispersion = mediation_dispersion.unwrap_or(usual.mediation_dispersion);
-        let process = CountProcess { smoothing, dispersion, mediation_dispersion, prior_mean, ..usual };
+        let default_process = CountProcess::new(kernel, points, family);
+        let mediation_dispersion = mediation_dispersion.unwrap_or(default_process.mediation_dispersion);
+        let process =
+            CountProcess { smoothing, dispersion, mediation_dispersion, prior_mean, ..default_process };
         if !tune {
             return Ok((process.fit(&data)?, Vec::new(), None));
         }
@@ -126,9 +127,7 @@ pub fn fit_counts(
         dispersions: fit.dispersions,
         log_marginal_likelihood: fit.log_marginal_likelihood,
         warnings,
-        best: CountPart::handed(py, 1.0, fit, &aggregates.name)?,
-        parts: draws
-            .map(|(w, fit)| CountPart::handed(py, w, fit, &aggregates.name))
-            .collect::<PyResult<_>>()?,
+        best: CountPart::new(py, 1.0, fit, &aggregates.name)?,
+        parts: draws.map(|(w, fit)| CountPart::new(py, w, fit, &aggregates.name)).collect::<PyResult<_>>()?,
     })
 }

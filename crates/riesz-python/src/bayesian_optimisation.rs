@@ -16,13 +16,13 @@ use crate::{NamedRows, raise, sample};
 
 /// The treatments of trials, their outcomes, the outcomes' variances around the effect if known, and the name
 /// of the prior.
-type Tried<'py> = (NamedRows<'py>, Vec<f64>, Option<Vec<f64>>, String);
+type TrialsInput<'py> = (NamedRows<'py>, Vec<f64>, Option<Vec<f64>>, String);
 
 /// Bounds by the names of treatments.
 type Bounds = Vec<(String, (f64, f64))>;
 
 /// An effect, its trials, the candidate rows or the bounds between which treatments may be, and costs.
-type Choice<'py> = (Py<CausalEffect>, Tried<'py>, Option<NamedRows<'py>>, Bounds, Vec<f64>);
+type Choice<'py> = (Py<CausalEffect>, TrialsInput<'py>, Option<NamedRows<'py>>, Bounds, Vec<f64>);
 
 /// An effect, its trials and prior, the domain of treatments, and costs, in the library's types.
 type Chosen = (Arc<Effect>, (Trials, EffectPrior), Domain, Vec<f64>);
@@ -32,9 +32,9 @@ type Chosen = (Arc<Effect>, (Trials, EffectPrior), Domain, Vec<f64>);
 type Next = (usize, Vec<f64>, f64, f64, f64, f64, bool);
 
 /// The estimate of a query, and the variance and length scale of the discrepancy with the noise.
-type Believed = (EstimateParts, (f64, f64, f64));
+type UpdatedEstimate = (EstimateParts, (f64, f64, f64));
 
-fn tried((rows, outcomes, noise, prior): Tried<'_>) -> PyResult<(Trials, EffectPrior)> {
+fn trials_and_prior((rows, outcomes, noise, prior): TrialsInput<'_>) -> PyResult<(Trials, EffectPrior)> {
     let prior = EffectPrior::named(&prior).map_err(raise)?;
     Ok((Trials { treatments: sample(rows)?, outcomes, noise }, prior))
 }
@@ -44,17 +44,17 @@ fn tried((rows, outcomes, noise, prior): Tried<'_>) -> PyResult<(Trials, EffectP
 pub fn update_effect(
     py: Python<'_>,
     effect: &CausalEffect,
-    trials: Tried<'_>,
+    trials: TrialsInput<'_>,
     query: EffectQuery<'_>,
-) -> PyResult<Believed> {
+) -> PyResult<UpdatedEstimate> {
     let (sums, effect) = (sums(&effect.effect, query)?, Arc::clone(&effect.effect));
-    let (trials, prior) = tried(trials)?;
+    let (trials, prior) = trials_and_prior(trials)?;
     let work = move || {
         let updated = UpdatedEffect::new(&effect, &trials, prior)?;
-        let EffectPosterior { mean, covariance, support: standing } = updated.evaluate(&sums.treatments)?;
+        let EffectPosterior { mean, covariance, support } = updated.evaluate(&sums.treatments)?;
         let causes = Vec::new();
         Ok((
-            sums.estimate(&riesz::causal::EffectEstimate { mean, covariance, causes, support: standing }),
+            sums.estimate(&riesz::causal::EffectEstimate { mean, covariance, causes, support }),
             updated.parameters(),
         ))
     };
@@ -81,25 +81,29 @@ pub fn suggest_trials(
             Some(rows) => Domain::Rows(sample(rows)?),
             None => Domain::from_bounds(effect.get().effect.treatments(), &bounds).map_err(raise)?,
         };
-        Ok::<_, PyErr>((Arc::clone(&effect.get().effect), tried(trials)?, domain, costs))
+        Ok::<_, PyErr>((Arc::clone(&effect.get().effect), trials_and_prior(trials)?, domain, costs))
     };
     let choices: Vec<Chosen> = choices.into_iter().map(choice).collect::<PyResult<_>>()?;
     let search = AcquisitionSearch { acquisition, minimize, supported, seed };
     let work = move || {
         let mut arms = Vec::with_capacity(choices.len());
         for (effect, (trials, prior), domain, costs) in &choices {
-            let believed = UpdatedEffect::new(effect, trials, *prior)?;
-            arms.push(TreatmentArm { believed, domain: domain.clone(), costs: costs.clone() });
+            let updated_effect = UpdatedEffect::new(effect, trials, *prior)?;
+            arms.push(TreatmentArm {
+                believed: updated_effect,
+                domain: domain.clone(),
+                costs: costs.clone(),
+            });
         }
         search.suggest(&arms, count)
     };
     let suggestions = interruptible(py, &Threads::per_core(), &Arc::default(), work)?.map_err(raise)?;
-    let next = |suggestion: Suggestion| {
+    let fields = |suggestion: Suggestion| {
         let Suggestion { arm, treatments, acquisition, expected_improvement, mean, sd, supported, .. } =
             suggestion;
         (arm, treatments, acquisition, expected_improvement, mean, sd, supported)
     };
-    Ok(suggestions.into_iter().map(next).collect())
+    Ok(suggestions.into_iter().map(fields).collect())
 }
 
 /// The candidate treatments between bounds, so that the caller can give them costs.

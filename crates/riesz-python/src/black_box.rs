@@ -11,8 +11,8 @@ use riesz::{Error, Exactness, Matrix, Table};
 
 use crate::explanation::Explanation;
 use crate::question::{Budget, Question};
-use crate::thread_pools::{Threads, asking};
-use crate::{Sample, explained, join, matrix, may_keep, raise, table};
+use crate::thread_pools::{Threads, with_callback};
+use crate::{Sample, explained, fits_in_memory, join, matrix, raise, table};
 
 /// An error of the library, or of the Python function.
 enum Failure {
@@ -43,11 +43,11 @@ impl From<Failure> for PyErr {
 
 /// The outputs of `function` (rows × outputs) for some rows.
 fn call(py: Python<'_>, function: &Bound<'_, PyAny>, rows: &Table) -> Result<Matrix, Failure> {
-    let by_column = matrix(rows.width(), rows.rows(), rows.column_major().to_vec())?;
-    let answer = function.call1((by_column.reversed_axes().into_pyarray(py),))?;
-    let answer: PyReadonlyArray2<'_, f64> = answer.extract()?;
-    let answer = answer.as_array();
-    Ok(Matrix::from_row_major(answer.nrows(), answer.ncols(), answer.iter().copied().collect()))
+    let column_major = matrix(rows.width(), rows.rows(), rows.column_major().to_vec())?;
+    let outputs = function.call1((column_major.reversed_axes().into_pyarray(py),))?;
+    let outputs: PyReadonlyArray2<'_, f64> = outputs.extract()?;
+    let outputs = outputs.as_array();
+    Ok(Matrix::from_row_major(outputs.nrows(), outputs.ncols(), outputs.iter().copied().collect()))
 }
 
 /// Converts rows to a table with the columns of the background.
@@ -72,21 +72,22 @@ pub(crate) fn kernel_shap<'py>(
 ) -> PyResult<Explanation> {
     let question = question.with_budget(budget);
     let rows = rows_of(&question, &rows)?;
-    let mut kept = sample.cloned().unwrap_or_default();
+    let mut state = sample.cloned().unwrap_or_default();
     let stop = Arc::new(AtomicBool::new(false));
-    let heeded = stop.clone();
-    let answer = |batch: Table| Ok(call(py, function, &batch)?);
-    let (result, mut kept) = asking(py, &Threads::separate(), &stop, true, answer, move |ask| {
-        let ask = |batch: &Table| ask(batch.clone());
-        (kernel_shap_from(ask, &rows, &question, BATCH, &mut kept.sample, &heeded), kept)
-    })?;
+    let worker_stop = stop.clone();
+    let evaluate = |batch: Table| Ok(call(py, function, &batch)?);
+    let (result, mut state) =
+        with_callback(py, &Threads::separate(), &stop, true, evaluate, move |callback| {
+            let evaluate = |batch: &Table| callback(batch.clone());
+            (kernel_shap_from(evaluate, &rows, &question, BATCH, &mut state.sample, &worker_stop), state)
+        })?;
     let mut explanation = result.map_err(raise)?;
     if let Exactness::Estimated { sampling: Some(sampling), .. } = &mut explanation.exactness {
-        sampling.evaluations += kept.evaluations;
-        kept.evaluations = sampling.evaluations;
+        sampling.evaluations += state.evaluations;
+        state.evaluations = sampling.evaluations;
     }
-    let keep = may_keep(kept.sample.coalitions(), explanation.rows() * explanation.outputs());
-    explained(py, Some(explanation), keep.then_some(kept))
+    let keep = fits_in_memory(state.sample.coalitions(), explanation.rows() * explanation.outputs());
+    explained(py, Some(explanation), keep.then_some(state))
 }
 
 /// Number of explained rows that are estimated together.
@@ -106,8 +107,8 @@ pub(crate) fn permutation<'py>(
     let mut explanation = None;
     for start in (0..rows.rows().max(1)).step_by(CHUNK) {
         let chunk: Vec<usize> = (start..rows.rows().min(start + CHUNK)).collect();
-        let ask = |batch: &Table| call(py, function, batch);
-        join(&mut explanation, estimate(ask, &rows.select_rows(&chunk), start, question)?)?;
+        let evaluate = |batch: &Table| call(py, function, batch);
+        join(&mut explanation, estimate(evaluate, &rows.select_rows(&chunk), start, question)?)?;
     }
     explained(py, explanation, None)
 }

@@ -29,8 +29,8 @@ pub fn column_type(
     match profile.decide(choice) {
         Ok(decision) => Ok((decision.categorical, decision.remark)),
         Err(problem) => {
-            let place = format!("row {} (from 0)", problem.row);
-            Err(refuse(format!("{table}: {}", problem.sentence(name, &place, FrontEnd::Python, true))))
+            let location = format!("row {} (from 0)", problem.row);
+            Err(refuse(format!("{table}: {}", problem.sentence(name, &location, FrontEnd::Python, true))))
         }
     }
 }
@@ -80,6 +80,6 @@ pub fn read_numbers(cells: Vec<Option<Cell>>) -> Vec<Option<f64>> {
 /// values.
 #[pyfunction]
 pub fn column_suspicions(name: &str, values: Vec<f64>) -> Vec<String> {
-    let place = |row: usize| format!("row {row} (from 0)");
-    suspicions(&values).iter().map(|suspicion| suspicion.sentence(name, place, FrontEnd::Python)).collect()
+    let location = |row: usize| format!("row {row} (from 0)");
+    suspicions(&values).iter().map(|suspicion| suspicion.sentence(name, location, FrontEnd::Python)).collect()
 }

@@ -117,17 +117,19 @@ impl TestResult {
         let (mut explanation, mut significance, mut interactions) = (None, None, None);
         let (mut marginal, mut marginal_pvalues, mut higher_order) = (None, None, None);
         if let Some(attributions) = result.attributions {
-            if let Some(own_values) = attributions.marginal {
-                (marginal, marginal_pvalues) = (Some(list(own_values.values)), own_values.pvalues.map(list));
+            if let Some(marginal_values) = attributions.marginal {
+                (marginal, marginal_pvalues) =
+                    (Some(list(marginal_values.values)), marginal_values.pvalues.map(list));
             }
             higher_order = attributions.higher_order.map(|term| (term.statistic, term.pvalue));
             explanation = Some(Py::new(py, Explanation::new(attributions.explanation, None))?);
             (significance, interactions) = (attributions.significance, attributions.interactions);
         }
         let (mut pvalues, mut adjusted_pvalues, mut bands) = (None, None, None);
-        if let Some(by_feature) = significance {
-            (pvalues, adjusted_pvalues) = (Some(list(by_feature.pvalues)), Some(list(by_feature.adjusted)));
-            bands = Some(grid(by_feature.bands.len(), by_feature.bands.concat())?);
+        if let Some(feature_tests) = significance {
+            (pvalues, adjusted_pvalues) =
+                (Some(list(feature_tests.pvalues)), Some(list(feature_tests.adjusted)));
+            bands = Some(grid(feature_tests.bands.len(), feature_tests.bands.concat())?);
         }
         Ok(Self {
             statistic: result.statistic,
@@ -254,8 +256,9 @@ pub(crate) fn rank_features(
     let kernel = kernel.map(fit::kernel).transpose()?;
     let target = target_kernel.map(fit::kernel).transpose()?;
     let stop = TestSettings::default().stop;
-    let (factors, heeded) = (self::factors(factors)?, stop.clone());
-    let rank = move || rank_until(&x, &y, method, factors, kernel.as_ref(), target.as_ref(), wanted, &heeded);
+    let (factors, worker_stop) = (self::factors(factors)?, stop.clone());
+    let rank =
+        move || rank_until(&x, &y, method, factors, kernel.as_ref(), target.as_ref(), wanted, &worker_stop);
     let ranking = interruptible(py, &Threads::per_core(), &stop, rank)?.map_err(refuse_test)?;
     Ok((ranking.order, ranking.scores))
 }

@@ -238,12 +238,12 @@ impl Explanation {
         sets: PyReadonlyArray1<'_, i64>,
         outputs: PyReadonlyArray1<'_, i64>,
     ) -> Self {
-        let places = |list: PyReadonlyArray1<'_, i64>| -> Vec<usize> {
+        let indices = |list: PyReadonlyArray1<'_, i64>| -> Vec<usize> {
             list.as_array().iter().map(|&k| k as usize).collect()
         };
-        let (rows, outputs) = (places(rows), places(outputs));
+        let (rows, outputs) = (indices(rows), indices(outputs));
         let decisions = self.decisions.as_ref().map(|d| d.select(&rows, &outputs));
-        Self { decisions, ..Self::new(self.inner.select(&rows, &places(sets), &outputs), None) }
+        Self { decisions, ..Self::new(self.inner.select(&rows, &indices(sets), &outputs), None) }
     }
 
     /// The HTML report, as text.
@@ -335,7 +335,7 @@ impl Explanation {
     /// The source of the covariances or standard deviations, as JSON.
     #[getter]
     fn sure_by(&self) -> PyResult<Option<String>> {
-        let source = self.inner.uncertainty.as_ref().and_then(|known| known.source);
+        let source = self.inner.uncertainty.as_ref().and_then(|uncertainty| uncertainty.source);
         source.map(|source| serde_json::to_string(&source)).transpose().map_err(refuse)
     }
 
@@ -456,8 +456,8 @@ impl Explanation {
             ColumnKind::Categorical { levels } => Some(levels.clone()),
             ColumnKind::Numeric => None,
         });
-        let by_column = matrix(data.width(), data.rows(), data.column_major().to_vec())?;
-        Ok((names, levels.collect(), by_column.reversed_axes().into_pyarray(py)))
+        let column_major = matrix(data.width(), data.rows(), data.column_major().to_vec())?;
+        Ok((names, levels.collect(), column_major.reversed_axes().into_pyarray(py)))
     }
 
     #[getter]

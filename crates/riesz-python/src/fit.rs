@@ -48,11 +48,12 @@ pub fn functionals<'py>(
     let kernel = self::kernel(kernel)?;
     let x = sample(x)?;
     let question =
-        settings.ask(Subject::Protection, x.columns(), Some(&background), weights.as_ref(), None)?;
+        settings.question(Subject::Protection, x.columns(), Some(&background), weights.as_ref(), None)?;
     let question = question.with_players(Some(crate::players(x.columns(), groups)?));
     let stop = Arc::new(AtomicBool::new(false));
-    let heeded = stop.clone();
-    let work = move || riesz::shapley_penalty::penalty_until(&kernel, &x, question, &protected, 0.0, heeded);
+    let worker_stop = stop.clone();
+    let work =
+        move || riesz::shapley_penalty::penalty_until(&kernel, &x, question, &protected, 0.0, worker_stop);
     let penalty = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
     let Penalty { functionals: z, sampled, .. } = penalty;
     Ok((crate::matrix(z.rows(), z.cols(), z.data().to_vec())?.into_pyarray(py), sampled))
@@ -109,12 +110,12 @@ pub fn fit(
     let penalty = penalty.map(self::penalty).map(|penalty| move |_: &Kernel| Ok(penalty.clone()));
     let start = start.map(|(coef, intercept)| WarmStart { coef: targets(&coef), intercept });
     let stop = Arc::new(AtomicBool::new(false));
-    let heeded = stop.clone();
+    let worker_stop = stop.clone();
     let work = move || {
         let mut task = FitTask::new(&x, target, kernel);
         (task.settings, task.sample_weight, task.seed) = (settings, sample_weight, seed);
         task.penalty = penalty.as_ref().map(|penalty| penalty as _);
-        (task.start, task.stop) = (start, heeded);
+        (task.start, task.stop) = (start, worker_stop);
         kind.fit(&task)
     };
     let fit = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;

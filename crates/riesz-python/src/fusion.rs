@@ -56,7 +56,7 @@ pub(crate) fn array(py: Python<'_>, m: &Matrix) -> PyResult<Py<PyArray2<f64>>> {
 }
 
 /// The measures of data support of the queries, by name.
-pub(crate) fn standings(support: &[DataSupport]) -> Vec<(&'static str, Vec<f64>)> {
+pub(crate) fn support_measures(support: &[DataSupport]) -> Vec<(&'static str, Vec<f64>)> {
     type ReadSupport = fn(&DataSupport) -> f64;
     let entries: [(_, ReadSupport); 6] = [
         ("resolved_by_first", |row| row.variance_explained_by_first),
@@ -74,7 +74,7 @@ pub(crate) fn estimate_parts(
     estimate: riesz::causal::EffectEstimate,
 ) -> PyResult<EstimateParts> {
     let causes = estimate.causes.iter().map(|(cause, part)| Ok((cause.to_string(), array(py, part)?)));
-    let support = standings(&estimate.support);
+    let support = support_measures(&estimate.support);
     let supported = estimate.support.iter().map(DataSupport::is_supported).collect();
     Ok((
         estimate.mean,
@@ -87,13 +87,13 @@ pub(crate) fn estimate_parts(
 
 impl CausalEffect {
     /// The effect on another population.
-    fn on(&self, py: Python<'_>, population: TargetPopulation) -> PyResult<Self> {
+    fn on_population(&self, py: Python<'_>, population: TargetPopulation) -> PyResult<Self> {
         let (effect, stop) = (Arc::clone(&self.effect), Arc::default());
-        let stop_flag = Arc::clone(&stop);
-        let moved = interruptible(py, &Threads::per_core(), &stop, move || {
-            effect.on_population(&population, &stop_flag)
+        let worker_stop = Arc::clone(&stop);
+        let effect = interruptible(py, &Threads::per_core(), &stop, move || {
+            effect.on_population(&population, &worker_stop)
         })?;
-        Ok(Self { effect: Arc::new(moved.map_err(raise)?) })
+        Ok(Self { effect: Arc::new(effect.map_err(raise)?) })
     }
 }
 
@@ -101,17 +101,17 @@ impl CausalEffect {
 impl CausalEffect {
     /// The effect on another population, given by rows of covariates and their weights.
     fn population(&self, py: Python<'_>, members: NamedRows<'_>, weights: Vec<f64>) -> PyResult<Self> {
-        self.on(py, TargetPopulation::members(sample(members)?, &weights).map_err(raise)?)
+        self.on_population(py, TargetPopulation::members(sample(members)?, &weights).map_err(raise)?)
     }
 
     /// The effect on the people with the given treatments.
     fn treated(&self, py: Python<'_>, treatments: NamedRows<'_>) -> PyResult<Self> {
-        self.on(py, TargetPopulation::Treated(sample(treatments)?))
+        self.on_population(py, TargetPopulation::Treated(sample(treatments)?))
     }
 
     /// The effect on the people with the given values of some covariates.
     fn like(&self, py: Python<'_>, covariates: NamedRows<'_>) -> PyResult<Self> {
-        self.on(py, TargetPopulation::ConditionalOn(sample(covariates)?))
+        self.on_population(py, TargetPopulation::ConditionalOn(sample(covariates)?))
     }
 
     /// Joint posterior draws of the effect, queries × draws.
@@ -301,7 +301,7 @@ pub fn fuse(
 
 /// A column of a study: its name, its levels if it is categorical, and its numbers or codes, with NaN for
 /// missing ones.
-type OwnColumn = (String, Option<Vec<String>>, Vec<f64>);
+type StudyColumn = (String, Option<Vec<String>>, Vec<f64>);
 
 /// A study that leads to the next one, see [`Leading`], for Python.
 type PyStudy = (PyRows, &'static str, Option<PyRows>, PyRows);
@@ -322,9 +322,9 @@ pub fn gather_studies(
     py: Python<'_>,
     graph: Option<GraphInput>,
     query: &str,
-    tables: Vec<Vec<OwnColumn>>,
+    tables: Vec<Vec<StudyColumn>>,
 ) -> PyResult<PyStudies> {
-    let column = |(name, levels, values): OwnColumn| {
+    let column = |(name, levels, values): StudyColumn| {
         let kind = levels.map_or(ColumnKind::Numeric, |levels| ColumnKind::Categorical { levels });
         (Column { name, kind }, values)
     };
@@ -335,7 +335,7 @@ pub fn gather_studies(
     let identification = Question::new(graph, query)?.identification;
     let gathered = py.detach(|| gather(&identification, &tables)).map_err(raise)?;
     let studies = &gathered.studies;
-    let lead = |study: &Study| {
+    let leading_study = |study: &Study| {
         let (route_name, covariates) = match &study.route {
             IdentificationRoute::Direct => ("direct", None),
             IdentificationRoute::BackDoor(table) => ("back-door", Some(table)),
@@ -344,16 +344,16 @@ pub fn gather_studies(
         let covariates = covariates.map(|table| rows(py, table)).transpose()?;
         Ok((rows(py, &study.treatments)?, route_name, covariates, rows(py, &study.mediators)?))
     };
-    let leading = studies.studies.iter().map(lead).collect::<PyResult<_>>()?;
+    let leading = studies.studies.iter().map(leading_study).collect::<PyResult<_>>()?;
     let shared = studies.studies.last().and_then(|study| study.shared.as_ref());
     let shared = shared.map(|table| rows(py, table)).transpose()?;
-    let doubts = gathered.caveats.iter().map(ToString::to_string).collect();
-    Ok((leading, rows(py, &studies.points)?, studies.outcome.clone(), shared, gathered.unmatched, doubts))
+    let caveats = gathered.caveats.iter().map(ToString::to_string).collect();
+    Ok((leading, rows(py, &studies.points)?, studies.outcome.clone(), shared, gathered.unmatched, caveats))
 }
 
 /// The caveats of an estimated effect, without the caveats of its studies.
 #[pyfunction]
-pub fn effect_doubts(
+pub fn effect_caveats(
     graph: Option<GraphInput>,
     query: &str,
     effect: &CausalEffect,
@@ -368,11 +368,11 @@ pub fn effect_doubts(
 #[pyo3(signature = (treatments, count=DEFAULT_DOSE_COUNT))]
 pub fn usual_doses(py: Python<'_>, treatments: NamedRows<'_>, count: usize) -> PyResult<PyRows> {
     let treatments = sample(treatments)?;
-    let usual = match treatments.width() {
+    let doses = match treatments.width() {
         1 => riesz::causal::default_doses(&treatments, count),
         _ => usual_combinations(&treatments),
     };
-    rows(py, &usual.map_err(raise)?)
+    rows(py, &doses.map_err(raise)?)
 }
 
 /// The subject of a page: graph and query, and the studies in the form that [`fuse`] takes.
@@ -396,10 +396,10 @@ pub fn effect_page(
 ) -> PyResult<String> {
     let (graph, query, leading, points, outcome, shared) = about;
     let Question { graph, identification } = Question::new(graph, &query)?;
-    let gathered = studies(leading, points, outcome, shared)?;
+    let studies = studies(leading, points, outcome, shared)?;
     let points = sample(treatments)?;
     let estimand = baseline.map_or(Ok(Estimand::Level), |rows| sample(rows).map(Estimand::Contrast))?;
-    let (population, unmatched, doubts, facts) = provenance;
+    let (population, unmatched, caveats, facts) = provenance;
     let run: Vec<CardEntry> = facts.into_iter().map(|(name, value)| CardEntry::new(name, value)).collect();
     let effect = Arc::clone(&effect.effect);
     let work = move || -> riesz::Result<String> {
@@ -407,14 +407,14 @@ pub fn effect_page(
         riesz_report::effect_report(&riesz_report::EffectPage {
             identification: &identification,
             graph: graph.as_ref(),
-            studies: &gathered,
+            studies: &studies,
             treatments: &points,
             estimand: &estimand,
             effect: &pointwise,
             population: &population,
             level,
             unmatched: &unmatched,
-            doubts: &doubts,
+            doubts: &caveats,
             run: &run,
         })
     };

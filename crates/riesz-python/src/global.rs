@@ -169,7 +169,7 @@ pub(crate) fn component<'py>(
     let work = move || {
         let components = Components::new(&model, &inputs, Some(groups))?;
         let values = components.evaluate(&set, &points)?;
-        let Some(covariance) = covariance.filter(|known| known.is_of_data()) else {
+        let Some(covariance) = covariance.filter(|covariance| covariance.is_of_data()) else {
             return Ok((values, None));
         };
         let posterior = Posterior::new(&model, &covariance)?;

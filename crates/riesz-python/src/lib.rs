@@ -75,7 +75,7 @@ fn matrix(rows: usize, cols: usize, numbers: Vec<f64>) -> PyResult<Array2<f64>> 
 
 /// Whether an explanation keeps the values of `coalitions` coalitions in `games` games, one for each row and
 /// output: up to 1 GB.
-fn may_keep(coalitions: usize, games: usize) -> bool {
+fn fits_in_memory(coalitions: usize, games: usize) -> bool {
     4.0 * coalitions as f64 * games as f64 <= 1e9
 }
 
@@ -124,27 +124,27 @@ struct Expansion {
 
 impl Expansion {
     /// The result of `work` for the posterior at some rows.
-    fn of_posterior<T: Send + 'static>(
+    fn evaluate_posterior<T: Send + 'static>(
         &self,
         py: Python<'_>,
         rows: &PyReadonlyArray2<'_, f64>,
         work: impl FnOnce(&Posterior<'_>, &Table) -> riesz::Result<T> + Send + 'static,
     ) -> PyResult<T> {
         let covariance = self.covariance.clone().ok_or_else(|| refuse(NO_POSTERIOR))?;
-        self.of_rows(py, rows, move |model, rows, stop| {
+        self.evaluate_model(py, rows, move |model, rows, stop| {
             work(&Posterior::new(model, &covariance)?.with_cancel(stop), rows)
         })
     }
 
     fn predicted(&self, py: Python<'_>, rows: &PyReadonlyArray2<'_, f64>) -> PyResult<Prediction> {
         let covariance = self.covariance.clone();
-        self.of_rows(py, rows, move |model, rows, stop| {
+        self.evaluate_model(py, rows, move |model, rows, stop| {
             Prediction::new_with_control(model, covariance.as_deref(), rows, stop)
         })
     }
 
     /// The result of `work` for the model at some rows.
-    fn of_rows<T: Send + 'static>(
+    fn evaluate_model<T: Send + 'static>(
         &self,
         py: Python<'_>,
         rows: &PyReadonlyArray2<'_, f64>,
@@ -152,8 +152,8 @@ impl Expansion {
     ) -> PyResult<T> {
         let (model, stop) = (self.model.clone(), Arc::new(AtomicBool::new(false)));
         let rows = table(model.columns(), rows.as_array()).map_err(refuse)?;
-        let stop_of_work = stop.clone();
-        interruptible(py, &Threads::per_core(), &stop, move || work(&model, &rows, &stop_of_work))?
+        let worker_stop = stop.clone();
+        interruptible(py, &Threads::per_core(), &stop, move || work(&model, &rows, &worker_stop))?
             .map_err(raise)
     }
 }
@@ -351,12 +351,12 @@ impl Expansion {
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let predictions = match self.covariance {
             Some(_) => {
-                self.of_posterior(py, &rows, |posterior, rows| {
+                self.evaluate_posterior(py, &rows, |posterior, rows| {
                     NaturalScalePrediction::new(posterior, rows, 0.0)
                 })?
                 .mean
             }
-            None => self.of_rows(py, &rows, |model, rows, stop| {
+            None => self.evaluate_model(py, &rows, |model, rows, stop| {
                 let latent = model.predict_until(rows, stop)?.column(0);
                 Ok(latent.into_iter().map(|f| model.link.inverse_link(f)).collect())
             })?,
@@ -382,7 +382,7 @@ impl Expansion {
         py: Python<'py>,
         rows: PyReadonlyArray2<'_, f64>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let sd = self.of_posterior(py, &rows, |posterior, rows| posterior.sd(rows))?;
+        let sd = self.evaluate_posterior(py, &rows, |posterior, rows| posterior.sd(rows))?;
         Ok(matrix(sd.rows(), sd.cols(), sd.data().to_vec())?.into_pyarray(py))
     }
 
@@ -395,7 +395,7 @@ impl Expansion {
         rows: PyReadonlyArray2<'_, f64>,
         sds: f64,
     ) -> PyResult<(Vec<f64>, Vec<f64>, Vec<f64>, Vec<f64>)> {
-        let prediction = self.of_posterior(py, &rows, move |posterior, rows| {
+        let prediction = self.evaluate_posterior(py, &rows, move |posterior, rows| {
             NaturalScalePrediction::new(posterior, rows, sds)
         })?;
         Ok((prediction.mean, prediction.median, prediction.low, prediction.high))
@@ -410,7 +410,7 @@ impl Expansion {
         let joint = |posterior: &Posterior<'_>, rows: &Table| {
             Ok(posterior.covariance(&posterior.functionals_at(rows)?))
         };
-        stack(py, &self.of_posterior(py, &rows, joint)?)
+        stack(py, &self.evaluate_posterior(py, &rows, joint)?)
     }
 
     /// Joint posterior draws, outputs × rows × draws.
@@ -424,7 +424,7 @@ impl Expansion {
         let draw = move |posterior: &Posterior<'_>, rows: &Table| {
             posterior.sample(&posterior.functionals_at(rows)?, draws, seed)
         };
-        stack(py, &self.of_posterior(py, &rows, draw)?.values)
+        stack(py, &self.evaluate_posterior(py, &rows, draw)?.values)
     }
 
     /// The index of the predicted class of each row; `None` for a model that predicts no classes.
@@ -438,8 +438,15 @@ impl Expansion {
         py: Python<'py>,
         rows: PyReadonlyArray2<'_, f64>,
     ) -> PyResult<Option<Bound<'py, PyArray2<f64>>>> {
-        let Some(by_class) = self.predicted(py, &rows)?.probabilities else { return Ok(None) };
-        Ok(Some(matrix(by_class.rows(), by_class.cols(), by_class.data().to_vec())?.into_pyarray(py)))
+        let Some(class_probabilities) = self.predicted(py, &rows)?.probabilities else { return Ok(None) };
+        Ok(Some(
+            matrix(
+                class_probabilities.rows(),
+                class_probabilities.cols(),
+                class_probabilities.data().to_vec(),
+            )?
+            .into_pyarray(py),
+        ))
     }
 
     #[getter]
@@ -450,8 +457,8 @@ impl Expansion {
     #[getter]
     fn points<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let points = &self.model.support_points;
-        let by_column = matrix(points.width(), points.rows(), points.column_major().to_vec())?;
-        Ok(by_column.reversed_axes().into_pyarray(py))
+        let column_major = matrix(points.width(), points.rows(), points.column_major().to_vec())?;
+        Ok(column_major.reversed_axes().into_pyarray(py))
     }
 
     #[getter]
@@ -483,7 +490,7 @@ impl Expansion {
         py: Python<'py>,
         rows: PyReadonlyArray2<'_, f64>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let out = self.of_rows(py, &rows, riesz::KernelExpansion::predict_until)?;
+        let out = self.evaluate_model(py, &rows, riesz::KernelExpansion::predict_until)?;
         Ok(matrix(out.rows(), out.cols(), out.data().to_vec())?.into_pyarray(py))
     }
 }
@@ -512,7 +519,7 @@ struct Explainer {
     /// The budget without the rows of the game.
     budget: Budget,
     /// Whether values are computed from values of coalitions, which a budget can limit.
-    by_coalitions: bool,
+    samples_coalitions: bool,
     stop: Arc<AtomicBool>,
 }
 
@@ -530,29 +537,34 @@ impl Explainer {
     ) -> PyResult<Self> {
         let columns = model.model.columns();
         let support_points = Some(&model.model.support_points);
-        let question =
-            settings.ask(Subject::Model, columns, background.as_ref(), weights.as_ref(), support_points)?;
+        let question = settings.question(
+            Subject::Model,
+            columns,
+            background.as_ref(),
+            weights.as_ref(),
+            support_points,
+        )?;
         let question = question.with_players(Some(players(columns, groups)?));
-        let owner = ModelWithCovariance { model: model.model.clone(), covariance: model.covariance.clone() };
+        let model = ModelWithCovariance { model: model.model.clone(), covariance: model.covariance.clone() };
         let budget = question.budget;
         let stop = Arc::new(AtomicBool::new(false));
-        let stop_flag = stop.clone();
+        let worker_stop = stop.clone();
         let prepare = move || {
-            Owned::try_new(owner, |ModelWithCovariance { model, covariance }| {
-                riesz::Explainer::new_with_control(model, question, stop_flag)?
+            Owned::try_new(model, |ModelWithCovariance { model, covariance }| {
+                riesz::Explainer::new_with_control(model, question, worker_stop)?
                     .with_posterior(covariance.as_deref())
             })
         };
         let owned = interruptible(py, threads.get(), &stop, prepare)?.map_err(raise)?;
-        let by_coalitions = owned.borrow_dependent().samples_coalitions();
-        Ok(Self { owned: Arc::new(owned), threads, budget, by_coalitions, stop })
+        let samples_coalitions = owned.borrow_dependent().samples_coalitions();
+        Ok(Self { owned: Arc::new(owned), threads, budget, samples_coalitions, stop })
     }
 
     /// The reason why values are estimated within a budget; `None` if they are exact.
     #[pyo3(signature = (budget=None))]
     fn sampled_because(&self, budget: Option<question::Budget>) -> Option<String> {
         let players = self.owned.borrow_dependent().groups().players().len();
-        self.budget_or_default(budget).sampled_because(players).filter(|_| self.by_coalitions)
+        self.budget_or_default(budget).sampled_because(players).filter(|_| self.samples_coalitions)
     }
 
     /// The players and their columns.
@@ -593,22 +605,24 @@ impl Explainer {
         let (n, m, p) = (rows.nrows(), explainer.base_values().len(), explainer.groups().players().len());
         let mut explanation: Option<riesz::Explanation> = None;
         let budget = self.budget_or_default(budget);
-        let sampled = self.by_coalitions && budget.sampled_because(p).is_some();
-        let every_coalition = if p < 60 { (1_usize << p).saturating_sub(2) } else { usize::MAX };
+        let sampled = self.samples_coalitions && budget.sampled_because(p).is_some();
+        let max_coalitions = if p < 60 { (1_usize << p).saturating_sub(2) } else { usize::MAX };
         // Sampled coalitions are kept in one piece, so that the rows are not split into chunks.
-        let keeps = sampled && may_keep(budget.coalitions.min(every_coalition), n * m) || sample.is_some();
-        let mut kept = keeps.then(|| sample.cloned().unwrap_or_default());
-        let (mut done, mut chunk) = (0, if keeps { n } else { explainer.max_batch_rows() });
+        let keeps_state =
+            sampled && fits_in_memory(budget.coalitions.min(max_coalitions), n * m) || sample.is_some();
+        let mut state = keeps_state.then(|| sample.cloned().unwrap_or_default());
+        let (mut done, mut chunk) = (0, if keeps_state { n } else { explainer.max_batch_rows() });
         while explanation.is_none() || done < n {
             let until = (done + chunk).min(n);
             let part = table(columns, rows.slice(numpy::ndarray::s![done..until, ..])).map_err(refuse)?;
-            let (start, owned, mut from) = (Instant::now(), self.owned.clone(), kept.take());
-            let (result, valued) = interruptible_to_the_end(py, self.threads.get(), &self.stop, move || {
-                let sample = &mut from.get_or_insert_default().sample;
-                let result = owned.borrow_dependent().explain_from(&part, budget, sample);
-                (result, from)
-            })?;
-            kept = valued.filter(|_| keeps);
+            let (start, owned, mut state_before) = (Instant::now(), self.owned.clone(), state.take());
+            let (result, state_after) =
+                interruptible_to_the_end(py, self.threads.get(), &self.stop, move || {
+                    let sample = &mut state_before.get_or_insert_default().sample;
+                    let result = owned.borrow_dependent().explain_from(&part, budget, sample);
+                    (result, state_before)
+                })?;
+            state = state_after.filter(|_| keeps_state);
             let mut part = result.map_err(raise)?;
             part.row_numbers.iter_mut().for_each(|row| *row += done);
             join(&mut explanation, part)?;
@@ -619,7 +633,7 @@ impl Explainer {
                 chunk = (2 * chunk).min(1 << 16);
             }
         }
-        explained(py, explanation, kept)
+        explained(py, explanation, state)
     }
 
     /// For each row and output the strongest pairs of players, their error bound, and facts about the search.
@@ -679,11 +693,11 @@ fn join(explanation: &mut Option<riesz::Explanation>, part: riesz::Explanation) 
 fn explained(
     py: Python<'_>,
     explanation: Option<riesz::Explanation>,
-    kept: Option<Sample>,
+    state: Option<Sample>,
 ) -> PyResult<Explanation> {
     let explanation = explanation.ok_or_else(|| refuse("there are no rows to explain"))?;
-    let kept = kept.filter(|_| matches!(explanation.exactness, Exactness::Estimated { .. }));
-    Ok(Explanation::new(explanation, kept.map(|kept| Py::new(py, kept)).transpose()?))
+    let state = state.filter(|_| matches!(explanation.exactness, Exactness::Estimated { .. }));
+    Ok(Explanation::new(explanation, state.map(|state| Py::new(py, state)).transpose()?))
 }
 
 /// A cell of a categorical column.
@@ -738,7 +752,7 @@ mod _core {
 
     #[pymodule_export]
     use super::fusion::{
-        CausalEffect, effect_doubts, effect_page, effect_stages, fuse, gather_studies, needed_columns,
+        CausalEffect, effect_caveats, effect_page, effect_stages, fuse, gather_studies, needed_columns,
         usual_doses,
     };
 

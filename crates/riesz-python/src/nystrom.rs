@@ -39,7 +39,7 @@ fn plan(bytes: &[u8]) -> PyResult<FitPlan> {
 }
 
 /// Runs `work` in a pool of `threads` threads (`None` for one per core), and returns its bytes.
-fn made<'py>(
+fn bytes_of<'py>(
     py: Python<'py>,
     threads: Option<usize>,
     work: impl FnOnce() -> riesz::Result<Vec<u8>> + Send + 'static,
@@ -58,7 +58,7 @@ pub fn survey_rows<'py>(
     threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let (job, rows) = (self::job(job)?, self::rows(unit)?);
-    made(py, threads, move || {
+    bytes_of(py, threads, move || {
         let mut survey = job.survey(rows.x.columns(), rows.y.cols(), rows.weights.is_some());
         survey.add(&rows)?;
         Ok(survey.to_bytes())
@@ -112,7 +112,7 @@ pub fn survey_kernel<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let (kernel, _): (Kernel, Model) = serde_json::from_slice(tuned).map_err(refuse)?;
     let (job, rows) = (self::job(job)?, self::rows(unit)?);
-    made(py, Some(1), move || {
+    bytes_of(py, Some(1), move || {
         let mut survey = job.survey(rows.x.columns(), rows.y.cols(), rows.weights.is_some());
         survey.add(&rows)?;
         survey.add_kernel(&kernel, &rows.x);
@@ -130,7 +130,7 @@ pub fn plan_fit<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let (job, survey) = (self::job(job)?, self::survey(survey)?);
     let tuned: (Kernel, Model) = serde_json::from_slice(tuned).map_err(refuse)?;
-    made(py, None, move || Ok(job.plan(&survey, tuned)?.to_bytes()))
+    bytes_of(py, None, move || Ok(job.plan(&survey, tuned)?.to_bytes()))
 }
 
 /// Computes the sufficient statistics of a unit.
@@ -143,7 +143,7 @@ pub fn unit_statistics<'py>(
     threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let (plan, rows) = (self::plan(plan)?, self::rows(rows)?);
-    made(py, threads, move || Ok(Statistics::from_rows(&plan, &rows, unit)?.to_bytes()))
+    bytes_of(py, threads, move || Ok(Statistics::from_rows(&plan, &rows, unit)?.to_bytes()))
 }
 
 /// Adds the statistics `parts` of several units, and subtracts the statistics `removed` of others.
@@ -155,7 +155,7 @@ pub fn merge_statistics<'py>(
     removed: Vec<Vec<u8>>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let plan = self::plan(plan)?;
-    made(py, Some(1), move || {
+    bytes_of(py, Some(1), move || {
         let mut total = Statistics::empty(&plan);
         parts.iter().try_for_each(|bytes| total.merge(&Statistics::from_bytes(&plan, bytes)?))?;
         removed.iter().try_for_each(|bytes| total.remove(&Statistics::from_bytes(&plan, bytes)?))?;
@@ -182,7 +182,7 @@ pub fn unit_pass<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let (plan, rows) = (self::plan(plan)?, self::rows(rows)?);
     let coefficients = Coefficients::from_bytes(&plan, coefficients).map_err(raise)?;
-    made(py, threads, move || Ok(DataPass::from_rows(&plan, &coefficients, &rows, unit)?.to_bytes()))
+    bytes_of(py, threads, move || Ok(DataPass::from_rows(&plan, &coefficients, &rows, unit)?.to_bytes()))
 }
 
 /// Adds several passes.
@@ -195,7 +195,7 @@ pub fn merge_passes<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let plan = self::plan(plan)?;
     let coefficients = Coefficients::from_bytes(&plan, coefficients).map_err(raise)?;
-    made(py, Some(1), move || {
+    bytes_of(py, Some(1), move || {
         let mut total = DataPass::empty(&plan, &coefficients);
         parts
             .iter()

@@ -118,7 +118,7 @@ pub struct FittedPrior {
 }
 
 /// Duels in the form that a model takes.
-struct Learnt {
+struct PreparedDuels {
     items: Table,
     bags: Option<ItemBags>,
     duels: Duels,
@@ -126,7 +126,12 @@ struct Learnt {
 
 impl Circumstances<'_> {
     /// Sets the process up for these circumstances, and returns its data.
-    fn arranged(self, process: &mut PreferenceProcess, items: Table, duels: DuelInput) -> PyResult<Learnt> {
+    fn prepare(
+        self,
+        process: &mut PreferenceProcess,
+        items: Table,
+        duels: DuelInput,
+    ) -> PyResult<PreparedDuels> {
         let (left, right, outcome, weight) = duels;
         let home = self.home.map(|home| {
             let side = |side: &i8| match side {
@@ -140,7 +145,7 @@ impl Circumstances<'_> {
             ItemBags::new(items.rows(), bags, &bag, &item, weight.as_deref()).map_err(raise)
         });
         let bags = bags.transpose()?;
-        let DuelEntries { table, left, right, extra_utility_kernel: alone } = match &bags {
+        let DuelEntries { table, left, right, extra_utility_kernel: extra_kernel } = match &bags {
             Some(_) => DuelEntries { table: items, left, right, extra_utility_kernel: None },
             None => {
                 prepare_entries(&items, (&left, &right), &outcome, home.as_deref(), self.names.as_deref())
@@ -148,7 +153,7 @@ impl Circumstances<'_> {
             }
         };
         let count = bags.as_ref().map_or(table.rows(), ItemBags::count);
-        process.prior.extra_utility_kernel = alone;
+        process.prior.extra_utility_kernel = extra_kernel;
         let duels = match self.contexts {
             None => Duels::new(count, &left, &right, &outcome, weight.as_deref()),
             Some((kernel, shared, rows)) => {
@@ -160,7 +165,7 @@ impl Circumstances<'_> {
         let duels = duels.map_err(raise)?;
         process.margin = self.ties.then(|| duels.margin());
         process.inference = if self.bound { Inference::JaakkolaBound } else { Inference::Laplace };
-        Ok(Learnt { items: table, bags, duels })
+        Ok(PreparedDuels { items: table, bags, duels })
     }
 
     /// Sets the process up for duels between items.
@@ -170,7 +175,7 @@ impl Circumstances<'_> {
         items: Table,
         duels: DuelInput,
     ) -> PyResult<(Table, Duels)> {
-        let Learnt { items, bags, duels } = self.arranged(process, items, duels)?;
+        let PreparedDuels { items, bags, duels } = self.prepare(process, items, duels)?;
         if bags.is_some() {
             return Err(refuse(
                 "members: fits through landmarks do not support bags: leave members or landmarks out",
@@ -218,10 +223,10 @@ pub fn fit_preferences(
     let mut process = PreferenceProcess::new(crate::fit::kernel(kernel)?);
     (process.prior.utility_variance, process.prior.generalised_variance) = (utility, generalised);
     (process.tune, process.restarts, process.seed) = (tune, restarts, seed);
-    let learnt = circumstances.arranged(&mut process, sample(items)?, duels)?;
+    let data = circumstances.prepare(&mut process, sample(items)?, duels)?;
     let stop = process.stop.clone();
     let work = move || -> Result<PreferenceFit, Error> {
-        let Learnt { items, bags, duels } = &learnt;
+        let PreparedDuels { items, bags, duels } = &data;
         match bags {
             Some(bags) => process.fit_bags(items, bags, duels),
             None => process.fit(items, duels),
@@ -263,9 +268,9 @@ pub fn predict_sums<'py>(
         return Err(refuse("the model has no posterior"));
     };
     let mut columns = vec![Vec::new(); count];
-    for (row, (place, weight)) in places.into_iter().zip(weights).enumerate() {
+    for (row, (column, weight)) in places.into_iter().zip(weights).enumerate() {
         columns
-            .get_mut(place)
+            .get_mut(column)
             .ok_or_else(|| refuse("the number of a sum is out of range"))?
             .push((row, weight));
     }
@@ -317,8 +322,9 @@ pub fn explain_duels(
         "functional" => Some(DuelGame::Functional),
         _ => {
             let ridge = conditioning.0.map_or(Ridge::CrossValidated, Ridge::Fixed);
-            let learnt = Conditioning { ridge, centred: conditioning.1, seed, ..Conditioning::default() };
-            Some(DuelGame::Observational(items()?, learnt))
+            let conditioning_settings =
+                Conditioning { ridge, centred: conditioning.1, seed, ..Conditioning::default() };
+            Some(DuelGame::Observational(items()?, conditioning_settings))
         }
     };
     let contexts = contexts.map(sample).transpose()?.map(Background::from);
@@ -326,10 +332,11 @@ pub fn explain_duels(
     let question = DuelQuestion { game, contexts, groups, index, covariance, shifts, permutations, seed };
     let (rows, model, posterior) = (sample(rows)?, model.model.clone(), model.covariance.clone());
     let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::default());
-    let heeded = stop.clone();
+    let worker_stop = stop.clone();
     let work = move || {
         let covariance = posterior.as_deref();
-        let explanation = differences(&explain(&model, covariance, &rows, &question, &heeded, &progress)?)?;
+        let explanation =
+            differences(&explain(&model, covariance, &rows, &question, &worker_stop, &progress)?)?;
         named(explanation, (&model, covariance, &rows), called)
     };
     let explanation = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
@@ -346,8 +353,8 @@ fn named(
         None => DuelLogOdds::of_rows(model, covariance, rows)?,
         Some((places, weights)) => {
             let mut columns = vec![Vec::new(); left.len()];
-            for (row, (place, weight)) in places.into_iter().zip(weights).enumerate() {
-                columns[place].push((row, weight));
+            for (row, (column, weight)) in places.into_iter().zip(weights).enumerate() {
+                columns[column].push((row, weight));
             }
             let sums = Sparse::from_columns(rows.rows(), columns)?;
             explanation = explanation.average(&sums)?;

@@ -68,10 +68,10 @@ type Prior = (String, [f64; 2], Option<String>, Option<(String, f64)>, Option<f6
 /// The landmarks with their bases, and the weights.
 type Fields<'py> = (Vec<(Columns<'py>, Bound<'py, PyArray2<f64>>)>, Bound<'py, PyArray2<f64>>);
 /// The training data: items, contexts, pairs, the context of each pair, and curvatures.
-type Learnt<'py> = (Columns<'py>, Option<Columns<'py>>, Vec<(usize, usize)>, Vec<usize>, Vec<f64>);
-/// [`Fields`] and [`Learnt`] as Python passes them.
-type GivenFields<'py> = (Vec<(NamedRows<'py>, PyReadonlyArray2<'py, f64>)>, PyReadonlyArray2<'py, f64>);
-type GivenLearnt<'py> = (NamedRows<'py>, Option<NamedRows<'py>>, Vec<(usize, usize)>, Vec<usize>, Vec<f64>);
+type TrainingData<'py> = (Columns<'py>, Option<Columns<'py>>, Vec<(usize, usize)>, Vec<usize>, Vec<f64>);
+/// [`Fields`] and [`TrainingData`] as Python passes them.
+type FieldsInput<'py> = (Vec<(NamedRows<'py>, PyReadonlyArray2<'py, f64>)>, PyReadonlyArray2<'py, f64>);
+type StateInput<'py> = (NamedRows<'py>, Option<NamedRows<'py>>, Vec<(usize, usize)>, Vec<usize>, Vec<f64>);
 
 /// Means, and standard deviations if they were requested.
 type Moments<'py> = (Bound<'py, PyArray1<f64>>, Option<Bound<'py, PyArray1<f64>>>);
@@ -100,7 +100,7 @@ fn columns<'py>(py: Python<'py>, rows: &Table) -> PyResult<Columns<'py>> {
 #[pymethods]
 impl PairFunction {
     #[new]
-    fn new(prior: Prior, fields: GivenFields<'_>, learnt: GivenLearnt<'_>) -> PyResult<Self> {
+    fn new(prior: Prior, fields: FieldsInput<'_>, state: StateInput<'_>) -> PyResult<Self> {
         let (kernel, [utility, generalised], further, context_kernel, margin) = prior;
         let mut prior = PairKernel::new(crate::fit::kernel(&kernel)?, utility, generalised);
         prior.extra_utility_kernel = further.map(|kernel| crate::fit::kernel(&kernel)).transpose()?;
@@ -110,7 +110,7 @@ impl PairFunction {
         prior.contexts = context_kernel.transpose()?;
         let (bases, weights) = fields;
         let bases = bases.into_iter().map(|(rows, basis)| Ok::<_, PyErr>((sample(rows)?, matrix_of(&basis))));
-        let (items, contexts, pairs, rows, curve) = learnt;
+        let (items, contexts, pairs, rows, curve) = state;
         let state = LandmarkParameters {
             bases: bases.collect::<PyResult<_>>()?,
             weights: matrix_of(&weights),
@@ -126,27 +126,27 @@ impl PairFunction {
     #[allow(clippy::type_complexity, reason = "as pickle has it")]
     fn __reduce__<'py>(
         slf: &Bound<'py, Self>,
-    ) -> PyResult<(Bound<'py, PyAny>, (Prior, Fields<'py>, Learnt<'py>))> {
+    ) -> PyResult<(Bound<'py, PyAny>, (Prior, Fields<'py>, TrainingData<'py>))> {
         let (py, function) = (slf.py(), &slf.get().0);
         let json = |kernel: &riesz::Kernel| serde_json::to_string(kernel).map_err(refuse);
         let PairKernel {
             items,
             utility_variance: utility,
             generalised_variance: generalised,
-            extra_utility_kernel: alone,
+            extra_utility_kernel: extra_kernel,
             contexts,
         } = &function.prior;
         let context_kernel =
             contexts.as_ref().map(|context| Ok::<_, PyErr>((json(&context.kernel)?, context.shared)));
-        let further = alone.as_ref().map(json).transpose()?;
+        let further = extra_kernel.as_ref().map(json).transpose()?;
         let prior =
             (json(items)?, [*utility, *generalised], further, context_kernel.transpose()?, function.margin);
         let LandmarkParameters { bases, weights, items, contexts, pairs, rows, curve } = function.state();
         let bases = bases.iter().map(|(rows, basis)| Ok((columns(py, rows)?, array(py, basis)?)));
         let fields = (bases.collect::<PyResult<_>>()?, array(py, &weights)?);
         let context_rows = contexts.as_ref().map(|table| columns(py, table)).transpose()?;
-        let learnt = (columns(py, &items)?, context_rows, pairs, rows, curve);
-        Ok((slf.get_type().into_any(), (prior, fields, learnt)))
+        let state = (columns(py, &items)?, context_rows, pairs, rows, curve);
+        Ok((slf.get_type().into_any(), (prior, fields, state)))
     }
 
     /// The number of landmarks among items.
@@ -192,10 +192,10 @@ impl PairFunction {
         pairs: Vec<(usize, usize)>,
         contexts: Option<NamedRows<'_>>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let by_class = self.work(py, items, contexts, move |function, items, contexts, _| {
+        let class_probabilities = self.work(py, items, contexts, move |function, items, contexts, _| {
             function.probabilities(items, &pairs, contexts)
         })?;
-        array(py, &by_class)
+        array(py, &class_probabilities)
     }
 }
 
@@ -211,8 +211,8 @@ impl PairFunction {
     ) -> PyResult<T> {
         let (items, contexts) = (sample(items)?, contexts.map(sample).transpose()?);
         let (function, stop) = (self.0.clone(), Arc::new(AtomicBool::new(false)));
-        let heeded = stop.clone();
-        let work = move || work(&function, &items, contexts.as_ref(), &heeded);
+        let worker_stop = stop.clone();
+        let work = move || work(&function, &items, contexts.as_ref(), &worker_stop);
         interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)
     }
 }
@@ -266,7 +266,7 @@ pub fn fit_landmarks(
         Ok(model) => {
             (Some(Py::new(py, Expansion { model: Arc::new(model), covariance: None, groups: None })?), None)
         }
-        Err(why) => (None, Some(why.to_string())),
+        Err(error) => (None, Some(error.to_string())),
     };
     Ok(FittedLandmarks {
         function: Py::new(py, PairFunction(Arc::new(fit.function)))?,

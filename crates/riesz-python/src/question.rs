@@ -57,7 +57,7 @@ impl Settings {
 impl Settings {
     /// The question with `background` as its background rows. `support_points` are the default background of
     /// the observational game.
-    pub(crate) fn ask(
+    pub(crate) fn question(
         &self,
         subject: Subject,
         columns: &[Column],
@@ -90,7 +90,7 @@ impl Question {
         let width = background.as_array().ncols();
         let columns = Column::numbered(width);
         let question =
-            settings.ask(Subject::Function, &columns, Some(&background), weights.as_ref(), None)?;
+            settings.question(Subject::Function, &columns, Some(&background), weights.as_ref(), None)?;
         let question = question.with_players(Some(players(&columns, groups)?));
         let estimated = match (&question.game, question.estimator) {
             (_, ValueEstimator::Permutation { .. }) => {

@@ -31,12 +31,12 @@ type Place = (f64, (f64, f64), usize, (usize, usize), f64);
 type Ranked = (Vec<Place>, f64, (f64, f64, f64), Vec<([usize; 3], f64)>);
 
 fn ranked(result: &Rankability) -> Ranked {
-    let places = (0..result.utility.len()).map(|i| {
+    let ranks = (0..result.utility.len()).map(|i| {
         let (utility, rank) = (result.utility_interval[i], result.rank_interval[i]);
         (result.utility[i], utility, result.rank[i], rank, result.best[i])
     });
     let circles = result.triangles.iter().map(|t| (t.items, t.probability)).collect();
-    (places.collect(), result.cyclic_share, result.cyclic_share_interval, circles)
+    (ranks.collect(), result.cyclic_share, result.cyclic_share_interval, circles)
 }
 
 /// Ranks all items of a model of abilities.
@@ -116,8 +116,8 @@ pub fn spec_r(
 ) -> PyResult<(f64, (f64, f64), (f64, f64), f64)> {
     let duels = duels(items, input)?;
     let stop = Arc::new(AtomicBool::new(false));
-    let heeded = stop.clone();
-    let work = move || SpecR::from_duels(&duels, draws, seed, &heeded);
+    let worker_stop = stop.clone();
+    let work = move || SpecR::from_duels(&duels, draws, seed, &worker_stop);
     let result = interruptible(py, &Threads::per_core(), &stop, work)?.map_err(raise)?;
     let SpecR { value, ranking, coins, average_clustering, .. } = result;
     Ok((value, (ranking.mean, ranking.sd), (coins.mean, coins.sd), average_clustering))

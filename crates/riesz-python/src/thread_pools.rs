@@ -70,20 +70,25 @@ impl Threads {
 
     /// The pool of this process, created if there is none yet.
     fn pool(&self) -> PyResult<&ThreadPool> {
-        let mut place = if self.count == 0 { &SHARED.first } else { &self.first };
+        let mut pool_cell = if self.count == 0 { &SHARED.first } else { &self.first };
         let process = std::process::id();
         loop {
-            match place.get().map(Box::as_ref) {
-                Some(ProcessPool { process: own, pool: Some(pool), .. }) if *own == process => {
+            match pool_cell.get().map(Box::as_ref) {
+                Some(ProcessPool { process: pool_process, pool: Some(pool), .. })
+                    if *pool_process == process =>
+                {
                     return Ok(pool);
                 }
-                Some(another) => place = &another.next,
+                Some(other_pool) => pool_cell = &other_pool.next,
                 None => {
                     // The pool is built outside the lock, so that no fork happens while the lock is held. If
                     // another thread is faster, this pool is dropped.
                     let pool = ThreadPoolBuilder::new().num_threads(self.count).build().map_err(refuse)?;
-                    let _ =
-                        place.set(Box::new(ProcessPool { process, pool: Some(pool), next: OnceLock::new() }));
+                    let _ = pool_cell.set(Box::new(ProcessPool {
+                        process,
+                        pool: Some(pool),
+                        next: OnceLock::new(),
+                    }));
                 }
             }
         }
@@ -99,7 +104,7 @@ pub(crate) fn interruptible<T: Send + 'static>(
     stop: &Arc<AtomicBool>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> PyResult<T> {
-    asking(py, threads, stop, true, unasked, |_| work())
+    with_callback(py, threads, stop, true, no_callback, |_| work())
 }
 
 /// Runs `work` like [`interruptible`], but waits until it has ended, so that other work can use `stop` too.
@@ -109,18 +114,18 @@ pub(crate) fn interruptible_to_the_end<T: Send + 'static>(
     stop: &Arc<AtomicBool>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> PyResult<T> {
-    let result = asking(py, threads, stop, false, unasked, |_| work());
+    let result = with_callback(py, threads, stop, false, no_callback, |_| work());
     stop.store(false, Ordering::Relaxed);
     result
 }
 
 /// The callback of work that never calls it.
-fn unasked(_: Table) -> PyResult<Matrix> {
+fn no_callback(_: Table) -> PyResult<Matrix> {
     Err(refuse("this work has no function to call"))
 }
 
 /// The function by which work requests an evaluation in Python; the calling thread evaluates it.
-type Ask<'a> = &'a mut dyn FnMut(Table) -> riesz::Result<Matrix>;
+type Callback<'a> = &'a mut dyn FnMut(Table) -> riesz::Result<Matrix>;
 
 enum Message<T> {
     Asks(Table),
@@ -131,29 +136,29 @@ enum Message<T> {
 ///
 /// `threads` must be a separate pool, since its threads wait for `function`, which may need threads too.
 /// After an interruption with `leaves`, returns after a grace period; otherwise waits for the end of `work`.
-pub(crate) fn asking<T: Send + 'static>(
+pub(crate) fn with_callback<T: Send + 'static>(
     py: Python<'_>,
     threads: &Threads,
     stop: &Arc<AtomicBool>,
     leaves: bool,
     mut function: impl FnMut(Table) -> PyResult<Matrix>,
-    work: impl FnOnce(Ask<'_>) -> T + Send + 'static,
+    work: impl FnOnce(Callback<'_>) -> T + Send + 'static,
 ) -> PyResult<T> {
-    let (requests, mut hears) = channel();
-    let (answers, answered) = channel();
-    let mut answers = Some(answers);
+    let (request_sender, mut receiver) = channel();
+    let (answer_sender, answer_receiver) = channel();
+    let mut answer_sender = Some(answer_sender);
     threads.pool()?.spawn(move || {
-        let mut ask = |rows| {
-            requests.send(Message::Asks(rows)).map_err(|_| Error::Interrupted)?;
-            answered.recv().map_err(|_| Error::Interrupted)
+        let mut callback = |rows| {
+            request_sender.send(Message::Asks(rows)).map_err(|_| Error::Interrupted)?;
+            answer_receiver.recv().map_err(|_| Error::Interrupted)
         };
-        let result = catch_unwind(AssertUnwindSafe(|| work(&mut ask)));
-        let _ = requests.send(Message::Ends(result));
+        let result = catch_unwind(AssertUnwindSafe(|| work(&mut callback)));
+        let _ = request_sender.send(Message::Ends(result));
     });
     let mut interrupted: Option<(PyErr, Instant)> = None;
     loop {
         let message;
-        (hears, message) = py.detach(move || next(hears));
+        (receiver, message) = py.detach(move || next(receiver));
         match message {
             Ok(Message::Ends(result)) => {
                 return match (interrupted, result) {
@@ -164,7 +169,7 @@ pub(crate) fn asking<T: Send + 'static>(
             }
             Ok(Message::Asks(rows)) => match function(rows) {
                 Ok(answer) => {
-                    let _ = answers.as_ref().map(|answers| answers.send(answer));
+                    let _ = answer_sender.as_ref().map(|sender| sender.send(answer));
                 }
                 Err(error) => {
                     interrupted.get_or_insert((error, Instant::now()));
@@ -180,14 +185,14 @@ pub(crate) fn asking<T: Send + 'static>(
         let Some((_, since)) = &interrupted else { continue };
         stop.store(true, Ordering::Relaxed);
         // Dropping the sender ends the wait of work that requested an answer.
-        answers = None;
+        answer_sender = None;
         if leaves && since.elapsed() >= GRACE {
             return Err(interrupted.map_or_else(|| refuse("interrupted"), |(error, _)| error));
         }
     }
 }
 
-fn next<T>(hears: Receiver<Message<T>>) -> (Receiver<Message<T>>, Result<Message<T>, RecvTimeoutError>) {
-    let message = hears.recv_timeout(PATIENCE);
-    (hears, message)
+fn next<T>(receiver: Receiver<Message<T>>) -> (Receiver<Message<T>>, Result<Message<T>, RecvTimeoutError>) {
+    let message = receiver.recv_timeout(PATIENCE);
+    (receiver, message)
 }

@@ -182,8 +182,8 @@ function waterfall() {
   const decided = (K && K.chosen ? `: ${K.classes[K.chosen[i]]}` : '') + (P ? `, P(${K.classes[P.class]}) = ${number(P.of[i])}` : '');
   const title = `${D.titles[i]}${decided}, step by step`;
   $('waterfall-title').textContent = title;
-  $('told').hidden = !(D.told && D.told[i]);
-  $('told').textContent = D.told ? D.told[i] || '' : '';
+  $('duel-text').hidden = !(D.duels_text && D.duels_text[i]);
+  $('duel-text').textContent = D.duels_text ? D.duels_text[i] || '' : '';
   const height = 34 + 28 * lines.length + 46;
   const [svg, width] = picture('waterfall-plot', height, title);
   const room = width * 0.34, bottom = 34 + 28 * lines.length;

@@ -7,9 +7,9 @@ use riesz::aggregate::TargetUnit;
 use riesz::kernel_model::Link;
 use riesz::{Explanation, Result};
 
-use crate::format::{by_magnitude, fixed, number, range};
-use crate::html::{both_widths, exactness, inline, written};
-use crate::plot::{Plot, PlotOptions, Shown, capital, has_length, places_map, render};
+use crate::format::{fixed, number, order_by_magnitude, range};
+use crate::html::{exactness, inline, render_wide_and_narrow, written};
+use crate::plot::{Plot, PlotOptions, Shown, capital, check_length, render, render_value_map};
 use crate::svg::Theme;
 
 const TEMPLATE: &str = include_str!("../assets/downscale.html");
@@ -86,30 +86,30 @@ pub fn downscale_report(page: &DownscalePage<'_>) -> Result<String> {
     let lists = [("means", page.mean.len()), ("standard deviations", page.sd.len())];
     for (list, count) in lists.into_iter().chain(page.places.map(|coordinates| ("places", coordinates.len())))
     {
-        has_length(list, n, count, "one for each row")?;
+        check_length(list, n, count, "one for each row")?;
     }
     let bar = Plot::named("bar")?;
     let options = PlotOptions { max_display: MOST_FEATURES, ..PlotOptions::default() };
-    let bars = both_widths(720, &options, |options| render(e, bar, options))?;
-    let first: Vec<usize> = (0..n).map(|i| largest(e.row_values(i, 0))).collect();
-    let maps = maps(page, &first)?;
+    let bars = render_wide_and_narrow(720, &options, |options| render(e, bar, options))?;
+    let top_features: Vec<usize> = (0..n).map(|i| largest(e.row_values(i, 0))).collect();
+    let maps = maps(page, &top_features)?;
     let order = e.ranking(0);
-    let drawn = &order[..order.len().min(MOST_FEATURES)];
-    let (features, reach) = feature_maps(page, drawn)?;
+    let shown_features = &order[..order.len().min(MOST_FEATURES)];
+    let (features, max_magnitude) = feature_maps(page, shown_features)?;
     let quantity = capital(page.quantity);
     let page = context! {
         title => page.title,
         lead => format!("{quantity} of {n} rows, its uncertainty and its explanation by features."),
         pictures => true,
-        sure => how_sure(page.link),
+        sure => uncertainty_sentences(page.link),
         maps,
         bars,
         caption => caption_of_values(page),
         features,
-        left => order.len() - drawn.len(),
-        reach => number(reach),
-        table => feature_table(e, &order, &first),
-        bags => page.bags.as_ref().map(|page_bags| of_bags(page_bags, page)).transpose()?,
+        left => order.len() - shown_features.len(),
+        reach => number(max_magnitude),
+        table => feature_table(e, &order, &top_features),
+        bags => page.bags.as_ref().map(|page_bags| bag_table(page_bags, page)).transpose()?,
         exactness => minijinja::value::Serde(exactness(e)),
         provenance => minijinja::value::Serde(&e.provenance),
     };
@@ -118,21 +118,21 @@ pub fn downscale_report(page: &DownscalePage<'_>) -> Result<String> {
 
 impl DownscalePage<'_> {
     /// A map with its headline and caption.
-    fn map(&self, head: &str, caption: &str, shown: &Shown<'_>, title: &str) -> Result<Value> {
+    fn map(&self, headline: &str, caption: &str, shown: &Shown<'_>, title: &str) -> Result<Value> {
         let options = PlotOptions { theme: Theme::Auto, width: WIDTH, ..PlotOptions::default() };
-        let svg = inline(places_map(self.places, shown, self.axes, title, &options)?);
-        Ok(context! { head, caption, svg })
+        let svg = inline(render_value_map(self.places, shown, self.axes, title, &options)?);
+        Ok(context! { head => headline, caption, svg })
     }
 }
 
-/// The maps of the mean, of the standard deviation and of the feature with the largest value, `first`.
-fn maps(page: &DownscalePage<'_>, first: &[usize]) -> Result<[Value; 3]> {
+/// The maps of the mean, of the standard deviation and of the feature with the largest value, `top_features`.
+fn maps(page: &DownscalePage<'_>, top_features: &[usize]) -> Result<[Value; 3]> {
     let (e, quantity) = (page.explanation, page.quantity);
     let numbers = |values| Shown::Numbers { values, ends: None };
     let names: Vec<String> = (0..e.sets()).map(|j| e.set_name(j)).collect();
     let (sd, output) = (span("standard deviation ", page.sd), &e.output_names[0]);
     let caption = "the feature with the largest |Shapley value|";
-    let levels = Shown::Levels { of: first, names: &names };
+    let levels = Shown::Levels { codes: top_features, names: &names };
     Ok([
         page.map(&capital(quantity), &span("", page.mean), &numbers(page.mean), quantity)?,
         page.map("Uncertainty", &sd, &numbers(page.sd), &format!("sd of {output}"))?,
@@ -146,23 +146,24 @@ fn values_of(e: &Explanation, j: usize) -> Vec<f64> {
 
 /// The maps of the values of features, and the end of their scale. All maps have one scale, so that their
 /// colours can be compared.
-fn feature_maps(page: &DownscalePage<'_>, drawn: &[usize]) -> Result<(Vec<Value>, f64)> {
+fn feature_maps(page: &DownscalePage<'_>, shown_features: &[usize]) -> Result<(Vec<Value>, f64)> {
     let e = page.explanation;
-    let values: Vec<Vec<f64>> = drawn.iter().map(|&j| values_of(e, j)).collect();
-    let reach = values.iter().flatten().fold(0.0, |maximum: f64, v| maximum.max(v.abs()));
+    let values: Vec<Vec<f64>> = shown_features.iter().map(|&j| values_of(e, j)).collect();
+    let max_magnitude = values.iter().flatten().fold(0.0, |maximum: f64, v| maximum.max(v.abs()));
     let map = |(&j, values): (&usize, &Vec<f64>)| {
-        let (name, shown) = (e.set_name(j), Shown::Numbers { values, ends: Some([-reach, reach]) });
+        let (name, shown) =
+            (e.set_name(j), Shown::Numbers { values, ends: Some([-max_magnitude, max_magnitude]) });
         page.map(&name, &span("", values), &shown, &format!("value of {name}"))
     };
-    Ok((drawn.iter().zip(&values).map(map).collect::<Result<_>>()?, reach))
+    Ok((shown_features.iter().zip(&values).map(map).collect::<Result<_>>()?, max_magnitude))
 }
 
-/// The rows of the table of features. `first` is the feature with the largest value in each row.
-fn feature_table(e: &Explanation, order: &[usize], first: &[usize]) -> Vec<Value> {
+/// The rows of the table of features. `top_features` is the feature with the largest value in each row.
+fn feature_table(e: &Explanation, order: &[usize], top_features: &[usize]) -> Vec<Value> {
     let (decimals, mean_abs) = (Decimals::for_values(&e.values, 4), e.mean_abs(0));
     let row = |&j: &usize| {
         let [low, high] = range(values_of(e, j));
-        let share = first.iter().filter(|top| **top == j).count() as f64 / e.rows() as f64;
+        let share = top_features.iter().filter(|feature| **feature == j).count() as f64 / e.rows() as f64;
         let cells = vec![
             decimals.write(mean_abs[j]),
             decimals.signed(low),
@@ -175,7 +176,7 @@ fn feature_table(e: &Explanation, order: &[usize], first: &[usize]) -> Vec<Value
 }
 
 /// Sentences about the mean and the standard deviation that the map shows.
-fn how_sure(link: Link) -> String {
+fn uncertainty_sentences(link: Link) -> String {
     let sentence = match link {
         Link::Log => {
             "The map shows the posterior mean of the rate; the standard deviation refers to its logarithm."
@@ -199,7 +200,7 @@ fn how_sure(link: Link) -> String {
 fn caption_of_values(page: &DownscalePage<'_>) -> String {
     let e = page.explanation;
     let (base, output) = (number(e.base_values[0]), &e.output_names[0]);
-    let counts = match page.link {
+    let effect_text = match page.link {
         Link::Log => {
             " The explained quantity is the logarithm of the rate: a feature multiplies the rate by \
              exp(value)."
@@ -219,20 +220,20 @@ fn caption_of_values(page: &DownscalePage<'_>) -> String {
     };
     format!(
         "Each bar is the mean |Shapley value| of a feature over all {} rows. In each row the values add up \
-         to {output} minus the base value, {base}. {}.{functional}{counts}",
+         to {output} minus the base value, {base}. {}.{functional}{effect_text}",
         e.rows(),
         capital(&e.provenance.absent)
     )
 }
 
 /// The table of bags; its first line is about all rows together.
-fn of_bags(bags: &PageBags<'_>, page: &DownscalePage<'_>) -> Result<Value> {
+fn bag_table(bags: &PageBags<'_>, page: &DownscalePage<'_>) -> Result<Value> {
     let ([e, all_rows], count) = (bags.explanation, bags.names.len());
     let observed = bags.observed.map_or(count, |(_, values)| values.len());
     let lists = [bags.rows.len(), bags.mass.len(), bags.map.0.len(), e.rows(), observed];
     lists
         .into_iter()
-        .try_for_each(|actual| has_length("numbers of bags", count, actual, "one for each bag"))?;
+        .try_for_each(|actual| check_length("numbers of bags", count, actual, "one for each bag"))?;
     let differences: Option<Vec<f64>> =
         bags.observed.map(|(_, values)| values.iter().zip(bags.map.0).map(|(z, map)| z - map).collect());
     let mut order: Vec<usize> = (0..count).collect();
@@ -243,38 +244,44 @@ fn of_bags(bags: &PageBags<'_>, page: &DownscalePage<'_>) -> Result<Value> {
     }
     order.truncate(MOST_BAGS);
     let ranking = page.explanation.ranking(0);
-    let (shown, omitted) = ranking.split_at(ranking.len().min(MOST_FEATURES));
+    let (shown_features, omitted_features) = ranking.split_at(ranking.len().min(MOST_FEATURES));
     let mut columns = vec![bags.column.to_string(), "rows".into()];
     columns.extend(bags.weight.map(String::from));
     columns.extend(bags.observed.map(|(name, _)| format!("observed {name}")));
     columns.push("map".into());
     columns.extend(bags.observed.map(|_| "difference".into()));
     columns.extend(["why".into(), "base value".to_string()]);
-    columns.extend(shown.iter().map(|&j| e.set_name(j)));
-    columns.extend((!omitted.is_empty()).then(|| format!("{} others", omitted.len())));
+    columns.extend(shown_features.iter().map(|&j| e.set_name(j)));
+    columns.extend((!omitted_features.is_empty()).then(|| format!("{} others", omitted_features.len())));
     // Equal decimals make the numbers of a column easy to compare.
-    let seen = bags.observed.map_or(&[][..], |(_, values)| values);
-    let maps = Decimals::for_values(bags.map.0.iter().chain(seen), 4);
-    let offs = Decimals::for_values(differences.iter().flatten(), 3);
-    let parts_of = Decimals::for_values(&e.values, 3);
-    let masses = Decimals::for_values(bags.mass, 4);
-    let known = |x: f64, text: String| if x.is_nan() { "–".into() } else { text };
+    let observed_values = bags.observed.map_or(&[][..], |(_, values)| values);
+    let map_decimals = Decimals::for_values(bags.map.0.iter().chain(observed_values), 4);
+    let difference_decimals = Decimals::for_values(differences.iter().flatten(), 3);
+    let value_decimals = Decimals::for_values(&e.values, 3);
+    let mass_decimals = Decimals::for_values(bags.mass, 4);
+    let number_or_dash = |x: f64, text: String| if x.is_nan() { "–".into() } else { text };
     type Line<'l> = (&'l str, usize, f64, f64);
     let line = |(name, size, mass, map): Line<'_>,
-                [seen, off]: [f64; 2],
-                why: String,
+                [observed_value, difference]: [f64; 2],
+                comparison: String,
                 (e, k): (&Explanation, usize)| {
         let mut cells = vec![size.to_string()];
-        cells.extend(bags.weight.map(|_| masses.write(mass)));
-        cells.extend(bags.observed.map(|_| known(seen, maps.write(seen))));
-        cells.push(maps.write(map));
-        cells.extend(bags.observed.map(|_| known(off, offs.signed(off))));
+        cells.extend(bags.weight.map(|_| mass_decimals.write(mass)));
+        cells.extend(
+            bags.observed.map(|_| number_or_dash(observed_value, map_decimals.write(observed_value))),
+        );
+        cells.push(map_decimals.write(map));
+        cells.extend(
+            bags.observed.map(|_| number_or_dash(difference, difference_decimals.signed(difference))),
+        );
         let values = e.row_values(k, 0);
-        let mut parts = vec![parts_of.write(e.base_values[k])];
-        parts.extend(shown.iter().map(|&j| parts_of.signed(values[j])));
-        parts
-            .extend((!omitted.is_empty()).then(|| parts_of.signed(omitted.iter().map(|&j| values[j]).sum())));
-        context! { name, cells, why, parts }
+        let mut parts = vec![value_decimals.write(e.base_values[k])];
+        parts.extend(shown_features.iter().map(|&j| value_decimals.signed(values[j])));
+        parts.extend(
+            (!omitted_features.is_empty())
+                .then(|| value_decimals.signed(omitted_features.iter().map(|&j| values[j]).sum())),
+        );
+        context! { name, cells, why => comparison, parts }
     };
     let total_mass = bags.mass.iter().sum::<f64>();
     let mut rows = vec![line(
@@ -284,13 +291,18 @@ fn of_bags(bags: &PageBags<'_>, page: &DownscalePage<'_>) -> Result<Value> {
         (all_rows, 0),
     )];
     rows.extend(order.iter().map(|&k| {
-        let seen = [
+        let observed_and_difference = [
             bags.observed.map_or(f64::NAN, |(_, values)| values[k]),
             differences.as_ref().map_or(f64::NAN, |list| list[k]),
         ];
-        let times = if bags.unit == TargetUnit::Sum { bags.mass[k] / total_mass } else { 1.0 };
+        let scale = if bags.unit == TargetUnit::Sum { bags.mass[k] / total_mass } else { 1.0 };
         let line_of_bag = (&bags.names[k][..], bags.rows[k], bags.mass[k], bags.map.0[k]);
-        line(line_of_bag, seen, why((e, k), all_rows, times, page.link), (e, k))
+        line(
+            line_of_bag,
+            observed_and_difference,
+            difference_text((e, k), all_rows, scale, page.link),
+            (e, k),
+        )
     }));
     let caption = caption_of_bags(bags, page.link, differences.as_deref());
     Ok(context! { head => format!("By {}", bags.column), caption, columns, rows })
@@ -301,13 +313,15 @@ fn caption_of_bags(bags: &PageBags<'_>, link: Link, differences_of_bags: Option<
     let count = bags.names.len();
     let mut text = format!("The map’s value for a bag is {}. ", bags.is);
     if let Some(list) = differences_of_bags {
-        let seen: Vec<f64> = list.iter().copied().filter(|v| !v.is_nan()).collect();
-        if !seen.is_empty() {
-            let mean = (seen.iter().map(|v| v * v).sum::<f64>() / seen.len() as f64).sqrt();
+        let finite_differences: Vec<f64> = list.iter().copied().filter(|v| !v.is_nan()).collect();
+        if !finite_differences.is_empty() {
+            let mean = (finite_differences.iter().map(|v| v * v).sum::<f64>()
+                / finite_differences.len() as f64)
+                .sqrt();
             text += &format!(
                 "The observed values differ from it by {} (root mean square over {} bags). ",
                 number(mean),
-                seen.len()
+                finite_differences.len()
             );
         }
     }
@@ -323,45 +337,49 @@ fn caption_of_bags(bags: &PageBags<'_>, link: Link, differences_of_bags: Option<
         }
     };
     text += "The column ‘why’ compares a bag with all rows together, whose values are in the first line. ";
-    let which = match (count > MOST_BAGS, differences_of_bags.is_some()) {
+    let selection = match (count > MOST_BAGS, differences_of_bags.is_some()) {
         (true, true) => format!("the {MOST_BAGS} of {count} bags with the largest differences"),
         (true, false) => format!("the first {MOST_BAGS} of {count} bags"),
         (false, true) => return text + "Bags with the largest differences come first.",
         (false, false) => return text,
     };
-    text + &format!("The table lists {which}; ‘riesz downscale explain’ writes all.")
+    text + &format!("The table lists {selection}; ‘riesz downscale explain’ writes all.")
 }
 
 /// A description of the difference between row `k` of `e` (a bag) and `times` times `overall` (all rows
 /// together): "3.2 above average: rain +2.1, height +0.9, 2 others +0.2". Differences of exact values are
 /// exact.
-fn why((e, k): (&Explanation, usize), overall: &Explanation, times: f64, link: Link) -> String {
+fn difference_text((e, k): (&Explanation, usize), overall: &Explanation, scale: f64, link: Link) -> String {
     let values: Vec<f64> = e
         .row_values(k, 0)
         .iter()
         .zip(overall.row_values(0, 0))
-        .map(|(of_bag, of_all)| of_bag - times * of_all)
+        .map(|(bag_value, overall_value)| bag_value - scale * overall_value)
         .collect();
-    let above = e.predictions[k] - times * overall.predictions[0];
-    let order = by_magnitude(&values);
+    let difference = e.predictions[k] - scale * overall.predictions[0];
+    let order = order_by_magnitude(&values);
     // A sum over a single feature would only hide its name.
-    let keep = if order.len() <= SPOKEN + 1 { order.len() } else { SPOKEN };
-    let decimals = Decimals::for_values(values.iter().chain([&above]), 3);
+    let shown_count = if order.len() <= SPOKEN + 1 { order.len() } else { SPOKEN };
+    let decimals = Decimals::for_values(values.iter().chain([&difference]), 3);
     let factor = |v: f64| fixed(v.exp(), 2);
     let part = |v: f64| if link == Link::Log { format!("×\u{a0}{}", factor(v)) } else { decimals.signed(v) };
     let mut parts: Vec<String> =
-        order[..keep].iter().map(|&j| format!("{}\u{a0}{}", e.set_name(j), part(values[j]))).collect();
-    if keep < order.len() {
-        let sum = order[keep..].iter().map(|&j| values[j]).sum();
-        parts.push(format!("{}\u{a0}others\u{a0}{}", order.len() - keep, part(sum)));
+        order[..shown_count].iter().map(|&j| format!("{}\u{a0}{}", e.set_name(j), part(values[j]))).collect();
+    if shown_count < order.len() {
+        let sum = order[shown_count..].iter().map(|&j| values[j]).sum();
+        parts.push(format!("{}\u{a0}others\u{a0}{}", order.len() - shown_count, part(sum)));
     }
-    let begin = match link {
-        Link::Log => format!("{} times the average rate", factor(above)),
+    let headline = match link {
+        Link::Log => format!("{} times the average rate", factor(difference)),
         _ => {
-            format!("{} {} average", decimals.write(above.abs()), if above < 0.0 { "below" } else { "above" })
+            format!(
+                "{} {} average",
+                decimals.write(difference.abs()),
+                if difference < 0.0 { "below" } else { "above" }
+            )
         }
     };
-    format!("{begin}: {}", parts.join(", "))
+    format!("{headline}: {}", parts.join(", "))
 }
 
 /// Number of decimals for the numbers of one column; `None` for very small or very large numbers.
@@ -370,10 +388,10 @@ struct Decimals(Option<usize>);
 impl Decimals {
     /// The number of decimals that shows `significant` digits of the largest number.
     fn for_values<'v>(values: impl IntoIterator<Item = &'v f64>, significant: i32) -> Self {
-        let largest =
+        let max_magnitude =
             values.into_iter().filter(|v| !v.is_nan()).fold(0.0, |maximum: f64, v| maximum.max(v.abs()));
-        let usual = (1e-3..1e6).contains(&largest);
-        Self(usual.then(|| (significant - 1 - largest.log10().floor() as i32).max(0) as usize))
+        let is_plain = (1e-3..1e6).contains(&max_magnitude);
+        Self(is_plain.then(|| (significant - 1 - max_magnitude.log10().floor() as i32).max(0) as usize))
     }
 
     fn write(&self, x: f64) -> String {

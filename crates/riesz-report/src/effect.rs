@@ -68,9 +68,9 @@ impl EffectPage<'_> {
     pub fn answer(&self) -> String {
         let supported = self.effect.supported();
         let supported_rows: Vec<usize> = (0..supported.len()).filter(|&i| supported[i]).collect();
-        let by_mean = |a: &&usize, b: &&usize| self.effect.mean[**a].total_cmp(&self.effect.mean[**b]);
+        let compare_means = |a: &&usize, b: &&usize| self.effect.mean[**a].total_cmp(&self.effect.mean[**b]);
         let (Some(&low), Some(&high)) =
-            (supported_rows.iter().min_by(by_mean), supported_rows.iter().max_by(by_mean))
+            (supported_rows.iter().min_by(compare_means), supported_rows.iter().max_by(compare_means))
         else {
             return format!(
                 "{} do not support an estimate of the effect on {} at any of these treatments: the model \
@@ -86,11 +86,11 @@ impl EffectPage<'_> {
             format!("{mean} ({} % interval {from} to {to})", number(100.0 * self.level))
         };
         let intervention = format!("If {} were treated alike", self.population);
-        let mean_of = format!("the mean of {}", self.identification.outcome);
-        let mean = format!("{mean_of} would");
-        let with = |i: usize| format!("with {}", self.label(i));
-        let ([lowest, highest], [with_low, with_high]) =
-            ([low, high].map(with_interval), [low, high].map(with));
+        let mean_name = format!("the mean of {}", self.identification.outcome);
+        let mean = format!("{mean_name} would");
+        let treatment_text = |i: usize| format!("with {}", self.label(i));
+        let ([lowest, highest], [lowest_text, highest_text]) =
+            ([low, high].map(with_interval), [low, high].map(treatment_text));
         let remark = match supported_rows.len() == supported.len() {
             true => String::new(),
             false => format!(
@@ -100,26 +100,28 @@ impl EffectPage<'_> {
                 supported_rows.len()
             ),
         };
-        let range = format!("{lowest}, {with_low}, and {highest}, {with_high}");
+        let range = format!("{lowest}, {lowest_text}, and {highest}, {highest_text}");
         let text = match (self.estimand, low == high) {
-            (Estimand::Level, true) => format!("{intervention}, {mean} be {lowest} {with_low}."),
+            (Estimand::Level, true) => format!("{intervention}, {mean} be {lowest} {lowest_text}."),
             (Estimand::Level, false) => format!(
-                "{intervention}, {mean} be lowest, {lowest}, {with_low}, and highest, {highest}, {with_high}."
+                "{intervention}, {mean} be lowest, {lowest}, {lowest_text}, and highest, {highest}, \
+                 {highest_text}."
             ),
             (Estimand::Contrast(base), true) => {
                 let base = assigned(base, 0);
-                format!("{intervention}, {mean} change by {lowest} {with_low} instead of {base}.")
+                format!("{intervention}, {mean} change by {lowest} {lowest_text} instead of {base}.")
             }
             (Estimand::Contrast(base), false) => {
                 let base = assigned(base, 0);
                 format!("{intervention} instead of with {base}, {mean} change by between {range}.")
             }
-            (Estimand::Slope { treatment: by, .. }, true) => format!(
-                "{intervention}, a little more {by} would change {mean_of} by {lowest} per unit {with_low}."
+            (Estimand::Slope { treatment, .. }, true) => format!(
+                "{intervention}, a little more {treatment} would change {mean_name} by {lowest} per unit \
+                 {lowest_text}."
             ),
-            (Estimand::Slope { treatment: by, .. }, false) => format!(
-                "{intervention}, a little more {by} would change {mean_of} by between {lowest} per unit, \
-                 {with_low}, and {highest}, {with_high}."
+            (Estimand::Slope { treatment, .. }, false) => format!(
+                "{intervention}, a little more {treatment} would change {mean_name} by between {lowest} \
+                 per unit, {lowest_text}, and {highest}, {highest_text}."
             ),
         };
         text + &remark
@@ -135,22 +137,22 @@ impl EffectPage<'_> {
 
 /// A row of the table as `name = value and name = value`.
 pub(crate) fn assigned(table: &Table, row: usize) -> String {
-    let cell = |j: usize| format!("{} = {}", table.columns()[j].name, shown(table, row, j));
+    let cell = |j: usize| format!("{} = {}", table.columns()[j].name, cell_text(table, row, j));
     (0..table.width()).map(cell).collect::<Vec<_>>().join(" and ")
 }
 
-pub(crate) fn shown(table: &Table, row: usize, j: usize) -> String {
+pub(crate) fn cell_text(table: &Table, row: usize, j: usize) -> String {
     let (column, value) = (&table.columns()[j], table.get(row, j));
     if column.kind == ColumnKind::Numeric { number(value) } else { column.format(value) }
 }
 
 /// The cells of a column. Numbers have equal decimals, four significant digits of their range.
-pub(crate) fn of_column(table: &Table, j: usize) -> Vec<String> {
+pub(crate) fn column_cells(table: &Table, j: usize) -> Vec<String> {
     let cells = table.column(j);
     let [low, high] = range(cells.iter().copied());
     let size = (high - low) / 100.0;
     let numeric = table.columns()[j].kind == ColumnKind::Numeric && cells.iter().any(|v| v.fract() != 0.0);
-    (0..cells.len()).map(|i| if numeric { rounded(cells[i], size) } else { shown(table, i, j) }).collect()
+    (0..cells.len()).map(|i| if numeric { rounded(cells[i], size) } else { cell_text(table, i, j) }).collect()
 }
 
 /// A number with the decimals of the first two significant digits of its standard deviation `sd`.

@@ -6,9 +6,9 @@ use riesz::causal::{Estimand, IdentificationRoute, UncertaintyCause};
 use riesz::error::listed;
 use riesz::{Result, Table};
 
-use crate::effect::{EffectPage, assigned, of_column, rounded};
+use crate::effect::{EffectPage, assigned, column_cells, rounded};
 use crate::format::{fixed, number};
-use crate::html::{both_widths, written};
+use crate::html::{render_wide_and_narrow, written};
 use crate::plot::{PlotOptions, capital, render_causal_graph, render_effect};
 
 const TEMPLATE: &str = include_str!("../assets/effect.html");
@@ -28,7 +28,7 @@ pub fn effect_report(page: &EffectPage<'_>) -> Result<String> {
     let options = PlotOptions::default();
     let drawn = page.graph.filter(|graph| graph.variables().len() <= MOST_VARIABLES);
     let graph = drawn
-        .map(|graph| both_widths(640, &options, |o| render_causal_graph(graph, identification, o)))
+        .map(|graph| render_wide_and_narrow(640, &options, |o| render_causal_graph(graph, identification, o)))
         .transpose()?;
     let sd = effect.sd();
     let largest = |variances: &[f64]| variances.iter().fold(0.0, |m: f64, v| m.max(v.sqrt()));
@@ -58,7 +58,7 @@ pub fn effect_report(page: &EffectPage<'_>) -> Result<String> {
     let size = sizes.get(sizes.len() / 2).copied().unwrap_or(0.0);
     let write = |v: f64| rounded(v, size / 10.0);
     let doses: Vec<Vec<String>> =
-        (0..page.treatments.width()).map(|j| of_column(page.treatments, j)).collect();
+        (0..page.treatments.width()).map(|j| column_cells(page.treatments, j)).collect();
     let rows: Vec<Vec<String>> = (0..count)
         .map(|k| k * (n - 1) / (count - 1).max(1))
         .map(|i| {
@@ -83,7 +83,7 @@ pub fn effect_report(page: &EffectPage<'_>) -> Result<String> {
         answer => page.answer(),
         doubts => page.doubts.iter().map(|text| capital(text)).collect::<Vec<_>>(),
         caption => caption(page),
-        curves => both_widths(640, &options, |o| render_effect(page, o))?,
+        curves => render_wide_and_narrow(640, &options, |o| render_effect(page, o))?,
         identified => capital(&identification.to_string()),
         graph,
         assumptions => identification.assumptions.iter().map(|text| capital(text)).collect::<Vec<_>>(),

@@ -32,9 +32,11 @@ pub(crate) fn signed(x: f64) -> String {
 }
 
 /// [`signed`] with `± reach`, half the length of an interval, to two digits; without it for `None`.
-pub(crate) fn signed_within(x: f64, reach: Option<f64>) -> String {
-    match reach {
-        Some(reach) => format!("{} ± {}", signed(x), number(format!("{reach:.1e}").parse().unwrap_or(reach))),
+pub(crate) fn signed_within(x: f64, half_width: Option<f64>) -> String {
+    match half_width {
+        Some(half_width) => {
+            format!("{} ± {}", signed(x), number(format!("{half_width:.1e}").parse().unwrap_or(half_width)))
+        }
         None => signed(x),
     }
 }
@@ -70,7 +72,7 @@ pub(crate) fn ticks(lo: f64, hi: f64, count: usize) -> Vec<(f64, String)> {
     let step =
         [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|s| *s >= raw * 0.999).unwrap_or(raw);
     let decimals = (-(step * 1.0001).log10().floor()).max(0.0) as usize;
-    let plain = step >= 1e-4 && lo.abs().max(hi.abs()) < 1e6;
+    let is_plain = step >= 1e-4 && lo.abs().max(hi.abs()) < 1e6;
     let first = (lo / step - 1e-9).ceil();
     (0..=2 * count + 2)
         .map(|k| (first + k as f64) * step)
@@ -78,7 +80,7 @@ pub(crate) fn ticks(lo: f64, hi: f64, count: usize) -> Vec<(f64, String)> {
         .map(|t| {
             (
                 t,
-                if plain {
+                if is_plain {
                     fixed(t, decimals)
                 } else {
                     scientific(if t.abs() < step / 2.0 { 0.0 } else { t }, 1)
@@ -94,7 +96,7 @@ pub(crate) fn range(values: impl IntoIterator<Item = f64>) -> [f64; 2] {
 }
 
 /// Positions of the values, the largest in magnitude first; ties keep their order.
-pub(crate) fn by_magnitude(values: &[f64]) -> Vec<usize> {
+pub(crate) fn order_by_magnitude(values: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[b].abs().total_cmp(&values[a].abs()));
     order
@@ -128,14 +130,14 @@ pub(crate) fn shorten(text: &str, size: f64, width: f64) -> String {
         return text.to_string();
     }
     let mut used = size;
-    let kept: String = text
+    let prefix: String = text
         .chars()
         .take_while(|&c| {
             used += char_width(c) * size;
             used <= width
         })
         .collect();
-    format!("{}…", kept.trim_end())
+    format!("{}…", prefix.trim_end())
 }
 
 /// The column of a set of players that has one column; only such a set has a feature value to show.

@@ -8,7 +8,7 @@ use riesz::{ClassDecisions, ColumnKind, Error, Exactness, Explanation, Result};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::format::{by_magnitude, fixed, number, scientific, single_column};
+use crate::format::{fixed, number, order_by_magnitude, scientific, single_column};
 use crate::plot::{Plot, PlotOptions, capital, check, render, row_title};
 use crate::svg::{Svg, Theme, variables};
 
@@ -88,7 +88,7 @@ pub fn report(explanation: &Explanation, options: &ReportOptions) -> Result<Stri
         script_hash => hash(SCRIPT),
         outputs => outputs,
         rows => explanation.rows(),
-        words => minijinja::value::Serde(words(explanation)),
+        words => minijinja::value::Serde(row_texts(explanation)),
         drawn => rows.len(),
         players => explanation.sets() - pairs,
         pairs => pairs,
@@ -130,7 +130,7 @@ pub(crate) fn inline(svg: Svg) -> String {
 }
 
 /// The pictures of a page for wide and for narrow windows.
-pub(crate) fn both_widths(
+pub(crate) fn render_wide_and_narrow(
     wide: u32,
     options: &PlotOptions,
     draw: impl Fn(&PlotOptions) -> Result<Svg>,
@@ -142,8 +142,8 @@ pub(crate) fn both_widths(
 /// Sentences about the whiskers, and about the probability that the most important feature matters more than
 /// the second one; `None` if the explanation has no uncertainty.
 fn uncertainty_text(e: &Explanation, output: usize) -> Result<Option<String>> {
-    let Some(known) = &e.uncertainty else { return Ok(None) };
-    let mut text = match known.source {
+    let Some(uncertainty) = &e.uncertainty else { return Ok(None) };
+    let mut text = match uncertainty.source {
         Some(UncertaintySource::Bootstrap { draws, .. }) => format!(
             "Whiskers are 95 % intervals: ± 1.96 standard deviations of the values over {draws} refits of \
              the model to bootstrap samples of its rows."
@@ -167,7 +167,9 @@ fn uncertainty_text(e: &Explanation, output: usize) -> Result<Option<String>> {
         "The whiskers of means use the mean standard deviation over {plural}, an upper bound of the standard \
          deviation of the mean."
     );
-    if let (Dispersion::Covariance(_), [first, second, ..]) = (&known.dispersion, &e.ranking(output)[..]) {
+    if let (Dispersion::Covariance(_), [first, second, ..]) =
+        (&uncertainty.dispersion, &e.ranking(output)[..])
+    {
         let probability = e.mean_probability_stronger(output, *first, *second)?;
         let (first, second) = (e.set_name(*first), e.set_name(*second));
         text += &format!(
@@ -202,10 +204,10 @@ fn decisions_of_rows(decisions: &ClassDecisions, rows: &[usize]) -> Value {
 
 fn data(drawn: &Explanation, full: &Explanation, decisions: Option<Value>) -> Result<Value> {
     let (n, m, p) = (drawn.rows(), drawn.outputs(), drawn.sets());
-    let by_output = |list: &[f64]| -> Vec<Vec<f64>> {
+    let values_by_output = |list: &[f64]| -> Vec<Vec<f64>> {
         (0..m).map(|o| (0..n).map(|i| list[i * m + o]).collect()).collect()
     };
-    let by_player = |list: &[f64]| -> Vec<Vec<Vec<f64>>> {
+    let values_by_player = |list: &[f64]| -> Vec<Vec<Vec<f64>>> {
         let entry = |i: usize, o: usize, j: usize| list[(i * m + o) * p + j];
         (0..m).map(|o| (0..p).map(|j| (0..n).map(|i| entry(i, o, j)).collect()).collect()).collect()
     };
@@ -229,40 +231,41 @@ fn data(drawn: &Explanation, full: &Explanation, decisions: Option<Value>) -> Re
         "words": drawn.row_words(),
         "names": (0..n).map(|i| drawn.row_name(i)).collect::<Vec<_>>(),
         "titles": (0..n).map(|i| row_title(drawn, i)).collect::<Vec<_>>(),
-        "told": drawn.duels.as_ref().map(|list| list.iter().map(Duel::words).collect::<Vec<_>>()),
+        "duels_text": drawn.duels.as_ref().map(|list| list.iter().map(Duel::words).collect::<Vec<_>>()),
         "duels": drawn.duels,
         "text": text_column(drawn),
         "outputs": drawn.output_names,
         "players": (0..p).map(player).collect::<Vec<_>>(),
         "columns": columns,
-        "values": by_player(&drawn.values),
-        "base": by_output(&drawn.base_values),
-        "predictions": by_output(&drawn.predictions),
-        "residuals": by_output(&drawn.residuals()),
+        "values": values_by_player(&drawn.values),
+        "base": values_by_output(&drawn.base_values),
+        "predictions": values_by_output(&drawn.predictions),
+        "residuals": values_by_output(&drawn.residuals()),
         "pairs": drawn.subsets.is_some(),
         "value": drawn.index.name(),
         "shares_all": drawn.index.is_efficient(),
         "ranking": (0..m).map(|o| full.ranking(o)).collect::<Vec<_>>(),
     });
     if let Some(sd) = drawn.sd() {
-        data["sd"] = json!(by_player(&sd));
+        data["sd"] = json!(values_by_player(&sd));
         // For each row: the standard deviation of the waterfall's last sum, and the probability that its
         // first step is larger than its second.
-        let (mut deviation_of_rest, mut first) = (Vec::new(), Vec::new());
+        let (mut rest_deviations, mut first_is_stronger) = (Vec::new(), Vec::new());
         for (i, o) in (0..n * m).map(|g| (g / m, g % m)) {
             let values = drawn.row_values(i, o);
-            let order = by_magnitude(values);
-            deviation_of_rest.push(if p > STEPS + 1 { drawn.sd_of_sum(i, o, &order[STEPS..]) } else { None });
-            first.push(match (drawn.covariance(i, o), &order[..]) {
+            let order = order_by_magnitude(values);
+            rest_deviations.push(if p > STEPS + 1 { drawn.sd_of_sum(i, o, &order[STEPS..]) } else { None });
+            first_is_stronger.push(match (drawn.covariance(i, o), &order[..]) {
                 (Some(_), [a, b, ..]) => Some(share(drawn.probability_larger_magnitude((i, o), *a, *b)?)),
                 _ => None,
             });
         }
-        let by_output = |list: Vec<Value>| -> Vec<Vec<Value>> {
+        let values_by_output = |list: Vec<Value>| -> Vec<Vec<Value>> {
             (0..m).map(|o| list.iter().skip(o).step_by(m).cloned().collect()).collect()
         };
-        data["rest_sd"] = json!(by_output(deviation_of_rest.into_iter().map(Value::from).collect()));
-        data["first_is_stronger"] = json!(by_output(first.into_iter().map(Value::from).collect()));
+        data["rest_sd"] = json!(values_by_output(rest_deviations.into_iter().map(Value::from).collect()));
+        data["first_is_stronger"] =
+            json!(values_by_output(first_is_stronger.into_iter().map(Value::from).collect()));
     }
     Ok(data)
 }
@@ -274,8 +277,8 @@ fn text_column(e: &Explanation) -> Option<usize> {
         matches!(kind, ColumnKind::Categorical { .. }) && ["text", "the text"].contains(&name)
     };
     let position = e.data.columns().iter().rposition(|c| is_text(&c.name, &c.kind))?;
-    let is_own = (0..e.sets()).any(|k| e.set_columns(k).contains(&position));
-    (!is_own && e.duels.is_none()).then_some(position)
+    let is_feature = (0..e.sets()).any(|k| e.set_columns(k).contains(&position));
+    (!is_feature && e.duels.is_none()).then_some(position)
 }
 
 /// Number of steps of the script's waterfall, before the sum of the others.
@@ -286,8 +289,8 @@ pub(crate) fn exactness(e: &Explanation) -> Value {
     let entry = |name: &str, value: String| json!({ "name": name, "value": value });
     match (&e.exactness, e.certificate()) {
         (Exactness::Estimated { std_error, sampling }, _) => {
-            let largest = std_error.iter().copied().fold(0.0, f64::max);
-            let mut facts = vec![entry("largest standard error", number(largest))];
+            let max_error = std_error.iter().copied().fold(0.0, f64::max);
+            let mut facts = vec![entry("largest standard error", number(max_error))];
             if let Some(Sampling { evaluations, seed }) = sampling {
                 facts.push(entry("evaluations of the game", evaluations.to_string()));
                 facts.push(entry("seed", seed.to_string()));
@@ -329,7 +332,7 @@ pub(crate) fn exactness(e: &Explanation) -> Value {
 }
 
 /// The page's words for rows and for the values of their features.
-fn words(e: &Explanation) -> Value {
+fn row_texts(e: &Explanation) -> Value {
     let [singular, plural] = e.row_words();
     if e.duels.is_none() {
         return json!({

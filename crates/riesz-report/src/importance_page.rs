@@ -7,7 +7,7 @@ use riesz::{Result, ValueIndex};
 use serde_json::{Value, json};
 
 use crate::format::{fixed, number, scientific};
-use crate::html::{both_widths, exactness, written};
+use crate::html::{exactness, render_wide_and_narrow, written};
 use crate::plot::{Overall, PlotOptions, capital, render_component, render_overall};
 
 const TEMPLATE: &str = include_str!("../assets/importance.html");
@@ -43,10 +43,11 @@ pub fn importance_report(page: &ImportancePage<'_>) -> Result<String> {
     let e = page.ranking.explanation();
     let mut outputs = Vec::new();
     for o in 0..e.outputs() {
-        let bars = both_widths(720, &options(o), |options| render_overall(&page.ranking, options))?;
+        let bars =
+            render_wide_and_narrow(720, &options(o), |options| render_overall(&page.ranking, options))?;
         let Part { head, caption, columns, rows, note } = match &page.ranking {
-            Overall::Variance(indices) => of_variance(indices, o),
-            Overall::Loss { values, .. } => of_loss(values, &page.ranking),
+            Overall::Variance(indices) => variance_part(indices, o),
+            Overall::Loss { values, .. } => loss_part(values, &page.ranking),
         };
         let rows: Vec<_> = rows.iter().map(|(name, cells)| context! { name, cells }).collect();
         outputs.push(context! { head, caption, columns, rows, note, bars });
@@ -58,12 +59,13 @@ pub fn importance_report(page: &ImportancePage<'_>) -> Result<String> {
             let names: Vec<&str> = curve.axes.iter().map(|axis| axis.column.as_str()).collect();
             let kind = if names.len() == 1 { "alone" } else { "together" };
             let name = format!("{} {kind}", names.join(" and "));
-            Ok(context! { name, plots => both_widths(720, &options(0), |o| render_component(curve, o))? })
+            let plots = render_wide_and_narrow(720, &options(0), |o| render_component(curve, o))?;
+            Ok(context! { name, plots })
         })
         .collect::<Result<Vec<_>>>()?;
     let certificate = match &page.ranking {
         Overall::Variance(_) => exactness(e),
-        Overall::Loss { values: found, .. } => how_exact(found),
+        Overall::Loss { values: found, .. } => sage_exactness(found),
     };
     let page = context! {
         title => page.title,
@@ -83,7 +85,7 @@ fn order(values: &[f64]) -> Vec<usize> {
     order
 }
 
-fn of_variance(indices: &SobolIndices, o: usize) -> Part {
+fn variance_part(indices: &SobolIndices, o: usize) -> Part {
     let e = &indices.explanation;
     let (name, variance, bound) = (&e.output_names[o], indices.variance(o), indices.bound(o));
     let share = |part: f64| indices.scale(o).map_or_else(|| "–".into(), |scale| fixed(scale * part, 4));
@@ -122,14 +124,14 @@ fn of_variance(indices: &SobolIndices, o: usize) -> Part {
             scientific(bound, 1)
         ),
     };
-    let of_share = indices
+    let share_bound = indices
         .scale(o)
         .map_or(String::new(), |scale| format!(", each share within {}", scientific(scale * bound, 1)));
-    let note = format!("Each part of the variance is exact within {}{of_share}.", scientific(bound, 1));
+    let note = format!("Each part of the variance is exact within {}{share_bound}.", scientific(bound, 1));
     Part { head: format!("Sources of the variance of {name}"), caption, columns, rows, note }
 }
 
-fn of_loss(sage_values: &SageValues, drawn: &Overall<'_>) -> Part {
+fn loss_part(sage_values: &SageValues, drawn: &Overall<'_>) -> Part {
     let mut columns: Vec<String> = ["feature", "SAGE value"].map(String::from).into();
     let errors: Vec<(&str, &Vec<f64>)> = [
         ("standard error over rows", &sage_values.std_error),
@@ -140,8 +142,8 @@ fn of_loss(sage_values: &SageValues, drawn: &Overall<'_>) -> Part {
     .collect();
     columns.extend(errors.iter().map(|(name, _)| name.to_string()));
     let lines = drawn.lines(0);
-    let known = lines.iter().all(|line| line.range.is_some());
-    columns.extend(known.then(|| "95 % interval".to_string()));
+    let has_intervals = lines.iter().all(|line| line.range.is_some());
+    columns.extend(has_intervals.then(|| "95 % interval".to_string()));
     let rows = order(&sage_values.values)
         .into_iter()
         .zip(&lines)
@@ -161,7 +163,7 @@ fn of_loss(sage_values: &SageValues, drawn: &Overall<'_>) -> Part {
         number(sage_values.base_loss)
     );
     let note = "Intervals cover the choice of the rows, if these are a random sample.";
-    let note = if known { note } else { "A single row gives no standard errors." };
+    let note = if has_intervals { note } else { "A single row gives no standard errors." };
     Part {
         head: format!("Reduction of the {} by feature", sage_values.measure),
         caption,
@@ -172,16 +174,16 @@ fn of_loss(sage_values: &SageValues, drawn: &Overall<'_>) -> Part {
 }
 
 /// The exactness of SAGE values.
-fn how_exact(sage_values: &SageValues) -> Value {
+fn sage_exactness(sage_values: &SageValues) -> Value {
     let fact = |name: &str, value: String| json!({ "name": name, "value": value });
-    let largest = |errors: &Vec<f64>| number(errors.iter().copied().fold(0.0, f64::max));
+    let max_error = |errors: &Vec<f64>| number(errors.iter().copied().fold(0.0, f64::max));
     let mut facts = vec![fact("coalitions of features evaluated", sage_values.coalitions.to_string())];
     for (unit, errors) in [("rows", &sage_values.std_error), ("orders", &sage_values.sampling_error)] {
         let name = format!("largest standard error over {unit}");
-        facts.extend(errors.as_ref().map(|errors| fact(&name, largest(errors))));
+        facts.extend(errors.as_ref().map(|errors| fact(&name, max_error(errors))));
     }
-    let left = (sage_values.base_loss - sage_values.loss - sage_values.values.iter().sum::<f64>()).abs();
-    facts.push(fact("|residual|", scientific(left, 1)));
+    let residual = (sage_values.base_loss - sage_values.loss - sage_values.values.iter().sum::<f64>()).abs();
+    facts.push(fact("|residual|", scientific(residual, 1)));
     let (class, headline) = match sage_values.sampling_error {
         None => (
             "holds",

@@ -77,7 +77,7 @@ impl Paint {
     }
 
     /// `Up` for values of at least 0, `Down` for negative ones.
-    pub(crate) fn of_sign(value: f64) -> Self {
+    pub(crate) fn for_sign(value: f64) -> Self {
         if value < 0.0 { Self::Down } else { Self::Up }
     }
 
@@ -310,7 +310,7 @@ impl Canvas {
     }
 
     /// Draws text that reads upwards, centred on `position`.
-    pub(crate) fn text_up(&mut self, position: (f64, f64), text: &str, room: f64) {
+    pub(crate) fn vertical_text(&mut self, position: (f64, f64), text: &str, room: f64) {
         let (x, y) = (coordinate(position.0), coordinate(position.1));
         let fill = Paint::Muted.css(self.theme);
         let shown = escape(&crate::format::shorten(text, FONT, room));

@@ -6,7 +6,7 @@ use riesz::Result;
 use riesz::discrepancy::{FeatureAttributions, TestResult, Witness};
 
 use crate::format::{number, pvalue};
-use crate::html::{both_widths, exactness, written};
+use crate::html::{exactness, render_wide_and_narrow, written};
 use crate::plot::{PlotOptions, attributions, render_null, render_test, render_witness};
 
 const TEMPLATE: &str = include_str!("../assets/test.html");
@@ -40,14 +40,14 @@ pub fn test_report(page: &TestPage<'_>) -> Result<String> {
         .witnesses
         .iter()
         .map(|w| {
-            let plots = both_widths(720, &options, |o| render_witness(w, o))?;
+            let plots = render_wide_and_narrow(720, &options, |o| render_witness(w, o))?;
             Ok(context! { column => w.column.as_str(), plots })
         })
         .collect::<Result<Vec<_>>>()?;
     let null = if result.null.is_empty() {
         None
     } else {
-        Some(both_widths(720, &options, |o| render_null(result, statistic, o))?)
+        Some(render_wide_and_narrow(720, &options, |o| render_null(result, statistic, o))?)
     };
     let page = context! {
         title => page.title,
@@ -62,7 +62,7 @@ pub fn test_report(page: &TestPage<'_>) -> Result<String> {
             statistic => number(term.statistic),
             pvalue => term.pvalue.map(pvalue),
         }),
-        bars => both_widths(720, &options, |o| render_test(result, o))?,
+        bars => render_wide_and_narrow(720, &options, |o| render_test(result, o))?,
         null => null,
         rows => features(attributions),
         kernels => kernels(result),

@@ -20,7 +20,7 @@ def _merged(merge: Merge, shared: Any, *parts: bytes) -> bytes:
     return merge(shared, parts)
 
 
-def _outlive(dask_scheduler: Any) -> None:
+def _allow_failures(dask_scheduler: Any) -> None:
     dask_scheduler.allowed_failures = max(dask_scheduler.allowed_failures, DEATHS)
 
 
@@ -32,7 +32,7 @@ class Dask:
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        client.run_on_scheduler(_outlive)
+        client.run_on_scheduler(_allow_failures)
 
     def reduce(self, name: str, shared: Any, units: Sequence[Any], work: Work, merge: Merge) -> bytes:
         """Runs one task per unit, and merges results in a tree."""

@@ -68,18 +68,21 @@ class Data:
 
     def with_levels(self, levels: Sequence[tuple[str, ...]]) -> Data:
         """Returns this data set with these levels of the categorical columns."""
-        known = dict(zip(self.categories(), levels))
+        levels_of_column = dict(zip(self.categories(), levels))
         features = tuple(
-            (name, None if old_levels is None else known[name]) for name, old_levels in self.features
+            (name, None if column_levels is None else levels_of_column[name])
+            for name, column_levels in self.features
         )
         return replace(
-            self, features=features, classes=None if self.classes is None else known[self.targets[0]]
+            self,
+            features=features,
+            classes=None if self.classes is None else levels_of_column[self.targets[0]],
         )
 
     def units(self) -> list[Unit]:
         """Returns the units of work."""
         units: list[Unit] = []
-        before = 0
+        rows_before = 0
         for file, facts in enumerate(self.files):
             groups: list[int] = []
             first = rows = 0
@@ -87,8 +90,8 @@ class Data:
                 groups.append(group)
                 rows += count
                 if rows and (rows >= UNIT or group + 1 == len(facts.groups)):
-                    units.append(Unit(file, tuple(groups), first, before, rows))
-                    first, before, rows, groups = first + rows, before + rows, 0, []
+                    units.append(Unit(file, tuple(groups), first, rows_before, rows))
+                    first, rows_before, rows, groups = first + rows, rows_before + rows, 0, []
         return units
 
     def cells(self, unit: Unit, names: Sequence[str]) -> Any:
@@ -127,33 +130,33 @@ class Data:
         cells, levels = self.cells(unit, names), dict(self.features)
         if self.classes is not None:
             levels[self.targets[0]] = self.classes
-        out = np.empty((cells.num_rows, len(names)), order="F")
+        numbers = np.empty((cells.num_rows, len(names)), order="F")
         for j, name in enumerate(names):
             column = cells.column(name)
-            place = f"{self.files[unit.file].path}: column '{name}'"
+            label = f"{self.files[unit.file].path}: column '{name}'"
             self.check_column(unit, name, column)
-            known = levels.get(name)
-            if known is not None:
-                codes = {level: code for code, level in enumerate(known)}
+            column_levels = levels.get(name)
+            if column_levels is not None:
+                codes = {level: code for code, level in enumerate(column_levels)}
                 texts = _texts(column)
                 unseen = next((text for text in texts if text not in codes), None)
                 if unseen is not None:
                     raise ValueError(
-                        f"{place} holds '{unseen}', which the model has not seen; it knows: "
-                        f"{', '.join(known)}"
+                        f"{label} holds '{unseen}', which the model has not seen; it knows: "
+                        f"{', '.join(column_levels)}"
                     )
-                out[:, j] = [codes[text] for text in texts]
+                numbers[:, j] = [codes[text] for text in texts]
             else:
-                out[:, j] = column.to_numpy()
-        return out
+                numbers[:, j] = column.to_numpy()
+        return numbers
 
     def check_column(self, unit: Unit, name: str, column: Any) -> None:
         """Refuses a column with an empty or non-finite cell; the error names the file and the row."""
-        place = f"{self.files[unit.file].path}: column '{name}'"
+        label = f"{self.files[unit.file].path}: column '{name}'"
         if column.null_count:
             row = int(np.flatnonzero(column.is_null().to_numpy())[0])
             raise ValueError(
-                f"{place} is empty in row {unit.first + row + 1}: fill the value in or remove the row"
+                f"{label} is empty in row {unit.first + row + 1}: fill the value in or remove the row"
             )
         import pyarrow.types as kinds
 
@@ -164,16 +167,21 @@ class Data:
         if len(bad):
             row = int(bad[0])
             raise ValueError(
-                f"{place} is {numbers[row]} in row {unit.first + row + 1}: fill the value in or remove the "
+                f"{label} is {numbers[row]} in row {unit.first + row + 1}: fill the value in or remove the "
                 f"row"
             )
 
     def digest_text(self) -> str:
         """Returns a text of all fields except the levels, which follow from the files."""
-        plain = self.with_levels([()] * len(self.categories()))
+        without_levels = self.with_levels([()] * len(self.categories()))
         return json.dumps(
-            [[f.path, f.size, f.modified, f.groups] for f in plain.files]
-            + [plain.features, plain.targets, plain.weights, plain.classes]
+            [[f.path, f.size, f.modified, f.groups] for f in without_levels.files]
+            + [
+                without_levels.features,
+                without_levels.targets,
+                without_levels.weights,
+                without_levels.classes,
+            ]
         )
 
 
@@ -238,21 +246,21 @@ def opened(
         groups = tuple(facts.row_group(k).num_rows for k in range(facts.num_row_groups))
         real = os.path.realpath(path)
         files.append(File(real, *_state(real), groups))
-    twice = next((f.path for k, f in enumerate(files) if f in files[:k]), None)
-    if twice is not None:
-        raise ValueError(f"{twice} is named twice, and its rows would count twice")
+    duplicate = next((f.path for k, f in enumerate(files) if f in files[:k]), None)
+    if duplicate is not None:
+        raise ValueError(f"{duplicate} is named twice, and its rows would count twice")
     schema = parquet.read_schema(files[0].path)
     # Unnamed indices of pandas are not features.
     indices = [name for name in schema.names if name.startswith("__index_level_")]
     for file in files[1:]:
-        other = parquet.read_schema(file.path)
-        lacking = next((name for name in schema.names if name not in other.names), None)
-        if lacking is not None:
-            raise ValueError(f"{file.path} has no column '{lacking}', which {files[0].path} has")
+        other_schema = parquet.read_schema(file.path)
+        missing = next((name for name in schema.names if name not in other_schema.names), None)
+        if missing is not None:
+            raise ValueError(f"{file.path} has no column '{missing}', which {files[0].path} has")
     reserved = {*targets, *([] if weights is None else [weights])}
-    others_known = {*reserved, *indices}
+    non_features = {*reserved, *indices}
     names = (
-        [name for name in schema.names if name not in others_known] if features is None else list(features)
+        [name for name in schema.names if name not in non_features] if features is None else list(features)
     )
     missing = next((name for name in [*names, *reserved, *categorical] if name not in schema.names), None)
     if missing is not None:
@@ -273,13 +281,13 @@ def opened(
 
     def text(name: str) -> bool:
         kind = schema.field(name).type
-        plain = (
+        is_text = (
             kinds.is_string(kind)
             or kinds.is_large_string(kind)
             or kinds.is_boolean(kind)
             or kinds.is_dictionary(kind)
         )
-        return name in categorical or plain
+        return name in categorical or is_text
 
     return Data(
         tuple(files),

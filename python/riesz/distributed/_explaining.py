@@ -18,7 +18,7 @@ from .._expansion import Expansion
 from .._explainer import Explainer
 from ._data import Data, Unit, opened
 from ._engines import engine_of
-from ._kept import put
+from ._storage import write_file
 
 #: Number of rows explained at a time.
 ROWS = 1 << 14
@@ -71,31 +71,31 @@ def _part(shared: _Shared, task: tuple[int, Unit]) -> bytes:
     name = f"part-{number:05}.parquet"
     path, record = os.path.join(shared.out, name), os.path.join(shared.out, "_parts", f"{name}.json")
     request = pickle.dumps((shared.data.files[unit.file], unit, shared.options, shared.single), protocol=4)
-    wanted = hashlib.sha256(request + shared.model).hexdigest()
+    digest = hashlib.sha256(request + shared.model).hexdigest()
     try:
         with open(record, encoding="utf-8") as file:
-            known = json.load(file)
-        if known.get("of") == wanted and known["sha256"] == _sha256(path):
-            return json.dumps([{**known, "made": False}]).encode()
+            stored_facts = json.load(file)
+        if stored_facts.get("of") == digest and stored_facts["sha256"] == _sha256(path):
+            return json.dumps([{**stored_facts, "made": False}]).encode()
     except (FileNotFoundError, json.JSONDecodeError, KeyError):
         pass
-    facts = {**_made(shared, unit, path), "name": name, "of": wanted, "sha256": _sha256(path)}
-    put(record, json.dumps(facts).encode())
+    facts = {**_explain_unit(shared, unit, path), "name": name, "of": digest, "sha256": _sha256(path)}
+    write_file(record, json.dumps(facts).encode())
     return json.dumps([{**facts, "made": True}]).encode()
 
 
 def _named(x: np.ndarray, levels: Sequence[Sequence[str] | None]) -> np.ndarray:
     """Returns rows with levels by name, as models take them."""
-    if all(known is None for known in levels):
+    if all(column_levels is None for column_levels in levels):
         return np.ascontiguousarray(x)
     rows = x.astype(object)
-    for j, known in enumerate(levels):
-        if known is not None:
-            rows[:, j] = np.array(known, dtype=object)[x[:, j].astype(int)]
+    for j, column_levels in enumerate(levels):
+        if column_levels is not None:
+            rows[:, j] = np.array(column_levels, dtype=object)[x[:, j].astype(int)]
     return rows
 
 
-def _made(shared: _Shared, unit: Unit, path: str) -> dict[str, Any]:
+def _explain_unit(shared: _Shared, unit: Unit, path: str) -> dict[str, Any]:
     import pyarrow
     import pyarrow.parquet
 
@@ -129,7 +129,7 @@ def _made(shared: _Shared, unit: Unit, path: str) -> dict[str, Any]:
     with pyarrow.parquet.ParquetWriter(sink, tables[0].schema, compression="zstd") as writer:
         for table in tables:
             writer.write_table(table)
-    put(path, sink.getvalue().to_pybytes())
+    write_file(path, sink.getvalue().to_pybytes())
     return {"rows": len(x), "residual": residual, "bound": None if bound != bound else bound}
 
 
@@ -183,11 +183,11 @@ def explain(
         None,
         [name for name, levels in zip(names, expansion._core.levels) if levels is not None],
     )
-    known = {
+    levels_of_name = {
         name: None if levels is None else tuple(levels) for name, levels in zip(names, expansion._core.levels)
     }
-    rows = Data(rows.files, tuple((name, known[name]) for name, _ in rows.features), (), None)
-    chosen, folder = engine_of(engine), os.path.abspath(out)
+    rows = Data(rows.files, tuple((name, levels_of_name[name]) for name, _ in rows.features), (), None)
+    chosen_engine, folder = engine_of(engine), os.path.abspath(out)
     os.makedirs(os.path.join(folder, "_parts"), exist_ok=True)
     for done in ("_SUCCESS", "_manifest.json"):
         if os.path.exists(os.path.join(folder, done)):
@@ -195,24 +195,24 @@ def explain(
     Explainer(expansion, **options)
     shared = _Shared(rows, expansion._core.to_bytes(False), tuple(sorted(options.items())), folder, float32)
     units = list(enumerate(rows.units()))
-    facts = json.loads(chosen.reduce("explain", shared, units, _part, _parts))
-    made = sum(fact.pop("made") for fact in facts)
+    facts = json.loads(chosen_engine.reduce("explain", shared, units, _part, _parts))
+    computed_count = sum(fact.pop("made") for fact in facts)
     parts = [{key: fact[key] for key in ("name", "rows", "sha256", "residual", "bound")} for fact in facts]
     total = sum(part["rows"] for part in parts)
     if total != sum(unit.rows for _, unit in units):
         raise RuntimeError("the engine did not explain all rows")
     part_names = {part["name"] for part in parts}
-    for stale in os.listdir(folder):
+    for file_name in os.listdir(folder):
         # Parts of an earlier explanation of other files in this folder.
-        if re.fullmatch(r"part-[0-9]{5,}\.parquet", stale) and stale not in part_names:
-            os.unlink(os.path.join(folder, stale))
-    put(
+        if re.fullmatch(r"part-[0-9]{5,}\.parquet", file_name) and file_name not in part_names:
+            os.unlink(os.path.join(folder, file_name))
+    write_file(
         os.path.join(folder, "_manifest.json"), json.dumps({"rows": total, "parts": parts}, indent=1).encode()
     )
-    wrong = next((p for p in parts if p["bound"] is not None and p["residual"] > p["bound"]), None)
-    if wrong is not None:
+    failed = next((p for p in parts if p["bound"] is not None and p["residual"] > p["bound"]), None)
+    if failed is not None:
         raise RuntimeError(
-            f"{wrong['name']}: values miss the prediction by {wrong['residual']:.1e}, more than was proved"
+            f"{failed['name']}: values miss the prediction by {failed['residual']:.1e}, more than was proved"
         )
-    put(os.path.join(folder, "_SUCCESS"), b"")
-    return Explained(folder, total, parts, made)
+    write_file(os.path.join(folder, "_SUCCESS"), b"")
+    return Explained(folder, total, parts, computed_count)

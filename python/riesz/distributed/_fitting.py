@@ -17,7 +17,7 @@ from .. import _core
 from .._expansion import Expansion
 from ._data import Data, Unit, in_order, levels_of, opened
 from ._engines import engine_of
-from ._kept import kept
+from ._storage import stored
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def _statistics(shared: _Shared, task: _Task) -> bytes:
     def make() -> bytes:
         return _core.unit_statistics(shared.plan, shared.data.rows(unit), number, shared.threads)
 
-    return kept(
+    return stored(
         shared.folder,
         f"unit-{number:05}.stat",
         make,
@@ -92,7 +92,7 @@ def _pass(shared: _Shared, task: _Task) -> bytes:
         return _core.merge_passes(shared.plan, shared.coefficients, [content])
 
     name = hashlib.sha256(shared.coefficients).hexdigest()[:12]
-    return kept(shared.folder, f"pass-{name}-unit-{number:05}.part", make, check)
+    return stored(shared.folder, f"pass-{name}-unit-{number:05}.part", make, check)
 
 
 def _all_passes(shared: _Shared, parts: Sequence[bytes]) -> bytes:
@@ -241,14 +241,14 @@ def fit(
         raise ValueError(f"alpha = {alpha!r}: it is a positive number, or 'auto'")
     if model not in ("krr", "gp", "klr", "gpc"):
         raise ValueError(f"model = {model!r}: it is 'krr', 'gp', 'klr' or 'gpc'")
-    classified = model in ("klr", "gpc")
+    is_classifier = model in ("klr", "gpc")
     if solver not in ("auto", "direct", "cg"):
         raise ValueError(f"solver = {solver!r}: it is 'auto', 'direct' or 'cg'")
     if not 0 < tolerance < 1:
         raise ValueError(f"tolerance = {tolerance!r}: it is a number between 0 and 1")
     if model != "krr" and (solver != "auto" or tolerance != 1e-3):
         raise ValueError(f"solver and tolerance belong to model 'krr', not to '{model}'")
-    if classified and len(targets) > 1:
+    if is_classifier and len(targets) > 1:
         raise ValueError(
             f"model '{model}' has one target, and {len(targets)} are given: fit one model for each"
         )
@@ -258,7 +258,7 @@ def fit(
         raise TypeError(
             f"kernel is a {type(kernel).__name__}: give an expression, such as 'rbf(age, bmi) + 0.5*linear'"
         )
-    rows = opened(data, targets, features, sample_weight, categorical, classes=classified)
+    rows = opened(data, targets, features, sample_weight, categorical, classes=is_classifier)
     kinds: dict[str, Any] = {
         "krr": "ridge",
         "gp": {"process": PROCESS | ({"tune": "noise"} if fixed_kernel else {})},
@@ -277,15 +277,15 @@ def fit(
         "seed": int(seed),
         "kind": kinds[model],
     }
-    chosen = engine_of(engine)
+    chosen_engine = engine_of(engine)
     folder = None
     if checkpoint is not None:
         request = json.dumps([rows.digest_text(), settings, kernel, standardise, _core.__version__])
         folder = os.path.join(os.path.abspath(checkpoint), hashlib.sha256(request.encode()).hexdigest()[:16])
     units = list(enumerate(rows.units()))
-    shared = _Shared(rows, "", chosen.threads)
+    shared = _Shared(rows, "", chosen_engine.threads)
     if rows.categories():
-        levels_of_columns = json.loads(chosen.reduce("levels", shared, units, _levels, _all_levels))
+        levels_of_columns = json.loads(chosen_engine.reduce("levels", shared, units, _levels, _all_levels))
         rows = rows.with_levels([in_order(set(levels)) for levels in levels_of_columns])
     if rows.classes is not None:
         if len(rows.classes) == 1:
@@ -305,30 +305,32 @@ def fit(
 
     @cache
     def surveyed() -> tuple[bytes, bytes]:
-        survey = chosen.reduce("survey", shared, units, _survey, _all_surveys)
+        survey = chosen_engine.reduce("survey", shared, units, _survey, _all_surveys)
         tuned, bounded = _core.tune_fit(job, survey, kernel, standardise)
         if not bounded:
-            survey = chosen.reduce("kernel", replace(shared, plan=tuned), units, _kernel, _all_surveys)
+            survey = chosen_engine.reduce("kernel", replace(shared, plan=tuned), units, _kernel, _all_surveys)
         return survey, tuned
 
-    plan = kept(folder, "plan.json", lambda: _core.plan_fit(job, *surveyed()), _core.plan_facts)
+    plan = stored(folder, "plan.json", lambda: _core.plan_fit(job, *surveyed()), _core.plan_facts)
     digest, count, needs = _core.plan_facts(plan)
     beginning, statistics = b"", None
     if needs == "survey":
-        beginning = kept(
+        beginning = stored(
             folder, "survey.bin", lambda: surveyed()[0], lambda content: _core.merge_surveys([content])
         )
     shared = replace(shared, plan=plan, folder=folder)
     if needs == "statistics":
-        beginning = statistics = chosen.reduce("statistics", shared, units, _statistics, _all_statistics)
+        beginning = statistics = chosen_engine.reduce(
+            "statistics", shared, units, _statistics, _all_statistics
+        )
         if len(_core.counted_units(plan, statistics)) != len(units):
             raise RuntimeError("the engine did not add up all units")
     fitting = _core.Fitting(plan, job, beginning)
     while (coefficients := fitting.wants()) is not None:
         shared = replace(shared, coefficients=coefficients)
-        fitting.take(chosen.reduce("pass", shared, units, _pass, _all_passes))
-    expansion, said_of_fit, ridge = fitting.fitted(targets)
-    for warning in said_of_fit:
+        fitting.take(chosen_engine.reduce("pass", shared, units, _pass, _all_passes))
+    expansion, fit_warnings, ridge = fitting.fitted(targets)
+    for warning in fit_warnings:
         warnings.warn(warning, stacklevel=2)
     total = sum(unit.rows for _, unit in units)
     return LandmarkFit(

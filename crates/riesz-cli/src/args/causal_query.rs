@@ -38,13 +38,13 @@ pub struct CauseArgs {
 
 impl CauseArgs {
     /// Whether the options say how the effect is identified, so that no graph is needed.
-    pub fn says_how(&self) -> bool {
+    pub fn has_assumptions(&self) -> bool {
         self.randomized || !self.adjust.is_empty() || !self.front_door.is_empty()
     }
 
-    /// The query for studies with these columns; `known` lists the names that may contain commas.
-    pub fn query(&self, known: &[String], studies: Vec<Vec<String>>) -> Result<CausalQuery> {
-        let listed = |names: &[String]| listed_columns(names, known);
+    /// The query for studies with these columns; `columns` lists the names that may contain commas.
+    pub fn query(&self, columns: &[String], studies: Vec<Vec<String>>) -> Result<CausalQuery> {
+        let listed = |names: &[String]| listed_columns(names, columns);
         let strategy = match () {
             () if self.randomized => Strategy::Randomized,
             () if !self.adjust.is_empty() => Strategy::Adjust(listed(&self.adjust)),
@@ -56,13 +56,13 @@ impl CauseArgs {
             outcome: self.outcome.clone(),
             studies,
             strategy,
-            differs: differing(&self.differs, known)?,
+            differs: differing(&self.differs, columns)?,
         })
     }
 }
 
 /// Parses `2:age,bmi` for study 2.
-fn differing(texts: &[String], known: &[String]) -> Result<BTreeMap<usize, Vec<String>>> {
+fn differing(texts: &[String], columns: &[String]) -> Result<BTreeMap<usize, Vec<String>>> {
     let mut by_study: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     for text in texts {
         let parts = text
@@ -73,7 +73,7 @@ fn differing(texts: &[String], known: &[String]) -> Result<BTreeMap<usize, Vec<S
                 "--differs {text}: give a study's number, a colon and names, as in 2:age,bmi"
             )));
         };
-        by_study.entry(study).or_default().extend(listed_columns(&[names.to_string()], known));
+        by_study.entry(study).or_default().extend(listed_columns(&[names.to_string()], columns));
     }
     Ok(by_study)
 }
@@ -87,11 +87,11 @@ fn read_graph(path: &Path) -> Result<Graph> {
     Graph::parse(&text).map_err(|e| Failure::from(e).about(&name))
 }
 
-/// Parses `words` as a graph if they contain arrows or begin like another format; otherwise reads the file of
+/// Parses `text` as a graph if they contain arrows or begin like another format; otherwise reads the file of
 /// this name.
-pub fn graph_of(words: &str) -> Result<Graph> {
+pub fn graph_from_text(text: &str) -> Result<Graph> {
     let signs = ["->", "<-", "→", "←", "↔", "{", " ~", "~ ", "\n"];
-    let has_sign = signs.iter().any(|sign| words.contains(sign)) || words.starts_with('[');
-    let is_text = has_sign && !Path::new(words).exists();
-    if is_text { Ok(Graph::parse(words)?) } else { read_graph(Path::new(words)) }
+    let has_sign = signs.iter().any(|sign| text.contains(sign)) || text.starts_with('[');
+    let is_text = has_sign && !Path::new(text).exists();
+    if is_text { Ok(Graph::parse(text)?) } else { read_graph(Path::new(text)) }
 }

@@ -32,14 +32,14 @@ pub trait Family: std::fmt::Debug + Clone + Send + Sync + 'static {
 
 /// Settings that apply to any of these subjects, except `seed`: `--seed` is an option of every command.
 fn settings_of(subjects: &[Subject]) -> impl Iterator<Item = &'static QuestionSetting> {
-    let served = |s: &&QuestionSetting| subjects.iter().any(|subject| s.applies_to(*subject));
-    SETTINGS.iter().filter(|s| s.setting.name != "seed").filter(served)
+    let applies = |s: &&QuestionSetting| subjects.iter().any(|subject| s.applies_to(*subject));
+    SETTINGS.iter().filter(|s| s.setting.name != "seed").filter(applies)
 }
 
-fn offered(subjects: &[Subject], setting: &Setting, word: &str) -> bool {
+fn is_offered(subjects: &[Subject], setting: &Setting, choice: &str) -> bool {
     settings_of(subjects).any(|question_setting| {
         question_setting.setting == *setting
-            && subjects.iter().any(|subject| question_setting.offers(*subject, word))
+            && subjects.iter().any(|subject| question_setting.offers(*subject, choice))
     })
 }
 
@@ -55,8 +55,8 @@ impl Family for Explained {
     fn settings() -> Vec<&'static Setting> {
         settings_of(&Self::SUBJECTS).map(|question_setting| &question_setting.setting).collect()
     }
-    fn offers(setting: &Setting, word: &str) -> bool {
-        offered(&Self::SUBJECTS, setting, word)
+    fn offers(setting: &Setting, choice: &str) -> bool {
+        is_offered(&Self::SUBJECTS, setting, choice)
     }
 }
 
@@ -70,16 +70,16 @@ impl Family for Protected {
     fn settings() -> Vec<&'static Setting> {
         settings_of(&[Subject::Protection]).map(|question_setting| &question_setting.setting).collect()
     }
-    fn offers(setting: &Setting, word: &str) -> bool {
-        offered(&[Subject::Protection], setting, word)
+    fn offers(setting: &Setting, choice: &str) -> bool {
+        is_offered(&[Subject::Protection], setting, choice)
     }
 }
 
 /// The flags of the kinds of model, except `normalize_y`: `--no-standardise` covers columns and target.
 #[derive(Debug, Clone)]
-pub struct OfModel;
+pub struct ModelSettings;
 
-impl Family for OfModel {
+impl Family for ModelSettings {
     fn settings() -> Vec<&'static Setting> {
         let settings = ModelKind::all_settings().into_iter();
         settings.filter(|setting| setting.name != "normalize_y").collect()
@@ -130,7 +130,7 @@ impl<F: Family> SettingArgs<F> {
         let rows = |game| rows(game).map_err(QuestionError::Rows);
         let question = settings.map_err(QuestionError::from).and_then(|s| s.question(subject, source, rows));
         question.map_err(|error| match error {
-            QuestionError::Setting(error) => self.spelt(error),
+            QuestionError::Setting(error) => self.with_option(error),
             QuestionError::Rows(error) => error,
         })
     }
@@ -165,27 +165,27 @@ impl<F: Family> SettingArgs<F> {
     }
 
     /// The given settings as text, such as `--game baseline --ridge 0.1`; `None` if all are defaults.
-    pub fn words(&self) -> Option<String> {
-        let word = |(name, value): &(String, Value)| match value {
+    pub fn as_text(&self) -> Option<String> {
+        let flag_text = |(name, value): &(String, Value)| match value {
             Value::Bool(true) => format!("--{}", Self::flag(name)),
             Value::String(text) => format!("--{} {text}", Self::flag(name)),
             value => format!("--{} {value}", Self::flag(name)),
         };
-        (!self.entries.is_empty()).then(|| self.entries.iter().map(word).collect::<Vec<_>>().join(" "))
+        (!self.entries.is_empty()).then(|| self.entries.iter().map(flag_text).collect::<Vec<_>>().join(" "))
     }
 
     /// The library's error; if it is about a setting that was given, with the flag in place of the setting's
     /// name.
-    pub fn spelt(&self, error: riesz::Error) -> Failure {
+    pub fn with_option(&self, error: riesz::Error) -> Failure {
         let name = match &error {
             riesz::Error::Unused { setting: name, .. } | riesz::Error::Parameter { name, .. } => name,
             _ => return error.into(),
         };
-        if self.value(name).is_some() { Self::flagged(error) } else { error.into() }
+        if self.value(name).is_some() { Self::with_flag(error) } else { error.into() }
     }
 
     /// The library's error, with the flag in place of the setting's name.
-    pub fn flagged(error: riesz::Error) -> Failure {
+    pub fn with_flag(error: riesz::Error) -> Failure {
         use riesz::Error::{Parameter, Unused};
         let flag = |name: String| format!("--{}", Self::flag(&name));
         Failure::from(match error {
@@ -204,9 +204,9 @@ impl<F: Family> Args for SettingArgs<F> {
                 .value_name(setting.placeholder)
                 .help(F::help(setting));
             arg = match setting.range {
-                Range::Choice(words) => {
-                    let offered = words.iter().filter(|word| F::offers(setting, word));
-                    arg.value_parser(PossibleValuesParser::new(offered))
+                Range::Choice(choices) => {
+                    let offered_choices = choices.iter().filter(|choice| F::offers(setting, choice));
+                    arg.value_parser(PossibleValuesParser::new(offered_choices))
                 }
                 Range::Switch => arg.value_parser(PossibleValuesParser::new(["true", "false"])),
                 _ => arg.value_parser(NonEmptyStringValueParser::new()).allow_negative_numbers(true),
@@ -214,7 +214,7 @@ impl<F: Family> Args for SettingArgs<F> {
             if let Some(bare) = setting.bare {
                 arg = arg.num_args(0..=1).require_equals(true).default_missing_value(bare);
             }
-            command.arg(F::REQUIRES.map_or(arg.clone(), |owner| arg.requires(owner)))
+            command.arg(F::REQUIRES.map_or(arg.clone(), |required_flag| arg.requires(required_flag)))
         })
     }
 
@@ -227,9 +227,10 @@ impl<F: Family> Args for SettingArgs<F> {
 /// setting then refuses with its own message.
 fn value(range: Range, text: &str) -> Value {
     // Rust's notation accepts numbers that JSON does not, such as `.5`.
-    let plain = |text: &str| text.parse::<f64>().ok().filter(|v| v.is_finite()).map(Value::from);
-    let number =
-        |text: &str| serde_json::from_str(text).ok().or_else(|| plain(text)).unwrap_or_else(|| text.into());
+    let parsed_number = |text: &str| text.parse::<f64>().ok().filter(|v| v.is_finite()).map(Value::from);
+    let number = |text: &str| {
+        serde_json::from_str(text).ok().or_else(|| parsed_number(text)).unwrap_or_else(|| text.into())
+    };
     match range {
         Range::Choice(_) | Range::Index | Range::Kernel => Value::from(text),
         // Text that is not JSON is kept, and refused later as it was written.

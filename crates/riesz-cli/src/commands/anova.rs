@@ -71,8 +71,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let inputs = Background::from(x.clone());
     let components = Components::new(model, &inputs, groups.or_else(|| saved.groups.clone()))?;
     let sets = sets(args, &components)?;
-    let known = saved.covariance.as_ref().filter(|covariance| covariance.is_of_data());
-    let posterior = known.map(|covariance| Posterior::new(model, covariance)).transpose()?;
+    let data_covariance = saved.covariance.as_ref().filter(|covariance| covariance.is_of_data());
+    let posterior = data_covariance.map(|covariance| Posterior::new(model, covariance)).transpose()?;
     let progress = console.progress("computing components");
     let curves = sets
         .iter()
@@ -89,12 +89,14 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     };
     let output = match &args.output_name {
         None => 0,
-        Some(name) => curve.output_names.iter().position(|known| known == name).ok_or_else(|| {
-            Failure::input(format!(
-                "there is no output '{name}'; the outputs are: {}",
-                curve.output_names.join(", ")
-            ))
-        })?,
+        Some(name) => {
+            curve.output_names.iter().position(|output_name| output_name == name).ok_or_else(|| {
+                Failure::input(format!(
+                    "there is no output '{name}'; the outputs are: {}",
+                    curve.output_names.join(", ")
+                ))
+            })?
+        }
     };
     let picture = render_component(curve, &PlotOptions { output, ..PlotOptions::default() })?;
     write_picture(path, picture, pixels)
@@ -125,11 +127,11 @@ fn sets(args: &Args, components: &Components<'_>) -> Result<Vec<Vec<usize>>> {
             Ok(single)
         };
     }
-    let known = || players.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ");
+    let feature_list = || players.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ");
     let number = |name: &str| {
         let position = players.iter().position(|p| p.name == name);
         position.ok_or_else(|| {
-            Failure::input(format!("there is no feature '{name}'; the features are: {}", known()))
+            Failure::input(format!("there is no feature '{name}'; the features are: {}", feature_list()))
         })
     };
     let set = |text: &String| {
@@ -155,7 +157,7 @@ fn table(
     let format = global.table_format(path)?;
     let numeric = curves.iter().all(|curve| curve.axes.iter().all(|axis| axis.levels.is_none()));
     let pairs = curves.iter().any(|curve| curve.axes.len() > 1);
-    let (mut texts, mut places) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+    let (mut texts, mut position_texts) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
     let (mut values, mut sd) = (Vec::new(), Vec::new());
     let mut numbers = [Vec::new(), Vec::new()];
     for (curve, set) in curves.iter().zip(sets) {
@@ -164,7 +166,7 @@ fn table(
             for r in 0..curve.values.rows() {
                 texts[0].push(name.clone());
                 texts[1].push(output.clone());
-                for (k, (place, number)) in places.iter_mut().zip(&mut numbers).enumerate() {
+                for (k, (texts_of_axis, number)) in position_texts.iter_mut().zip(&mut numbers).enumerate() {
                     let stride: usize = curve.axes.iter().skip(k + 1).map(|axis| axis.grid.len()).product();
                     let axis = curve.axes.get(k);
                     let position = axis.map(|axis| r / stride % axis.grid.len());
@@ -173,7 +175,7 @@ fn table(
                         Some(levels) => levels[position].clone(),
                         None => axis.grid[position].to_string(),
                     });
-                    place.push(text.unwrap_or_default());
+                    texts_of_axis.push(text.unwrap_or_default());
                 }
                 values.push(curve.values[(r, o)]);
                 sd.extend(curve.sd.as_ref().map(|sd| sd[(r, o)]));
@@ -181,7 +183,8 @@ fn table(
         }
     }
     let [component, output] = texts.map(Cells::Texts);
-    let [first, second] = if numeric { numbers.map(Cells::Numbers) } else { places.map(Cells::Texts) };
+    let [first, second] =
+        if numeric { numbers.map(Cells::Numbers) } else { position_texts.map(Cells::Texts) };
     let mut columns = vec![("component", component), ("output", output), ("place", first)];
     columns.extend(pairs.then_some(("place_2", second)));
     let count = values.len();

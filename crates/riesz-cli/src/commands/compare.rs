@@ -8,7 +8,7 @@ use riesz::model_card::CardEntry;
 use riesz::{Column, ColumnKind, Kernel, Table};
 
 use crate::args::{Global, TestArgs};
-use crate::console::{Console, note_once, watched};
+use crate::console::{Console, note_once, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::cells::FRONT_END;
 use crate::io::columns::Columns;
@@ -100,7 +100,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         settings: settings(&args.test, global, &pooled)?,
     };
     let message = format!("comparing {n} with {m} rows");
-    let mut result = watched(&console, &message, &test.settings.progress, || test.run(&first, &second))?;
+    let mut result =
+        with_progress(&console, &message, &test.settings.progress, || test.run(&first, &second))?;
     if let Some(attributions) = &mut result.attributions {
         let run = &mut attributions.explanation.provenance.run;
         run.extend([CardEntry::new("first sample", &names[0]), CardEntry::new("second sample", &names[1])]);
@@ -170,36 +171,36 @@ fn read(args: &Args, console: &Console) -> Result<TwoSamples> {
     let rows = source(&args.first).open()?;
     let (name, header) = (rows.name.clone(), rows.header().to_vec());
     let test = &test.for_header(&header);
-    rows.places(test.ignore.iter().chain(&test.categorical))?;
+    rows.column_indices(test.ignore.iter().chain(&test.categorical))?;
     let split_by = args.split_column.as_deref().map(|text| split(text, &header));
-    let by_column = split_by.as_ref().map(|(column, _)| column.clone());
+    let split_column = split_by.as_ref().map(|(column, _)| column.clone());
     let features: Vec<String> = header
         .iter()
-        .filter(|c| !test.ignore.contains(c) && by_column.as_ref() != Some(c))
+        .filter(|c| !test.ignore.contains(c) && split_column.as_ref() != Some(c))
         .cloned()
         .collect();
     if features.is_empty() {
         return Err(Failure::input(format!("{name}: no column is left to compare; ignore fewer columns")));
     }
-    let mut wanted = features.clone();
-    wanted.extend(by_column.clone());
-    let columns = Columns::read(rows, &wanted)?;
+    let mut column_names = features.clone();
+    column_names.extend(split_column.clone());
+    let columns = Columns::read(rows, &column_names)?;
     if let Some((column, value)) = split_by {
         let table = tables(&[&columns], &features, &test.categorical, args.missing, console)?.remove(0);
         let (levels, codes) = columns.levels(&column)?;
         let level = match &value {
             Some(value) => levels.iter().position(|l| l == value).ok_or_else(|| {
-                let known = riesz::error::listed(&levels);
+                let level_list = riesz::error::listed(&levels);
                 Failure::input(format!(
-                    "{name}: column '{column}' is never '{value}'; its values are: {known}"
+                    "{name}: column '{column}' is never '{value}'; its values are: {level_list}"
                 ))
             })?,
             None if levels.len() == 2 => 0,
             None => {
-                let known = riesz::error::listed(&levels);
+                let level_list = riesz::error::listed(&levels);
                 return Err(Failure::input(format!(
-                    "{name}: column '{column}' has {} values ({known}): two samples need two; compare one \
-                     with all others by --by '{column}=VALUE'",
+                    "{name}: column '{column}' has {} values ({level_list}): two samples need two; compare \
+                     one with all others by --by '{column}=VALUE'",
                     levels.len()
                 )));
             }
@@ -239,16 +240,40 @@ fn read(args: &Args, console: &Console) -> Result<TwoSamples> {
 fn tables(
     samples: &[&Columns],
     features: &[String],
-    stated: &[String],
+    stated_categorical: &[String],
     missing: MissingCells,
     console: &Console,
 ) -> Result<Vec<Table>> {
-    let (mut categorical, mut units) = (stated.to_vec(), Units::default());
-    for feature in features.iter().filter(|feature| !stated.contains(feature)) {
+    let categorical = categorical_columns(samples, features, stated_categorical)?;
+    for feature in &categorical {
+        warn_of_spellings(samples, feature)?;
+    }
+    if missing != MissingCells::Compare {
+        let table = |sample: &&Columns| {
+            let table = sample.table_as_given(features, &categorical)?;
+            sample.check(&table, stated_categorical, console)?;
+            Ok(table)
+        };
+        return samples.iter().map(table).collect();
+    }
+    tables_with_missing(samples, features, &categorical, console)
+}
+
+/// The categorical features: those that the user states, and those that hold text in any sample. Refuses
+/// numeric features whose units differ.
+fn categorical_columns(
+    samples: &[&Columns],
+    features: &[String],
+    stated_categorical: &[String],
+) -> Result<Vec<String>> {
+    let (mut categorical, mut units) = (stated_categorical.to_vec(), Units::default());
+    for feature in features.iter().filter(|feature| !stated_categorical.contains(feature)) {
         // All samples are visited, so that the notes of each are printed.
         let is_text = samples.iter().map(|sample| sample.is_categorical(feature, true));
         let is_text = is_text.collect::<Result<Vec<_>>>()?;
-        let sample_with = |text: bool| is_text.iter().position(|is| *is == text).map(|k| samples[k]);
+        let sample_with = |text: bool| {
+            is_text.iter().position(|sample_is_text| *sample_is_text == text).map(|k| samples[k])
+        };
         if let (Some(text), Some(numbers)) = (sample_with(true), sample_with(false)) {
             note_once(&format!(
                 "warning: column '{feature}' holds numbers in {} and text in {}, so its numbers are compared \
@@ -264,17 +289,17 @@ fn tables(
             samples.iter().try_for_each(|sample| units.add(sample, std::slice::from_ref(feature)))?;
         }
     }
-    for feature in &categorical {
-        warn_of_spellings(samples, feature)?;
-    }
-    if missing != MissingCells::Compare {
-        let table = |sample: &&Columns| {
-            let table = sample.table_as_given(features, &categorical)?;
-            sample.check(&table, stated, console)?;
-            Ok(table)
-        };
-        return samples.iter().map(table).collect();
-    }
+    Ok(categorical)
+}
+
+/// The samples as tables in which missing cells are compared: as a level of categorical columns, and as a
+/// further column for numeric ones.
+fn tables_with_missing(
+    samples: &[&Columns],
+    features: &[String],
+    categorical: &[String],
+    console: &Console,
+) -> Result<Vec<Table>> {
     let mut columns: Vec<Vec<(Column, Vec<f64>)>> = vec![Vec::new(); samples.len()];
     for feature in features {
         if categorical.contains(feature) {
@@ -288,35 +313,8 @@ fn tables(
                 let kind = ColumnKind::Categorical { levels };
                 columns.push((Column { name: feature.clone(), kind }, codes));
             }
-            continue;
-        }
-        let numbers = samples.iter().map(|s| s.numbers_or_missing(feature)).collect::<Result<Vec<_>>>()?;
-        let mut present: Vec<f64> = numbers.iter().flatten().copied().filter(|v| !v.is_nan()).collect();
-        let count: usize = numbers.iter().map(Vec::len).sum();
-        if present.is_empty() {
-            console.warn(format!("column '{feature}' has no values and is left out"));
-            continue;
-        }
-        let only_missing = numbers.iter().any(|sample| sample.iter().all(|v| v.is_nan()));
-        if only_missing {
-            console.warn(format!(
-                "column '{feature}' has no values in one sample, so that only whether they are missing is \
-                 compared"
-            ));
-        }
-        present.sort_unstable_by(f64::total_cmp);
-        let median = present[present.len() / 2];
-        for (numbers, columns) in numbers.into_iter().zip(&mut columns) {
-            let gone = numbers.iter().map(|v| f64::from(u8::from(v.is_nan()))).collect();
-            let filled = numbers.iter().map(|v| if v.is_nan() { median } else { *v }).collect();
-            if !only_missing {
-                columns.push((Column::numeric(feature), filled));
-            }
-            if present.len() < count {
-                let levels = vec!["no".into(), "yes".into()];
-                let name = format!("{feature} is missing");
-                columns.push((Column { name, kind: ColumnKind::Categorical { levels } }, gone));
-            }
+        } else {
+            add_numeric_columns(&mut columns, samples, feature, console)?;
         }
     }
     let table = |(entries, sample): (Vec<(Column, Vec<f64>)>, &&Columns)| {
@@ -324,6 +322,45 @@ fn tables(
         Ok(Table::from_column_major(names, sample.rows(), values.concat())?)
     };
     columns.into_iter().zip(samples).map(table).collect()
+}
+
+/// Adds to each sample a numeric feature, in which the median replaces missing numbers, and a column that
+/// says which numbers are missing.
+fn add_numeric_columns(
+    columns: &mut [Vec<(Column, Vec<f64>)>],
+    samples: &[&Columns],
+    feature: &str,
+    console: &Console,
+) -> Result<()> {
+    let numbers = samples.iter().map(|s| s.numbers_or_missing(feature)).collect::<Result<Vec<_>>>()?;
+    let mut present: Vec<f64> = numbers.iter().flatten().copied().filter(|v| !v.is_nan()).collect();
+    let count: usize = numbers.iter().map(Vec::len).sum();
+    if present.is_empty() {
+        console.warn(format!("column '{feature}' has no values and is left out"));
+        return Ok(());
+    }
+    let lacks_values = numbers.iter().any(|sample| sample.iter().all(|v| v.is_nan()));
+    if lacks_values {
+        console.warn(format!(
+            "column '{feature}' has no values in one sample, so that only whether they are missing is \
+             compared"
+        ));
+    }
+    present.sort_unstable_by(f64::total_cmp);
+    let median = present[present.len() / 2];
+    for (numbers, columns) in numbers.into_iter().zip(columns) {
+        let missing_codes = numbers.iter().map(|v| f64::from(u8::from(v.is_nan()))).collect();
+        let filled = numbers.iter().map(|v| if v.is_nan() { median } else { *v }).collect();
+        if !lacks_values {
+            columns.push((Column::numeric(feature), filled));
+        }
+        if present.len() < count {
+            let levels = vec!["no".into(), "yes".into()];
+            let name = format!("{feature} is missing");
+            columns.push((Column { name, kind: ColumnKind::Categorical { levels } }, missing_codes));
+        }
+    }
+    Ok(())
 }
 
 /// Warns if two samples spell a category with different capitalisation.

@@ -43,7 +43,7 @@ pub struct Args {
 
 /// Fits two models, explains every row and prints the most important features.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
-    let as_json = global.json_words()?;
+    let as_json = global.is_json_requested()?;
     check_page_name(args.output.as_deref())?;
     let start = Instant::now();
     let rows = OpenTable::csv(Box::new(Cursor::new(DIABETES)), b',', "the bundled diabetes data")?;
@@ -70,7 +70,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     explanations.iter().for_each(|(_, e)| certificate.include(e));
     let text = if as_json { record(&explanations) } else { table(&explanations) };
     write_all(None, text.as_bytes())?;
-    console.note(certificate.words());
+    console.note(certificate.description());
     let mut remaining = explanations.into_iter().map(|(_, e)| e);
     if let (Some(path), Some(mut page)) = (&args.output, remaining.next()) {
         remaining.try_for_each(|other| page.concat_outputs(other))?;
@@ -122,9 +122,9 @@ fn table(explanations: &[(&str, Explanation)]) -> String {
     text.truncate(text.trim_end().len());
     text.push('\n');
     let rankings: Vec<_> = explanations.iter().map(|(_, e)| (e, e.ranking(0), e.mean_abs(0))).collect();
-    for place in 0..SHOWN {
+    for rank in 0..SHOWN {
         for (explanation, ranking, mean) in &rankings {
-            if let Some(&j) = ranking.get(place) {
+            if let Some(&j) = ranking.get(rank) {
                 let _ = write!(text, "  {:<8}{:>10.3}        ", explanation.players[j].name, mean[j]);
             }
         }

@@ -9,7 +9,7 @@ use riesz::model_card::CardEntry;
 use riesz::{Kernel, Table};
 
 use crate::args::{Global, RowArgs, TestArgs};
-use crate::console::{Console, watched};
+use crate::console::{Console, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
 use crate::io::names::listed_columns;
@@ -72,7 +72,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         ..args.clone()
     };
     let test = &args.test;
-    rows.places(args.target.iter().chain(&args.conditioning).chain(&test.ignore).chain(&test.categorical))?;
+    rows.column_indices(
+        args.target.iter().chain(&args.conditioning).chain(&test.ignore).chain(&test.categorical),
+    )?;
     if let Some(shared) = args.conditioning.iter().find(|c| args.target.contains(c)) {
         return Err(Failure::input(format!(
             "column '{shared}' is in both --target and --given: leave it out of one"
@@ -86,9 +88,9 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     if features.is_empty() {
         return Err(Failure::input(format!("{name}: no column is left as a feature; ignore fewer columns")));
     }
-    let wanted: Vec<String> =
+    let column_names: Vec<String> =
         features.iter().chain(&args.target).chain(&args.conditioning).cloned().collect();
-    let columns = Columns::read(rows, &wanted)?;
+    let columns = Columns::read(rows, &column_names)?;
     let table = |names: &[String]| columns.table(names, &test.categorical, &console);
     let (mut x, mut y) = (table(&features)?, table(&args.target)?);
     if !args.conditioning.is_empty() {
@@ -101,11 +103,11 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let target_kernel = args.target_kernel.as_deref().map(|text| expression(text, &y, args)).transpose()?;
     let (attributed, other) = if args.by_target { (&y, &x) } else { (&x, &y) };
     let (feature_kernels, other_kernel) = if args.by_target {
-        let of_features = kernels(test, &x)?;
-        if of_features.len() > 1 {
+        let kernels_of_features = kernels(test, &x)?;
+        if kernels_of_features.len() > 1 {
             return Err(Failure::input("--by-target takes one kernel of the features: give one --kernel"));
         }
-        (target_kernel.into_iter().collect(), of_features.into_iter().next())
+        (target_kernel.into_iter().collect(), kernels_of_features.into_iter().next())
     } else {
         (kernels(test, &x)?, target_kernel)
     };
@@ -117,7 +119,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         settings: settings(test, global, attributed)?,
     };
     let message = format!("testing {} rows", x.rows());
-    let mut result = watched(&console, &message, &hsic.settings.progress, || hsic.run(attributed, other))?;
+    let mut result =
+        with_progress(&console, &message, &hsic.settings.progress, || hsic.run(attributed, other))?;
     if let Some(attributions) = &mut result.attributions {
         let run = &mut attributions.explanation.provenance.run;
         run.extend([CardEntry::new("data", &name), CardEntry::new("target", args.target.join(", "))]);

@@ -10,12 +10,12 @@ use riesz::model_card::CardEntry;
 use crate::args::{CellArgs, FeatureArgs, Format, GameArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::exit::Result;
-use crate::explain_run::{Certificate, CollectedExplanation, ExplainRequest, Explaining, write_explanation};
+use crate::explain_run::{Certificate, ExplainRequest, Explaining, ExplanationCollector, write_explanation};
 use crate::io::models::read_model;
 use crate::io::output::Output;
 use crate::io::values;
 use crate::program;
-use crate::top::{self, Wanted};
+use crate::top::{self, SearchLimits};
 
 /// Arguments of `explain`.
 #[derive(Debug, clap::Args)]
@@ -92,21 +92,21 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let (game, features, cells) = (&args.game, &args.features, args.cells);
     let request = ExplainRequest { game, table, features, cells, seed, variance };
     if let Some(count) = args.top_interactions {
-        let wanted = Wanted { count: count.get(), limit: args.max_pairs };
-        return top::run(&args.model, rows, &request, wanted, (path, format), &console);
+        let limits = SearchLimits { count: count.get(), limit: args.max_pairs };
+        return top::run(&args.model, rows, &request, limits, (path, format), &console);
     }
     let saved;
     let explaining = match program::command(&args.model) {
-        Some(command) => Explaining::of_program(command, rows, &request, &console)?,
+        Some(command) => Explaining::from_program(command, rows, &request, &console)?,
         None => {
             saved = args.cells.admit(read_model(&args.model, Some(&rows), &args.features)?)?;
-            Explaining::of_model((&saved, &args.model), rows, &request, &console)?
+            Explaining::new((&saved, &args.model), rows, &request, &console)?
         }
     };
     let mut certificate = Certificate::default();
     let (width, is_json) = (explaining.width, format == Format::Json);
     let mut sink = match is_json {
-        true => Sink::Json(Box::new(CollectedExplanation::of_width(width)), Output::open(path)?),
+        true => Sink::Json(Box::new(ExplanationCollector::with_width(width)), Output::open(path)?),
         false => Sink::Table(path, format, None),
     };
     let add = |chunk: SavedExplanation| {
@@ -115,14 +115,14 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     };
     let (done, facts) = explaining.for_each_chunk(&console, add, is_json)?;
     sink.finish(facts)?;
-    console.note(format!("{done} rows explained; {}", certificate.words()));
+    console.note(format!("{done} rows explained; {}", certificate.description()));
     certificate.check()
 }
 
 /// Destination of explanations, which arrive in chunks.
 enum Sink<'a> {
     Table(Option<&'a Path>, Format, Option<Box<values::Writer>>),
-    Json(Box<CollectedExplanation>, Output),
+    Json(Box<ExplanationCollector>, Output),
 }
 
 impl Sink<'_> {

@@ -18,8 +18,8 @@ use riesz::{
     ColumnKind, Error, Explainer, Game, Kernel, Matrix, Players, Prediction, Question, Table, shapley_penalty,
 };
 
-use crate::args::{FeatureNames, Global, OfModel, Protected, RowArgs, SettingArgs, TableArgs};
-use crate::console::{Console, aligned, watched};
+use crate::args::{FeatureNames, Global, ModelSettings, Protected, RowArgs, SettingArgs, TableArgs};
+use crate::console::{Console, aligned, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
 use crate::io::dataset::{Dataset, single};
@@ -58,7 +58,7 @@ pub struct Args {
     pub kernel: String,
     /// Settings of the kind of model.
     #[command(flatten)]
-    pub settings: SettingArgs<OfModel>,
+    pub settings: SettingArgs<ModelSettings>,
     /// (gp) Column of known noise variances of single rows, in the target's squared units
     #[arg(long, value_name = "COL")]
     pub row_noise: Option<String>,
@@ -119,7 +119,7 @@ pub struct Args {
     pub table: TableArgs,
     /// Names of the features of a LIBSVM data file.
     #[command(flatten)]
-    pub called: FeatureNames,
+    pub feature_names: FeatureNames,
 }
 
 impl Args {
@@ -135,15 +135,16 @@ impl Args {
             .into_iter()
             .filter(|(_, is_given)| *is_given)
             .try_for_each(|(input, _)| kind.check_input(input));
-        admitted.map_err(SettingArgs::<OfModel>::flagged)?;
+        admitted.map_err(SettingArgs::<ModelSettings>::with_flag)?;
         // A posterior of refits can be kept for any kind; fits through landmarks have an estimate at hand.
         let refits =
             ["bootstrap", "jackknife", "landmarks"].iter().any(|name| self.settings.value(name).is_some());
         if self.posterior && !refits {
-            kind.require("posterior", |kind| kind.posterior).map_err(SettingArgs::<OfModel>::flagged)?;
+            kind.require("posterior", |kind| kind.posterior)
+                .map_err(SettingArgs::<ModelSettings>::with_flag)?;
         }
-        if let Some(twice) = self.target.iter().enumerate().find(|(k, t)| self.target[..*k].contains(t)) {
-            return Err(Failure::input(format!("--target names '{}' twice: leave one out", twice.1)));
+        if let Some(duplicate) = self.target.iter().enumerate().find(|(k, t)| self.target[..*k].contains(t)) {
+            return Err(Failure::input(format!("--target names '{}' twice: leave one out", duplicate.1)));
         }
         if self.target.len() > 1 && kind.predicts != OutputType::Numbers {
             return Err(Failure::input(format!(
@@ -154,7 +155,7 @@ impl Args {
         let raw = self.no_standardise && kind.settings.iter().any(|setting| setting.name == "normalize_y");
         let raw = raw.then(|| ("normalize_y".to_string(), false.into()));
         let values = self.settings.to_pairs().chain(raw);
-        kind.values(values).map_err(|error| self.settings.spelt(error))
+        kind.values(values).map_err(|error| self.settings.with_option(error))
     }
 }
 
@@ -166,30 +167,23 @@ fn model_kinds() -> impl TypedValueParser<Value = &'static ModelKind> {
 
 /// Fits the model and writes it.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
-    let as_json = global.json_words()?;
+    let as_json = global.is_json_requested()?;
     if args.output.is_none() && !args.plan_only {
         return Err(Failure::input("no output file is given for the model: give -o FILE"));
     }
-    let job = args.model.job(&args.values()?, global.seed).map_err(|error| args.settings.spelt(error))?;
+    let job =
+        args.model.job(&args.values()?, global.seed).map_err(|error| args.settings.with_option(error))?;
     // Gaussian processes with row noise or several targets are fitted in memory, with landmarks or without.
     let job = job.filter(|job| {
         !matches!(job.kind, Kind::Process(_)) || args.row_noise.is_none() && args.target.len() == 1
     });
-    let like = args.rows.apply_to(args.table.source(Path::new("")));
+    let template = args.rows.apply_to(args.table.source(Path::new("")));
     let data = match &job {
-        Some(_) => Some(Dataset::open(&args.data, &like)?),
+        Some(_) => Some(Dataset::open(&args.data, &template)?),
         None => None,
     };
-    let rows = match (&data, single(&args.data)) {
-        (Some(data), _) => data.first()?,
-        (None, Some(path)) => args.rows.apply_to(args.called.tables(&args.table).source(path)).open()?,
-        (None, None) => {
-            return Err(Failure::input(
-                "several files can be read only with landmarks: give --landmarks N (krr), or one file",
-            ));
-        }
-    };
-    if !args.called.columns.is_empty() && (data.is_some() || !rows.is_sparse()) {
+    let rows = open_rows(args, data.as_ref())?;
+    if !args.feature_names.columns.is_empty() && (data.is_some() || !rows.is_sparse()) {
         return Err(Failure::input(format!(
             "--columns names the features of one LIBSVM data file, and {} is no such file: leave it out",
             rows.name
@@ -204,7 +198,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         ..args.clone()
     };
     let settings = args.values()?;
-    rows.places(
+    rows.column_indices(
         args.target
             .iter()
             .chain(&args.ignore)
@@ -213,13 +207,13 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             .chain(&args.row_noise)
             .chain(args.table.named()),
     )?;
-    let left_out = |c: &&String| {
+    let is_feature = |c: &&String| {
         !args.target.contains(c)
             && !args.ignore.contains(c)
             && args.sample_weight.as_ref() != Some(c)
             && args.row_noise.as_ref() != Some(c)
     };
-    let features: Vec<String> = header.iter().filter(left_out).cloned().collect();
+    let features: Vec<String> = header.iter().filter(is_feature).cloned().collect();
     if features.is_empty() {
         return Err(Failure::input(format!(
             "{}: no column is left as a feature; ignore fewer columns",
@@ -228,7 +222,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     }
     // The output is opened before the work, so that an unwritable path is reported first.
     let output = args.output.as_deref().map(|path| Output::open(Some(path))).transpose()?;
-    let learnt = match (job, data) {
+    let result = match (job, data) {
         (Some(job), Some(data)) => {
             streamed::check(args)?;
             drop(rows);
@@ -242,8 +236,19 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         }
         _ => Some(in_memory(args, rows, &features, settings, global.seed, console)?),
     };
-    let (Some(learnt), Some(output)) = (learnt, output) else { return Ok(()) };
-    finished(args, learnt, output, as_json, console)
+    let (Some(result), Some(output)) = (result, output) else { return Ok(()) };
+    finished(args, result, output, as_json, console)
+}
+
+/// Opens the first file of the data set, or the only file of a fit in memory.
+fn open_rows(args: &Args, data: Option<&Dataset>) -> Result<OpenTable> {
+    match (data, single(&args.data)) {
+        (Some(data), _) => data.first(),
+        (None, Some(path)) => args.rows.apply_to(args.feature_names.tables(&args.table).source(path)).open(),
+        (None, None) => Err(Failure::input(
+            "several files can be read only with landmarks: give --landmarks N (krr), or one file",
+        )),
+    }
 }
 
 /// A fitted model with a description of its data.
@@ -269,7 +274,7 @@ fn in_memory(
     console: Console,
 ) -> Result<Learnt> {
     let name = rows.name.clone();
-    let wanted: Vec<String> = features
+    let column_names: Vec<String> = features
         .iter()
         .chain(&args.target)
         .chain(&args.sample_weight)
@@ -277,7 +282,7 @@ fn in_memory(
         .cloned()
         .collect();
     let expression = KernelExpression::parse(&args.kernel)?;
-    let columns = Columns::read(rows, &wanted)?.without_zero_weights(args.sample_weight.as_ref())?;
+    let columns = Columns::read(rows, &column_names)?.without_zero_weights(args.sample_weight.as_ref())?;
     let x = columns.table(features, &args.categorical, &console)?;
     for column in x.columns() {
         if let ColumnKind::Categorical { levels } = &column.kind {
@@ -301,13 +306,13 @@ fn in_memory(
     });
     task.penalty = penalty.as_ref().map(|penalty| penalty as _);
     let (message, done) = (format!("fitting {} rows", x.rows()), task.progress.clone());
-    let fitted = watched(&console, &message, &done, || args.model.fit(&task));
+    let fitted = with_progress(&console, &message, &done, || args.model.fit(&task));
     let fitted = fitted.map_err(|error| match error {
         // The library does not know the name of the label column.
         Error::Target { problem, .. } if args.model.predicts == OutputType::Class => {
             Error::Target { name: args.target[0].clone(), problem }.into()
         }
-        error => args.settings.spelt(error),
+        error => args.settings.with_option(error),
     })?;
     let (model, covariance) = (&fitted.model, fitted.covariance.as_ref());
     let score = if model.classes.is_empty() {
@@ -321,8 +326,8 @@ fn in_memory(
 }
 
 /// Prints warnings and a summary of the model, and writes it.
-fn finished(args: &Args, learnt: Learnt, output: Output, as_json: bool, console: Console) -> Result<()> {
-    let Learnt { fitted, groups, name, rows, units, score } = learnt;
+fn finished(args: &Args, result: Learnt, output: Output, as_json: bool, console: Console) -> Result<()> {
+    let Learnt { fitted, groups, name, rows, units, score } = result;
     fitted.warnings.iter().for_each(|warning| console.warn(warning));
     let (mut model, covariance) = (fitted.model, fitted.covariance);
     if !args.protect.is_empty() {
@@ -371,8 +376,8 @@ pub fn written(
     console: Console,
 ) -> Result<()> {
     let bytes = to_bytes(saved)?;
-    let trouble = output.trouble();
-    std::io::Write::write_all(&mut output, &bytes).map_err(|e| trouble.or(e))?;
+    let first_error = output.first_error();
+    std::io::Write::write_all(&mut output, &bytes).map_err(|e| first_error.or(e))?;
     output.finish()?;
     if as_json {
         let record = serde_json::to_string_pretty(summary).map_err(|e| Failure::input(e.to_string()))?;

@@ -13,7 +13,7 @@ use riesz_report::{ImportancePage, Overall, PlotOptions, importance_report, rend
 use serde_json::json;
 
 use crate::args::{FeatureArgs, Global, TableArgs};
-use crate::console::{Console, printable, watched};
+use crate::console::{Console, printable, with_progress};
 use crate::exit::{Failure, Result};
 use crate::explain_run::Certificate;
 use crate::io::columns::Columns;
@@ -92,7 +92,7 @@ pub struct Args {
 struct ImportanceOutput {
     /// Columns of the table with their names, one row per feature and output.
     columns: Vec<(&'static str, Cells)>,
-    words: String,
+    text: String,
     json: serde_json::Value,
     /// The indices shown in a picture.
     importance: Importance,
@@ -133,14 +133,14 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let rows = args.features.open(&args.table, &args.rows)?;
     let saved = read_model(&args.model, Some(&rows), &args.features)?;
     let names: Vec<String> = saved.model.columns().iter().map(|c| c.name.clone()).collect();
-    let wanted: Vec<String> = names.iter().chain(&args.target).cloned().collect();
-    let columns = Columns::read(rows, &wanted)?;
+    let column_names: Vec<String> = names.iter().chain(&args.target).cloned().collect();
+    let columns = Columns::read(rows, &column_names)?;
     let x = typed(&columns, &saved)?;
     let mut result = match args.target.as_slice() {
-        [] => of_variance(args, &saved, x, matches!(form, Form::Page), &console)?,
+        [] => variance_importance(args, &saved, x, matches!(form, Form::Page), &console)?,
         target => {
             let labels = labels(&saved, &columns, target)?;
-            of_loss(args, global, &saved, (x, labels), &console)?
+            loss_importance(args, global, &saved, (x, labels), &console)?
         }
     };
     let run = &mut result.importance.explanation().provenance.run;
@@ -157,7 +157,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let mut certificate = Certificate::default();
     certificate.include(result.importance.explanation());
     match form {
-        Form::Text => write_all(path, result.words.as_bytes())?,
+        Form::Text => write_all(path, result.text.as_bytes())?,
         Form::Json => write_all(path, format!("{:#}\n", result.json).as_bytes())?,
         Form::Table(format) => {
             TableWriter::write_columns(path, format, result.columns)?;
@@ -199,15 +199,17 @@ fn labels(saved: &SavedModel, columns: &Columns, target: &[String]) -> Result<La
     let (levels, codes) = columns.levels(name)?;
     let class = |level: &String| {
         level_of_text(&model.classes, level).ok_or_else(|| {
-            let known = model.classes.join(", ");
-            Failure::input(format!("column '{name}' holds '{level}', but the model's classes are: {known}"))
+            let class_list = model.classes.join(", ");
+            Failure::input(format!(
+                "column '{name}' holds '{level}', but the model's classes are: {class_list}"
+            ))
         })
     };
     let classes = levels.iter().map(class).collect::<Result<Vec<_>>>()?;
     Ok(Labels::Classes(codes.iter().map(|code| classes[*code as usize]).collect()))
 }
 
-fn of_variance(
+fn variance_importance(
     args: &Args,
     saved: &SavedModel,
     x: Table,
@@ -223,16 +225,17 @@ fn of_variance(
     };
     let inputs = Background::from(x);
     let message = format!("decomposing the variance over {} rows", inputs.rows.rows());
-    let sobol =
-        watched(console, &message, &sensitivity.progress, || match (&saved.covariance, args.posterior) {
+    let sobol = with_progress(console, &message, &sensitivity.progress, || {
+        match (&saved.covariance, args.posterior) {
             (Some(covariance), true) => Ok(sensitivity.posterior_mean_indices(model, covariance, &inputs)?),
             (None, true) => Err(Failure::input(
                 "--posterior needs a posterior, which the file does not hold: fit the model with 'riesz fit \
                  --model gp --posterior'",
             )),
             (_, false) => Ok(sensitivity.run(model, &inputs)?),
-        })?;
-    let words = variance_words(&sobol);
+        }
+    })?;
+    let text = variance_text(&sobol);
     let explanation = sobol.explanation.clone();
     let outputs = &explanation.output_names;
     let mut texts = [Vec::new(), Vec::new()];
@@ -244,7 +247,7 @@ fn of_variance(
             // NaN becomes an empty cell.
             let scale = sobol.scale(o).unwrap_or(f64::NAN);
             let shares = [sobol.first_order(o)[j], sobol.effects(o)[j], sobol.total_order(o)[j]];
-            shares.iter().zip(&mut numbers).for_each(|(v, out)| out.push(v * scale));
+            shares.iter().zip(&mut numbers).for_each(|(v, list)| list.push(v * scale));
             numbers[3].push(shares[1]);
             numbers[4].push(sobol.variance(o));
             numbers[5].push(sobol.bound(o));
@@ -262,16 +265,16 @@ fn of_variance(
         ("variance", variance),
         ("bound", bound),
     ];
-    let broken = |e: serde_json::Error| Failure::input(format!("the indices cannot be written: {e}"));
+    let json_error = |e: serde_json::Error| Failure::input(format!("the indices cannot be written: {e}"));
     let mut json = json!({ "format": "riesz-sobol", "version": 1 });
     if let (Some(object), serde_json::Value::Object(fields)) =
-        (json.as_object_mut(), serde_json::to_value(&sobol).map_err(broken)?)
+        (json.as_object_mut(), serde_json::to_value(&sobol).map_err(json_error)?)
     {
         object.extend(fields);
     }
     let curves =
         if curves { first_curves(saved, &sensitivity, &inputs, sobol.effects(0))? } else { Vec::new() };
-    Ok(ImportanceOutput { columns, words, json, importance: Importance::Variance(sobol), curves })
+    Ok(ImportanceOutput { columns, text, json, importance: Importance::Variance(sobol), curves })
 }
 
 /// Curves of the components with the largest Shapley effects, among features that are single columns.
@@ -282,8 +285,8 @@ fn first_curves(
     effects: &[f64],
 ) -> Result<Vec<Curve>> {
     let components = Components::new(&saved.model, inputs, sensitivity.groups.clone())?;
-    let known = saved.covariance.as_ref().filter(|covariance| covariance.is_of_data());
-    let posterior = known.map(|covariance| Posterior::new(&saved.model, covariance)).transpose()?;
+    let data_covariance = saved.covariance.as_ref().filter(|covariance| covariance.is_of_data());
+    let posterior = data_covariance.map(|covariance| Posterior::new(&saved.model, covariance)).transpose()?;
     let drawn = order(effects)
         .into_iter()
         .filter(|&j| components.players()[j].columns.len() == 1 && effects[j] > 0.0);
@@ -298,7 +301,7 @@ fn order(values: &[f64]) -> Vec<usize> {
     order
 }
 
-fn variance_words(indices: &SobolIndices) -> String {
+fn variance_text(indices: &SobolIndices) -> String {
     let explanation = &indices.explanation;
     let names: Vec<String> = explanation.players.iter().map(|p| printable(&p.name)).collect();
     let width = names.iter().map(|n| n.chars().count()).max().unwrap_or(0).max(7);
@@ -334,7 +337,7 @@ fn variance_words(indices: &SobolIndices) -> String {
     text
 }
 
-fn of_loss(
+fn loss_importance(
     args: &Args,
     global: &Global,
     saved: &SavedModel,
@@ -358,26 +361,26 @@ fn of_loss(
         ..Sage::default()
     };
     let message = format!("attributing the loss of {} rows", x.rows());
-    let sage_values = watched(console, &message, &sage.progress, || {
+    let sage_values = with_progress(console, &message, &sage.progress, || {
         sage.run(model, &x, &labels, &Background::from(background))
     })?;
     let explanation = sage_values.explanation(model, &x, global.seed)?;
     let order = order(&sage_values.values);
-    let pick = |list: &[f64]| Cells::Numbers(order.iter().map(|&j| list[j]).collect());
+    let ordered = |list: &[f64]| Cells::Numbers(order.iter().map(|&j| list[j]).collect());
     let names = order.iter().map(|&j| sage_values.players[j].name.clone()).collect();
-    let mut columns = vec![("feature", Cells::Texts(names)), ("value", pick(&sage_values.values))];
-    columns.extend(sage_values.std_error.as_ref().map(|errors| ("std_error", pick(errors))));
-    columns.extend(sage_values.sampling_error.as_ref().map(|errors| ("sampling_error", pick(errors))));
-    let broken = |e: serde_json::Error| Failure::input(format!("the values cannot be written: {e}"));
+    let mut columns = vec![("feature", Cells::Texts(names)), ("value", ordered(&sage_values.values))];
+    columns.extend(sage_values.std_error.as_ref().map(|errors| ("std_error", ordered(errors))));
+    columns.extend(sage_values.sampling_error.as_ref().map(|errors| ("sampling_error", ordered(errors))));
+    let json_error = |e: serde_json::Error| Failure::input(format!("the values cannot be written: {e}"));
     let mut json = json!({ "format": "riesz-sage", "version": 1 });
     if let (Some(object), serde_json::Value::Object(fields)) =
-        (json.as_object_mut(), serde_json::to_value(&sage_values).map_err(broken)?)
+        (json.as_object_mut(), serde_json::to_value(&sage_values).map_err(json_error)?)
     {
         object.extend(fields);
     }
-    let words = loss_words(&sage_values, &order);
+    let text = loss_text(&sage_values, &order);
     Ok(ImportanceOutput {
-        words,
+        text,
         columns,
         json,
         importance: Importance::Loss(sage_values, explanation),
@@ -385,7 +388,7 @@ fn of_loss(
     })
 }
 
-fn loss_words(sage_values: &SageValues, order: &[usize]) -> String {
+fn loss_text(sage_values: &SageValues, order: &[usize]) -> String {
     let names: Vec<String> = sage_values.players.iter().map(|p| printable(&p.name)).collect();
     let width = names.iter().map(|n| n.chars().count()).max().unwrap_or(0).max(7);
     let (base, loss) = (sage_values.base_loss, sage_values.loss);
@@ -393,9 +396,9 @@ fn loss_words(sage_values: &SageValues, order: &[usize]) -> String {
         "mean {} of {} rows: {loss:.6e}; of the mean prediction: {base:.6e}\n\n",
         sage_values.measure, sage_values.rows
     );
-    let head = sage_values.std_error.as_ref().map_or("", |_| "  std. error over rows");
-    let of_orders = sage_values.sampling_error.as_ref().map_or("", |_| "  over orders");
-    let _ = writeln!(text, "{:width$}     SAGE value{head}{of_orders}", "feature");
+    let row_heading = sage_values.std_error.as_ref().map_or("", |_| "  std. error over rows");
+    let order_heading = sage_values.sampling_error.as_ref().map_or("", |_| "  over orders");
+    let _ = writeln!(text, "{:width$}     SAGE value{row_heading}{order_heading}", "feature");
     for &j in order {
         let _ = write!(text, "{:width$}  {:>13.6e}", names[j], sage_values.values[j]);
         if let Some(errors) = &sage_values.std_error {
@@ -406,11 +409,11 @@ fn loss_words(sage_values: &SageValues, order: &[usize]) -> String {
         }
         text.push('\n');
     }
-    let exact = if sage_values.sampling_error.is_some() {
+    let sampling = if sage_values.sampling_error.is_some() {
         "from random orders"
     } else {
         "all of them: exact for these rows"
     };
-    let _ = writeln!(text, "\n{} coalitions of features were evaluated, {exact}.", sage_values.coalitions);
+    let _ = writeln!(text, "\n{} coalitions of features were evaluated, {sampling}.", sage_values.coalitions);
     text
 }

@@ -48,11 +48,11 @@ pub struct Args {
 
 /// Prints the contents of a file.
 pub fn run(args: &Args, global: &Global) -> Result<()> {
-    let as_json = global.json_words()?;
+    let as_json = global.is_json_requested()?;
     let bytes = read_file(&args.file)?;
     if !is_known(&args.file, &bytes)? {
-        let open = || args.table.source(&args.file).open_bytes(bytes.clone());
-        let table = open().and_then(|rows| TableContents::read(rows, Some(&open)));
+        let open_table = || args.table.source(&args.file).open_bytes(bytes.clone());
+        let table = open_table().and_then(|rows| TableContents::read(rows, Some(&open_table)));
         let contents = match table {
             // A file with the extension of a model gets the error message for models, not that for tables.
             Err(_) if args.file.extension().is_some_and(|e| e == "riesz" || e == "model") => {
@@ -78,15 +78,15 @@ pub fn run(args: &Args, global: &Global) -> Result<()> {
 const MOST_PARAMETERS: usize = 100;
 
 /// Parameters of factors that have a value for each column, as one entry for each column.
-fn by_column(model: &KernelExpansion) -> Vec<CardEntry> {
+fn scales_by_column(model: &KernelExpansion) -> Vec<CardEntry> {
     let mut facts = Vec::new();
     for factor in model.kernel.terms.iter().flat_map(|term| &term.factors) {
         let columns = factor.columns();
         for (name, values) in factor.values().0 {
-            let by_column_values =
+            let column_scales =
                 columns.iter().zip(&values).filter(|_| columns.len() > 1 && values.len() == columns.len());
             facts.extend(
-                by_column_values.map(|(&j, value)| {
+                column_scales.map(|(&j, value)| {
                     CardEntry::new(format!("{name} of {}", model.columns()[j].name), value)
                 }),
             );
@@ -115,7 +115,7 @@ fn shortened(names: &[String], limit: usize) -> String {
 }
 
 /// The source of a classifier's probabilities.
-fn probability_words(saved: &SavedModel) -> Option<&'static str> {
+fn probability_summary(saved: &SavedModel) -> Option<&'static str> {
     let latent = matches!(
         saved.model.link,
         Link::LatentLogistic | Link::LatentOneVsRest | Link::LatentRaoKupper { .. }
@@ -136,15 +136,15 @@ fn model_facts(saved: &SavedModel, format: &str) -> Vec<CardEntry> {
     let mut facts = vec![CardEntry::new("file", format)];
     facts.extend(model.model_card.iter().cloned());
     facts.push(CardEntry::new("kernel", model.kernel.formula()));
-    facts.extend(by_column(model));
+    facts.extend(scales_by_column(model));
     facts.push(CardEntry::new("support points", model.support_points.rows()));
     facts.push(CardEntry::new("columns", format!("{}: {}", columns.len(), shortened(&columns, 30))));
     facts.push(CardEntry::new("outputs", shortened(&model.output_names, 30)));
     if !model.classes.is_empty() {
         facts.push(CardEntry::new("classes", shortened(&model.classes, 30)));
     }
-    if let Some(words) = probability_words(saved) {
-        facts.push(CardEntry::new("probabilities", words));
+    if let Some(probability_text) = probability_summary(saved) {
+        facts.push(CardEntry::new("probabilities", probability_text));
     }
     let status = match &saved.covariance {
         Some(covariance) if covariance.is_of_data() => "held",
@@ -160,8 +160,8 @@ fn model_facts(saved: &SavedModel, format: &str) -> Vec<CardEntry> {
         model,
         riesz::Question::from(riesz::Game::Functional).with_players(saved.groups.clone()),
     );
-    let answer = explained.map_or_else(|e| e.to_string(), |_| "yes".into());
-    facts.push(CardEntry::new("exact values", answer));
+    let efficient = explained.map_or_else(|e| e.to_string(), |_| "yes".into());
+    facts.push(CardEntry::new("exact values", efficient));
     facts
 }
 
@@ -195,8 +195,8 @@ fn explanation_facts(explanation: &Explanation, format: &str) -> Vec<CardEntry> 
         CardEntry::new("players", explanation.players.len()),
         CardEntry::new("exactness", exactness_words(explanation)),
     ];
-    if let Some(known) = &explanation.uncertainty {
-        let source = known.source.map_or_else(|| "not stated".into(), |source| source.to_string());
+    if let Some(uncertainty) = &explanation.uncertainty {
+        let source = uncertainty.source.map_or_else(|| "not stated".into(), |source| source.to_string());
         facts.push(CardEntry::new("intervals (95 %)", source));
     }
     for (o, output) in explanation.output_names.iter().enumerate() {
@@ -239,11 +239,11 @@ fn explanation_record(explanation: &Explanation, format: &str) -> Value {
     let importance: Vec<Value> = (0..explanation.outputs())
         .map(|o| {
             let names = (0..explanation.sets()).map(|k| explanation.set_name(k));
-            let by_player: Vec<Value> = names
+            let player_values: Vec<Value> = names
                 .zip(explanation.mean_abs(o))
                 .map(|(player, value)| json!({ "player": player, "mean_abs": value }))
                 .collect();
-            json!({ "output": explanation.output_names[o], "players": by_player })
+            json!({ "output": explanation.output_names[o], "players": player_values })
         })
         .collect();
     json!({

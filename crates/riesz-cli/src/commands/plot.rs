@@ -102,35 +102,36 @@ pub fn run(args: &Args, global: &Global) -> Result<()> {
     write_picture(args.output.as_deref(), picture, pixels)
 }
 
-fn output(explanation: &Explanation, wanted: &str) -> Result<usize> {
+fn output(explanation: &Explanation, output: &str) -> Result<usize> {
     let names = &explanation.output_names;
-    let by_name = names.iter().position(|n| n == wanted);
-    by_name.or_else(|| wanted.parse().ok().filter(|&o: &usize| o < names.len())).ok_or_else(|| {
-        Failure::input(format!("there is no output '{wanted}'; the outputs are: {}", listed(names)))
+    let index = names.iter().position(|n| n == output);
+    index.or_else(|| output.parse().ok().filter(|&o: &usize| o < names.len())).ok_or_else(|| {
+        Failure::input(format!("there is no output '{output}'; the outputs are: {}", listed(names)))
     })
 }
 
 /// The position in the explanation of the requested row, by default row 0.
 fn row(explanation: &Explanation, requested: Option<usize>, kind: &Plot) -> Result<usize> {
-    let wanted = requested.unwrap_or(0);
-    let place = explanation.row_numbers.iter().position(|&row| row == wanted);
-    let needed = kind.shows == Shows::OneRow || (kind.shows == Shows::Interactions && requested.is_some());
-    match place {
+    let row_number = requested.unwrap_or(0);
+    let position = explanation.row_numbers.iter().position(|&row| row == row_number);
+    let is_required =
+        kind.shows == Shows::OneRow || (kind.shows == Shows::Interactions && requested.is_some());
+    match position {
         Some(position) => Ok(position),
-        None if !needed => Ok(0),
+        None if !is_required => Ok(0),
         None => {
             let (first, highest) =
                 (explanation.row_numbers.iter().min(), explanation.row_numbers.iter().max());
             let range =
                 first.zip(highest).map_or_else(String::new, |(a, b)| format!("; they go from {a} to {b}"));
-            Err(Failure::input(format!("--row {wanted}: the explanation has no such row{range}")))
+            Err(Failure::input(format!("--row {row_number}: the explanation has no such row{range}")))
         }
     }
 }
 
-fn player(explanation: &Explanation, wanted: &str) -> Result<usize> {
-    let known: Vec<String> = (0..explanation.sets()).map(|k| explanation.set_name(k)).collect();
-    known.iter().position(|name| name == wanted).ok_or_else(|| {
-        Failure::input(format!("there is no player '{wanted}'; the players are: {}", listed(&known)))
+fn player(explanation: &Explanation, player: &str) -> Result<usize> {
+    let names: Vec<String> = (0..explanation.sets()).map(|k| explanation.set_name(k)).collect();
+    names.iter().position(|name| name == player).ok_or_else(|| {
+        Failure::input(format!("there is no player '{player}'; the players are: {}", listed(&names)))
     })
 }

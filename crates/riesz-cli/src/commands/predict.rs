@@ -61,7 +61,7 @@ pub struct Args {
 }
 
 /// A model, and the requested kind of predictions.
-struct Wanted<'m> {
+struct PredictionRequest<'m> {
     saved: &'m SavedModel,
     posterior: Option<Posterior<'m>>,
     /// Standard deviations.
@@ -70,7 +70,7 @@ struct Wanted<'m> {
     link: bool,
 }
 
-impl<'m> Wanted<'m> {
+impl<'m> PredictionRequest<'m> {
     fn new(args: &Args, saved: &'m SavedModel) -> Result<Self> {
         let (model, file) = (&saved.model, args.model.display());
         let posterior =
@@ -148,8 +148,8 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let format = global.table_format(args.output.as_deref())?;
     let rows = args.features.open(&args.table, &args.rows)?;
     let saved = args.cells.admit(read_model(&args.model, Some(&rows), &args.features)?)?;
-    let (model, wanted) = (&saved.model, Wanted::new(args, &saved)?);
-    if let Some(note) = wanted.note() {
+    let (model, request) = (&saved.model, PredictionRequest::new(args, &saved)?);
+    if let Some(note) = request.note() {
         console.note(format!("note: {} holds no posterior, {note}", args.model.display()));
     }
     let policy = args.cells.for_model(&model.support_points)?;
@@ -159,7 +159,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let progress = console.progress("predicting");
     let mut done = 0;
     while let Some(table) = rows.next()? {
-        let predicted = wanted.predict(&table, done);
+        let predicted = request.predict(&table, done);
         let (names, cells) = predicted.map_err(|e| e.about(&args.rows.display().to_string()))?;
         let writer = match &mut writer {
             Some(writer) => writer,
@@ -193,8 +193,8 @@ fn layout(model: &KernelExpansion, prediction: &Prediction, std: bool) -> Result
             names.extend(model.output_names.iter().flat_map(|o| [output_title(o), format!("{o}_std")]))
         }
     }
-    if let Some(twice) = names.iter().enumerate().find(|(k, name)| std && names[..*k].contains(name)) {
-        return Err(riesz::Error::DuplicateName { name: twice.1.clone() }.into());
+    if let Some(duplicate) = names.iter().enumerate().find(|(k, name)| std && names[..*k].contains(name)) {
+        return Err(riesz::Error::DuplicateName { name: duplicate.1.clone() }.into());
     }
     cells.resize_with(names.len(), || Cells::Numbers(Vec::new()));
     Ok((names, cells))

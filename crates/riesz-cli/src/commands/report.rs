@@ -11,7 +11,7 @@ use riesz_report::ReportOptions;
 use crate::args::{CellArgs, FeatureArgs, Format, GameArgs, Global, TableArgs};
 use crate::console::Console;
 use crate::exit::{Failure, Result};
-use crate::explain_run::{Certificate, CollectedExplanation, ExplainRequest, Explaining};
+use crate::explain_run::{Certificate, ExplainRequest, Explaining, ExplanationCollector};
 use crate::io::input::name_of;
 use crate::io::models::{FileContent, complete, read_any};
 use crate::io::output::write_all;
@@ -79,7 +79,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let request = ExplainRequest { game, table, features, cells, seed: global.seed, variance: false };
     let SavedExplanation { explanation, decisions } = if let Some(command) = program::command(&args.file) {
         let rows = rows.ok_or_else(|| no_rows("program"))?;
-        explained(Explaining::of_program(command, rows, &request, &console)?, &console)?
+        explained(Explaining::from_program(command, rows, &request, &console)?, &console)?
     } else {
         match read_any(&args.file, rows.as_ref(), &args.features)? {
             FileContent::Explanation(..)
@@ -99,7 +99,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             FileContent::Model(saved, _) => {
                 let rows = rows.ok_or_else(|| no_rows("model"))?;
                 let saved = args.cells.admit(*saved)?;
-                explained(Explaining::of_model((&saved, &args.file), rows, &request, &console)?, &console)?
+                explained(Explaining::new((&saved, &args.file), rows, &request, &console)?, &console)?
             }
         }
     };
@@ -108,14 +108,14 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let mut certificate = Certificate::default();
     certificate.include(&explanation);
     if !matches!(explanation.exactness, Exactness::Unstated) {
-        console.note(certificate.words());
+        console.note(certificate.description());
     }
     certificate.check()
 }
 
 /// Explains all rows.
 fn explained(explaining: Explaining<'_>, console: &Console) -> Result<SavedExplanation> {
-    let mut collector = CollectedExplanation::of_width(explaining.width);
+    let mut collector = ExplanationCollector::with_width(explaining.width);
     let (_, mut facts) = explaining.for_each_chunk(console, |chunk| collector.add(chunk), true)?;
     facts.push(CardEntry::new("written", now()));
     collector.finish(facts)

@@ -68,34 +68,34 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         categorical: listed_columns(&args.categorical, &header),
         ..args.clone()
     };
-    rows.places(args.target.iter().chain(&args.ignore).chain(&args.categorical))?;
+    rows.column_indices(args.target.iter().chain(&args.ignore).chain(&args.categorical))?;
     let features: Vec<String> =
         header.iter().filter(|c| !args.target.contains(c) && !args.ignore.contains(c)).cloned().collect();
     if features.is_empty() {
         return Err(Failure::input(format!("{name}: no column is left as a feature; ignore fewer columns")));
     }
-    let wanted = args.features.unwrap_or(features.len());
-    if wanted == 0 || wanted > features.len() {
+    let count = args.features.unwrap_or(features.len());
+    if count == 0 || count > features.len() {
         return Err(Failure::input(format!(
-            "--features {wanted}: give a number from 1 to {}, the number of features",
+            "--features {count}: give a number from 1 to {}, the number of features",
             features.len()
         )));
     }
     let method = Method::named(&args.method)
         .ok_or_else(|| Failure::input(format!("there is no method '{}'", args.method)))?;
-    let needed: Vec<String> = features.iter().chain(&args.target).cloned().collect();
-    let columns = Columns::read(rows, &needed)?;
+    let column_names: Vec<String> = features.iter().chain(&args.target).cloned().collect();
+    let columns = Columns::read(rows, &column_names)?;
     let x = columns.table(&features, &args.categorical, &console)?;
     let y = columns.table(&args.target, &args.categorical, &console)?;
     let progress = console.progress(&format!("ranking {} features by {} rows", x.width(), x.rows()));
-    let ranking = rank(&x, &y, method, args.factors, None, None, wanted)?;
+    let ranking = rank(&x, &y, method, args.factors, None, None, count)?;
     drop(progress);
-    let best = &ranking.order[..wanted];
+    let best = &ranking.order[..count];
     let names = ["rank", "feature", "score"].map(String::from).to_vec();
     let example = vec![Cells::Integers(Vec::new()), Cells::Texts(Vec::new()), Cells::Numbers(Vec::new())];
     let mut table = TableWriter::open(args.output.as_deref(), format, names, example)?;
     table.rows(vec![
-        Cells::Integers((1..=wanted as i64).collect()),
+        Cells::Integers((1..=count as i64).collect()),
         Cells::Texts(best.iter().map(|&j| features[j].clone()).collect()),
         Cells::Numbers(best.iter().map(|&j| ranking.scores[j]).collect()),
     ])?;

@@ -47,7 +47,7 @@ pub struct Args {
 
 /// Solves the fit, continues with the available passes, and writes the model.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
-    let as_json = global.json_words()?;
+    let as_json = global.is_json_requested()?;
     let (mut store, request, plan) = planned(&args.plan)?;
     let output = Output::open(Some(&args.output))?;
     let every = || (0..request.data.count()).collect::<BTreeSet<u64>>();
@@ -153,7 +153,7 @@ fn finished(
 ) -> Result<()> {
     fitted.warnings.iter().for_each(|warning| console.warn(warning));
     let mut model = fitted.model;
-    let covariance = fitted.covariance.filter(|known| posterior || known.is_of_data());
+    let covariance = fitted.covariance.filter(|covariance| posterior || covariance.is_of_data());
     if model.classes.is_empty() {
         model.output_names.clone_from(&request.roles.targets);
     }

@@ -8,7 +8,7 @@ use riesz::fit::nystrom::{
 };
 
 use crate::args::Global;
-use crate::console::{Console, watched};
+use crate::console::{Console, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::checkpoint::{Checkpoint, planned};
 
@@ -70,7 +70,7 @@ pub fn run(args: &Args, _: &Global, console: Console) -> Result<()> {
             continue;
         }
         let message = format!("unit {unit}: {description}");
-        let bytes = watched(&console, &message, &control.progress.clone(), || match &latest {
+        let bytes = with_progress(&console, &message, &control.progress.clone(), || match &latest {
             None => statistics(&mut reading, &plan, unit, &control).map(|statistics| statistics.to_bytes()),
             Some(coefficients) => {
                 pass(&mut reading, &plan, coefficients, unit, &control).map(|pass| pass.to_bytes())

@@ -70,7 +70,7 @@ struct Comparison {
     subject: &'static str,
     /// Whether the numbers agree; `None` if they could not be compared.
     agrees: Option<bool>,
-    words: String,
+    finding: String,
 }
 
 /// Statistics of differences between actual and expected numbers, each with an allowed difference.
@@ -84,30 +84,30 @@ struct Differences {
 }
 
 impl Differences {
-    fn add(&mut self, actual: f64, expected: f64, allowed: f64, place: impl FnOnce() -> String) {
-        let apart = (actual - expected).abs();
+    fn add(&mut self, actual: f64, expected: f64, allowed: f64, location: impl FnOnce() -> String) {
+        let difference = (actual - expected).abs();
         self.count += 1;
-        self.largest = self.largest.max(apart);
+        self.largest = self.largest.max(difference);
         self.allowed = self.allowed.max(allowed);
-        if (apart.is_nan() || apart > allowed) && self.first_beyond.is_none() {
+        if (difference.is_nan() || difference > allowed) && self.first_beyond.is_none() {
             self.first_beyond =
-                Some(format!("{}: {actual} instead of {expected}, allowed {allowed:.1e}", place()));
+                Some(format!("{}: {actual} instead of {expected}, allowed {allowed:.1e}", location()));
         }
     }
 
     fn compared(self, subject: &'static str) -> Comparison {
-        let Self { count, largest, allowed, first_beyond: beyond } = self;
-        let words = match &beyond {
+        let Self { count, largest, allowed, first_beyond: first_excess } = self;
+        let finding = match &first_excess {
             None => format!("{count} agree within {largest:.1e} (allowed {allowed:.1e})"),
             Some(place) => format!("differ by up to {largest:.1e}; first {place}"),
         };
-        Comparison { subject, agrees: Some(beyond.is_none()), words }
+        Comparison { subject, agrees: Some(first_excess.is_none()), finding }
     }
 }
 
 /// Explains the rows again, compares, and prints which numbers agree.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
-    let as_json = global.json_words()?;
+    let as_json = global.is_json_requested()?;
     if !args.tolerance.is_finite() || args.tolerance < 0.0 {
         return Err(Failure::input(format!(
             "--tolerance {} is not a number of at least 0: give one",
@@ -135,12 +135,12 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             let rows = ModelRows::new(rows, model.columns(), policy, width)?.with_units_of(model);
             comparisons.push(compare_predictions(&explanation, &function, rows, args.tolerance)?);
             for subject in ["base values", "values"] {
-                let words = format!("not compared: {missing}");
-                comparisons.push(Comparison { subject, agrees: None, words });
+                let finding = format!("not compared: {missing}");
+                comparisons.push(Comparison { subject, agrees: None, finding });
             }
         }
         None => {
-            let explaining = Explaining::of_model((&saved, &args.model), rows, &request, &console)?;
+            let explaining = Explaining::new((&saved, &args.model), rows, &request, &console)?;
             comparisons.extend(compare(&explanation, explaining, args.tolerance, &console)?);
         }
     }
@@ -148,7 +148,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     write(args.output.as_deref(), as_json, &comparisons)?;
     let failed = comparisons.iter().find(|comparison| comparison.agrees == Some(false));
     failed.map_or(Ok(()), |comparison| {
-        Err(Failure::Check(format!("{} do not agree: {}", comparison.subject, comparison.words)))
+        Err(Failure::Check(format!("{} do not agree: {}", comparison.subject, comparison.finding)))
     })
 }
 
@@ -185,31 +185,31 @@ fn compare_predictions(
     mut rows: ModelRows,
     tolerance: f64,
 ) -> Result<Comparison> {
-    let outputs = places(&explanation.output_names, &function.output_names(), "output")?;
+    let outputs = positions(&explanation.output_names, &function.output_names(), "output")?;
     let size = tolerance * largest(&explanation.predictions);
-    let places: HashMap<usize, usize> =
+    let positions: HashMap<usize, usize> =
         explanation.row_numbers.iter().enumerate().map(|(position, row)| (*row, position)).collect();
     let (mut differences, mut row) = (Differences::default(), 0);
     while let Some(table) = rows.next()? {
         let predictions = function.predict(&table)?;
         for i in 0..table.rows() {
-            if let Some(position) = places.get(&(row + i)) {
+            if let Some(position) = positions.get(&(row + i)) {
                 for (o, &p) in outputs.iter().enumerate() {
                     let g = position * explanation.outputs() + o;
-                    let place = || format!("row {}, output {}", row + i, explanation.output_names[o]);
+                    let location = || format!("row {}, output {}", row + i, explanation.output_names[o]);
                     let bound = allowed(explanation, g, None) + size;
-                    differences.add(explanation.predictions[g], predictions[(i, p)], bound, place);
+                    differences.add(explanation.predictions[g], predictions[(i, p)], bound, location);
                 }
             }
         }
         row += table.rows();
     }
-    rows_are_there(explanation.row_numbers.iter().filter(|number| **number >= row))?;
+    check_rows_exist(explanation.row_numbers.iter().filter(|number| **number >= row))?;
     Ok(differences.compared("predictions"))
 }
 
 /// Returns an error if the explanation has rows that the table lacks.
-fn rows_are_there<'r>(missing: impl Iterator<Item = &'r usize>) -> Result<()> {
+fn check_rows_exist<'r>(missing: impl Iterator<Item = &'r usize>) -> Result<()> {
     missing.min().map_or(Ok(()), |row| {
         Err(Failure::input(format!(
             "the explanation has a row {row}, counted from 0, that the table of rows lacks"
@@ -229,7 +229,7 @@ fn compare(
     tolerance: f64,
     console: &Console,
 ) -> Result<Vec<Comparison>> {
-    let mut wanted: HashMap<usize, usize> =
+    let mut unmatched: HashMap<usize, usize> =
         explanation.row_numbers.iter().enumerate().map(|(position, row)| (*row, position)).collect();
     let (mut predictions, mut bases, mut values) =
         (Differences::default(), Differences::default(), Differences::default());
@@ -238,47 +238,54 @@ fn compare(
         .map(|numbers| tolerance * largest(numbers));
     let mut check = |chunk: SavedExplanation| -> Result<()> {
         let computed = chunk.explanation;
-        let outputs = places(&explanation.output_names, &computed.output_names, "output")?;
+        let outputs = positions(&explanation.output_names, &computed.output_names, "output")?;
         let names = |values_of: &Explanation| {
             (0..values_of.sets()).map(|k| values_of.set_name(k)).collect::<Vec<_>>()
         };
         let sets = match computed.sets() {
             0 => Vec::new(),
-            _ => places(&names(explanation), &names(&computed), "player")?,
+            _ => positions(&names(explanation), &names(&computed), "player")?,
         };
         for (i, row) in computed.row_numbers.iter().enumerate() {
-            let Some(position) = wanted.remove(row) else { continue };
+            let Some(position) = unmatched.remove(row) else { continue };
             for (o, &p) in outputs.iter().enumerate() {
                 let (g, f) = (position * explanation.outputs() + o, i * computed.outputs() + p);
                 let bound = allowed(explanation, g, None) + allowed(&computed, f, None);
-                let place = || format!("row {row}, output {}", explanation.output_names[o]);
-                predictions.add(explanation.predictions[g], computed.predictions[f], bound + sizes[0], place);
-                bases.add(explanation.base_values[g], computed.base_values[f], bound + sizes[1], place);
+                let location = || format!("row {row}, output {}", explanation.output_names[o]);
+                predictions.add(
+                    explanation.predictions[g],
+                    computed.predictions[f],
+                    bound + sizes[0],
+                    location,
+                );
+                bases.add(explanation.base_values[g], computed.base_values[f], bound + sizes[1], location);
                 for (k, &l) in sets.iter().enumerate() {
                     let bound = allowed(explanation, g, Some(k)) + allowed(&computed, f, Some(l)) + sizes[2];
-                    let place = || format!("row {row}, {}", explanation.set_name(k));
-                    let [theirs, ours] =
+                    let location = || format!("row {row}, {}", explanation.set_name(k));
+                    let [saved_value, computed_value] =
                         [explanation.row_values(position, o)[k], computed.row_values(i, p)[l]];
-                    values.add(theirs, ours, bound, place);
+                    values.add(saved_value, computed_value, bound, location);
                 }
             }
         }
         Ok(())
     };
     explaining.for_each_chunk(&quiet, &mut check, false)?;
-    rows_are_there(wanted.keys())?;
+    check_rows_exist(unmatched.keys())?;
     console.note(format!("{} rows compared", explanation.rows()));
     Ok(vec![predictions.compared("predictions"), bases.compared("base values"), values.compared("values")])
 }
 
 /// The position in `actual` of each name in `expected`; the names must be the same up to order.
-fn places(expected: &[String], actual: &[String], kind: &str) -> Result<Vec<usize>> {
-    let place: HashMap<&String, usize> =
+fn positions(expected: &[String], actual: &[String], kind: &str) -> Result<Vec<usize>> {
+    let position_of: HashMap<&String, usize> =
         actual.iter().enumerate().map(|(position, name)| (name, position)).collect();
     let positions = expected.iter().map(|name| {
-        place.get(name).copied().ok_or_else(|| {
-            let known = riesz::error::listed(actual);
-            Failure::Check(format!("the explanation has the {kind} '{name}', but the model has: {known}"))
+        position_of.get(name).copied().ok_or_else(|| {
+            let actual_names = riesz::error::listed(actual);
+            Failure::Check(format!(
+                "the explanation has the {kind} '{name}', but the model has: {actual_names}"
+            ))
         })
     });
     let positions = positions.collect::<Result<Vec<_>>>()?;
@@ -304,16 +311,16 @@ fn allowed(explanation: &Explanation, g: usize, k: Option<usize>) -> f64 {
 fn sums(explanation: &Explanation, tolerance: f64) -> Comparison {
     let subject = "sums";
     if !explanation.index.is_efficient() || !explanation.is_complete() {
-        let words = format!("not compared: values of the index {} do not add up", explanation.index);
-        return Comparison { subject, agrees: None, words };
+        let finding = format!("not compared: values of the index {} do not add up", explanation.index);
+        return Comparison { subject, agrees: None, finding };
     }
     let size = tolerance * largest(&explanation.predictions);
     let mut differences = Differences::default();
     for (g, residual) in explanation.residuals().into_iter().enumerate() {
         let (row, output) = (explanation.row_numbers[g / explanation.outputs()], g % explanation.outputs());
-        let place = || format!("row {row}, output {}", explanation.output_names[output]);
+        let location = || format!("row {row}, output {}", explanation.output_names[output]);
         let allowed = allowed(explanation, g, None) + size;
-        differences.add(explanation.predictions[g] - residual, explanation.predictions[g], allowed, place);
+        differences.add(explanation.predictions[g] - residual, explanation.predictions[g], allowed, location);
     }
     differences.compared(subject)
 }
@@ -333,19 +340,19 @@ fn files(args: &Args, explanation: &Explanation) -> Result<Vec<Comparison>> {
         let fact = explanation.provenance.run.iter().find(|fact| fact.name == subject);
         let (Some(fact), Some(path)) = (fact.and_then(|fact| digest(&fact.value)), path) else { continue };
         let is_same = digest(&described(path)?) == Some(fact);
-        let words = if is_same { "the same file" } else { "not the file that was explained" };
-        comparisons.push(Comparison { subject, agrees: None, words: words.into() });
+        let finding = if is_same { "the same file" } else { "not the file that was explained" };
+        comparisons.push(Comparison { subject, agrees: None, finding: finding.into() });
     }
     Ok(comparisons)
 }
 
 fn write(path: Option<&Path>, as_json: bool, comparisons: &[Comparison]) -> Result<()> {
     let text = if as_json {
-        let record = |comparison: &Comparison| json!({ "what": comparison.subject, "agrees": comparison.agrees, "words": comparison.words });
+        let record = |comparison: &Comparison| json!({ "what": comparison.subject, "agrees": comparison.agrees, "words": comparison.finding });
         format!("{:#}\n", Value::from(comparisons.iter().map(record).collect::<Vec<_>>()))
     } else {
         let fact = |comparison: &Comparison| {
-            riesz::model_card::CardEntry::new(comparison.subject, &comparison.words)
+            riesz::model_card::CardEntry::new(comparison.subject, &comparison.finding)
         };
         aligned(&comparisons.iter().map(fact).collect::<Vec<_>>())
     };

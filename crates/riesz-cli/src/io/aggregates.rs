@@ -154,38 +154,39 @@ impl AggregateArgs {
         let source = format!("{}, {}", rows.name, bags.name);
         let bag_columns =
             [&self.bag, &self.target].into_iter().chain(&self.total).chain(&self.se).chain(&self.trials);
-        let bag_columns = once(bag_columns.chain(&mediators));
+        let bag_columns = distinct_names(bag_columns.chain(&mediators));
         let categorical = listed_columns(&self.categorical, &[rows.header(), bags.header()].concat());
-        let wanted = once(features.iter().chain([&self.bag]).chain(&self.weight).chain(&self.row));
-        let (rows, bags) = (Columns::read(rows, &wanted)?, Columns::read(bags, &bag_columns)?);
+        let row_columns =
+            distinct_names(features.iter().chain([&self.bag]).chain(&self.weight).chain(&self.row));
+        let (rows, bags) = (Columns::read(rows, &row_columns)?, Columns::read(bags, &bag_columns)?);
         let rows = rows.without_zero_weights(self.weight.as_ref())?;
         let (levels, codes) = rows.levels(&self.bag)?;
-        let of_rows: Vec<&str> = codes.iter().map(|code| levels[*code as usize].as_str()).collect();
+        let row_bags: Vec<&str> = codes.iter().map(|code| levels[*code as usize].as_str()).collect();
         let names = names_of(&bags, &self.bag)?;
         let targets = bags.numbers_or_missing(&self.target)?;
-        let (joined, mediated) = self.joined(&of_rows, &names, &targets, !mediators.is_empty())?;
-        let x = rows.table(&features, &categorical, console)?;
-        let (x, row) = self.each_once(&rows, x, &joined, &of_rows)?;
-        let weight = self.weight.as_ref().map(|name| weights(&rows, name, |i| of_rows[i])).transpose()?;
+        let (joined, mediated) = self.joined(&row_bags, &names, &targets, !mediators.is_empty())?;
+        let covariates = rows.table(&features, &categorical, console)?;
+        let (covariates, row_of_line) = self.distinct_rows(&rows, covariates, &joined, &row_bags)?;
+        let weight = self.weight.as_ref().map(|name| weights(&rows, name, |i| row_bags[i])).transpose()?;
         let weight =
             weight.map(|row_weights| joined.rows.iter().map(|&i| row_weights[i]).collect::<Vec<_>>());
         let unit = if self.sums() { TargetUnit::Sum } else { TargetUnit::Mean };
         let family = self.family(&bags, &names, &targets, &joined)?;
-        let called: Vec<String> = joined.targets.iter().map(|&b| names[b].clone()).collect();
-        let with_rows: Vec<String> = joined.with_rows.iter().map(|&b| names[b].clone()).collect();
+        let target_names: Vec<String> = joined.targets.iter().map(|&b| names[b].clone()).collect();
+        let bag_names: Vec<String> = joined.with_rows.iter().map(|&b| names[b].clone()).collect();
         let data = Aggregates {
             bags: Bags::from_memberships(
-                &row,
-                x.rows(),
+                &row_of_line,
+                covariates.rows(),
                 &joined.bag,
-                with_rows.len(),
+                bag_names.len(),
                 weight.as_deref(),
                 unit,
             )?,
-            rows: x,
+            rows: covariates,
             targets: joined.targets.iter().map(|&b| targets[b]).collect(),
             bag_of_target: joined.matched.clone(),
-            target_noise: self.known(&bags, &names, &joined)?,
+            target_noise: self.known_variances(&bags, &names, &joined)?,
             mediators: if mediated {
                 let table = bags.table(&mediators, &categorical, console)?;
                 Some(self.coarse(&table, &bags, &names, &joined)?)
@@ -193,7 +194,7 @@ impl AggregateArgs {
                 None
             },
         };
-        Ok(Aggregated { data, family, source, targets: called, bags: with_rows, notes: joined.notes })
+        Ok(Aggregated { data, family, source, targets: target_names, bags: bag_names, notes: joined.notes })
     }
 
     /// Whether targets are sums: with `--sum`, and for counts of events.
@@ -210,7 +211,7 @@ impl AggregateArgs {
                 self.operator.name()
             )));
         }
-        let wrong = [
+        let conflicts = [
             (
                 self.operator == OperatorName::Matched && !self.mediators.is_empty(),
                 "--operator matched does not use --mediators: leave them out, or use --operator auto",
@@ -241,8 +242,8 @@ impl AggregateArgs {
                 "--family binomial needs --trials: give the column of bags with the numbers of trials",
             ),
         ];
-        match wrong.into_iter().find(|(is, _)| *is) {
-            Some((_, why)) => Err(Failure::input(why)),
+        match conflicts.into_iter().find(|(applies, _)| *applies) {
+            Some((_, reason)) => Err(Failure::input(reason)),
             None => Ok(()),
         }
     }
@@ -258,19 +259,24 @@ impl AggregateArgs {
         if self.family == FamilyName::Gaussian {
             return Ok(None);
         }
-        let wrong = |column: &str, value: f64, b: usize, why: &str| {
+        let count_error = |column: &str, value: f64, b: usize, reason: &str| {
             let (file, value, bag) = (&bags.name, number_or_missing(value), &names[b]);
-            Failure::input(format!("{file}: column '{column}' is {value} for bag '{bag}': {why}"))
+            Failure::input(format!("{file}: column '{column}' is {value} for bag '{bag}': {reason}"))
         };
         let is_count = |v: f64| v >= 0.0 && v.fract() == 0.0;
         if let Some(&b) = joined.targets.iter().find(|&&b| !is_count(targets[b])) {
-            return Err(wrong(&self.target, targets[b], b, "counts are whole numbers of at least 0"));
+            return Err(count_error(&self.target, targets[b], b, "counts are whole numbers of at least 0"));
         }
         let Some(column) = &self.trials else { return Ok(Some(Family::Poisson)) };
         let trials_of_bag = bags.numbers_or_missing(column)?;
         let trials_of_target = |&b: &usize| match trials_of_bag[b] {
             n if is_count(n) && n >= targets[b].max(1.0) => Ok(n),
-            n => Err(wrong(column, n, b, "trials are a whole number, at least 1 and at least the successes")),
+            n => Err(count_error(
+                column,
+                n,
+                b,
+                "trials are a whole number, at least 1 and at least the successes",
+            )),
         };
         let trials = joined.targets.iter().map(trials_of_target).collect::<Result<_>>()?;
         Ok(Some(Family::Binomial { trials }))
@@ -281,17 +287,19 @@ impl AggregateArgs {
         let header = rows.header();
         let [named, ignored] = [&self.features, &self.ignore].map(|list| listed_columns(list, header));
         let reserved = || [&self.bag].into_iter().chain(&self.weight).chain(&self.row);
-        rows.places(named.iter().chain(&ignored).chain(reserved()))?;
+        rows.column_indices(named.iter().chain(&ignored).chain(reserved()))?;
         // Where one table is given as rows and as bags, the targets and their errors stand in it too.
-        let one_table = self.rows == self.bags;
-        let of_targets = || {
+        let is_single_table = self.rows == self.bags;
+        let target_columns = || {
             let columns = [&self.target].into_iter().chain(&self.se).chain(&self.trials).chain(&self.total);
-            columns.filter(|_| one_table)
+            columns.filter(|_| is_single_table)
         };
-        let left = |c: &&String| {
-            !ignored.contains(c) && reserved().chain(of_targets()).all(|reserved_name| reserved_name != *c)
+        let is_feature = |c: &&String| {
+            !ignored.contains(c)
+                && reserved().chain(target_columns()).all(|reserved_name| reserved_name != *c)
         };
-        let features = if named.is_empty() { header.iter().filter(left).cloned().collect() } else { named };
+        let features =
+            if named.is_empty() { header.iter().filter(is_feature).cloned().collect() } else { named };
         if features.is_empty() {
             return Err(Failure::input(format!(
                 "{}: no column is left as a feature; ignore fewer columns",
@@ -309,11 +317,12 @@ impl AggregateArgs {
         targets: &[f64],
         mediators: bool,
     ) -> Result<(BagJoin, bool)> {
-        let has: Vec<bool> = targets.iter().map(|z| !z.is_nan()).collect();
-        let spelt = |error: riesz::Error| {
+        let is_observed: Vec<bool> = targets.iter().map(|z| !z.is_nan()).collect();
+        let with_option = |error: riesz::Error| {
             Failure::input(error.to_string().replace("(drop_unmatched)", "(--drop-unmatched)"))
         };
-        let join_with = |mediators| join(rows, bags, &has, mediators, self.drop_unmatched).map_err(spelt);
+        let join_with =
+            |mediators| join(rows, bags, &is_observed, mediators, self.drop_unmatched).map_err(with_option);
         let mut joined = join_with(mediators)?;
         if self.operator == OperatorName::Mediated {
             joined.matched.fill(None);
@@ -327,7 +336,7 @@ impl AggregateArgs {
     }
 
     /// The distinct rows, and the index of the row of each used line.
-    fn each_once(
+    fn distinct_rows(
         &self,
         rows: &Columns,
         x: Table,
@@ -339,37 +348,42 @@ impl AggregateArgs {
             return Ok((x, (0..joined.rows.len()).collect()));
         };
         let names = names_of(rows, column)?;
-        let (mut places, mut seen) = (HashMap::new(), HashSet::new());
-        let (mut first, mut row) = (Vec::new(), Vec::new());
+        let (mut row_indices, mut memberships) = (HashMap::new(), HashSet::new());
+        let (mut first_lines, mut row_of_line) = (Vec::new(), Vec::new());
         for (&line, bag) in joined.rows.iter().zip(&joined.bag) {
             let (name, bag_name) = (&names[line], bags[line]);
-            let index = *places.entry(name).or_insert_with(|| {
-                first.push(line);
-                first.len() - 1
+            let index = *row_indices.entry(name).or_insert_with(|| {
+                first_lines.push(line);
+                first_lines.len() - 1
             });
-            let before: usize = first[index];
-            if let Some(j) = (0..x.width()).find(|&j| x.get(line, j) != x.get(before, j)) {
+            let first_line: usize = first_lines[index];
+            if let Some(j) = (0..x.width()).find(|&j| x.get(line, j) != x.get(first_line, j)) {
                 return Err(Failure::input(format!(
                     "{}: row '{name}' is in bag '{}' and in bag '{bag_name}' with a different '{}': a row \
                      must have the same covariates in all of its bags",
                     rows.name,
-                    bags[before],
+                    bags[first_line],
                     x.columns()[j].name
                 )));
             }
-            if !seen.insert((index, *bag)) {
+            if !memberships.insert((index, *bag)) {
                 return Err(Failure::input(format!(
                     "{}: row '{name}' is in bag '{bag_name}' twice: give one line for each of its bags",
                     rows.name
                 )));
             }
-            row.push(index);
+            row_of_line.push(index);
         }
-        Ok((x.select_rows(&first), row))
+        Ok((x.select_rows(&first_lines), row_of_line))
     }
 
     /// The variance of each target's known error.
-    fn known(&self, bags: &Columns, names: &[String], joined: &BagJoin) -> Result<Option<Vec<f64>>> {
+    fn known_variances(
+        &self,
+        bags: &Columns,
+        names: &[String],
+        joined: &BagJoin,
+    ) -> Result<Option<Vec<f64>>> {
         let Some(column) = &self.se else { return Ok(None) };
         let errors = bags.numbers_or_missing(column)?;
         let square = |&b: &usize| match errors[b] {
@@ -438,20 +452,20 @@ impl Aggregated {
     }
 }
 
-/// The text with names in place of the numbers, counted from 1, that follow `words`.
-fn with_names(text: &str, words: &str, names: &[String]) -> String {
-    let mut pieces = text.split(words);
-    let mut out = pieces.next().unwrap_or_default().to_string();
+/// The text with names in place of the numbers, counted from 1, that follow `prefix`.
+fn with_names(text: &str, prefix: &str, names: &[String]) -> String {
+    let mut pieces = text.split(prefix);
+    let mut renamed = pieces.next().unwrap_or_default().to_string();
     for piece in pieces {
         let digits = piece.bytes().take_while(u8::is_ascii_digit).count();
         let name = piece[..digits].parse::<usize>().ok().and_then(|number| names.get(number.checked_sub(1)?));
-        out += words;
+        renamed += prefix;
         match name {
-            Some(name) => out += &format!("'{name}'{}", &piece[digits..]),
-            None => out += piece,
+            Some(name) => renamed += &format!("'{name}'{}", &piece[digits..]),
+            None => renamed += piece,
         }
     }
-    out
+    renamed
 }
 
 /// Reads the weights of rows, which must be positive; `bag` gives the name of a row's bag for messages.
@@ -476,7 +490,7 @@ pub fn number_or_missing(number: f64) -> String {
 }
 
 /// The distinct names.
-fn once<'n>(names: impl Iterator<Item = &'n String>) -> Vec<String> {
+fn distinct_names<'n>(names: impl Iterator<Item = &'n String>) -> Vec<String> {
     let mut distinct: Vec<String> = Vec::new();
     names.for_each(|name| {
         if !distinct.contains(name) {

@@ -111,7 +111,7 @@ fn raw_of(array: &ArrayRef, name: &str) -> Result<Raw, String> {
                 return Ok(Raw::Numbers(vec![f64::NAN; array.len()]));
             }
             let (values, keys) = (raw_of(dictionary.values(), name)?, dictionary.normalized_keys());
-            values.gathered(&keys).with_missing(|i| array.is_null(i))
+            values.select(&keys).with_missing(|i| array.is_null(i))
         }
         DataType::Date32
         | DataType::Date64
@@ -205,6 +205,6 @@ fn bytes<'a>(values: impl Iterator<Item = Option<&'a [u8]>>, name: &str) -> Resu
 
 /// Runs a step of a library that can panic on damaged files, and returns a panic as an error.
 pub fn guarded<T>(step: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    crate::hushed(|| catch_unwind(AssertUnwindSafe(step)))
+    crate::without_panic_message(|| catch_unwind(AssertUnwindSafe(step)))
         .unwrap_or_else(|_| Err("the file is damaged".into()))
 }

@@ -50,7 +50,7 @@ impl TableReader for ArrowRows {
         &self.header
     }
 
-    fn next(&mut self, wanted: &[usize], limit: usize) -> Result<Option<Chunk>> {
+    fn next(&mut self, selected: &[usize], limit: usize) -> Result<Option<Chunk>> {
         let batches = &mut self.batches;
         let batch = match self.batch.take() {
             Some(batch) => batch,
@@ -72,7 +72,7 @@ impl TableReader for ArrowRows {
             self.batch = Some(batch.slice(rows, batch.num_rows() - rows));
         }
         let batch = batch.slice(0, rows);
-        let columns = wanted.iter().map(|&j| {
+        let columns = selected.iter().map(|&j| {
             let path = &self.paths[j];
             guarded(|| column(&batch, path.root, path)).map_err(|e| damaged(&self.name, &e))
         });

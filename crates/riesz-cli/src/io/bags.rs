@@ -39,20 +39,20 @@ impl BagArgs {
 fn read(path: &Path, items: &Items, table: &TableArgs) -> Result<Teams> {
     let rows = table.source(path).open()?;
     let (source, header) = (rows.name.clone(), rows.header().to_vec());
-    let has = |name: &str| header.iter().any(|column| column == name);
-    if !(has("bag") && has("item")) {
+    let has_column = |name: &str| header.iter().any(|column| column == name);
+    if !(has_column("bag") && has_column("item")) {
         return Err(Failure::input(format!(
             "{source}: a table of members needs the columns 'bag' and 'item', and may have 'weight'; the \
              columns are: {}",
             listed(&header)
         )));
     }
-    let wanted: Vec<String> =
-        ["bag", "item", "weight"].into_iter().filter(|name| has(name)).map(String::from).collect();
-    let columns = Columns::read(rows, &wanted)?;
-    let (called, members) = (names_of(&columns, "bag")?, names_of(&columns, "item")?);
-    let weight = has("weight").then(|| columns.numbers("weight")).transpose()?;
-    let mut ids: Vec<String> = called.clone();
+    let column_names: Vec<String> =
+        ["bag", "item", "weight"].into_iter().filter(|name| has_column(name)).map(String::from).collect();
+    let columns = Columns::read(rows, &column_names)?;
+    let (bag_ids, members) = (names_of(&columns, "bag")?, names_of(&columns, "item")?);
+    let weight = has_column("weight").then(|| columns.numbers("weight")).transpose()?;
+    let mut ids: Vec<String> = bag_ids.clone();
     ids.sort_unstable();
     ids.dedup();
     let names = Names::new("bag", source.clone(), ids)?;
@@ -64,7 +64,7 @@ fn read(path: &Path, items: &Items, table: &TableArgs) -> Result<Teams> {
             first_of(&unknown)
         )));
     }
-    let bag: Vec<usize> = called.iter().filter_map(|id| names.find(id)).collect();
+    let bag: Vec<usize> = bag_ids.iter().filter_map(|id| names.find(id)).collect();
     let item: Vec<usize> = members.iter().filter_map(|id| items.names.find(id)).collect();
     let bags = ItemBags::new(items.table.rows(), names.ids.len(), &bag, &item, weight.as_deref());
     Ok(Teams { bags: bags.map_err(|e| Failure::from(e).about(&source))?, names })

@@ -63,7 +63,7 @@ impl ColumnCells<'_> {
         Failure::input(format!(
             "{}: {} of column '{}' {problem}",
             self.table,
-            self.chunk.place(i),
+            self.chunk.location(i),
             self.column
         ))
     }
@@ -167,7 +167,7 @@ impl ColumnCells<'_> {
                 Ok(())
             }
             Err(problem) if problem.is_about_notation() => {
-                let row = self.chunk.place(usize::try_from(problem.row).unwrap_or(0));
+                let row = self.chunk.location(usize::try_from(problem.row).unwrap_or(0));
                 Err(Failure::input(format!(
                     "{}: {}",
                     self.table,

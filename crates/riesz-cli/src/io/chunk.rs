@@ -41,14 +41,14 @@ pub enum Raw {
 }
 
 impl Raw {
-    /// The cells at the indices `places`, in this order.
-    pub fn gathered(&self, places: &[usize]) -> Self {
+    /// The cells at the indices `indices`, in this order.
+    pub fn select(&self, indices: &[usize]) -> Self {
         match self {
-            Self::Numbers(numbers) => Self::Numbers(places.iter().map(|&i| numbers[i]).collect()),
+            Self::Numbers(numbers) => Self::Numbers(indices.iter().map(|&i| numbers[i]).collect()),
             Self::Texts(texts) => {
-                let mut gathered = Texts::default();
-                places.iter().for_each(|&i| gathered.push(texts.get(i)));
-                Self::Texts(gathered)
+                let mut selected = Texts::default();
+                indices.iter().for_each(|&i| selected.push(texts.get(i)));
+                Self::Texts(selected)
             }
         }
     }
@@ -62,9 +62,9 @@ impl Raw {
                 Self::Numbers(numbers)
             }
             Self::Texts(texts) => {
-                let mut left = Texts::default();
-                texts.iter().enumerate().for_each(|(i, t)| left.push(if is_missing(i) { "" } else { t }));
-                Self::Texts(left)
+                let mut unmasked = Texts::default();
+                texts.iter().enumerate().for_each(|(i, t)| unmasked.push(if is_missing(i) { "" } else { t }));
+                Self::Texts(unmasked)
             }
         }
     }
@@ -87,20 +87,20 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// The rows with the indices `kept`, in this order.
-    pub fn select(&self, kept: &[usize]) -> Self {
+    /// The rows with the indices `rows`, in this order.
+    pub fn select(&self, rows: &[usize]) -> Self {
         let offset = |i: &usize| self.offsets.get(*i).copied().unwrap_or(*i as u64);
         Self {
-            rows: kept.len(),
+            rows: rows.len(),
             first: self.first,
-            lines: kept.iter().filter_map(|&i| self.lines.get(i).copied()).collect(),
-            offsets: kept.iter().map(offset).collect(),
-            columns: self.columns.iter().map(|column| column.gathered(kept)).collect(),
+            lines: rows.iter().filter_map(|&i| self.lines.get(i).copied()).collect(),
+            offsets: rows.iter().map(offset).collect(),
+            columns: self.columns.iter().map(|column| column.select(rows)).collect(),
         }
     }
 
     /// The place of row `i` for messages, where rows count from 1.
-    pub fn place(&self, i: usize) -> String {
+    pub fn location(&self, i: usize) -> String {
         let row = self.first + self.offsets.get(i).copied().unwrap_or(i as u64) + 1;
         match self.lines.get(i) {
             Some(line) => format!("row {row} (line {line})"),

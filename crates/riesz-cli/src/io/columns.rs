@@ -31,29 +31,24 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Reads the columns `wanted` of all rows.
-    pub fn read(mut rows: OpenTable, wanted: &[String]) -> Result<Self> {
-        let indices = rows.places(wanted)?;
-        rows.check_dense(wanted.len())?;
+    /// Reads the columns `names` of all rows.
+    pub fn read(mut rows: OpenTable, names: &[String]) -> Result<Self> {
+        let indices = rows.column_indices(names)?;
+        rows.check_dense(names.len())?;
         let mut chunks = Vec::new();
         while let Some(chunk) = rows.next(&indices, CHUNK)? {
             chunks.push(chunk);
         }
-        Self::from_chunks(rows.name, rows.rules, chunks, wanted)
+        Self::from_chunks(rows.name, rows.rules, chunks, names)
     }
 
-    /// Joins chunks of a table whose columns are called `wanted`.
-    pub fn from_chunks(
-        name: String,
-        rules: CellRules,
-        chunks: Vec<Chunk>,
-        wanted: &[String],
-    ) -> Result<Self> {
+    /// Joins chunks of a table whose columns are called `names`.
+    pub fn from_chunks(name: String, rules: CellRules, chunks: Vec<Chunk>, names: &[String]) -> Result<Self> {
         let rows = chunks.iter().map(|c| c.rows).sum();
         if rows == 0 {
             return Err(Failure::input(format!("{name} has names of columns but no rows")));
         }
-        let indices = wanted.iter().enumerate().map(|(index, name)| (name.clone(), index)).collect();
+        let indices = names.iter().enumerate().map(|(index, name)| (name.clone(), index)).collect();
         let columns = Self { name, rules, chunks, indices, rows, profiles: RefCell::default() };
         if columns.rules.drop_missing { columns.without_missing() } else { Ok(columns) }
     }
@@ -94,11 +89,11 @@ impl Columns {
         Ok(self.select(&complete))
     }
 
-    /// Keeps the rows at which `kept` is true.
-    pub fn select(mut self, kept: &[bool]) -> Self {
+    /// Keeps the rows at which `is_selected` is true.
+    pub fn select(mut self, is_selected: &[bool]) -> Self {
         let mut start = 0;
         for chunk in &mut self.chunks {
-            let selected: Vec<usize> = (0..chunk.rows).filter(|i| kept[start + i]).collect();
+            let selected: Vec<usize> = (0..chunk.rows).filter(|i| is_selected[start + i]).collect();
             start += chunk.rows;
             if selected.len() < chunk.rows {
                 *chunk = chunk.select(&selected);
@@ -112,17 +107,17 @@ impl Columns {
     /// Leaves out the rows whose weight is 0, with a warning that counts them.
     pub fn without_zero_weights(self, weight: Option<&String>) -> Result<Self> {
         let Some(name) = weight else { return Ok(self) };
-        let kept: Vec<bool> = self.numbers(name)?.iter().map(|weight| *weight != 0.0).collect();
-        let dropped = kept.iter().filter(|kept| !**kept).count();
-        if dropped == 0 || dropped == kept.len() {
+        let has_weight: Vec<bool> = self.numbers(name)?.iter().map(|weight| *weight != 0.0).collect();
+        let dropped = has_weight.iter().filter(|has_weight| !**has_weight).count();
+        if dropped == 0 || dropped == has_weight.len() {
             return Ok(self);
         }
         note_once(&format!(
             "warning: {}: {dropped} of {} rows whose '{name}' is 0 were left out",
             self.name,
-            kept.len()
+            has_weight.len()
         ));
-        Ok(self.select(&kept))
+        Ok(self.select(&has_weight))
     }
 
     /// Number of rows.
@@ -157,7 +152,7 @@ impl Columns {
         let mut start = 0;
         for chunk in &self.chunks {
             if row < start + chunk.rows {
-                return chunk.place(row - start);
+                return chunk.location(row - start);
             }
             start += chunk.rows;
         }
@@ -434,10 +429,10 @@ impl Columns {
 
     /// A table whose columns have the names and types of `known`. The levels of a category are those that
     /// occur in cells.
-    pub fn table_like(&self, known: &[Column]) -> Result<Table> {
-        let mut columns = Vec::with_capacity(known.len());
-        let mut values = Vec::with_capacity(known.len() * self.rows);
-        for column in known {
+    pub fn table_like(&self, model_columns: &[Column]) -> Result<Table> {
+        let mut columns = Vec::with_capacity(model_columns.len());
+        let mut values = Vec::with_capacity(model_columns.len() * self.rows);
+        for column in model_columns {
             if column.kind == ColumnKind::Numeric {
                 columns.push(column.clone());
                 values.extend(self.numbers(&column.name)?);

@@ -135,8 +135,8 @@ impl TableReader for CsvRows {
         &self.header
     }
 
-    fn next(&mut self, wanted: &[usize], limit: usize) -> Result<Option<Chunk>> {
-        let mut columns = vec![Texts::default(); wanted.len()];
+    fn next(&mut self, selected: &[usize], limit: usize) -> Result<Option<Chunk>> {
+        let mut columns = vec![Texts::default(); selected.len()];
         let mut lines = Vec::new();
         while lines.len() < limit && advance(&mut self.reader, &mut self.record, &self.name)? {
             let line = self.record.position().map_or(0, csv::Position::line);
@@ -154,7 +154,7 @@ impl TableReader for CsvRows {
                     }
                 )));
             }
-            for (column, &j) in columns.iter_mut().zip(wanted) {
+            for (column, &j) in columns.iter_mut().zip(selected) {
                 let description = format_args!("column '{}'", self.header[j]);
                 column.push(text(&self.record[j], self.recoded, &self.name, line, &description)?.trim());
             }

@@ -116,7 +116,7 @@ fn state(path: &Path) -> Result<(u64, u128)> {
 
 impl Dataset {
     /// Reads the sizes and row groups of the files. Standard input cannot be read again, and is refused.
-    pub fn open(paths: &[PathBuf], like: &TableFile) -> Result<Self> {
+    pub fn open(paths: &[PathBuf], template: &TableFile) -> Result<Self> {
         let mut files = Vec::new();
         for path in expanded(paths)? {
             if path.as_os_str() == "-" {
@@ -127,18 +127,18 @@ impl Dataset {
             }
             // The canonical path stays valid if the work continues from another folder.
             let path = std::fs::canonicalize(&path).map_err(|e| Failure::reading(&name_of(&path), &e))?;
-            let open = TableFile { path: path.clone(), ..like.clone() }.open()?;
+            let table = TableFile { path: path.clone(), ..template.clone() }.open()?;
             let (bytes, modified) = state(&path)?;
-            files.push(DataFile { bytes, modified, groups: open.groups(), path });
+            files.push(DataFile { bytes, modified, groups: table.groups(), path });
         }
-        let twice = |k: usize| files[..k].iter().any(|f: &DataFile| f.path == files[k].path);
-        if let Some(k) = (0..files.len()).find(|k| twice(*k)) {
+        let is_duplicate = |k: usize| files[..k].iter().any(|f: &DataFile| f.path == files[k].path);
+        if let Some(k) = (0..files.len()).find(|k| is_duplicate(*k)) {
             return Err(Failure::input(format!(
                 "{} is named twice, so its rows would count twice: name it once",
                 name_of(&files[k].path)
             )));
         }
-        Ok(Self { files, options: like.options.clone() })
+        Ok(Self { files, options: template.options.clone() })
     }
 
     /// The name of the data set.
@@ -192,17 +192,17 @@ impl Dataset {
                 "{name} has changed since the plan was made: start again with another checkpoint"
             )));
         }
-        let mut open = self.table(unit.file).open()?;
+        let mut table = self.table(unit.file).open()?;
         if let Some(groups) = &unit.groups {
-            open.only_groups(groups.clone());
+            table.restrict_to_groups(groups.clone());
         }
-        Ok(open)
+        Ok(table)
     }
 
     /// The first rows of the columns `names`, which decide the columns' types and units.
     pub fn first_rows(&self, names: &[String]) -> Result<Columns> {
         let mut first = self.open_unit(&self.units()[0])?;
-        let indices = first.places(names)?;
+        let indices = first.column_indices(names)?;
         let chunk = first.next(&indices, CHUNK)?;
         Columns::from_chunks(first.name.clone(), first.rules.clone(), chunk.into_iter().collect(), names)
     }
@@ -276,8 +276,8 @@ impl Reading<'_> {
     }
 
     fn unit(&self, unit: u64) -> Result<&Unit> {
-        let known_unit = usize::try_from(unit).ok().and_then(|k| self.units.get(k));
-        known_unit.ok_or_else(|| {
+        let found_unit = usize::try_from(unit).ok().and_then(|k| self.units.get(k));
+        found_unit.ok_or_else(|| {
             Failure::input(format!(
                 "there is no unit {unit}: there are {} units, counted from 0",
                 self.units.len()
@@ -291,8 +291,8 @@ impl RowSource for Reading<'_> {
 
     fn read(&mut self, unit: u64, work: &mut dyn FnMut(&LabelledRows) -> riesz::Result<()>) -> Result<()> {
         let Roles { features, targets, weights, classes, .. } = &self.roles;
-        let open = self.data.open_unit(self.unit(unit)?)?;
-        let name = open.name.clone();
+        let table = self.data.open_unit(self.unit(unit)?)?;
+        let name = table.name.clone();
         let target = |name: &String| match classes {
             Some(levels) => {
                 Column { name: name.clone(), kind: ColumnKind::Categorical { levels: levels.clone() } }
@@ -308,7 +308,7 @@ impl RowSource for Reading<'_> {
             stated.map(|(_, unit)| unit.clone())
         };
         let units = columns.iter().map(unit).collect();
-        let mut rows = ModelRows::new(open, &columns, policy, columns.len())?.with_units(units);
+        let mut rows = ModelRows::new(table, &columns, policy, columns.len())?.with_units(units);
         while let Some(chunk) = rows.next()? {
             let (n, d, t) = (chunk.rows(), features.len(), targets.len());
             let values = chunk.column_major();
@@ -361,8 +361,8 @@ mod tests {
         write("one.parquet", &[100, 70]);
         write("two.parquet", &[30]);
         std::fs::write(folder.path().join("three.csv"), "y,b,a\n7,9,0.5\n8,10,1.5\n").unwrap();
-        let like = TableFile::from_path(Path::new(""));
-        let data = Dataset::open(&[folder.path().to_path_buf()], &like).unwrap();
+        let template = TableFile::from_path(Path::new(""));
+        let data = Dataset::open(&[folder.path().to_path_buf()], &template).unwrap();
         let names = ["b".into(), "a".into()];
         let first_rows = data.first_rows(&names).unwrap();
         let features = data.features(&first_rows, &names, &["b".into()], &Console::new(true)).unwrap();
@@ -389,18 +389,18 @@ mod tests {
         assert_eq!((rows, targets, levels), (202, 15.0 + 70.0, 101.0));
         assert!(reading.read(99, &mut |_| Ok(())).is_err());
         let named = [folder.path().join("o*.parquet"), folder.path().join("one.parquet")];
-        assert!(format!("{:?}", Dataset::open(&named, &like)).contains("named twice"));
-        assert!(Dataset::open(&[folder.path().join("x*.parquet")], &like).is_err());
+        assert!(format!("{:?}", Dataset::open(&named, &template)).contains("named twice"));
+        assert!(Dataset::open(&[folder.path().join("x*.parquet")], &template).is_err());
         // A single row group can be read alone.
         let mut open = data
             .table(data.files.iter().position(|f| f.groups.len() > 1 || f.groups == [170]).unwrap())
             .open()
             .unwrap();
         let groups = open.groups();
-        open.only_groups(groups.len() - 1..groups.len());
-        let places = open.places(&["a".into()]).unwrap();
+        open.restrict_to_groups(groups.len() - 1..groups.len());
+        let indices = open.column_indices(&["a".into()]).unwrap();
         let mut row_count = 0;
-        while let Some(chunk) = open.next(&places, 50).unwrap() {
+        while let Some(chunk) = open.next(&indices, 50).unwrap() {
             row_count += chunk.rows as u64;
         }
         assert_eq!(row_count, groups[groups.len() - 1]);

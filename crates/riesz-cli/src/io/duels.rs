@@ -112,7 +112,7 @@ pub struct ContextArgs {
 
 /// The parts of a table of duels to read.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct RequestedColumns<'a> {
     /// The columns of the two sides.
     pub sides: &'a SideArgs,
     /// The columns of the outcome, if it is read.
@@ -131,7 +131,7 @@ pub enum OutcomeColumns<'a> {
     /// The outcome by these columns, without weights.
     Stated(&'a OutcomeArgs),
     /// All columns of outcomes and weights, to which a model is fitted.
-    Learnt(&'a DuelArgs),
+    Fitted(&'a DuelArgs),
 }
 
 /// The columns of contexts.
@@ -153,7 +153,7 @@ pub struct Names {
     pub source: String,
     /// The names.
     pub ids: Vec<String>,
-    places: HashMap<String, usize>,
+    indices: HashMap<String, usize>,
 }
 
 /// Items with their names and columns.
@@ -191,41 +191,42 @@ impl Items {
         let (name, header) = (rows.name.clone(), rows.header().to_vec());
         let ignored = listed_columns(&args.ignore, &header);
         let categorical = listed_columns(&args.categorical, &header);
-        rows.places(ignored.iter().chain(&categorical).chain(&args.id))?;
+        rows.column_indices(ignored.iter().chain(&categorical).chain(&args.id))?;
         let id = id_column(args, &header, &name)?;
         let feature_names: Vec<String> =
             header.iter().filter(|c| **c != id && !ignored.contains(c)).cloned().collect();
-        let wanted: Vec<String> = feature_names.iter().chain([&id]).cloned().collect();
-        let columns = Columns::read(rows, &wanted)?;
-        let read = columns.table(&feature_names, &categorical, console)?;
-        Self::new(name, names_of(&columns, &id)?, read)
+        let column_names: Vec<String> = feature_names.iter().chain([&id]).cloned().collect();
+        let columns = Columns::read(rows, &column_names)?;
+        let item_table = columns.table(&feature_names, &categorical, console)?;
+        Self::new(name, names_of(&columns, &id)?, item_table)
     }
 
     /// Reads items for a model with these columns.
     pub fn for_model(
         path: &Path,
         (args, table, cells): (&ItemArgs, &TableArgs, CellArgs),
-        known: &Table,
+        model_items: &Table,
     ) -> Result<Self> {
         let rows = table.source(path).open()?;
         let (name, header) = (rows.name.clone(), rows.header().to_vec());
-        rows.places(&args.id)?;
+        rows.column_indices(&args.id)?;
         let id = id_column(args, &header, &name)?;
         let names = names_of(&Columns::read(rows, std::slice::from_ref(&id))?, &id)?;
-        if known.width() == 0 {
+        if model_items.width() == 0 {
             return Self::names_only(name, names);
         }
-        let policy = cells.for_model(known)?;
-        let mut rows = ModelRows::new(table.source(path).open()?, known.columns(), policy, known.width())?;
-        let mut collected: Option<Table> = None;
+        let policy = cells.for_model(model_items)?;
+        let mut rows =
+            ModelRows::new(table.source(path).open()?, model_items.columns(), policy, model_items.width())?;
+        let mut stacked: Option<Table> = None;
         while let Some(part) = rows.next()? {
-            collected = Some(match collected {
-                Some(before) => before.stack(&part)?,
+            stacked = Some(match stacked {
+                Some(earlier) => earlier.stack(&part)?,
                 None => part,
             });
         }
         let table =
-            collected.ok_or_else(|| Failure::input(format!("{name} has names of columns but no rows")))?;
+            stacked.ok_or_else(|| Failure::input(format!("{name} has names of columns but no rows")))?;
         Self::new(name, names, table)
     }
 
@@ -243,28 +244,28 @@ impl Items {
 impl Names {
     /// The names of items, or bags, from a file of this name.
     pub fn new(noun: &'static str, source: String, ids: Vec<String>) -> Result<Self> {
-        let (mut places, mut twice) = (HashMap::new(), Vec::new());
+        let (mut indices, mut duplicates) = (HashMap::new(), Vec::new());
         for (i, id) in ids.iter().enumerate() {
-            if places.insert(id.clone(), i).is_some() && !twice.contains(id) {
-                twice.push(id.clone());
+            if indices.insert(id.clone(), i).is_some() && !duplicates.contains(id) {
+                duplicates.push(id.clone());
             }
         }
-        if !twice.is_empty() {
+        if !duplicates.is_empty() {
             return Err(Failure::input(format!(
                 "{source}: some {noun} names occur twice: {}; give each {noun} one row",
-                first_of(&twice)
+                first_of(&duplicates)
             )));
         }
-        Ok(Self { noun, source, ids, places })
+        Ok(Self { noun, source, ids, indices })
     }
 
     /// The index of the name `id`, if it exists.
     pub fn find(&self, id: &str) -> Option<usize> {
-        self.places.get(id).copied()
+        self.indices.get(id).copied()
     }
 
     /// The index of the name `id`; an unknown name is an error.
-    pub fn place(&self, id: &str) -> Result<usize> {
+    pub fn index_of(&self, id: &str) -> Result<usize> {
         self.find(id).ok_or_else(|| {
             Failure::input(format!(
                 "{}: there is no {} '{id}'; {}s are: {}",
@@ -279,12 +280,12 @@ impl Names {
 
 /// The columns of the two sides, if the table has them, and whether the first one holds the winners.
 fn sides_in(args: &SideArgs, header: &[String]) -> Result<Option<([String; 2], bool)>> {
-    let has = |column: &String| header.contains(column);
-    if has(&args.winner) && has(&args.loser) {
+    let is_column = |column: &String| header.contains(column);
+    if is_column(&args.winner) && is_column(&args.loser) {
         return Ok(Some(([args.winner.clone(), args.loser.clone()], true)));
     }
     let sides = two_columns("--sides", &args.sides, header)?;
-    Ok(sides.iter().all(has).then_some((sides, false)))
+    Ok(sides.iter().all(is_column).then_some((sides, false)))
 }
 
 /// The two columns that an option names.
@@ -310,16 +311,25 @@ struct Named {
 
 impl IndexedDuels {
     /// Reads duels between these items or bags.
-    pub fn read(rows: OpenTable, names: &Names, wanted: Wanted<'_>, console: &Console) -> Result<Self> {
-        Named::read(rows, wanted, console)?.between(names)
+    pub fn read(
+        rows: OpenTable,
+        names: &Names,
+        requested: RequestedColumns<'_>,
+        console: &Console,
+    ) -> Result<Self> {
+        Named::read(rows, requested, console)?.indexed(names)
     }
 
     /// Reads duels between items that have only names, and the sorted names that occur in them.
-    pub fn read_alone(rows: OpenTable, wanted: Wanted<'_>, console: &Console) -> Result<(Items, Self)> {
-        let named = Named::read(rows, wanted, console)?;
+    pub fn read_with_items(
+        rows: OpenTable,
+        requested: RequestedColumns<'_>,
+        console: &Console,
+    ) -> Result<(Items, Self)> {
+        let named = Named::read(rows, requested, console)?;
         let ids = sorted_levels(named.left.iter().chain(&named.right).cloned().collect());
         let items = Items::names_only(named.source.clone(), ids)?;
-        let duels = named.between(&items.names)?;
+        let duels = named.indexed(&items.names)?;
         Ok((items, duels))
     }
 }
@@ -328,7 +338,7 @@ impl IndexedDuels {
 struct Layout {
     sides: [String; 2],
     /// The column of outcomes.
-    word: Option<String>,
+    outcome_column: Option<String>,
     scores: Option<[String; 2]>,
     wins: Option<Vec<String>>,
     /// Whether the outcome is read.
@@ -340,37 +350,38 @@ struct Layout {
 
 impl Layout {
     /// The layout of a table with this header.
-    fn for_header(name: &str, header: &[String], wanted: &Wanted<'_>) -> Result<Self> {
-        let (outcomes, learnt) = match wanted.outcome {
+    fn for_header(name: &str, header: &[String], requested: &RequestedColumns<'_>) -> Result<Self> {
+        let (outcomes, fit_columns) = match requested.outcome {
             OutcomeColumns::Unread => (None, None),
             OutcomeColumns::Stated(columns) => (Some(columns), None),
-            OutcomeColumns::Learnt(columns) => (Some(&columns.outcomes), Some(columns)),
+            OutcomeColumns::Fitted(columns) => (Some(&columns.outcomes), Some(columns)),
         };
-        let Some((sides, won)) = sides_in(wanted.sides, header)? else {
-            return Err(no_sides(name, wanted.sides, outcomes, header));
+        let Some((sides, holds_winners)) = sides_in(requested.sides, header)? else {
+            return Err(no_sides(name, requested.sides, outcomes, header));
         };
         let scores = outcomes.and_then(|outcome| outcome.scores.as_ref());
         let scores = scores.map(|text| two_columns("--scores", text, header)).transpose()?;
-        let wins = learnt.and_then(|columns| columns.wins.as_ref());
+        let wins = fit_columns.and_then(|columns| columns.wins.as_ref());
         let wins = wins.map(|text| win_columns(text, header)).transpose()?;
-        let counted = scores.is_some() || wins.is_some();
-        if won && counted {
+        let has_counts = scores.is_some() || wins.is_some();
+        if holds_winners && has_counts {
             return Err(Failure::input(format!(
                 "{name}: the columns of winners and losers already give the outcome: leave --scores and \
                  --wins out, or name other columns by --winner and --loser"
             )));
         }
-        let word = outcomes.filter(|_| !won && !counted).map(|columns| columns.outcome.clone());
-        if word.as_ref().is_some_and(|column| !header.contains(column)) {
-            if learnt.is_some() {
-                return Err(no_sides(name, wanted.sides, outcomes, header));
+        let outcome_column =
+            outcomes.filter(|_| !holds_winners && !has_counts).map(|columns| columns.outcome.clone());
+        if outcome_column.as_ref().is_some_and(|column| !header.contains(column)) {
+            if fit_columns.is_some() {
+                return Err(no_sides(name, requested.sides, outcomes, header));
             }
             return Err(Failure::input(format!(
                 "{name}: there are no outcomes: give a table of duels with columns of winners and losers, an \
                  outcome, or scores"
             )));
         }
-        let contexts = match wanted.contexts {
+        let contexts = match requested.contexts {
             ContextColumns::Nothing => Vec::new(),
             ContextColumns::Named(columns) => {
                 listed_columns(&columns.contexts, header).into_iter().chain(columns.users.clone()).collect()
@@ -379,21 +390,21 @@ impl Layout {
         };
         Ok(Self {
             sides,
-            word,
+            outcome_column,
             scores,
             wins,
             reads_outcome: outcomes.is_some(),
-            weight: learnt.and_then(|columns| columns.weight.clone()),
-            home: wanted.home.cloned(),
+            weight: fit_columns.and_then(|columns| columns.weight.clone()),
+            home: requested.home.cloned(),
             contexts,
         })
     }
 
     /// All columns to read, without repetition.
     fn columns(&self) -> Vec<String> {
-        let single = self.word.iter().chain(&self.weight).chain(&self.home);
-        let several = self.scores.iter().flatten().chain(self.wins.iter().flatten());
-        let columns = self.sides.iter().chain(single).chain(several).chain(&self.contexts);
+        let single_columns = self.outcome_column.iter().chain(&self.weight).chain(&self.home);
+        let count_columns = self.scores.iter().flatten().chain(self.wins.iter().flatten());
+        let columns = self.sides.iter().chain(single_columns).chain(count_columns).chain(&self.contexts);
         let mut distinct: Vec<String> = columns.cloned().collect();
         distinct.sort_unstable();
         distinct.dedup();
@@ -410,10 +421,12 @@ impl Layout {
         if !self.reads_outcome {
             return Ok(None);
         }
-        let words = self.word.as_ref().map(|column| cells_of(columns, column)).transpose()?;
-        let counted = self.scores.iter().flatten().chain(self.wins.iter().flatten());
-        let counts = counted.map(|column| columns.numbers_or_missing(column)).collect::<Result<Vec<_>>>()?;
-        let record = match (&self.word, &words, &self.scores, &self.wins) {
+        let outcome_cells =
+            self.outcome_column.as_ref().map(|column| cells_of(columns, column)).transpose()?;
+        let count_columns = self.scores.iter().flatten().chain(self.wins.iter().flatten());
+        let counts =
+            count_columns.map(|column| columns.numbers_or_missing(column)).collect::<Result<Vec<_>>>()?;
+        let record = match (&self.outcome_column, &outcome_cells, &self.scores, &self.wins) {
             (Some(column), Some(cells), ..) => Record::Outcomes { column, cells, names: Some(names) },
             (.., Some([left, right]), _) => {
                 Record::Scores { columns: [left, right], scores: [&counts[0], &counts[1]] }
@@ -431,25 +444,25 @@ impl Layout {
 }
 
 impl Named {
-    fn read(rows: OpenTable, wanted: Wanted<'_>, console: &Console) -> Result<Self> {
+    fn read(rows: OpenTable, requested: RequestedColumns<'_>, console: &Console) -> Result<Self> {
         let name = rows.name.clone();
-        let layout = Layout::for_header(&name, rows.header(), &wanted)?;
-        let needed = layout.columns();
-        rows.places(&needed)?;
-        let columns = Columns::read(rows, &needed)?;
-        let contexts = read_contexts(&columns, &layout.contexts, wanted.contexts, console)?;
+        let layout = Layout::for_header(&name, rows.header(), &requested)?;
+        let column_names = layout.columns();
+        rows.column_indices(&column_names)?;
+        let columns = Columns::read(rows, &column_names)?;
+        let contexts = read_contexts(&columns, &layout.contexts, requested.contexts, console)?;
         let [left, right] = [names_of(&columns, &layout.sides[0])?, names_of(&columns, &layout.sides[1])?];
         let home =
             layout.home.as_ref().map(|home| homes(&columns, home, [&left, &right], &name)).transpose()?;
         // A mean over winners leaves out duels without an outcome, as it leaves out ties.
-        let (missing, drop_self) = match wanted.outcome {
-            OutcomeColumns::Learnt(columns) => (columns.missing, Some(columns.drop_self)),
+        let (missing, drop_self) = match requested.outcome {
+            OutcomeColumns::Fitted(columns) => (columns.missing, Some(columns.drop_self)),
             _ => (MissingDuels::Drop, None),
         };
         let outcomes = layout.outcomes(&columns, [&left, &right], missing)?;
         let named = Self::new(name, left, right, (home, contexts));
         match outcomes {
-            Some(outcomes) => named.with_outcomes(outcomes, drop_self, console),
+            Some(outcomes) => named.keep_outcomes(outcomes, drop_self, console),
             None => Ok(named),
         }
     }
@@ -477,21 +490,21 @@ impl Named {
 
     /// The duels that have an outcome. With `drop_self` (`Some`), duels of an item with itself are left out
     /// or refused.
-    fn with_outcomes(self, outcomes: Outcomes, drop_self: Option<bool>, console: &Console) -> Result<Self> {
+    fn keep_outcomes(self, outcomes: Outcomes, drop_self: Option<bool>, console: &Console) -> Result<Self> {
         if !outcomes.missing.is_empty() {
             console.note(format!("note: {} duels without an outcome were left out", outcomes.missing.len()));
         }
-        let mut kept = self.of_rows(&outcomes.rows);
-        (kept.duels.outcome, kept.duels.weight, kept.duels.count) =
+        let mut selected = self.select_rows(&outcomes.rows);
+        (selected.duels.outcome, selected.duels.weight, selected.duels.count) =
             (Some(outcomes.outcome), outcomes.weight, outcomes.count);
         match drop_self {
-            Some(drop_self) => kept.without_self(drop_self, console),
-            None => Ok(kept),
+            Some(drop_self) => selected.without_self(drop_self, console),
+            None => Ok(selected),
         }
     }
 
     /// The duels of these rows, which may repeat.
-    fn of_rows(&self, rows: &[usize]) -> Self {
+    fn select_rows(&self, rows: &[usize]) -> Self {
         let texts = |texts: &[String]| rows.iter().map(|&i| texts[i].clone()).collect();
         let numbers = |numbers: &Vec<f64>| rows.iter().map(|&i| numbers[i]).collect();
         let duels = &self.duels;
@@ -514,7 +527,7 @@ impl Named {
 
     /// Leaves out duels of an item with itself, or refuses them unless `drop`.
     fn without_self(self, drop: bool, console: &Console) -> Result<Self> {
-        let (self_duels, kept): (Vec<usize>, Vec<usize>) =
+        let (self_duels, selected): (Vec<usize>, Vec<usize>) =
             (0..self.left.len()).partition(|&i| self.left[i] == self.right[i]);
         if self_duels.is_empty() {
             return Ok(self);
@@ -529,16 +542,16 @@ impl Named {
             )));
         }
         console.note(format!("note: {} duels of an item with itself were left out", self_duels.len()));
-        let mut remaining = self.of_rows(&kept);
+        let mut remaining = self.select_rows(&selected);
         remaining.duels.count = remaining.duels.count.saturating_sub(self_duels.len());
         Ok(remaining)
     }
 
     /// The duels with indices in `names` in place of the names; unknown names are an error.
-    fn between(self, names: &Names) -> Result<IndexedDuels> {
+    fn indexed(self, names: &Names) -> Result<IndexedDuels> {
         let mut unknown: Vec<String> = Vec::new();
-        let mut places = |ids: &[String]| -> Vec<usize> {
-            let mut place = |id: &String| {
+        let mut indices = |ids: &[String]| -> Vec<usize> {
+            let mut index_of = |id: &String| {
                 names.find(id).unwrap_or_else(|| {
                     if !unknown.contains(id) {
                         unknown.push(id.clone());
@@ -546,9 +559,9 @@ impl Named {
                     0
                 })
             };
-            ids.iter().map(&mut place).collect()
+            ids.iter().map(&mut index_of).collect()
         };
-        let (left, right) = (places(&self.left), places(&self.right));
+        let (left, right) = (indices(&self.left), indices(&self.right));
         if !unknown.is_empty() {
             return Err(Failure::input(format!(
                 "{}: duels include {}s that {} lacks: {}; add them, or leave these duels out",
@@ -568,8 +581,8 @@ fn win_columns(text: &String, header: &[String]) -> Result<Vec<String>> {
     if named.len() == 2 || named.len() == 3 {
         return Ok(named);
     }
-    let why = "give two columns of wins, and optionally one of ties, separated by commas";
-    Err(Failure::input(format!("--wins {text}: {why}")))
+    let reason = "give two columns of wins, and optionally one of ties, separated by commas";
+    Err(Failure::input(format!("--wins {text}: {reason}")))
 }
 
 /// The error for a table that has no columns of duels.
@@ -607,12 +620,12 @@ fn read_contexts(
     }
     Ok(Some(match columns_of_contexts {
         ContextColumns::Fitted(fitted_columns) => {
-            let read = columns.table(named, &categorical(fitted_columns), console)?;
-            as_strangers(&read, fitted_columns)?.align_to(fitted_columns)?
+            let context_table = columns.table(named, &categorical(fitted_columns), console)?;
+            replace_unknown_names(&context_table, fitted_columns)?.align_to(fitted_columns)?
         }
         ContextColumns::Named(named_columns) => {
             let users: Vec<String> = named_columns.users.iter().cloned().collect();
-            with_strangers(&columns.table(named, &users, console)?, &users)?
+            add_unknown_level(&columns.table(named, &users, console)?, &users)?
         }
         ContextColumns::Nothing => return Ok(None),
     }))
@@ -627,7 +640,7 @@ impl IndexedDuels {
     }
 
     /// Puts the winner of each duel on the left.
-    pub fn turn_to_winners(&mut self) -> Result<()> {
+    pub fn put_winners_left(&mut self) -> Result<()> {
         let Some(outcome) = &mut self.outcome else {
             return Err(Failure::input("there are no outcomes: give a table of duels with outcomes"));
         };
@@ -667,18 +680,18 @@ fn wide_columns(items: &ItemArgs, duels: &DuelArgs, header: &[String]) -> Vec<St
 pub fn read_one(
     rows: OpenTable,
     items: &ItemArgs,
-    wanted: Wanted<'_>,
+    requested: RequestedColumns<'_>,
     duels: &DuelArgs,
     console: &Console,
 ) -> Result<(Items, IndexedDuels)> {
     let wide = wide_columns(items, duels, rows.header());
     if wide.is_empty() && is_of_duels(&duels.sides, rows.header())? {
-        return IndexedDuels::read_alone(rows, wanted, console);
+        return IndexedDuels::read_with_items(rows, requested, console);
     }
-    if wanted.home.is_some() || !matches!(wanted.contexts, ContextColumns::Nothing) {
-        let why = "--home, --contexts and --users are columns of a table of duels between names: give the \
-                   items in a separate table";
-        return Err(Failure::input(why));
+    if requested.home.is_some() || !matches!(requested.contexts, ContextColumns::Nothing) {
+        let reason = "--home, --contexts and --users are columns of a table of duels between names: give the \
+                      items in a separate table";
+        return Err(Failure::input(reason));
     }
     read_wide(rows, wide, (items, duels), console)
 }
@@ -702,49 +715,51 @@ fn read_wide(
         )));
     }
     if duels.outcomes.scores.is_some() || duels.wins.is_some() {
-        let why = "--scores and --wins are columns of a table of duels between names: give the items in a \
-                   separate table";
-        return Err(Failure::input(why));
+        let reason = "--scores and --wins are columns of a table of duels between names: give the items in a \
+                      separate table";
+        return Err(Failure::input(reason));
     }
     let side_columns = |side: &str| feature_names.iter().map(|c| format!("{side}_{c}")).collect::<Vec<_>>();
     let sides = [side_columns("left"), side_columns("right")];
-    let mut wanted = sides.concat();
-    wanted.push(outcome.clone());
-    wanted.extend(duels.weight.clone());
-    rows.places(&wanted)?;
-    let columns = Columns::read(rows, &wanted)?;
-    let named = |side: &[String]| -> Result<Table> {
+    let mut column_names = sides.concat();
+    column_names.push(outcome.clone());
+    column_names.extend(duels.weight.clone());
+    rows.column_indices(&column_names)?;
+    let columns = Columns::read(rows, &column_names)?;
+    let side_table = |side: &[String]| -> Result<Table> {
         let categorical: Vec<String> = listed_columns(&items.categorical, &feature_names)
             .iter()
             .flat_map(|c| [format!("left_{c}"), format!("right_{c}")])
             .collect();
-        let read = columns.table(side, &categorical, console)?;
-        let names = feature_names.iter().zip(read.columns());
-        let names = names.map(|(name, c)| Column { name: name.clone(), kind: c.kind.clone() });
-        Ok(Table::from_column_major(names.collect(), read.rows(), read.column_major().to_vec())?)
+        let table = columns.table(side, &categorical, console)?;
+        let columns_of_items = feature_names.iter().zip(table.columns());
+        let columns_of_items =
+            columns_of_items.map(|(name, c)| Column { name: name.clone(), kind: c.kind.clone() });
+        Ok(Table::from_column_major(columns_of_items.collect(), table.rows(), table.column_major().to_vec())?)
     };
-    let (left, right) = (named(&sides[0])?, named(&sides[1])?);
+    let (left, right) = (side_table(&sides[0])?, side_table(&sides[1])?);
     let both_sides = stacked(&left, &right)?;
-    let (mut known, mut kept): (HashMap<Vec<u64>, usize>, Vec<usize>) = (HashMap::new(), Vec::new());
-    let numbers: Vec<usize> = (0..both_sides.rows())
+    let (mut item_of_row, mut first_rows): (HashMap<Vec<u64>, usize>, Vec<usize>) =
+        (HashMap::new(), Vec::new());
+    let item_indices: Vec<usize> = (0..both_sides.rows())
         .map(|i| {
             let key = both_sides.row(i).iter().map(|v| (v + 0.0).to_bits()).collect();
-            let next = known.len();
-            *known.entry(key).or_insert_with(|| {
-                kept.push(i);
+            let next = item_of_row.len();
+            *item_of_row.entry(key).or_insert_with(|| {
+                first_rows.push(i);
                 next
             })
         })
         .collect();
     let n = left.rows();
     let weight = duels.weight.as_deref().map(|weight| columns.numbers(weight)).transpose()?;
-    let ids: Vec<String> = (1..=kept.len()).map(|k| format!("item {k}")).collect();
+    let ids: Vec<String> = (1..=first_rows.len()).map(|k| format!("item {k}")).collect();
     let names = |side: &[usize]| side.iter().map(|&i| ids[i].clone()).collect::<Vec<_>>();
     let record = Record::Outcomes { column: outcome, cells: &cells_of(&columns, outcome)?, names: None };
     let outcomes = read_record(record, weight.as_deref(), duels.missing, &name)?;
-    let named = Named::new(name.clone(), names(&numbers[..n]), names(&numbers[n..]), (None, None));
-    let items = Items::new(name, ids.clone(), both_sides.select_rows(&kept))?;
-    let duels = named.with_outcomes(outcomes, Some(duels.drop_self), console)?.between(&items.names)?;
+    let named = Named::new(name.clone(), names(&item_indices[..n]), names(&item_indices[n..]), (None, None));
+    let items = Items::new(name, ids.clone(), both_sides.select_rows(&first_rows))?;
+    let duels = named.keep_outcomes(outcomes, Some(duels.drop_self), console)?.indexed(&items.names)?;
     Ok((items, duels))
 }
 
@@ -756,8 +771,11 @@ fn stacked(left: &Table, right: &Table) -> Result<Table> {
         .zip(right.columns())
         .map(|(l, r)| {
             let kind = match (&l.kind, &r.kind) {
-                (ColumnKind::Categorical { levels: own }, ColumnKind::Categorical { levels: more }) => {
-                    let mut levels: Vec<String> = own.iter().chain(more).cloned().collect();
+                (
+                    ColumnKind::Categorical { levels: left_levels },
+                    ColumnKind::Categorical { levels: right_levels },
+                ) => {
+                    let mut levels: Vec<String> = left_levels.iter().chain(right_levels).cloned().collect();
                     levels.sort_unstable();
                     levels.dedup();
                     ColumnKind::Categorical { levels }
@@ -799,11 +817,11 @@ fn read_record(
         MissingDuels::Error => MissingOutcome::Refuse,
         MissingDuels::Drop => MissingOutcome::Drop,
     };
-    let of_words = matches!(record, Record::Outcomes { .. });
+    let reads_outcome_cells = matches!(record, Record::Outcomes { .. });
     record.read(weight, missing).map_err(|e| {
         let remedy = match e {
             _ if is_missing(&e) => " (--missing drop)",
-            riesz::Error::Cell { .. } if of_words => {
+            riesz::Error::Cell { .. } if reads_outcome_cells => {
                 "; use --scores LEFT,RIGHT for two columns of scores, or --wins LEFT,RIGHT for counts"
             }
             _ => "",
@@ -813,48 +831,48 @@ fn read_record(
 }
 
 /// The table with a further level for new names in the columns `names`.
-fn with_strangers(read: &Table, names: &[String]) -> Result<Table> {
-    let mut columns = read.columns().to_vec();
+fn add_unknown_level(contexts: &Table, names: &[String]) -> Result<Table> {
+    let mut columns = contexts.columns().to_vec();
     for column in columns.iter_mut().filter(|c| names.contains(&c.name)) {
         if let ColumnKind::Categorical { levels } = &mut column.kind {
             if levels.iter().any(|level| level == UNKNOWN_LEVEL) {
-                let why = format!(
+                let reason = format!(
                     "column '{}': the name '{UNKNOWN_LEVEL}' is reserved for new users: rename it",
                     column.name
                 );
-                return Err(Failure::input(why));
+                return Err(Failure::input(reason));
             }
             levels.push(UNKNOWN_LEVEL.into());
         }
     }
-    Ok(Table::from_column_major(columns, read.rows(), read.column_major().to_vec())?)
+    Ok(Table::from_column_major(columns, contexts.rows(), contexts.column_major().to_vec())?)
 }
 
 /// Replaces names that a model does not know by the level for new names, in columns that have it.
-fn as_strangers(read: &Table, known: &[Column]) -> Result<Table> {
-    let (mut columns, mut values) = (read.columns().to_vec(), read.column_major().to_vec());
+fn replace_unknown_names(contexts: &Table, model_columns: &[Column]) -> Result<Table> {
+    let (mut columns, mut values) = (contexts.columns().to_vec(), contexts.column_major().to_vec());
     for (j, column) in columns.iter_mut().enumerate() {
-        let Some(ColumnKind::Categorical { levels: known }) = known
+        let Some(ColumnKind::Categorical { levels: model_levels }) = model_columns
             .iter()
-            .find(|known_column| known_column.name == column.name)
-            .map(|known_column| &known_column.kind)
+            .find(|model_column| model_column.name == column.name)
+            .map(|model_column| &model_column.kind)
         else {
             continue;
         };
         let ColumnKind::Categorical { levels } = &mut column.kind else { continue };
-        if !known.iter().any(|level| level == UNKNOWN_LEVEL) {
+        if !model_levels.iter().any(|level| level == UNKNOWN_LEVEL) {
             continue;
         }
         let code_of = |level: &String| {
-            let level = if known.contains(level) { level.as_str() } else { UNKNOWN_LEVEL };
-            known.iter().position(|known_level| known_level == level).unwrap_or(0) as f64
+            let level = if model_levels.contains(level) { level.as_str() } else { UNKNOWN_LEVEL };
+            model_levels.iter().position(|model_level| model_level == level).unwrap_or(0) as f64
         };
         let codes: Vec<f64> = levels.iter().map(code_of).collect();
-        let column_codes = &mut values[j * read.rows()..(j + 1) * read.rows()];
+        let column_codes = &mut values[j * contexts.rows()..(j + 1) * contexts.rows()];
         column_codes.iter_mut().for_each(|code| *code = codes[*code as usize]);
-        levels.clone_from(known);
+        levels.clone_from(model_levels);
     }
-    Ok(Table::from_column_major(columns, read.rows(), values)?)
+    Ok(Table::from_column_major(columns, contexts.rows(), values)?)
 }
 
 /// The names of the categorical columns.

@@ -163,18 +163,7 @@ impl TableFile {
         let head = head_of(&mut source).map_err(fail)?;
         // The bytes that were read are put back in front.
         let mut source: Box<dyn Read> = Box::new(Cursor::new(head.clone()).chain(source));
-        let is_archive = head.get(257..262) == Some(b"ustar");
-        let unread = UNREAD.iter().find(|(magic, _)| {
-            head.get(..magic.len()).is_some_and(|start| start.eq_ignore_ascii_case(magic))
-        });
-        if let Some(description) =
-            is_archive.then_some("a tar archive").or(unread.map(|(_, description)| *description))
-        {
-            return Err(Failure::input(format!(
-                "{name} is {description}, which cannot be read: write the table as CSV, Parquet, Arrow, JSON \
-                 or .xlsx"
-            )));
-        }
+        check_format_is_read(&head, name)?;
         let read_all = |source: &mut dyn Read| {
             let mut bytes = Vec::new();
             source.read_to_end(&mut bytes).map_err(fail).map(|_| bytes)
@@ -249,10 +238,10 @@ impl TableFile {
     ) -> Result<(Box<dyn TableReader>, Format)> {
         let marked = head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff");
         let zeros = head.iter().filter(|byte| **byte == 0).count();
-        let of_four = |zero: std::ops::Range<usize>| {
+        let is_utf32 = |zero: std::ops::Range<usize>| {
             head.len() >= 8 && head.chunks_exact(4).all(|c| c[zero.clone()] == [0, 0, 0] && c != [0; 4])
         };
-        if self.options.encoding.is_none() && (of_four(1..4) || of_four(0..3)) {
+        if self.options.encoding.is_none() && (is_utf32(1..4) || is_utf32(0..3)) {
             return Err(Failure::input(format!("{name} seems to be UTF-32: write it as UTF-8")));
         }
         if !marked && self.options.encoding.is_none() && head.len() > 4 && 4 * zeros >= head.len() {
@@ -306,13 +295,30 @@ fn head_of(source: &mut dyn Read) -> std::io::Result<Vec<u8>> {
     Ok(head)
 }
 
+/// Refuses a file that begins with the bytes of a format that cannot be read.
+fn check_format_is_read(head: &[u8], name: &str) -> Result<()> {
+    let is_archive = head.get(257..262) == Some(b"ustar");
+    let unread = UNREAD
+        .iter()
+        .find(|(magic, _)| head.get(..magic.len()).is_some_and(|start| start.eq_ignore_ascii_case(magic)));
+    if let Some(description) =
+        is_archive.then_some("a tar archive").or(unread.map(|(_, description)| *description))
+    {
+        return Err(Failure::input(format!(
+            "{name} is {description}, which cannot be read: write the table as CSV, Parquet, Arrow, JSON \
+             or .xlsx"
+        )));
+    }
+    Ok(())
+}
+
 /// Whether a file that begins with these bytes is a zip archive other than a workbook, by the name of its
 /// first file.
 fn is_zip_of_other_files(head: &[u8]) -> bool {
     let Some(length) = head.get(26..28) else { return false };
     let length = usize::from(u16::from_le_bytes([length[0], length[1]]));
     let Some(first) = head.get(30..30 + length) else { return false };
-    let of_workbooks: [&[u8]; 8] = [
+    let workbook_files: [&[u8]; 8] = [
         b"[Content_Types].xml",
         b"_rels",
         b"docProps",
@@ -322,7 +328,7 @@ fn is_zip_of_other_files(head: &[u8]) -> bool {
         b"content.xml",
         b"customXml",
     ];
-    head.starts_with(b"PK\x03\x04") && !of_workbooks.iter().any(|start| first.starts_with(start))
+    head.starts_with(b"PK\x03\x04") && !workbook_files.iter().any(|start| first.starts_with(start))
 }
 
 /// Whether a file that begins with these bytes is JSON: an object, or an array of objects.
@@ -406,8 +412,8 @@ impl OpenTable {
     }
 
     /// Restricts the rows that follow to these row groups.
-    pub fn only_groups(&mut self, groups: Range<usize>) {
-        self.next = self.reader.only_groups(groups);
+    pub fn restrict_to_groups(&mut self, groups: Range<usize>) {
+        self.next = self.reader.restrict_to_groups(groups);
     }
 
     /// Whether this is a LIBSVM data file; see [`TableReader::is_sparse`].
@@ -421,25 +427,25 @@ impl OpenTable {
     }
 
     /// The positions of the columns `names`.
-    pub fn places<'n>(&self, names: impl IntoIterator<Item = &'n String>) -> Result<Vec<usize>> {
-        let places: HashMap<&String, usize> = self.header.iter().enumerate().map(|(j, h)| (h, j)).collect();
-        let place = |name: &String| {
-            let hidden = || self.reader.hidden_place(name);
-            places.get(name).copied().or_else(hidden).ok_or_else(|| {
-                let known = listed(&self.header);
+    pub fn column_indices<'n>(&self, names: impl IntoIterator<Item = &'n String>) -> Result<Vec<usize>> {
+        let indices: HashMap<&String, usize> = self.header.iter().enumerate().map(|(j, h)| (h, j)).collect();
+        let index_of = |name: &String| {
+            let hidden = || self.reader.hidden_column_index(name);
+            indices.get(name).copied().or_else(hidden).ok_or_else(|| {
+                let columns = listed(&self.header);
                 Failure::input(format!(
-                    "{}: there is no column '{name}'; the columns are: {known}",
+                    "{}: there is no column '{name}'; the columns are: {columns}",
                     self.name
                 ))
             })
         };
-        names.into_iter().map(place).collect()
+        names.into_iter().map(index_of).collect()
     }
 
-    /// The next rows, at most `limit`, of the columns `wanted` (the same in every call); `None` after the
+    /// The next rows, at most `limit`, of the columns `selected` (the same in every call); `None` after the
     /// last.
-    pub fn next(&mut self, wanted: &[usize], limit: usize) -> Result<Option<Chunk>> {
-        let mut chunk = self.reader.next(wanted, limit)?;
+    pub fn next(&mut self, selected: &[usize], limit: usize) -> Result<Option<Chunk>> {
+        let mut chunk = self.reader.next(selected, limit)?;
         if let Some(chunk) = &mut chunk {
             chunk.first = self.next;
             self.next += chunk.rows as u64;

@@ -78,13 +78,13 @@ fn without_python_words(text: &str) -> String {
             escaped = !escaped && c == '\\';
         } else if c == '"' {
             quoted = true;
-        } else if let Some((word, json)) =
+        } else if let Some((token, json)) =
             [("NaN", "null"), ("-Infinity", "\"-inf\""), ("Infinity", "\"inf\"")]
                 .into_iter()
-                .find(|(word, _)| text[i..].starts_with(word))
+                .find(|(token, _)| text[i..].starts_with(token))
         {
             out.push_str(json);
-            start = i + word.len();
+            start = i + token.len();
             continue;
         }
         out.push(c);
@@ -136,11 +136,11 @@ fn add_cells(
             Some(b'{' | b'[') => Some(about("holds a list: write each of its elements as a column")),
             _ => None,
         };
-        let twice = about("occurs twice: name each column of a record once");
+        let duplicate_error = about("occurs twice: name each column of a record once");
         let text = cell(json, decimal).map_err(|problem| Failure::input(about(&problem)))?;
         let j = table.column(&column);
-        if cells.iter().any(|(known, _)| *known == j) {
-            return Err(Failure::input(twice));
+        if cells.iter().any(|(column_index, _)| *column_index == j) {
+            return Err(Failure::input(duplicate_error));
         }
         if let Some(problem) = problem {
             table.refuse_column(j, problem);

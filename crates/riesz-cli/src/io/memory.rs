@@ -34,7 +34,7 @@ impl MemoryRows {
 
     /// The index of the column `name`. A new column is added if there is none; its cells so far are missing.
     pub fn column(&mut self, name: &str) -> usize {
-        if let Some(j) = self.header.iter().position(|known| known == name) {
+        if let Some(j) = self.header.iter().position(|existing| existing == name) {
             return j;
         }
         let mut cells = Texts::default();
@@ -76,12 +76,12 @@ impl TableReader for MemoryRows {
         &self.header
     }
 
-    fn next(&mut self, wanted: &[usize], limit: usize) -> Result<Option<Chunk>> {
+    fn next(&mut self, selected: &[usize], limit: usize) -> Result<Option<Chunk>> {
         let rows = self.next..self.rows.min(self.next.saturating_add(limit));
         if rows.is_empty() {
             return Ok(None);
         }
-        if let Some(problem) = wanted.iter().find_map(|j| self.unreadable.get(j)) {
+        if let Some(problem) = selected.iter().find_map(|j| self.unreadable.get(j)) {
             return Err(Failure::input(problem.clone()));
         }
         self.next = rows.end;
@@ -90,7 +90,7 @@ impl TableReader for MemoryRows {
             rows.clone().for_each(|i| texts.push(self.columns[*j].get(i)));
             Raw::Texts(texts)
         };
-        let columns = wanted.iter().map(part).collect();
+        let columns = selected.iter().map(part).collect();
         let lines = self.lines.get(rows.clone()).unwrap_or_default().to_vec();
         Ok(Some(Chunk { rows: rows.len(), first: 0, lines, offsets: Vec::new(), columns }))
     }

@@ -108,7 +108,7 @@ impl ModelRows {
         numbers_a_row: usize,
     ) -> Result<Self> {
         const NUMBERS: usize = 1 << 21;
-        let indices = rows.places(columns.iter().map(|c| &c.name))?;
+        let indices = rows.column_indices(columns.iter().map(|c| &c.name))?;
         let chunk_rows = (NUMBERS / numbers_a_row.max(1)).clamp(1, CHUNK);
         let substitutions = vec![Substitutions::default(); columns.len()];
         Ok(Self {
@@ -180,19 +180,20 @@ impl ModelRows {
                         let cell = cells.text(i).into_owned();
                         match self.policy.unseen {
                             UnseenLevels::Refuse(remedy) => {
-                                let known = riesz::error::listed(levels);
+                                let level_names = riesz::error::listed(levels);
                                 // A program has no levels; those of its background are used.
-                                let who = if remedy.is_empty() { "background" } else { "model" };
+                                let holder = if remedy.is_empty() { "background" } else { "model" };
                                 let problem = format!(
-                                    "is '{cell}', which the {who} has not seen; it knows: {known}{remedy}"
+                                    "is '{cell}', which the {holder} has not seen; it knows: \
+                                     {level_names}{remedy}"
                                 );
                                 Err(cells.failure(i, &problem))
                             }
                             UnseenLevels::UseLast => {
                                 substitutions.unseen += 1;
-                                let named = &mut substitutions.levels;
-                                if named.len() <= NAMED_LEVELS && !named.contains(&cell) {
-                                    named.push(cell);
+                                let unseen_levels = &mut substitutions.levels;
+                                if unseen_levels.len() <= NAMED_LEVELS && !unseen_levels.contains(&cell) {
+                                    unseen_levels.push(cell);
                                 }
                                 Ok((levels.len() - 1) as f64)
                             }
@@ -212,13 +213,13 @@ impl ModelRows {
             }
             let (table, rules) = (self.rows.name.as_str(), &self.rows.rules);
             let cells = |j| ColumnCells { chunk: &chunk, j, column: "", table, rules };
-            let complete = |i: &usize| (0..chunk.columns.len()).all(|j| !cells(j).is_missing(*i));
-            let kept: Vec<usize> = (0..chunk.rows).filter(complete).collect();
-            if kept.len() < chunk.rows {
+            let is_complete = |i: &usize| (0..chunk.columns.len()).all(|j| !cells(j).is_missing(*i));
+            let complete_rows: Vec<usize> = (0..chunk.rows).filter(is_complete).collect();
+            if complete_rows.len() < chunk.rows {
                 note_once(&format!("{table}: rows with missing cells are left out"));
             }
-            if !kept.is_empty() {
-                return Ok(Some(chunk.select(&kept)));
+            if !complete_rows.is_empty() {
+                return Ok(Some(chunk.select(&complete_rows)));
             }
         }
         Ok(None)

@@ -144,7 +144,7 @@ pub fn read_bytes(
 }
 
 fn libsvm_model(file: File<'_>) -> Result<FileContent> {
-    let (feature_names, scale) = (file.features.called.names(), file.features.scale.as_deref());
+    let (feature_names, scale) = (file.features.feature_names.names(), file.features.scale.as_deref());
     let about_ranges = |error, path: &Path| Failure::from(error).about(&name_of(path));
     let ranges = scale
         .map(|path| libsvm::read_ranges(&read_file(path)?).map_err(|error| about_ranges(error, path)))
@@ -162,7 +162,7 @@ fn libsvm_model(file: File<'_>) -> Result<FileContent> {
         }
     }
     let unknown = |column: &&riesz::Column| {
-        file.rows.is_some_and(|rows| rows.places([&column.name]).is_err()) && feature_names.is_empty()
+        file.rows.is_some_and(|rows| rows.column_indices([&column.name]).is_err()) && feature_names.is_empty()
     };
     if let (Some(rows), Some(missing)) = (file.rows, model.columns().iter().find(unknown)) {
         return Err(Failure::input(format!(

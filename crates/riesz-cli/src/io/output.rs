@@ -34,13 +34,13 @@ pub fn clean_up_on_interrupt() {
 
 /// The first error while writing, kept where writers of other crates cannot replace it.
 #[derive(Clone, Default)]
-pub struct Trouble(Arc<Mutex<Option<Failure>>>);
+pub struct FirstWriteError(Arc<Mutex<Option<Failure>>>);
 
-impl Trouble {
+impl FirstWriteError {
     /// The failure to report: the kept one, or else `error`.
     pub fn or(&self, error: impl std::fmt::Display) -> Failure {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        kept.unwrap_or_else(|| Failure::input(format!("cannot write the result: {error}")))
+        let first_error = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        first_error.unwrap_or_else(|| Failure::input(format!("cannot write the result: {error}")))
     }
 
     fn keep(&self, failure: Failure) {
@@ -58,7 +58,7 @@ enum Sink {
 pub struct Output {
     sink: Sink,
     name: String,
-    trouble: Trouble,
+    first_error: FirstWriteError,
 }
 
 const BUFFER: usize = 1 << 16;
@@ -68,7 +68,11 @@ impl Output {
     pub fn open(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path.filter(|p| p.as_os_str() != "-") else {
             let sink = Sink::Stdout(BufWriter::with_capacity(BUFFER, io::stdout()));
-            return Ok(Self { sink, name: "standard output".into(), trouble: Trouble::default() });
+            return Ok(Self {
+                sink,
+                name: "standard output".into(),
+                first_error: FirstWriteError::default(),
+            });
         };
         let name = path.display().to_string();
         let fail = |e: io::Error| Failure::writing(&name, &e);
@@ -85,7 +89,7 @@ impl Output {
         if existing.as_ref().is_some_and(|m| !m.is_file()) {
             let file = File::options().write(true).open(&target).map_err(fail)?;
             let sink = Sink::Direct(BufWriter::with_capacity(BUFFER, file));
-            return Ok(Self { sink, name, trouble: Trouble::default() });
+            return Ok(Self { sink, name, first_error: FirstWriteError::default() });
         }
         if existing.as_ref().is_some_and(|m| m.permissions().readonly()) {
             return Err(fail(io::ErrorKind::PermissionDenied.into()));
@@ -106,7 +110,7 @@ impl Output {
         unfinished().push(temporary.to_path_buf());
         let file = BufWriter::with_capacity(BUFFER, file);
         let sink = Sink::Temporary { file, path: temporary, target };
-        Ok(Self { sink, name, trouble: Trouble::default() })
+        Ok(Self { sink, name, first_error: FirstWriteError::default() })
     }
 
     /// Whether the bytes go to a terminal.
@@ -115,13 +119,13 @@ impl Output {
     }
 
     /// A handle to the first write error, for use when another crate owns this destination.
-    pub fn trouble(&self) -> Trouble {
-        self.trouble.clone()
+    pub fn first_error(&self) -> FirstWriteError {
+        self.first_error.clone()
     }
 
     /// Writes everything out and renames the file to its target.
     pub fn finish(mut self) -> Result<()> {
-        self.flush().map_err(|e| self.trouble.or(e))?;
+        self.flush().map_err(|e| self.first_error.or(e))?;
         if let Sink::Temporary { file, path, target } = self.sink {
             let name = &self.name;
             let file = file.into_inner().map_err(|e| Failure::writing(name, e.error()))?;
@@ -141,11 +145,11 @@ impl Output {
         }
     }
 
-    fn noticed<T>(&self, result: io::Result<T>) -> io::Result<T> {
+    fn keep_error<T>(&self, result: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &result
             && error.kind() != io::ErrorKind::Interrupted
         {
-            self.trouble.keep(Failure::writing(&self.name, error));
+            self.first_error.keep(Failure::writing(&self.name, error));
         }
         result
     }
@@ -154,19 +158,19 @@ impl Output {
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let result = self.inner().write(bytes);
-        self.noticed(result)
+        self.keep_error(result)
     }
 
     fn flush(&mut self) -> io::Result<()> {
         let result = self.inner().flush();
-        self.noticed(result)
+        self.keep_error(result)
     }
 }
 
 /// Writes `bytes` to `path` or standard output.
 pub fn write_all(path: Option<&Path>, bytes: &[u8]) -> Result<()> {
     let mut output = Output::open(path)?;
-    let trouble = output.trouble();
-    output.write_all(bytes).map_err(|e| trouble.or(e))?;
+    let first_error = output.first_error();
+    output.write_all(bytes).map_err(|e| first_error.or(e))?;
     output.finish()
 }

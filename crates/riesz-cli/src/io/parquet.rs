@@ -35,7 +35,7 @@ pub struct ParquetRows {
     batches: Option<ParquetRecordBatchReader>,
     /// Rows of a batch that were read but not returned yet, and the indices of the wanted columns in batches.
     batch: Option<RecordBatch>,
-    places: Vec<usize>,
+    root_positions: Vec<usize>,
 }
 
 impl ParquetRows {
@@ -50,25 +50,29 @@ impl ParquetRows {
         let header = paths.iter().map(|path| path.name.clone()).collect();
         let groups = 0..metadata.metadata().num_row_groups();
         let name = name.to_string();
-        let (batches, batch, places) = (None, None, Vec::new());
-        Ok(Self { name, storage, metadata, header, paths, groups, batches, batch, places })
+        let (batches, batch, root_positions) = (None, None, Vec::new());
+        Ok(Self { name, storage, metadata, header, paths, groups, batches, batch, root_positions })
     }
 
     /// A reader of the wanted columns in the remaining row groups.
     fn batches(
         &self,
-        wanted: &[usize],
+        selected: &[usize],
         limit: usize,
     ) -> std::result::Result<ParquetRecordBatchReader, String> {
         let metadata = self.metadata.clone();
         match &self.storage {
             Storage::File(file) => {
                 let file = file.try_clone().map_err(|e| e.to_string())?;
-                self.build(ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata), wanted, limit)
+                self.build(
+                    ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata),
+                    selected,
+                    limit,
+                )
             }
             Storage::Memory(bytes) => {
                 let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(bytes.clone(), metadata);
-                self.build(builder, wanted, limit)
+                self.build(builder, selected, limit)
             }
         }
     }
@@ -76,10 +80,10 @@ impl ParquetRows {
     fn build<T: parquet::file::reader::ChunkReader + 'static>(
         &self,
         builder: ParquetRecordBatchReaderBuilder<T>,
-        wanted: &[usize],
+        selected: &[usize],
         limit: usize,
     ) -> std::result::Result<ParquetRecordBatchReader, String> {
-        let roots = wanted.iter().map(|&j| self.paths[j].root);
+        let roots = selected.iter().map(|&j| self.paths[j].root);
         let mask = ProjectionMask::roots(self.metadata.parquet_schema(), roots);
         let groups = self.groups.clone().collect();
         let built = builder.with_projection(mask).with_row_groups(groups).with_batch_size(limit).build();
@@ -89,17 +93,17 @@ impl ParquetRows {
     /// The next rows of the file, at most `limit`.
     fn next_batch(
         &mut self,
-        wanted: &[usize],
+        selected: &[usize],
         limit: usize,
     ) -> std::result::Result<Option<RecordBatch>, String> {
         if self.batches.is_none() {
-            self.batches = Some(self.batches(wanted, limit)?);
+            self.batches = Some(self.batches(selected, limit)?);
             // The reader returns each column once, in the order of the file.
-            let mut roots: Vec<usize> = wanted.iter().map(|&j| self.paths[j].root).collect();
+            let mut roots: Vec<usize> = selected.iter().map(|&j| self.paths[j].root).collect();
             roots.sort_unstable();
             roots.dedup();
-            let place = |&j: &usize| roots.binary_search(&self.paths[j].root).unwrap_or(0);
-            self.places = wanted.iter().map(place).collect();
+            let root_position = |&j: &usize| roots.binary_search(&self.paths[j].root).unwrap_or(0);
+            self.root_positions = selected.iter().map(root_position).collect();
         }
         let batch = match self.batch.take() {
             Some(batch) => batch,
@@ -121,10 +125,10 @@ impl TableReader for ParquetRows {
         &self.header
     }
 
-    fn next(&mut self, wanted: &[usize], limit: usize) -> Result<Option<Chunk>> {
-        let read = guarded(|| self.next_batch(wanted, limit)).map_err(|e| damaged(&self.name, e))?;
+    fn next(&mut self, selected: &[usize], limit: usize) -> Result<Option<Chunk>> {
+        let read = guarded(|| self.next_batch(selected, limit)).map_err(|e| damaged(&self.name, e))?;
         let Some(batch) = read else { return Ok(None) };
-        let columns = wanted.iter().zip(&self.places).map(|(&j, &root)| {
+        let columns = selected.iter().zip(&self.root_positions).map(|(&j, &root)| {
             guarded(|| column(&batch, root, &self.paths[j])).map_err(|e| damaged(&self.name, e))
         });
         let columns = columns.collect::<Result<_>>()?;
@@ -141,7 +145,7 @@ impl TableReader for ParquetRows {
         groups.iter().map(|group| u64::try_from(group.num_rows()).unwrap_or(0)).collect()
     }
 
-    fn only_groups(&mut self, groups: Range<usize>) -> u64 {
+    fn restrict_to_groups(&mut self, groups: Range<usize>) -> u64 {
         self.groups = groups.start..groups.end.min(self.metadata.metadata().num_row_groups());
         (self.batches, self.batch) = (None, None);
         self.groups()[..self.groups.start].iter().sum()

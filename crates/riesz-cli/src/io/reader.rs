@@ -11,8 +11,8 @@ pub trait TableReader {
     /// The names of the columns.
     fn header(&self) -> &[String];
 
-    /// At most `limit` rows of the columns `wanted` (the same in every call); `None` after the last.
-    fn next(&mut self, wanted: &[usize], limit: usize) -> Result<Option<Chunk>>;
+    /// At most `limit` rows of the columns `selected` (the same in every call); `None` after the last.
+    fn next(&mut self, selected: &[usize], limit: usize) -> Result<Option<Chunk>>;
 
     /// The file's metadata under `key`; only Parquet files have metadata.
     fn note(&self, _key: &str) -> Option<String> {
@@ -26,7 +26,7 @@ pub trait TableReader {
     }
 
     /// Restricts the rows that follow to these row groups. Returns the number of rows before them.
-    fn only_groups(&mut self, _groups: Range<usize>) -> u64 {
+    fn restrict_to_groups(&mut self, _groups: Range<usize>) -> u64 {
         0
     }
 
@@ -36,7 +36,7 @@ pub trait TableReader {
     }
 
     /// The index of a column that the header lacks; only sparse files have such columns.
-    fn hidden_place(&self, _column: &str) -> Option<usize> {
+    fn hidden_column_index(&self, _column: &str) -> Option<usize> {
         None
     }
 

@@ -21,11 +21,11 @@ fn read_sheet(bytes: Vec<u8>, sheet: Option<&str>, decimal: Decimal, name: &str)
     let mut workbook: Sheets<Cursor<Vec<u8>>> =
         open_workbook_auto_from_rs(Cursor::new(bytes)).map_err(fail)?;
     let names = workbook.sheet_names();
-    let known = riesz::error::listed(&names);
+    let sheet_list = riesz::error::listed(&names);
     let range = match sheet {
         Some(requested) if !names.iter().any(|n| n == requested) => {
             return Err(Failure::input(format!(
-                "{name} has no sheet '{requested}'; its sheets are: {known}"
+                "{name} has no sheet '{requested}'; its sheets are: {sheet_list}"
             )));
         }
         Some(requested) => workbook.worksheet_range(requested).map_err(fail)?,
@@ -42,7 +42,7 @@ fn read_sheet(bytes: Vec<u8>, sheet: Option<&str>, decimal: Decimal, name: &str)
                 1 => filled.remove(0),
                 _ => {
                     return Err(Failure::input(format!(
-                        "{name} has several sheets ({known}): choose one with --sheet"
+                        "{name} has several sheets ({sheet_list}): choose one with --sheet"
                     )));
                 }
             }

@@ -44,12 +44,12 @@ pub fn recognises(start: &[u8]) -> bool {
     };
     let mut lines = text.trim_start_matches('\u{feff}').lines().map(without_comment);
     let Some(line) = lines.find(|line| !line.trim().is_empty()) else { return false };
-    let mut words = line.split_ascii_whitespace();
-    let label = words.next().is_some_and(|word| word.parse::<f64>().is_ok());
-    let cell = |word: &str| {
-        word.split_once(':').is_some_and(|(index, _)| index == "qid" || index.parse::<u64>().is_ok())
+    let mut fields = line.split_ascii_whitespace();
+    let label = fields.next().is_some_and(|field| field.parse::<f64>().is_ok());
+    let is_cell = |field: &str| {
+        field.split_once(':').is_some_and(|(index, _)| index == "qid" || index.parse::<u64>().is_ok())
     };
-    label && words.next().is_some_and(cell)
+    label && fields.next().is_some_and(is_cell)
 }
 
 fn without_comment(line: &str) -> &str {
@@ -87,11 +87,11 @@ impl SvmlightRows {
         if rows.labels.is_empty() {
             return Err(Failure::input(format!("{name} holds no rows")));
         }
-        let largest = rows.cells.iter().map(|(index, _)| u64::from(*index)).max().unwrap_or(0);
-        let width = (largest + 1).saturating_sub(rows.base) as usize;
+        let max_index = rows.cells.iter().map(|(index, _)| u64::from(*index)).max().unwrap_or(0);
+        let width = (max_index + 1).saturating_sub(rows.base) as usize;
         if rows.named && width > names.len() {
             return Err(Failure::input(format!(
-                "{name} has features up to {largest}, counted from {}, but --columns names {}",
+                "{name} has features up to {max_index}, counted from {}, but --columns names {}",
                 rows.base,
                 names.len()
             )));
@@ -109,9 +109,9 @@ impl SvmlightRows {
     }
 
     fn add(&mut self, line: u64, text: &str) -> Result<()> {
-        let mut words = text.split_ascii_whitespace();
-        let Some(label) = words.next() else { return Ok(()) };
-        let number = |word: &str| word.parse::<f64>().ok().filter(|value| value.is_finite());
+        let mut fields = text.split_ascii_whitespace();
+        let Some(label) = fields.next() else { return Ok(()) };
+        let number = |field: &str| field.parse::<f64>().ok().filter(|value| value.is_finite());
         let Some(value) = number(label) else {
             let problem = match label {
                 list if list.contains(',') => "has several labels: write one per row".to_string(),
@@ -122,10 +122,10 @@ impl SvmlightRows {
             };
             return Err(self.problem(line, problem));
         };
-        let mut before = None;
-        for word in words {
-            let Some((index, value)) = word.split_once(':') else {
-                return Err(self.problem(line, format!("'{word}' is not of the form index:value")));
+        let mut previous_index = None;
+        for field in fields {
+            let Some((index, value)) = field.split_once(':') else {
+                return Err(self.problem(line, format!("'{field}' is not of the form index:value")));
             };
             if index == "qid" {
                 self.queries = true;
@@ -138,8 +138,8 @@ impl SvmlightRows {
                 let problem = format!("the index {index} is too large: {MOST_FEATURES} features can be read");
                 return Err(self.problem(line, problem));
             }
-            if before.is_some_and(|before| before >= index) {
-                let problem = match before == Some(index) {
+            if previous_index.is_some_and(|previous_index| previous_index >= index) {
+                let problem = match previous_index == Some(index) {
                     true => format!("the index {index} occurs twice: a feature has one value"),
                     false => format!("the index {index} is out of place: indices ascend within a line"),
                 };
@@ -149,7 +149,7 @@ impl SvmlightRows {
                 let problem = format!("feature {index} is '{value}', which is not a finite number");
                 return Err(self.problem(line, problem));
             };
-            before = Some(index);
+            previous_index = Some(index);
             self.base = self.base.min(u64::from(index));
             self.cells.push((index, value));
         }
@@ -174,22 +174,22 @@ impl TableReader for SvmlightRows {
         &self.header
     }
 
-    fn next(&mut self, wanted: &[usize], limit: usize) -> Result<Option<Chunk>> {
+    fn next(&mut self, selected: &[usize], limit: usize) -> Result<Option<Chunk>> {
         let rows = self.next..(self.next + limit).min(self.labels.len());
         if rows.is_empty() {
             return Ok(None);
         }
         self.next = rows.end;
-        let place: HashMap<usize, usize> =
-            wanted.iter().enumerate().map(|(position, &j)| (j, position)).collect();
-        let mut columns = vec![vec![0.0; rows.len()]; wanted.len()];
+        let position_of: HashMap<usize, usize> =
+            selected.iter().enumerate().map(|(position, &j)| (j, position)).collect();
+        let mut columns = vec![vec![0.0; rows.len()]; selected.len()];
         for (position, row) in rows.clone().enumerate() {
-            if let Some(&label) = place.get(&0) {
+            if let Some(&label) = position_of.get(&0) {
                 columns[label][position] = self.labels[row];
             }
             let from = if row == 0 { 0 } else { self.ends[row - 1] };
             for &(index, value) in &self.cells[from..self.ends[row]] {
-                if let Some(&column) = place.get(&((u64::from(index) - self.base) as usize + 1)) {
+                if let Some(&column) = position_of.get(&((u64::from(index) - self.base) as usize + 1)) {
                     columns[column][position] = value;
                 }
             }
@@ -204,7 +204,7 @@ impl TableReader for SvmlightRows {
     }
 
     /// The column of a feature beyond the largest index, which is 0 in every row.
-    fn hidden_place(&self, column: &str) -> Option<usize> {
+    fn hidden_column_index(&self, column: &str) -> Option<usize> {
         let j: usize = column.strip_prefix('x')?.parse().ok()?;
         (!self.named && j < MOST_FEATURES && column == format!("x{j}")).then_some(j + 1)
     }
@@ -237,7 +237,7 @@ mod tests {
     fn cells_are_where_the_file_says() {
         let mut rows = open("# a comment\n+1 1:0.5 3:-2 # more\n\n-1 qid:3 2:1e-3\r\n0\n", &[]).unwrap();
         assert_eq!(rows.header(), ["label", "x0", "x1", "x2"]);
-        assert_eq!(rows.hidden_place("x7"), Some(8));
+        assert_eq!(rows.hidden_column_index("x7"), Some(8));
         assert!(rows.notes()[0].contains("from 1") && rows.notes()[1].contains("qid"));
         let chunk = rows.next(&[0, 3, 1, 8], 2).unwrap().unwrap();
         assert_eq!(chunk.lines, [2, 4]);
@@ -254,7 +254,9 @@ mod tests {
         assert!(rows.next(&[0], 9).unwrap().is_none());
         let zero = open("1 0:5 1:6\n", &["a", "b", "c"]).unwrap();
         assert_eq!(zero.header(), ["label", "a", "b", "c"]);
-        assert!(zero.notes()[0].contains("from 0, which is column a") && zero.hidden_place("x7").is_none());
+        assert!(
+            zero.notes()[0].contains("from 0, which is column a") && zero.hidden_column_index("x7").is_none()
+        );
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl Units {
     }
 
     /// The unit of each of these columns.
-    pub fn of_columns(&self, columns: &[Column]) -> Vec<Option<String>> {
+    pub fn units_of_columns(&self, columns: &[Column]) -> Vec<Option<String>> {
         columns.iter().map(|column| self.0.get(&column.name).and_then(|(unit, _)| unit.clone())).collect()
     }
 }

@@ -64,10 +64,10 @@ pub fn read(mut rows: OpenTable) -> Result<Explanation> {
     let header = rows.header().to_vec();
     let about = |e: riesz::Error| Failure::from(e).about(&name);
     let mut reader = ValueTableReader::new(&header).map_err(about)?;
-    let wanted = reader.wanted().to_vec();
-    while let Some(chunk) = rows.next(&wanted, CHUNK)? {
-        let mut columns = Vec::with_capacity(wanted.len());
-        for (k, &j) in wanted.iter().enumerate().filter(|(k, _)| *k != 1) {
+    let selected = reader.wanted().to_vec();
+    while let Some(chunk) = rows.next(&selected, CHUNK)? {
+        let mut columns = Vec::with_capacity(selected.len());
+        for (k, &j) in selected.iter().enumerate().filter(|(k, _)| *k != 1) {
             let mut column = Vec::with_capacity(chunk.rows);
             append_numbers(&chunk, k, &header[j], &name, &mut column)?;
             columns.push(column);
@@ -79,7 +79,7 @@ pub fn read(mut rows: OpenTable) -> Result<Explanation> {
             };
             let line = columns[1..].iter().map(|column| column[i]);
             let read = reader.add_line(columns[0][i], &output, line);
-            read.map_err(|e| Failure::from(e).about(&format!("{name}: {}", chunk.place(i))))?;
+            read.map_err(|e| Failure::from(e).about(&format!("{name}: {}", chunk.location(i))))?;
         }
     }
     let note = rows.note(NOTE).and_then(|note| serde_json::from_str(&note).ok());
@@ -101,7 +101,7 @@ pub fn add_data(explanation: &mut Explanation, rows: OpenTable, categorical: &[S
         )));
     }
     let categorical = listed_columns(categorical, rows.header());
-    rows.places(&categorical)?;
+    rows.column_indices(&categorical)?;
     let table = Columns::read(rows, &names)?.table_as_given(&names, &categorical)?;
     if let Some(row) = explanation.row_numbers.iter().find(|&&row| row >= table.rows()) {
         return Err(Failure::input(format!(

@@ -13,7 +13,7 @@ use parquet::schema::types::Type;
 
 use crate::args::Format;
 use crate::exit::{Failure, Result};
-use crate::io::output::{Output, Trouble};
+use crate::io::output::{FirstWriteError, Output};
 
 /// The numbers or texts of one column.
 #[derive(Debug, Clone)]
@@ -72,7 +72,7 @@ enum FormatWriter {
 pub struct TableWriter {
     kind: FormatWriter,
     names: Vec<String>,
-    trouble: Trouble,
+    first_error: FirstWriteError,
     begun: bool,
 }
 
@@ -88,11 +88,11 @@ impl TableWriter {
         example: Vec<Cells>,
     ) -> Result<Self> {
         let output = Output::open(path)?;
-        let trouble = output.trouble();
+        let first_error = output.first_error();
         let kind = match format {
             Format::Csv | Format::Text | Format::Svg | Format::Png => {
                 let mut writer = csv::WriterBuilder::new().buffer_capacity(1 << 16).from_writer(output);
-                writer.write_record(&names).map_err(|e| trouble.or(e))?;
+                writer.write_record(&names).map_err(|e| first_error.or(e))?;
                 FormatWriter::Csv(Box::new(writer))
             }
             Format::Json => FormatWriter::Json(output),
@@ -102,17 +102,17 @@ impl TableWriter {
                         "Parquet cannot be shown on a terminal: give a file with -o, or --format csv",
                     ));
                 }
-                let schema = schema(&names, &example).map_err(|e| trouble.or(e))?;
+                let schema = schema(&names, &example).map_err(|e| first_error.or(e))?;
                 let properties = WriterProperties::builder()
                     .set_compression(Compression::SNAPPY)
                     .set_created_by(format!("riesz {}", env!("CARGO_PKG_VERSION")))
                     .build();
                 let writer = SerializedFileWriter::new(output, Arc::new(schema), Arc::new(properties))
-                    .map_err(|e| trouble.or(e))?;
+                    .map_err(|e| first_error.or(e))?;
                 FormatWriter::Parquet { writer: Box::new(writer), pending: example }
             }
         };
-        Ok(Self { kind, names, trouble, begun: false })
+        Ok(Self { kind, names, first_error, begun: false })
     }
 
     /// Writes a table of columns with names.
@@ -127,7 +127,7 @@ impl TableWriter {
     /// Writes a chunk of rows.
     pub fn rows(&mut self, columns: Vec<Cells>) -> Result<()> {
         let rows = columns.first().map_or(0, Cells::len);
-        let trouble = self.trouble.clone();
+        let first_error = self.first_error.clone();
         match &mut self.kind {
             FormatWriter::Csv(writer) => {
                 let mut text = String::new();
@@ -135,9 +135,9 @@ impl TableWriter {
                     for column in &columns {
                         text.clear();
                         cell(column, i, &mut text);
-                        writer.write_field(&text).map_err(|e| trouble.or(e))?;
+                        writer.write_field(&text).map_err(|e| first_error.or(e))?;
                     }
-                    writer.write_record(None::<&[u8]>).map_err(|e| trouble.or(e))?;
+                    writer.write_record(None::<&[u8]>).map_err(|e| first_error.or(e))?;
                 }
             }
             FormatWriter::Json(output) => {
@@ -156,14 +156,14 @@ impl TableWriter {
                         }
                     }
                     text.push('}');
-                    output.write_all(text.as_bytes()).map_err(|e| trouble.or(e))?;
+                    output.write_all(text.as_bytes()).map_err(|e| first_error.or(e))?;
                     text.clear();
                 }
             }
             FormatWriter::Parquet { writer, pending } => {
                 pending.iter_mut().zip(columns).for_each(|(p, c)| p.append(c));
                 if pending.first().map_or(0, Cells::len) * pending.len() >= GROUP {
-                    group(writer, pending).map_err(|e| trouble.or(e))?;
+                    group(writer, pending).map_err(|e| first_error.or(e))?;
                 }
             }
         }
@@ -179,19 +179,19 @@ impl TableWriter {
 
     /// Completes the table and puts it in its place.
     pub fn finish(self) -> Result<()> {
-        let trouble = self.trouble;
+        let first_error = self.first_error;
         let output = match self.kind {
-            FormatWriter::Csv(writer) => writer.into_inner().map_err(|e| trouble.or(e.error()))?,
+            FormatWriter::Csv(writer) => writer.into_inner().map_err(|e| first_error.or(e.error()))?,
             FormatWriter::Json(mut output) => {
                 let end: &[u8] = if self.begun { b"\n]\n" } else { b"[]\n" };
-                output.write_all(end).map_err(|e| trouble.or(e))?;
+                output.write_all(end).map_err(|e| first_error.or(e))?;
                 output
             }
             FormatWriter::Parquet { mut writer, mut pending } => {
                 if pending.first().is_some_and(|c| c.len() > 0) {
-                    group(&mut writer, &mut pending).map_err(|e| trouble.or(e))?;
+                    group(&mut writer, &mut pending).map_err(|e| first_error.or(e))?;
                 }
-                writer.into_inner().map_err(|e| trouble.or(e))?
+                writer.into_inner().map_err(|e| first_error.or(e))?
             }
         };
         output.finish()

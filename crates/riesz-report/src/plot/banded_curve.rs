@@ -32,7 +32,7 @@ impl BandedCurve<'_> {
         let mut canvas = Canvas::new(options.theme);
         column_axis(&mut canvas, x_scale, self.levels, (top, bottom), self.column, right - left);
         y_axis(&mut canvas, y_scale, (left, right), self.spacing);
-        canvas.text_up((14.0, (top + bottom) / 2.0), &self.quantity, bottom - top);
+        canvas.vertical_text((14.0, (top + bottom) / 2.0), &self.quantity, bottom - top);
         match self.levels {
             Some(_) => self.draw_bars(&mut canvas, x_scale, y_scale),
             None => self.draw_line(&mut canvas, x_scale, y_scale),

@@ -19,8 +19,8 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let over_rows = spans(e, options.output).filter(|_| sd.is_none());
     let span = |line: &PlayerLine, value: f64| match &sd {
         Some(sd) => {
-            let reach = REACH * line.sum(sd);
-            Some([(value - reach).max(0.0), value + reach])
+            let half_width = NORMAL_QUANTILE * line.sum(sd);
+            Some([(value - half_width).max(0.0), value + half_width])
         }
         None => line.player.and_then(|j| over_rows.as_ref().map(|intervals| intervals[j])),
     };
@@ -41,8 +41,8 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         to: width - numbers - 22.0,
     };
     let mut canvas = Canvas::new(options.theme);
-    let over = format!(", 95 % interval over {}", e.row_words()[1]);
-    let suffix = if over_rows.is_some() && e.rows() > 1 { &over[..] } else { interval_label(e) };
+    let over_rows_text = format!(", 95 % interval over {}", e.row_words()[1]);
+    let suffix = if over_rows.is_some() && e.rows() > 1 { &over_rows_text[..] } else { interval_label(e) };
     // A single row has no mean.
     let mean = if e.rows() > 1 { "mean " } else { "" };
     x_axis(&mut canvas, scale, top, bottom, &format!("{mean}|{}|{suffix}", e.value_name()));
@@ -83,8 +83,8 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
 fn spans(e: &Explanation, output: usize) -> Option<Vec<[f64; 2]>> {
     if e.rows() > 1 {
         // Squares of the largest drawable values overflow.
-        let known = |intervals: &Vec<[f64; 2]>| intervals.iter().flatten().all(|end| end.is_finite());
-        return e.importance(output).interval(0.95).filter(known);
+        let is_finite = |intervals: &Vec<[f64; 2]>| intervals.iter().flatten().all(|end| end.is_finite());
+        return e.importance(output).interval(0.95).filter(is_finite);
     }
     let Exactness::Estimated { std_error, .. } = &e.exactness else { return None };
     let estimates = e.row_values(0, output).iter().zip(&std_error[output * e.sets()..]);

@@ -21,7 +21,7 @@ struct Dots<'e> {
     values: Vec<f64>,
     colours: Option<Colours<'e>>,
     /// Half of the interval of each dot, if there are few rows.
-    reaches: Vec<Option<f64>>,
+    half_widths: Vec<Option<f64>>,
 }
 
 impl<'e> Dots<'e> {
@@ -29,7 +29,7 @@ impl<'e> Dots<'e> {
         Self {
             values: (0..e.rows()).map(|i| line.sum(e.row_values(i, o))).collect(),
             colours: line.player.and_then(|j| Colours::for_player(e, j)),
-            reaches: (0..dot_intervals(e).0).map(|i| reach(e, i, o, &line.sets)).collect(),
+            half_widths: (0..dot_intervals(e).0).map(|i| interval_half_width(e, i, o, &line.sets)).collect(),
             line,
         }
     }
@@ -41,8 +41,8 @@ impl<'e> Dots<'e> {
 
     /// The ends of the whiskers.
     fn whiskers(&self) -> impl Iterator<Item = f64> {
-        let dots = self.values.iter().zip(&self.reaches);
-        dots.filter_map(|(v, reach)| Some([v - (*reach)?, v + (*reach)?])).flatten()
+        let dots = self.values.iter().zip(&self.half_widths);
+        dots.filter_map(|(v, half_width)| Some([v - (*half_width)?, v + (*half_width)?])).flatten()
     }
 
     /// Draws the line with its middle at `y`.
@@ -65,10 +65,11 @@ impl<'e> Dots<'e> {
                 (scale.pixel(self.values[i]), y + offsets[i], paint)
             })
             .collect();
-        let rules = dots.iter().zip(&self.values).zip(&self.reaches).filter_map(|((dot, v), reach)| {
-            let reach = (*reach)?;
-            Some([(scale.pixel(v - reach), dot.1), (scale.pixel(v + reach), dot.1)])
-        });
+        let rules =
+            dots.iter().zip(&self.values).zip(&self.half_widths).filter_map(|((dot, v), half_width)| {
+                let half_width = (*half_width)?;
+                Some([(scale.pixel(v - half_width), dot.1), (scale.pixel(v + half_width), dot.1)])
+            });
         canvas.rules(&rules.collect::<Vec<_>>(), Paint::Neutral, 0.4);
         canvas.dots(&dots, diameter);
         if self.line.player.is_some() {
@@ -131,8 +132,8 @@ fn swarm(values: &[f64], scale: Scale, diameter: f64, height: f64) -> Vec<f64> {
     for (i, &v) in values.iter().enumerate() {
         stacks.entry(bin_of(v)).or_default().push(i);
     }
-    let tallest = stacks.values().map(Vec::len).max().unwrap_or(1).max(2);
-    let step = (diameter * 0.55).min(height / (tallest - 1) as f64);
+    let max_height = stacks.values().map(Vec::len).max().unwrap_or(1).max(2);
+    let step = (diameter * 0.55).min(height / (max_height - 1) as f64);
     let mut offsets = vec![0.0; values.len()];
     for stack in stacks.values() {
         for (k, &i) in stack.iter().enumerate() {

@@ -9,23 +9,23 @@ const BOX: f64 = 24.0;
 
 /// The role of a variable in an identification.
 fn role(identification: &Identification, graph: &Graph, name: &str) -> (Paint, &'static str) {
-    let is = |names: &[String]| names.iter().any(|listed| listed == name);
+    let is_among = |names: &[String]| names.iter().any(|listed| listed == name);
     let mediators = match &identification.strategy {
         riesz::causal::EffectStrategy::FrontDoor { mediators: through, .. } => through.as_slice(),
         _ => &[],
     };
     match () {
-        () if is(&identification.treatments) || is(&identification.without_effect) => {
+        () if is_among(&identification.treatments) || is_among(&identification.without_effect) => {
             (Paint::Up, "treatment")
         }
         () if identification.outcome == name => (Paint::Down, "outcome"),
-        () if is(mediators) => (Paint::Level(4), "front door"),
-        () if is(identification.adjustment())
-            || identification.stages().iter().any(|stage| is(&stage.columns())) =>
+        () if is_among(mediators) => (Paint::Level(4), "front door"),
+        () if is_among(identification.adjustment())
+            || identification.stages().iter().any(|stage| is_among(&stage.columns())) =>
         {
             (Paint::Level(4), "adjusted for")
         }
-        () if identification.bridges.iter().any(|bridge| is(&bridge.mediators)) => {
+        () if identification.bridges.iter().any(|bridge| is_among(&bridge.mediators)) => {
             (Paint::Level(2), "shared by studies")
         }
         () if graph.latent().contains(&name) => (Paint::Neutral, "never measured"),
@@ -60,8 +60,8 @@ struct Layout {
 
 fn layout(graph: &Graph) -> Layout {
     let names = graph.variables();
-    let places: BTreeMap<&str, usize> = names.iter().enumerate().map(|(v, name)| (&name[..], v)).collect();
-    let arrows: Vec<(usize, usize)> = graph.arrows().iter().map(|(a, b)| (places[a], places[b])).collect();
+    let indices: BTreeMap<&str, usize> = names.iter().enumerate().map(|(v, name)| (&name[..], v)).collect();
+    let arrows: Vec<(usize, usize)> = graph.arrows().iter().map(|(a, b)| (indices[a], indices[b])).collect();
     let mut layer = vec![0; names.len()];
     // The longest path has fewer arrows than the graph has variables.
     for _ in 0..names.len() {
@@ -82,27 +82,27 @@ fn layout(graph: &Graph) -> Layout {
     let arrows: Vec<Vec<usize>> = arrows
         .into_iter()
         .map(|(a, b)| {
-            let mut way = vec![a];
-            for passed in layer[a] + 1..layer[b] {
-                slots.push(Slot { layer: passed, variable: None });
-                way.push(slots.len() - 1);
+            let mut path = vec![a];
+            for layer_between in layer[a] + 1..layer[b] {
+                slots.push(Slot { layer: layer_between, variable: None });
+                path.push(slots.len() - 1);
             }
-            way.push(b);
-            way
+            path.push(b);
+            path
         })
         .collect();
-    let deepest = slots.iter().map(|slot| slot.layer).max().unwrap_or(0);
-    let mut layers: Vec<Vec<usize>> = vec![Vec::new(); deepest + 1];
+    let last_layer = slots.iter().map(|slot| slot.layer).max().unwrap_or(0);
+    let mut layers: Vec<Vec<usize>> = vec![Vec::new(); last_layer + 1];
     slots.iter().enumerate().for_each(|(s, slot)| layers[slot.layer].push(s));
     // Sweeps back and forth move each slot to the mean place of its neighbours, which undoes most crossings.
     let mut neighbours = vec![Vec::new(); slots.len()];
-    for way in &arrows {
-        for pair in way.windows(2) {
+    for path in &arrows {
+        for pair in path.windows(2) {
             neighbours[pair[0]].push(pair[1]);
             neighbours[pair[1]].push(pair[0]);
         }
     }
-    let place = |layers: &[Vec<usize>]| {
+    let positions = |layers: &[Vec<usize>]| {
         let mut position = vec![0.0; slots.len()];
         for layer in layers {
             layer.iter().enumerate().for_each(|(k, &s)| position[s] = (k as f64 + 0.5) / layer.len() as f64);
@@ -113,7 +113,7 @@ fn layout(graph: &Graph) -> Layout {
         let order: Vec<usize> =
             if sweep % 2 == 0 { (0..layers.len()).collect() } else { (0..layers.len()).rev().collect() };
         for l in order {
-            let position = place(&layers);
+            let position = positions(&layers);
             let mean = |s: usize| {
                 let adjacent = &neighbours[s];
                 if adjacent.is_empty() {
@@ -140,10 +140,10 @@ impl Boxes {
     fn new(layout: &Layout, names: &[String], (width, height): (f64, f64), top: f64, down: bool) -> Self {
         let mut centres = vec![(0.0, 0.0); layout.slots.len()];
         let widest = layout.layers.iter().map(Vec::len).max().unwrap_or(1) as f64;
-        let deep = layout.layers.len() as f64;
+        let depth = layout.layers.len() as f64;
         for (l, layer) in layout.layers.iter().enumerate() {
             for (k, &s) in layer.iter().enumerate() {
-                let along = (l as f64 + 0.5) / deep;
+                let along = (l as f64 + 0.5) / depth;
                 let across = (k as f64 + 0.5) / layer.len() as f64;
                 centres[s] = if down {
                     (across * width, top + along * height)
@@ -152,8 +152,9 @@ impl Boxes {
                 };
             }
         }
-        let room = if down { width / widest } else { width / deep } - if down { 12.0 } else { 44.0 };
-        let box_width = |v: usize| (format::text_width(&names[v], FONT) + 18.0).min(room.max(40.0));
+        let max_box_width =
+            if down { width / widest } else { width / depth } - if down { 12.0 } else { 44.0 };
+        let box_width = |v: usize| (format::text_width(&names[v], FONT) + 18.0).min(max_box_width.max(40.0));
         let half_width = |slot: &Slot| slot.variable.map_or(0.0, |v| box_width(v) / 2.0);
         Self { centres, half_width: layout.slots.iter().map(half_width).collect() }
     }
@@ -170,11 +171,11 @@ impl Boxes {
     }
 
     /// Draws an arrow through slots.
-    fn draw_arrow(&self, canvas: &mut Canvas, way: &[usize]) {
-        let mut points: Vec<(f64, f64)> = way.iter().map(|&s| self.centres[s]).collect();
+    fn draw_arrow(&self, canvas: &mut Canvas, path: &[usize]) {
+        let mut points: Vec<(f64, f64)> = path.iter().map(|&s| self.centres[s]).collect();
         let end = points.len() - 1;
-        points[0] = self.border(way[0], points[1]);
-        points[end] = self.border(way[end], points[end - 1]);
+        points[0] = self.border(path[0], points[1]);
+        points[end] = self.border(path[end], points[end - 1]);
         canvas.stroke_path(&points, Paint::Muted, false);
         head(canvas, points[end - 1], points[end]);
     }
@@ -220,12 +221,12 @@ pub(super) fn draw(graph: &Graph, identification: &Identification, options: &Plo
     let height = if down { 74.0 * layout.layers.len() as f64 } else { (58.0 * widest).max(120.0) };
     let boxes = Boxes::new(&layout, names, (width, height), top, down);
     let mut canvas = Canvas::new(options.theme);
-    for way in &layout.arrows {
-        boxes.draw_arrow(&mut canvas, way);
+    for path in &layout.arrows {
+        boxes.draw_arrow(&mut canvas, path);
     }
-    let places: BTreeMap<&str, usize> = names.iter().enumerate().map(|(v, name)| (&name[..], v)).collect();
+    let indices: BTreeMap<&str, usize> = names.iter().enumerate().map(|(v, name)| (&name[..], v)).collect();
     for (a, b) in graph.confounded() {
-        boxes.draw_arc(&mut canvas, (places[a], places[b]), top - 8.0);
+        boxes.draw_arc(&mut canvas, (indices[a], indices[b]), top - 8.0);
     }
     for (s, slot) in layout.slots.iter().enumerate() {
         if let Some(v) = slot.variable {

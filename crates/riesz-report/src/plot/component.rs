@@ -39,8 +39,8 @@ fn curve(component: &Curve, axis: &Axis, options: &PlotOptions) -> Svg {
     let (count, name) = (axis.grid.len(), name(component, options.output));
     let value = |k: usize| component.values[(k, options.output)];
     let ends = |k: usize| {
-        let reach = component.sd.as_ref().map_or(0.0, |sd| REACH * sd[(k, options.output)]);
-        [value(k) - reach, value(k) + reach]
+        let half_width = component.sd.as_ref().map_or(0.0, |sd| NORMAL_QUANTILE * sd[(k, options.output)]);
+        [value(k) - half_width, value(k) + half_width]
     };
     let band = if component.sd.is_some() { ", with the middle 95 % of the posterior" } else { "" };
     let about = format!("The {name} along it{band}; its mean is 0.");
@@ -63,12 +63,12 @@ fn curve(component: &Curve, axis: &Axis, options: &PlotOptions) -> Svg {
 
 /// The ends of the cell of grid point `k`: half way to its neighbours, and symmetric for the first and last.
 fn cell_edges(axis: &Axis, k: usize) -> [f64; 2] {
-    let half_gap = |a: usize, b: usize| (position(axis, b) - position(axis, a)) / 2.0;
+    let half_step = |a: usize, b: usize| (position(axis, b) - position(axis, a)) / 2.0;
     let [below, above] = match (k, axis.grid.len() - 1) {
         (_, 0) => [0.5, 0.5],
-        (0, _) => [half_gap(0, 1); 2],
-        (k, end) if k == end => [half_gap(k - 1, k); 2],
-        (k, _) => [half_gap(k - 1, k), half_gap(k, k + 1)],
+        (0, _) => [half_step(0, 1); 2],
+        (k, end) if k == end => [half_step(k - 1, k); 2],
+        (k, _) => [half_step(k - 1, k), half_step(k, k + 1)],
     };
     [position(axis, k) - below, position(axis, k) + above]
 }
@@ -91,7 +91,7 @@ fn surface(component: &Curve, [first, second]: [&Axis; 2], options: &PlotOptions
             let [y0, y1] = cell_edges(second, b).map(|v| upwards.pixel(v).clamp(top, bottom).round());
             let v = level(component.values[(a * count + b, o)]);
             if v != 0.0 {
-                canvas.rect(x0, y1, x1 - x0, y0 - y1, Paint::of_sign(v), v.abs() / STEPS);
+                canvas.rect(x0, y1, x1 - x0, y0 - y1, Paint::for_sign(v), v.abs() / STEPS);
             }
         }
     }
@@ -103,7 +103,7 @@ fn surface(component: &Curve, [first, second]: [&Axis; 2], options: &PlotOptions
             y_label(&mut canvas, left, upwards.pixel(value), &label);
         }),
     }
-    canvas.text_up((14.0, (top + bottom) / 2.0), &second.column, bottom - top);
+    canvas.vertical_text((14.0, (top + bottom) / 2.0), &second.column, bottom - top);
     signed_bar(&mut canvas, (right + 10.0, top), 160.0, largest, MARGIN - 22.0);
     let about = format!(
         "The {} in colour, orange above 0 and blue below: {}.",

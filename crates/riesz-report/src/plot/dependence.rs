@@ -28,8 +28,9 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let x_scale = Scale::for_column(levels, &xs, left, right);
     // Half of the interval of each dot, if there are few rows.
     let (with_intervals, intervals) = dot_intervals(e);
-    let reaches: Vec<f64> = (0..with_intervals).map_while(|i| reach(e, i, o, &[player])).collect();
-    let whiskers = || values.iter().zip(&reaches).map(|(v, reach)| [v - reach, v + reach]);
+    let half_widths: Vec<f64> =
+        (0..with_intervals).map_while(|i| interval_half_width(e, i, o, &[player])).collect();
+    let whiskers = || values.iter().zip(&half_widths).map(|(v, half_width)| [v - half_width, v + half_width]);
     let y_scale = Scale::covering(values.iter().copied().chain(whiskers().flatten()), bottom, top);
     let mut canvas = Canvas::new(options.theme);
     let [singular, plural] = e.row_words();
@@ -47,8 +48,8 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     if y_scale.lo < 0.0 && y_scale.hi > 0.0 {
         canvas.line((left, y_scale.pixel(0.0)), (right, y_scale.pixel(0.0)), Paint::Muted, false);
     }
-    let up = format!("{} of {name}{intervals}", e.index.name());
-    canvas.text_up((14.0, (top + bottom) / 2.0), &up, bottom - top);
+    let quantity = format!("{} of {name}{intervals}", e.index.name());
+    canvas.vertical_text((14.0, (top + bottom) / 2.0), &quantity, bottom - top);
     let colour = options.color_by.and_then(|j| Colours::for_player(e, j));
     let width_of_jitter = if levels.is_some() { 0.5 } else { 0.0 };
     let dots: Vec<(f64, f64, Paint)> = (0..n)
@@ -62,8 +63,8 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     canvas.dots(&dots, 5.0);
     match (options.color_by, &colour) {
         (Some(j), Some(colour)) if colour.names().is_empty() => {
-            let (place, ends) = ((width - 52.0, 44.0), (top, bottom - 60.0));
-            colour_bar(&mut canvas, place, ends, ["Low", "High"], &e.set_name(j));
+            let (position, ends) = ((width - 52.0, 44.0), (top, bottom - 60.0));
+            colour_bar(&mut canvas, position, ends, ["Low", "High"], &e.set_name(j));
         }
         (Some(_), Some(colour)) => legend(&mut canvas, width - 58.0, top, colour.names(), 56.0),
         _ => {}

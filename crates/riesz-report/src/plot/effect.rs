@@ -11,7 +11,7 @@ const MOST_LINES: usize = 40;
 const HATCH: f64 = 7.0;
 
 pub(super) fn draw(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg {
-    if page.is_curve() { along(page, ends, options) } else { lines(page, ends, options) }
+    if page.is_curve() { dose_curve(page, ends, options) } else { lines(page, ends, options) }
 }
 
 /// The causes of uncertainty with their colours, in order.
@@ -21,15 +21,15 @@ fn causes(page: &EffectPage<'_>) -> Vec<(Paint, String)> {
 }
 
 /// The cumulative shares of a row's variance by cause, from 0 to 1.
-fn piled(page: &EffectPage<'_>, i: usize) -> Vec<f64> {
+fn cumulative_shares(page: &EffectPage<'_>, i: usize) -> Vec<f64> {
     let total: f64 = page.effect.causes.iter().map(|(_, variances)| variances[i]).sum();
     let mut sum = 0.0;
-    let mut piles = vec![0.0];
+    let mut cumulative_shares = vec![0.0];
     for (_, variances) in &page.effect.causes {
         sum += if total > 0.0 { variances[i] / total } else { 0.0 };
-        piles.push(sum);
+        cumulative_shares.push(sum);
     }
-    piles
+    cumulative_shares
 }
 
 /// Hatches a rectangle.
@@ -39,10 +39,10 @@ fn hatched(canvas: &mut Canvas, (left, right): (f64, f64), (top, bottom): (f64, 
     let rules: Vec<[(f64, f64); 2]> = (1..=count)
         .map(|k| {
             // A rule goes from the left or lower side up to the upper or right side.
-            let reach = HATCH * k as f64;
-            let from = if reach > height { (left + reach - height, bottom) } else { (left, top + reach) };
+            let offset = HATCH * k as f64;
+            let from = if offset > height { (left + offset - height, bottom) } else { (left, top + offset) };
             let width = right - left;
-            let to = if reach > width { (right, top + reach - width) } else { (left + reach, top) };
+            let to = if offset > width { (right, top + offset - width) } else { (left + offset, top) };
             [from, to]
         })
         .filter(|[from, to]| from.0 <= to.0)
@@ -50,7 +50,7 @@ fn hatched(canvas: &mut Canvas, (left, right): (f64, f64), (top, bottom): (f64, 
     canvas.rules(&rules, Paint::Muted, 0.35);
 }
 
-fn along(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg {
+fn dose_curve(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg {
     let (width, narrow) = (options.width as f64, options.width < 480);
     let (left, right, top, bottom) = (if narrow { 62.0 } else { 76.0 }, width - 16.0, 46.0, 310.0);
     let curve = DoseCurve::new(page, ends, (left, right));
@@ -119,7 +119,7 @@ impl<'p> DoseCurve<'p> {
             canvas.line((x, top), (x, bottom), Paint::Grid, false);
         }
         y_axis(canvas, upwards, (left, right), 36.0);
-        canvas.text_up((14.0, (top + bottom) / 2.0), &page.axis(), bottom - top);
+        canvas.vertical_text((14.0, (top + bottom) / 2.0), &page.axis(), bottom - top);
         if let Some(zero) = zero {
             canvas.line((left, upwards.pixel(zero)), (right, upwards.pixel(zero)), Paint::Muted, false);
         }
@@ -156,15 +156,15 @@ impl<'p> DoseCurve<'p> {
         let room = 18.0 * legend_breaks(&names, right - left).len() as f64;
         let (above, below) = (bottom + 18.0 + room, bottom + 118.0 + room);
         let share = |v: f64| below - v * (below - above);
-        let piles: Vec<Vec<f64>> = self.order.iter().map(|&i| piled(self.page, i)).collect();
+        let shares: Vec<Vec<f64>> = self.order.iter().map(|&i| cumulative_shares(self.page, i)).collect();
         for (c, (paint, _)) in names.iter().enumerate() {
-            let side = |k: usize, end: usize| (self.x(k), share(piles[k][c + end]));
-            draw_band(canvas, piles.len(), side, *paint, 0.75);
+            let side = |k: usize, end: usize| (self.x(k), share(shares[k][c + end]));
+            draw_band(canvas, shares.len(), side, *paint, 0.75);
         }
         for (v, label) in [(0.0, "0"), (0.5, "50"), (1.0, "100")] {
             y_label(canvas, left, share(v), label);
         }
-        canvas.text_up((14.0, (above + below) / 2.0), "% of variance", below - above + 24.0);
+        canvas.vertical_text((14.0, (above + below) / 2.0), "% of variance", below - above + 24.0);
         legend_lines(canvas, (right, above - 18.0), &names, right - left);
         below
     }
@@ -175,10 +175,10 @@ fn lines(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg
     let count = ends.len().min(MOST_LINES);
     let labels: Vec<String> = (0..count).map(|i| page.label(i)).collect();
     let room = label_room(&labels, width);
-    let piles = if width < 480.0 { 0.0 } else { 150.0 };
+    let shares_width = if width < 480.0 { 0.0 } else { 150.0 };
     let (pitch, top) = (26.0, 34.0);
     let bottom = top + pitch * count as f64;
-    let end = width - piles - if piles > 0.0 { 36.0 } else { 16.0 };
+    let end = width - shares_width - if shares_width > 0.0 { 36.0 } else { 16.0 };
     let zero = (*page.estimand != Estimand::Level).then_some(0.0);
     let scale = Scale::covering(ends[..count].iter().flatten().copied().chain(zero), room + 24.0, end);
     let mut canvas = Canvas::new(options.theme);
@@ -196,17 +196,17 @@ fn lines(page: &EffectPage<'_>, ends: &[[f64; 2]], options: &PlotOptions) -> Svg
         }
         canvas.whisker(scale.pixel(ends[i][0]), scale.pixel(ends[i][1]), y);
         canvas.disc((scale.pixel(page.effect.mean[i]), y), 4.0, Paint::Down);
-        if piles > 0.0 {
-            let pile = piled(page, i);
+        if shares_width > 0.0 {
+            let shares = cumulative_shares(page, i);
             for (c, (paint, _)) in names.iter().enumerate() {
-                let from = width - 16.0 - piles + piles * pile[c];
-                canvas.rect(from, y - 6.0, piles * (pile[c + 1] - pile[c]), 12.0, *paint, 0.75);
+                let from = width - 16.0 - shares_width + shares_width * shares[c];
+                canvas.rect(from, y - 6.0, shares_width * (shares[c + 1] - shares[c]), 12.0, *paint, 0.75);
             }
         }
     }
-    if piles > 0.0 {
-        let middle = (width - 16.0 - piles / 2.0, bottom + 12.0);
-        canvas.text(middle, "share of variance", Anchor::Middle, Paint::Muted, piles);
+    if shares_width > 0.0 {
+        let middle = (width - 16.0 - shares_width / 2.0, bottom + 12.0);
+        canvas.text(middle, "share of variance", Anchor::Middle, Paint::Muted, shares_width);
         legend_lines(&mut canvas, (width - 16.0, 14.0), &names, width - 32.0);
     }
     canvas.finish(width, bottom + 42.0, &capital(&page.axis()), &page.answer(), "")

@@ -28,32 +28,33 @@ const HALF_HEIGHT: f64 = 13.0;
 
 fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (width, row, o) = (options.width as f64, options.row, options.output);
-    let left = left_over(e, row, o);
-    let values: Vec<f64> = e.row_values(row, o).iter().copied().chain(left.as_ref().map(|l| l.1)).collect();
+    let residual = unattributed_residual(e, row, o);
+    let values: Vec<f64> =
+        e.row_values(row, o).iter().copied().chain(residual.as_ref().map(|l| l.1)).collect();
     let (base, prediction) = (e.base_values[row * e.outputs() + o], e.predictions[row * e.outputs() + o]);
-    let order = format::by_magnitude(&values).into_iter().filter(|&j| values[j] != 0.0);
+    let order = format::order_by_magnitude(&values).into_iter().filter(|&j| values[j] != 0.0);
     let (up, down): (Vec<usize>, Vec<usize>) = order.partition(|&j| values[j] > 0.0);
     let sum = |list: &[usize]| list.iter().map(|&j| values[j]).sum::<f64>();
     // The largest arrows of both sides touch at the base value plus all values, which is the prediction.
-    let meet = base + sum(&up) + sum(&down);
-    let ends = [meet - sum(&up), meet - sum(&down), base, meet];
+    let prediction_point = base + sum(&up) + sum(&down);
+    let ends = [prediction_point - sum(&up), prediction_point - sum(&down), base, prediction_point];
     let scale = Scale::covering(ends.into_iter(), 20.0, width - 20.0);
     let mut canvas = Canvas::new(options.theme);
     draw_axis(&mut canvas, scale);
-    let forces = Forces { e, options, values: &values, residual: left.map(|l| l.0), scale };
-    let (mut deepest, mut sums) = (LABELS, Vec::new());
+    let forces = Forces { e, options, values: &values, residual: residual.map(|l| l.0), scale };
+    let (mut lowest_label, mut sums) = (LABELS, Vec::new());
     for (list, side) in [(&up, -1.0), (&down, 1.0)] {
-        let (lowest, shared) = forces.draw_side(&mut canvas, list, meet, side);
-        deepest = lowest.max(deepest);
+        let (lowest, shared) = forces.draw_side(&mut canvas, list, prediction_point, side);
+        lowest_label = lowest.max(lowest_label);
         sums.extend(shared.map(|(end, text)| (end, side, text)));
     }
-    let x = scale.pixel(meet);
-    canvas.line((x, AXIS), (x, deepest + 8.0), Paint::Ink, false);
+    let x = scale.pixel(prediction_point);
+    canvas.line((x, AXIS), (x, lowest_label + 8.0), Paint::Ink, false);
     // The label of a shared arrow is below its end, which is the end of all arrows of its side.
-    deepest += if sums.is_empty() { 0.0 } else { 18.0 };
+    lowest_label += if sums.is_empty() { 0.0 } else { 18.0 };
     for (end, side, text) in sums {
         let anchor = if side < 0.0 { Anchor::Start } else { Anchor::End };
-        canvas.text((end, deepest), &text, anchor, Paint::Muted, width / 2.0 - 30.0);
+        canvas.text((end, lowest_label), &text, anchor, Paint::Muted, width / 2.0 - 30.0);
     }
     let base_x = scale.pixel(base);
     canvas.line((base_x, AXIS - 2.0), (base_x, MIDDLE + HALF_HEIGHT), Paint::Muted, true);
@@ -68,7 +69,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
         if e.uncertainty.is_some() { note } else { "" }
     );
     let title = format!("Forces on {}", e.row_name(row));
-    canvas.finish(width, deepest + 18.0, &title, &about, "")
+    canvas.finish(width, lowest_label + 18.0, &title, &about, "")
 }
 
 fn draw_axis(canvas: &mut Canvas, scale: Scale) {
@@ -92,22 +93,22 @@ struct Forces<'e> {
 }
 
 impl Forces<'_> {
-    /// Draws the arrows of one side from `meet` outwards, with their labels. Returns the y of the lowest
-    /// label, and the end and label of an arrow that values share.
+    /// Draws the arrows of one side from `prediction_point` outwards, with their labels. Returns the y of the
+    /// lowest label, and the end and label of an arrow that values share.
     fn draw_side(
         &self,
         canvas: &mut Canvas,
         list: &[usize],
-        meet: f64,
+        prediction_point: f64,
         side: f64,
     ) -> (f64, Option<(f64, String)>) {
         let (scale, paint) = (self.scale, if side < 0.0 { Paint::Up } else { Paint::Down });
         let width_of_arrow = |j: usize| (scale.pixel(self.values[j]) - scale.pixel(0.0)).abs();
-        let (named, omitted) = apart(list, self.options.max_display, width_of_arrow);
-        let inner = scale.pixel(meet) + side * 6.0;
+        let (named, omitted) = split_arrows(list, self.options.max_display, width_of_arrow);
+        let inner = scale.pixel(prediction_point) + side * 6.0;
         let width = self.options.width as f64;
         let mut labels = Labels { inner, side, width, free: inner, line: 0, lowest: LABELS };
-        let (mut tip, mut shared) = (meet, None);
+        let (mut tip, mut shared) = (prediction_point, None);
         for sets in named.chunks(1).chain((omitted.len() > 1).then_some(omitted)) {
             let value = sets.iter().map(|&j| self.values[j]).sum::<f64>();
             let next = tip - value;
@@ -134,8 +135,8 @@ impl Forces<'_> {
             ([j], _) => format::label(e, row, *j),
             _ => rest_label(e, sets.len()),
         };
-        let known = sets.iter().all(|&j| j < e.sets());
-        let reach = if known { reach(e, row, self.options.output, sets) } else { None };
+        let are_sets = sets.iter().all(|&j| j < e.sets());
+        let reach = if are_sets { interval_half_width(e, row, self.options.output, sets) } else { None };
         let name = format::shorten(&name, FONT, (self.options.width as f64 / 2.0 - 90.0).min(190.0));
         format!("{name} ({})", format::signed_within(value, reach))
     }
@@ -155,17 +156,18 @@ struct Labels {
 
 impl Labels {
     fn draw(&mut self, canvas: &mut Canvas, text: &str) {
-        let (needed, width, rightwards) = (format::text_width(text, FONT), self.width, self.side >= 0.0);
-        let room = |free: f64| if rightwards { width - 4.0 - free } else { free - 4.0 };
-        while self.line < 2 && room(self.free) < needed {
+        let (text_width, width, is_right_side) =
+            (format::text_width(text, FONT), self.width, self.side >= 0.0);
+        let available_width = |free: f64| if is_right_side { width - 4.0 - free } else { free - 4.0 };
+        while self.line < 2 && available_width(self.free) < text_width {
             (self.free, self.line) = (self.inner, self.line + 1);
         }
         if self.line < 2 {
             let y = LABELS + 16.0 * f64::from(self.line);
-            let anchor = if rightwards { Anchor::Start } else { Anchor::End };
-            canvas.text((self.free, y), text, anchor, Paint::Ink, room(self.free));
+            let anchor = if is_right_side { Anchor::Start } else { Anchor::End };
+            canvas.text((self.free, y), text, anchor, Paint::Ink, available_width(self.free));
             self.lowest = self.lowest.max(y);
-            self.free += self.side * (needed + 14.0);
+            self.free += self.side * (text_width + 14.0);
         }
     }
 }
@@ -173,7 +175,11 @@ impl Labels {
 /// Splits the values of one side into the first ones, each of which has its own arrow, and the rest, which
 /// share one. Values share an arrow beyond `max_display`, or if theirs would be too thin. A single value
 /// keeps its own.
-fn apart(list: &[usize], max_display: usize, wide: impl Fn(usize) -> f64) -> (&[usize], &[usize]) {
-    let seen = list.iter().take(max_display).take_while(|&&j| wide(j) >= THIN).count();
-    list.split_at(if list.len() <= seen + 1 { list.len() } else { seen })
+fn split_arrows(
+    list: &[usize],
+    max_display: usize,
+    arrow_width: impl Fn(usize) -> f64,
+) -> (&[usize], &[usize]) {
+    let shown_count = list.iter().take(max_display).take_while(|&&j| arrow_width(j) >= THIN).count();
+    list.split_at(if list.len() <= shown_count + 1 { list.len() } else { shown_count })
 }

@@ -110,7 +110,7 @@ fn draw_cells(canvas: &mut Canvas, values: &[f64], largest: f64, (left, right): 
         let v = level(values[start]);
         if s == values.len() || level(values[s]) != v {
             let (x, width) = (left + start as f64 * step, (s - start) as f64 * step);
-            canvas.rect(x, y, width, PITCH - 1.0, Paint::of_sign(v), v.abs() / 20.0);
+            canvas.rect(x, y, width, PITCH - 1.0, Paint::for_sign(v), v.abs() / 20.0);
             start = s;
         }
     }

@@ -76,7 +76,7 @@ impl Overall<'_> {
                 Some([scale * indices.first_order(output)[k], scale * indices.total_order(output)[k]])
             }
             (Self::Loss { .. }, riesz::Exactness::Estimated { std_error, .. }) => {
-                Some([-1.0, 1.0].map(|side| values[k] + side * REACH * std_error[k]))
+                Some([-1.0, 1.0].map(|side| values[k] + side * NORMAL_QUANTILE * std_error[k]))
             }
             _ => None,
         };
@@ -91,8 +91,8 @@ pub(super) fn draw(ranking: &Overall<'_>, options: &PlotOptions) -> Svg {
     let (e, width) = (ranking.explanation(), options.width as f64);
     let mut lines = ranking.lines(options.output);
     // Omitted values are the smallest in magnitude.
-    let order = format::by_magnitude(&lines.iter().map(|l| l.value).collect::<Vec<_>>());
-    let (mut named, omitted) = shown(order, options.max_display);
+    let order = format::order_by_magnitude(&lines.iter().map(|l| l.value).collect::<Vec<_>>());
+    let (mut named, omitted) = split_at_max_display(order, options.max_display);
     named.sort_unstable();
     let sum_of_omitted = Line {
         name: rest_label(e, omitted.len()),

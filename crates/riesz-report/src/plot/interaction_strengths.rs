@@ -24,7 +24,7 @@ pub(super) struct InteractionStrengths {
     /// Players by the total strength of the sets that contain them, the largest first.
     ranking: Vec<usize>,
     /// Sets of three or more and their strengths, the strongest first.
-    larger: Vec<(usize, f64)>,
+    larger_sets: Vec<(usize, f64)>,
     order: usize,
 }
 
@@ -34,21 +34,22 @@ impl InteractionStrengths {
         let signed = e.rows() == 1;
         let strength = if signed { e.row_values(0, output).to_vec() } else { e.mean_abs(output) };
         let p = e.players.len();
-        let (mut single_values, mut single_sets, mut part) = (vec![0.0; p], vec![0; p], vec![0.0; p]);
-        let (mut pairs, mut larger) = (Vec::new(), Vec::new());
+        let (mut single_values, mut single_sets, mut total_strengths) =
+            (vec![0.0; p], vec![0; p], vec![0.0; p]);
+        let (mut pairs, mut larger_sets) = (Vec::new(), Vec::new());
         for (k, (set, &value)) in e.subsets.iter().flatten().zip(&strength).enumerate() {
-            set.iter().for_each(|&j| part[j] += value.abs());
+            set.iter().for_each(|&j| total_strengths[j] += value.abs());
             match set[..] {
                 [j] => (single_values[j], single_sets[j]) = (value, k),
                 [a, b] => pairs.push(([a, b], value)),
-                _ => larger.push((k, value)),
+                _ => larger_sets.push((k, value)),
             }
         }
         let mut ranking: Vec<usize> = (0..p).collect();
-        ranking.sort_by(|&a, &b| part[b].total_cmp(&part[a]));
+        ranking.sort_by(|&a, &b| total_strengths[b].total_cmp(&total_strengths[a]));
         pairs.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
-        larger.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
-        Self { signed, single_values, single_sets, pairs, ranking, larger, order: e.index.order() }
+        larger_sets.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+        Self { signed, single_values, single_sets, pairs, ranking, larger_sets, order: e.index.order() }
     }
 
     /// The `limit` players with the largest total strength, in the order of the explanation.
@@ -60,13 +61,13 @@ impl InteractionStrengths {
 
     /// The symmetric matrix of the pairs of some players, with their single values on the diagonal.
     pub(super) fn matrix(&self, players: &[usize]) -> Vec<Vec<f64>> {
-        let place: HashMap<usize, usize> = players.iter().enumerate().map(|(k, &j)| (j, k)).collect();
+        let position_of: HashMap<usize, usize> = players.iter().enumerate().map(|(k, &j)| (j, k)).collect();
         let mut matrix = vec![vec![0.0; players.len()]; players.len()];
         for (k, &j) in players.iter().enumerate() {
             matrix[k][k] = self.single_values[j];
         }
         for ([a, b], value) in &self.pairs {
-            if let (Some(&a), Some(&b)) = (place.get(a), place.get(b)) {
+            if let (Some(&a), Some(&b)) = (position_of.get(a), position_of.get(b)) {
                 (matrix[a][b], matrix[b][a]) = (*value, *value);
             }
         }
@@ -75,7 +76,7 @@ impl InteractionStrengths {
 
     /// The colour of a value: the colour of its sign, or one colour for all unsigned strengths.
     pub(super) fn paint(&self, value: f64) -> Paint {
-        if self.signed { Paint::of_sign(value) } else { Paint::Down }
+        if self.signed { Paint::for_sign(value) } else { Paint::Down }
     }
 
     /// Writes a value, with its sign if the strengths are signed.
@@ -93,8 +94,8 @@ impl InteractionStrengths {
     }
 
     /// A sentence about the strongest sets of three or more; `None` if the index has none.
-    pub(super) fn larger(&self, e: &Explanation) -> Option<String> {
-        let (named, further) = self.larger.split_at(self.larger.len().min(NAMED));
+    pub(super) fn larger_sentence(&self, e: &Explanation) -> Option<String> {
+        let (named, further) = self.larger_sets.split_at(self.larger_sets.len().min(NAMED));
         if named.is_empty() {
             return None;
         }
@@ -120,7 +121,7 @@ impl InteractionStrengths {
     }
 
     /// A sentence about the players that are not drawn; `None` if all are.
-    pub(super) fn left_out(&self, drawn: usize) -> Option<String> {
+    pub(super) fn omitted_sentence(&self, drawn: usize) -> Option<String> {
         match self.single_values.len() - drawn {
             0 => None,
             1 => Some("Not drawn: the feature with the smallest total |value|.".into()),
@@ -140,9 +141,11 @@ pub(super) fn notes(canvas: &mut Canvas, (left, top): (f64, f64), sentences: &[S
     for sentence in sentences {
         let mut line = String::new();
         for word in sentence.split(' ').map(Some).chain([None]) {
-            let longer = word.map(|w| if line.is_empty() { w.into() } else { format!("{line} {w}") });
-            match longer {
-                Some(longer) if line.is_empty() || format::text_width(&longer, FONT) <= room => line = longer,
+            let extended = word.map(|w| if line.is_empty() { w.into() } else { format!("{line} {w}") });
+            match extended {
+                Some(extended) if line.is_empty() || format::text_width(&extended, FONT) <= room => {
+                    line = extended
+                }
                 _ => {
                     canvas.text((left, y), &line, Anchor::Start, Paint::Muted, room);
                     y += 16.0;

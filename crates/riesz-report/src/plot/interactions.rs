@@ -62,8 +62,8 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
          up to {}. Each pair has two cells, each with its whole value.",
         format::number(largest_single)
     )];
-    below.extend(strengths.larger(e));
-    below.extend(strengths.left_out(players.len()));
+    below.extend(strengths.larger_sentence(e));
+    below.extend(strengths.omitted_sentence(players.len()));
     let end = notes(&mut canvas, (12.0, bottom.max(top + height) + 16.0), &below, width - 40.0);
     let colours = if strengths.signed {
         "orange raises the output, blue lowers it"
@@ -95,7 +95,7 @@ fn column_names(canvas: &mut Canvas, names: &[&str], left: f64, across: f64) -> 
             canvas.text((x, head - 11.0), name, Anchor::Middle, Paint::Muted, across);
         } else {
             let long = format::text_width(name, FONT).min(head - 14.0);
-            canvas.text_up((x + FONT * 0.36, head - 7.0 - long / 2.0), name, head - 14.0);
+            canvas.vertical_text((x + FONT * 0.36, head - 7.0 - long / 2.0), name, head - 14.0);
         }
     }
     head

@@ -14,13 +14,13 @@ pub(crate) enum Shown<'v> {
     /// A number for each place; a cell shows their mean. Colours span `ends`, or else the range of the means.
     Numbers { values: &'v [f64], ends: Option<[f64; 2]> },
     /// A level for each place, as a position in `names`; a cell shows the most frequent level.
-    Levels { of: &'v [usize], names: &'v [String] },
+    Levels { codes: &'v [usize], names: &'v [String] },
 }
 
 /// Draws places with the same scale in both directions. Longitudes are scaled by the cosine of the middle
 /// latitude.
 pub(super) fn draw(
-    places: [&[f64]; 2],
+    coordinates: [&[f64]; 2],
     shown: &Shown<'_>,
     (names, title): ([&str; 2], &str),
     options: &PlotOptions,
@@ -32,35 +32,35 @@ pub(super) fn draw(
         Shown::Levels { names, .. } => widest(names.iter(), 76.0).min(0.3 * width) + DOT,
     };
     let (left, right, top) = (72.0, width - room - 28.0, 12.0);
-    let grid = Grid::new(places, names);
+    let grid = Grid::new(coordinates, names);
     let scale = ((right - left) / grid.wide).min(1.2 * width / grid.tall);
-    let (field, bottom) = (grid.wide * scale, top + grid.tall * scale);
+    let (field_width, bottom) = (grid.wide * scale, top + grid.tall * scale);
     let mut canvas = Canvas::new(options.theme);
-    let legend_place = (left + field + 16.0, room);
+    let legend_frame = (left + field_width + 16.0, room);
     let about = match shown {
         Shown::Numbers { values, ends } => {
-            let means = grid.means(places, values);
+            let means = grid.means(coordinates, values);
             let range = format::range(means.iter().flatten().copied());
             let [low, high] = ends.unwrap_or(range);
             let share = |v: f64| if high > low { (v - low) / (high - low) } else { 0.5 };
             let paints: Vec<_> = means.iter().map(|mean| mean.map(|v| Paint::Ramp(share(v)))).collect();
-            grid.paint(&mut canvas, &paints, [left, top, field, bottom - top], options.theme);
+            grid.paint(&mut canvas, &paints, [left, top, field_width, bottom - top], options.theme);
             let ends = [low, high].map(format::number);
             let labels = ends.each_ref().map(String::as_str);
-            colour_bar(&mut canvas, legend_place, (top, bottom.min(top + 220.0)), labels, title);
+            colour_bar(&mut canvas, legend_frame, (top, bottom.min(top + 220.0)), labels, title);
             format!("{title} from {} (blue) to {} (orange)", ends[0], ends[1])
         }
-        Shown::Levels { of: levels, names } => {
+        Shown::Levels { codes: levels, names } => {
             let colours = Colours::levels(levels.iter().copied(), names);
-            let most_frequent = grid.most_frequent(places, levels, names.len());
+            let most_frequent = grid.most_frequent(coordinates, levels, names.len());
             let paints: Vec<_> = most_frequent.iter().map(|level| level.map(|k| colours.0[k])).collect();
-            grid.paint(&mut canvas, &paints, [left, top, field, bottom - top], options.theme);
-            legend(&mut canvas, legend_place.0, top, &colours.1, room + 8.0);
+            grid.paint(&mut canvas, &paints, [left, top, field_width, bottom - top], options.theme);
+            legend(&mut canvas, legend_frame.0, top, &colours.1, room + 8.0);
             let labels: Vec<&str> = colours.1.iter().map(|(_, name)| name.as_str()).collect();
             format!("{title}: {}", labels.join(", "))
         }
     };
-    let across = Scale { lo: grid.spans[0][0], hi: grid.spans[0][1], from: left, to: left + field };
+    let across = Scale { lo: grid.spans[0][0], hi: grid.spans[0][1], from: left, to: left + field_width };
     let upwards = Scale { lo: grid.spans[1][0], hi: grid.spans[1][1], from: bottom, to: top };
     for (value, label) in across.ticks(80.0) {
         canvas.text((across.pixel(value), bottom + 14.0), &label, Anchor::Middle, Paint::Muted, 76.0);
@@ -68,9 +68,15 @@ pub(super) fn draw(
     for (value, label) in upwards.ticks(48.0) {
         y_label(&mut canvas, left, upwards.pixel(value), &label);
     }
-    canvas.text((left + field / 2.0, bottom + 32.0), names[0], Anchor::Middle, Paint::Muted, field);
-    canvas.text_up((14.0, (top + bottom) / 2.0), names[1], bottom - top);
-    let about = format!("A map of {} places: {about}.", places[0].len());
+    canvas.text(
+        (left + field_width / 2.0, bottom + 32.0),
+        names[0],
+        Anchor::Middle,
+        Paint::Muted,
+        field_width,
+    );
+    canvas.vertical_text((14.0, (top + bottom) / 2.0), names[1], bottom - top);
+    let about = format!("A map of {} places: {about}.", coordinates[0].len());
     canvas.finish(width, bottom + 46.0, title, &about, "")
 }
 
@@ -87,8 +93,8 @@ impl Grid {
     fn new([x, y]: [&[f64]; 2], names: [&str; 2]) -> Self {
         let middle = |ends: [f64; 2]| (ends[0] + ends[1]) / 2.0;
         let stretch = if is_degrees(names) { middle(ends(y)).to_radians().cos().max(0.05) } else { 1.0 };
-        let apart = spacing([x, y], stretch);
-        let steps = [step(x, apart / stretch), step(y, apart)];
+        let typical_step = spacing([x, y], stretch);
+        let steps = [step(x, typical_step / stretch), step(y, typical_step)];
         let spans = [span(x, steps[0]), span(y, steps[1])];
         let cells = [cells(spans[0], steps[0]), cells(spans[1], steps[1])];
         let [wide, tall] = spans.map(|[low, high]| high - low);
@@ -98,7 +104,7 @@ impl Grid {
     /// The number of the cell of a place; rows of cells start at the bottom.
     fn cell(&self, x: f64, y: f64) -> usize {
         let [columns, rows] = self.cells;
-        place(y, self.spans[1], rows) * columns + place(x, self.spans[0], columns)
+        cell_index(y, self.spans[1], rows) * columns + cell_index(x, self.spans[0], columns)
     }
 
     /// The mean of each cell; `None` for cells without places.
@@ -129,12 +135,12 @@ impl Grid {
         counts.chunks(levels).map(first).collect()
     }
 
-    /// Draws the cells in the field from (left, top) with width `wide` and height `tall`.
+    /// Draws the cells in the field from (left, top) with this `width` and `height`.
     fn paint(
         &self,
         canvas: &mut Canvas,
         paints: &[Option<Paint>],
-        [left, top, wide, tall]: [f64; 4],
+        [left, top, width, height]: [f64; 4],
         theme: Theme,
     ) {
         let [columns, rows] = self.cells;
@@ -142,26 +148,26 @@ impl Grid {
             // Pages embed an image, since shapes take a hundred times its bytes. Its rows start at the top.
             let from_top: Vec<Option<Paint>> =
                 paints.chunks(columns).rev().flat_map(|row| row.iter().copied()).collect();
-            canvas.picture([left, top, wide, tall], &from_top, columns);
+            canvas.picture([left, top, width, height], &from_top, columns);
             return;
         }
-        let (across, up) = (wide / columns as f64, tall / rows as f64);
+        let (across, up) = (width / columns as f64, height / rows as f64);
         for (cell, paint) in paints.iter().enumerate().filter_map(|(cell, paint)| Some((cell, (*paint)?))) {
             let (column, row) = ((cell % columns) as f64, (cell / columns) as f64);
-            let (x, y) = (left + across * column, top + tall - up * (row + 1.0));
+            let (x, y) = (left + across * column, top + height - up * (row + 1.0));
             // Slightly larger rectangles leave no gaps between neighbours.
             canvas.rect(x, y, across + 0.3, up + 0.3, paint, 1.0);
         }
     }
 }
 
-fn ends(places: &[f64]) -> [f64; 2] {
-    format::range(places.iter().copied())
+fn ends(coordinates: &[f64]) -> [f64; 2] {
+    format::range(coordinates.iter().copied())
 }
 
 /// The range of the coordinates, extended by half a cell at both ends.
-fn span(places: &[f64], step: f64) -> [f64; 2] {
-    let [low, high] = ends(places);
+fn span(coordinates: &[f64], step: f64) -> [f64; 2] {
+    let [low, high] = ends(coordinates);
     [low - step / 2.0, high + step / 2.0]
 }
 
@@ -170,7 +176,7 @@ fn spacing([x, y]: [&[f64]; 2], stretch: f64) -> f64 {
     let spans = [ends(x), ends(y)].map(|[low, high]| [low, if high > low { high } else { low + 1.0 }]);
     let mut occupied = vec![false; COARSE * COARSE];
     x.iter().zip(y).for_each(|(&x, &y)| {
-        occupied[place(y, spans[1], COARSE) * COARSE + place(x, spans[0], COARSE)] = true;
+        occupied[cell_index(y, spans[1], COARSE) * COARSE + cell_index(x, spans[0], COARSE)] = true;
     });
     let share = occupied.iter().filter(|flag| **flag).count() as f64 / occupied.len() as f64;
     let [wide, tall] = spans.map(|[low, high]| high - low);
@@ -178,20 +184,19 @@ fn spacing([x, y]: [&[f64]; 2], stretch: f64) -> f64 {
 }
 
 /// The side of a cell along one coordinate. For places on a grid it is the median distance of distinct
-/// neighbouring coordinates, for scattered places 1.2 times their mean distance `apart`. It is at least large
-/// enough for [`MAX_CELLS`] cells.
-fn step(places: &[f64], apart: f64) -> f64 {
-    let [low, high] = ends(places);
+/// neighbouring coordinates, for scattered places 1.2 times their mean distance `typical_step`. It is
+/// at least large enough for [`MAX_CELLS`] cells.
+fn step(coordinates: &[f64], typical_step: f64) -> f64 {
+    let [low, high] = ends(coordinates);
     let extent = high - low;
-    let mut sorted = places.to_vec();
+    let mut sorted = coordinates.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let mut between: Vec<f64> =
-        sorted.windows(2).map(|w| w[1] - w[0]).filter(|d| *d > 1e-4 * extent).collect();
-    between.sort_by(f64::total_cmp);
-    let grid = between.get(between.len() / 2).copied().unwrap_or(1.0);
+    let mut gaps: Vec<f64> = sorted.windows(2).map(|w| w[1] - w[0]).filter(|d| *d > 1e-4 * extent).collect();
+    gaps.sort_by(f64::total_cmp);
+    let grid = gaps.get(gaps.len() / 2).copied().unwrap_or(1.0);
     // A grid has far fewer distinct coordinates than places.
-    let scattered = grid < 0.7 * apart && between.len() > 2 * (places.len() as f64).sqrt() as usize;
-    let size = if scattered { 1.2 * apart } else { grid };
+    let scattered = grid < 0.7 * typical_step && gaps.len() > 2 * (coordinates.len() as f64).sqrt() as usize;
+    let size = if scattered { 1.2 * typical_step } else { grid };
     if extent > 0.0 { size.max(extent / (MAX_CELLS - 1) as f64) } else { size }
 }
 
@@ -199,7 +204,7 @@ fn cells([low, high]: [f64; 2], step: f64) -> usize {
     (((high - low) / step).round() as usize).clamp(1, MAX_CELLS)
 }
 
-fn place(value: f64, span: [f64; 2], count: usize) -> usize {
+fn cell_index(value: f64, span: [f64; 2], count: usize) -> usize {
     (((value - span[0]) / (span[1] - span[0]) * count as f64) as usize).min(count - 1)
 }
 

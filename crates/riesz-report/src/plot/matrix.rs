@@ -36,8 +36,8 @@ pub(super) fn draw(
     let bottom = top + field.side;
     // Names of columns read upwards if they are too long to fit beside each other.
     let longest = widest(&shown, 0.0);
-    let (named, upright) = (cell >= SMALLEST, longest > cell - 4.0);
-    let below = match (named, upright) {
+    let (has_names, are_vertical) = (cell >= SMALLEST, longest > cell - 4.0);
+    let names_height = match (has_names, are_vertical) {
         (false, _) => 10.0,
         (true, true) => longest.min(room) + 14.0,
         (true, false) => 22.0,
@@ -47,14 +47,14 @@ pub(super) fn draw(
         for (c, &j) in order.iter().enumerate().filter(|(c, _)| *c != r) {
             field.draw_cell(&mut canvas, (r, c), probabilities[(i, j)], n <= NUMBERS);
         }
-        if named {
-            field.draw_name(&mut canvas, r, shown[r], upright);
+        if has_names {
+            field.draw_name(&mut canvas, r, shown[r], are_vertical);
         }
     }
     field.draw_clusters(&mut canvas, &groups, &kinds, legend_width);
     draw_scale(&mut canvas, (width - 46.0, top), (bottom - top).min(200.0));
     let remarks = ["Probability that the row’s item beats the column’s.".to_string()];
-    let end = notes(&mut canvas, (24.0, bottom + below + 14.0), &remarks, width - 48.0);
+    let end = notes(&mut canvas, (24.0, bottom + names_height + 14.0), &remarks, width - 48.0);
     let about = format!(
         "A matrix of {n} items{}: orange where the row’s item is likely to beat the column’s, blue where it \
          is likely to lose.",
@@ -78,21 +78,21 @@ impl Field {
     fn draw_cell(&self, canvas: &mut Canvas, (row, column): (usize, usize), p: f64, with_number: bool) {
         let cell = self.cell;
         let (x, y) = (self.left + cell * column as f64, self.top + cell * row as f64);
-        let lead = 2.0 * p - 1.0;
-        canvas.rect(x, y, cell + 0.3, cell + 0.3, Paint::of_sign(lead), lead.abs().clamp(0.0, 1.0));
+        let contrast = 2.0 * p - 1.0;
+        canvas.rect(x, y, cell + 0.3, cell + 0.3, Paint::for_sign(contrast), contrast.abs().clamp(0.0, 1.0));
         if with_number && cell > 26.0 {
             canvas.text_on((x + cell / 2.0, y + cell / 2.0), &probability_text(p));
         }
     }
 
     /// Draws the name of the item in this row and column.
-    fn draw_name(&self, canvas: &mut Canvas, row: usize, name: &str, upright: bool) {
+    fn draw_name(&self, canvas: &mut Canvas, row: usize, name: &str, is_vertical: bool) {
         let (offset, bottom) = (self.cell * (row as f64 + 0.5), self.top + self.side);
         canvas.text((self.left - 8.0, self.top + offset), name, Anchor::End, Paint::Ink, self.room);
         let x = self.left + offset;
-        if upright {
+        if is_vertical {
             let length = format::text_width(name, FONT).min(self.room);
-            canvas.text_up((x + FONT * 0.36, bottom + 6.0 + length / 2.0), name, self.room);
+            canvas.vertical_text((x + FONT * 0.36, bottom + 6.0 + length / 2.0), name, self.room);
         } else {
             canvas.text((x, bottom + 12.0), name, Anchor::Middle, Paint::Ink, self.cell);
         }
@@ -120,8 +120,8 @@ impl Field {
 /// Draws the scale of colours, from probability 1 to 0.
 fn draw_scale(canvas: &mut Canvas, (x, top): (f64, f64), height: f64) {
     colour_steps(canvas, [x, top, 8.0, height], 41, |k| {
-        let lead = 1.0 - k / 20.0;
-        (Paint::of_sign(lead), lead.abs())
+        let contrast = 1.0 - k / 20.0;
+        (Paint::for_sign(contrast), contrast.abs())
     });
     for (share, text) in [(0.0, "1"), (0.25, ".75"), (0.5, ".5"), (0.75, ".25"), (1.0, "0")] {
         let y = top + 5.0 + (height - 10.0) * share;

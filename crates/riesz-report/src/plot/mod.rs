@@ -128,13 +128,13 @@ impl Default for PlotOptions {
 /// [`Error::Format`] for an explanation [without the data of the plot](Plot::can_show).
 pub fn render(explanation: &Explanation, plot: &Plot, options: &PlotOptions) -> Result<Svg> {
     check(explanation)?;
-    in_range("output", options.output, explanation.outputs())?;
+    check_index("output", options.output, explanation.outputs())?;
     if plot.shows == Shows::OneRow {
-        in_range("row", options.row, explanation.rows())?;
+        check_index("row", options.row, explanation.rows())?;
     }
     if plot.shows == Shows::OnePlayer {
         for player in options.player.iter().chain(&options.color_by) {
-            in_range("player", *player, explanation.sets())?;
+            check_index("player", *player, explanation.sets())?;
         }
     }
     if !plot.can_show(explanation) {
@@ -146,7 +146,7 @@ pub fn render(explanation: &Explanation, plot: &Plot, options: &PlotOptions) -> 
             ),
         });
     }
-    fits(options)?;
+    check_options(options)?;
     Ok((plot.draw)(explanation, options))
 }
 
@@ -155,7 +155,7 @@ pub fn render(explanation: &Explanation, plot: &Plot, options: &PlotOptions) -> 
 /// # Errors
 /// As [`render`]; [`Error::TooFew`] for a test without attributions.
 pub fn render_test(result: &TestResult, options: &PlotOptions) -> Result<Svg> {
-    fits(options)?;
+    check_options(options)?;
     let attributions = attributions(result)?;
     check(&attributions.explanation)?;
     Ok(null_intervals::draw(attributions, options))
@@ -173,8 +173,8 @@ pub(crate) fn attributions(result: &TestResult) -> Result<&FeatureAttributions> 
 /// # Errors
 /// [`Error::TooFew`] without draws; [`Error::Parameter`] for options.
 pub fn render_null(result: &TestResult, statistic: &str, options: &PlotOptions) -> Result<Svg> {
-    fits(options)?;
-    not_empty("the null distribution", result.null.len(), "draw is")?;
+    check_options(options)?;
+    check_not_empty("the null distribution", result.null.len(), "draw is")?;
     Ok(null::draw(result, statistic, options))
 }
 
@@ -183,7 +183,7 @@ pub fn render_null(result: &TestResult, statistic: &str, options: &PlotOptions) 
 /// # Errors
 /// [`Error::Parameter`] for options.
 pub fn render_witness(curve: &Witness, options: &PlotOptions) -> Result<Svg> {
-    fits(options)?;
+    check_options(options)?;
     Ok(witness::draw(curve, options))
 }
 
@@ -194,8 +194,8 @@ pub fn render_witness(curve: &Witness, options: &PlotOptions) -> Result<Svg> {
 pub fn render_overall(ranking: &Overall<'_>, options: &PlotOptions) -> Result<Svg> {
     let e = ranking.explanation();
     check(e)?;
-    in_range("output", options.output, e.outputs())?;
-    fits(options)?;
+    check_index("output", options.output, e.outputs())?;
+    check_options(options)?;
     Ok(importance::draw(ranking, options))
 }
 
@@ -204,8 +204,8 @@ pub fn render_overall(ranking: &Overall<'_>, options: &PlotOptions) -> Result<Sv
 /// # Errors
 /// [`Error::Parameter`] for options.
 pub fn render_component(component: &Curve, options: &PlotOptions) -> Result<Svg> {
-    in_range("output", options.output, component.output_names.len())?;
-    fits(options)?;
+    check_index("output", options.output, component.output_names.len())?;
+    check_options(options)?;
     Ok(component::draw(component, options))
 }
 
@@ -216,9 +216,9 @@ pub fn render_component(component: &Curve, options: &PlotOptions) -> Result<Svg>
 /// [`Error::TooFew`] without treatments; [`Error::NotFinite`] for numbers that cannot be drawn;
 /// [`Error::Parameter`] for the level and options.
 pub fn render_effect(page: &EffectPage<'_>, options: &PlotOptions) -> Result<Svg> {
-    fits(options)?;
+    check_options(options)?;
     let ends = page.effect.interval(page.level)?;
-    not_empty("the list of treatments", ends.len(), "treatment is")?;
+    check_not_empty("the list of treatments", ends.len(), "treatment is")?;
     if let Some(row) = ends.iter().position(|interval| interval.iter().any(|v| v.abs() > 1e300 || v.is_nan()))
     {
         let (column, value) = (page.identification.outcome.clone(), ends[row][0]);
@@ -236,7 +236,7 @@ pub fn render_causal_graph(
     identification: &Identification,
     options: &PlotOptions,
 ) -> Result<Svg> {
-    fits(options)?;
+    check_options(options)?;
     Ok(causal_graph::draw(graph, identification, options))
 }
 
@@ -256,22 +256,22 @@ pub fn render_map(
     title: &str,
     options: &PlotOptions,
 ) -> Result<Svg> {
-    places_map([x, y], &Shown::Numbers { values, ends: None }, names, title, options)
+    render_value_map([x, y], &Shown::Numbers { values, ends: None }, names, title, options)
 }
 
 /// Draws a map like [`render_map`], of numbers or levels.
-pub(crate) fn places_map(
+pub(crate) fn render_value_map(
     [x, y]: [&[f64]; 2],
     shown: &Shown<'_>,
     names: [&str; 2],
     title: &str,
     options: &PlotOptions,
 ) -> Result<Svg> {
-    fits(options)?;
-    not_empty("the list of places", x.len(), "place is")?;
+    check_options(options)?;
+    check_not_empty("the list of places", x.len(), "place is")?;
     let (count, values) = match shown {
         Shown::Numbers { values, .. } => (values.len(), *values),
-        Shown::Levels { of: levels, .. } => (levels.len(), &[][..]),
+        Shown::Levels { codes: levels, .. } => (levels.len(), &[][..]),
     };
     for (name, numbers) in names.iter().zip([x, y]).chain([(&title, values)]) {
         if let Some(row) = numbers.iter().position(|v| !v.is_finite()) {
@@ -280,7 +280,7 @@ pub(crate) fn places_map(
     }
     [x.len(), y.len()]
         .into_iter()
-        .try_for_each(|count_of_places| one_each("numbers", count, count_of_places))?;
+        .try_for_each(|coordinates| check_one_per_item("numbers", count, coordinates))?;
     Ok(map::draw([x, y], shown, (names, title), options))
 }
 
@@ -290,8 +290,8 @@ pub(crate) fn places_map(
 /// [`Error::Shape`] unless there is a name for each item; [`Error::TooFew`] without items;
 /// [`Error::Parameter`] for options.
 pub fn render_ladder(ranking: &Rankability, names: &[String], options: &PlotOptions) -> Result<Svg> {
-    fits(options)?;
-    one_each("names", ranking.utility.len(), names.len())?;
+    check_options(options)?;
+    check_one_per_item("names", ranking.utility.len(), names.len())?;
     Ok(ranking::draw(ranking, names, options))
 }
 
@@ -307,40 +307,42 @@ pub fn render_preference_matrix(
     clusters: Option<&[usize]>,
     options: &PlotOptions,
 ) -> Result<Svg> {
-    fits(options)?;
+    check_options(options)?;
     let n = probabilities.rows();
-    one_each("columns", n, probabilities.cols())?;
-    one_each("names", n, names.len())?;
-    clusters.iter().try_for_each(|labels| one_each("clusters", n, labels.len()))?;
-    let apart = |index: &usize| index / n != index % n;
-    if let Some(wrong) =
-        (0..n * n).filter(apart).map(|index| probabilities.data()[index]).find(|p| !(0.0..=1.0).contains(p))
+    check_one_per_item("columns", n, probabilities.cols())?;
+    check_one_per_item("names", n, names.len())?;
+    clusters.iter().try_for_each(|labels| check_one_per_item("clusters", n, labels.len()))?;
+    let is_off_diagonal = |index: &usize| index / n != index % n;
+    if let Some(invalid) = (0..n * n)
+        .filter(is_off_diagonal)
+        .map(|index| probabilities.data()[index])
+        .find(|p| !(0.0..=1.0).contains(p))
     {
-        return Err(Error::parameter("probability", wrong, "from 0 to 1"));
+        return Err(Error::parameter("probability", invalid, "from 0 to 1"));
     }
     Ok(matrix::draw(probabilities, names, clusters, options))
 }
 
 /// Checks that a list has one entry for each of the `expected` items.
-fn one_each(name: &str, expected: usize, actual: usize) -> Result<()> {
-    not_empty("the list of items", expected, "item is")?;
-    has_length(name, expected, actual, "one for each item")
+fn check_one_per_item(name: &str, expected: usize, actual: usize) -> Result<()> {
+    check_not_empty("the list of items", expected, "item is")?;
+    check_length(name, expected, actual, "one for each item")
 }
 
-/// Checks the number of entries of a list; `why` says where the `expected` one comes from.
-pub(crate) fn has_length(name: &str, expected: usize, actual: usize, why: &str) -> Result<()> {
+/// Checks the number of entries of a list; `reason` says where the `expected` one comes from.
+pub(crate) fn check_length(name: &str, expected: usize, actual: usize, reason: &str) -> Result<()> {
     if expected == actual {
         return Ok(());
     }
     let subject = format!("the list of {name}");
-    Err(Error::Shape { subject, unit: "entries", expected, actual, why: why.into() })
+    Err(Error::Shape { subject, unit: "entries", expected, actual, why: reason.into() })
 }
 
-fn not_empty(subject: &str, count: usize, unit: &'static str) -> Result<()> {
+fn check_not_empty(subject: &str, count: usize, unit: &'static str) -> Result<()> {
     if count > 0 { Ok(()) } else { Err(Error::TooFew { subject: subject.into(), needed: 1, unit }) }
 }
 
-fn in_range(name: &str, index: usize, count: usize) -> Result<()> {
+fn check_index(name: &str, index: usize, count: usize) -> Result<()> {
     if index < count {
         Ok(())
     } else {
@@ -348,7 +350,7 @@ fn in_range(name: &str, index: usize, count: usize) -> Result<()> {
     }
 }
 
-fn fits(options: &PlotOptions) -> Result<()> {
+fn check_options(options: &PlotOptions) -> Result<()> {
     if !(280..=10_000).contains(&options.width) {
         return Err(Error::parameter("width", options.width, "from 280 to 10000 pixels"));
     }
@@ -363,7 +365,7 @@ pub(crate) fn check(explanation: &Explanation) -> Result<()> {
     explanation.validate()?;
     let (n, m, p) = (explanation.rows(), explanation.outputs(), explanation.sets());
     for (count, unit) in [(n, "row is"), (m, "output is"), (p, "player is")] {
-        not_empty("the explanation", count, unit)?;
+        check_not_empty("the explanation", count, unit)?;
     }
     if !explanation.is_complete() {
         return Err(Error::Format {
@@ -393,10 +395,10 @@ pub(crate) fn check(explanation: &Explanation) -> Result<()> {
 }
 
 /// The players shown by name, the most important first, and the players summed up in a last line.
-fn shown(order: Vec<usize>, max_display: usize) -> (Vec<usize>, Vec<usize>) {
+fn split_at_max_display(order: Vec<usize>, max_display: usize) -> (Vec<usize>, Vec<usize>) {
     // A sum over a single player would only hide its name.
-    let keep = if order.len() <= max_display + 1 { order.len() } else { max_display };
-    let (named, omitted) = order.split_at(keep);
+    let shown_count = if order.len() <= max_display + 1 { order.len() } else { max_display };
+    let (named, omitted) = order.split_at(shown_count);
     (named.to_vec(), omitted.to_vec())
 }
 
@@ -410,9 +412,9 @@ struct PlayerLine {
 impl PlayerLine {
     /// The lines of the most important players, and of the sum of the others.
     fn list(e: &Explanation, order: Vec<usize>, max_display: usize) -> Vec<Self> {
-        let (named, omitted) = shown(order, max_display);
-        let of_player = |j: usize| Self { player: Some(j), name: e.set_name(j), sets: vec![j] };
-        let mut lines: Vec<Self> = named.into_iter().map(of_player).collect();
+        let (named, omitted) = split_at_max_display(order, max_display);
+        let player_line = |j: usize| Self { player: Some(j), name: e.set_name(j), sets: vec![j] };
+        let mut lines: Vec<Self> = named.into_iter().map(player_line).collect();
         if !omitted.is_empty() {
             lines.push(Self { player: None, name: rest_label(e, omitted.len()), sets: omitted });
         }
@@ -496,10 +498,10 @@ fn column_axis(
 ) {
     let Some(levels) = levels else { return x_axis(canvas, scale, top, bottom, name) };
     let room = (scale.to - scale.from) / levels.len().max(1) as f64;
-    let every = (30.0 / room).ceil().max(1.0) as usize;
-    for (k, level) in levels.iter().enumerate().step_by(every) {
+    let step = (30.0 / room).ceil().max(1.0) as usize;
+    for (k, level) in levels.iter().enumerate().step_by(step) {
         let position = (scale.pixel(k as f64), bottom + 12.0);
-        canvas.text(position, level, Anchor::Middle, Paint::Muted, room * every as f64 - 4.0);
+        canvas.text(position, level, Anchor::Middle, Paint::Muted, room * step as f64 - 4.0);
     }
     let position = ((scale.from + scale.to) / 2.0, bottom + 30.0);
     canvas.text(position, name, Anchor::Middle, Paint::Muted, name_room);
@@ -676,14 +678,14 @@ fn legend(canvas: &mut Canvas, x: f64, top: f64, names: &[(Paint, String)], room
 }
 
 /// Half of a 95 % interval of a normal distribution, in standard deviations.
-const REACH: f64 = 1.959_963_984_540_054;
+const NORMAL_QUANTILE: f64 = 1.959_963_984_540_054;
 
 /// Maximum number of rows whose dots have intervals.
 const MAX_ROWS_WITH_INTERVALS: usize = 200;
 
 /// Half of the 95 % interval of a sum of values; `None` if the explanation has no uncertainty for it.
-fn reach(e: &Explanation, row: usize, output: usize, sets: &[usize]) -> Option<f64> {
-    e.sd_of_sum(row, output, sets).map(|sd| REACH * sd)
+fn interval_half_width(e: &Explanation, row: usize, output: usize, sets: &[usize]) -> Option<f64> {
+    e.sd_of_sum(row, output, sets).map(|sd| NORMAL_QUANTILE * sd)
 }
 
 /// The label of whiskers; empty if the explanation has no uncertainty.
@@ -697,8 +699,8 @@ fn dot_intervals(e: &Explanation) -> (usize, &'static str) {
 }
 
 /// Draws a vertical bar of `steps` colours and their opacities.
-fn colour_steps(canvas: &mut Canvas, place: [f64; 4], steps: usize, colour: impl Fn(f64) -> (Paint, f64)) {
-    let [x, top, width, height] = place;
+fn colour_steps(canvas: &mut Canvas, frame: [f64; 4], steps: usize, colour: impl Fn(f64) -> (Paint, f64)) {
+    let [x, top, width, height] = frame;
     for k in 0..steps {
         let (paint, opacity) = colour(k as f64);
         let y = top + height * k as f64 / steps as f64;
@@ -710,7 +712,7 @@ fn colour_steps(canvas: &mut Canvas, place: [f64; 4], steps: usize, colour: impl
 fn signed_bar(canvas: &mut Canvas, (x, top): (f64, f64), height: f64, largest: f64, room: f64) {
     colour_steps(canvas, [x, top, 6.0, height], 21, |k| {
         let v = 1.0 - k / 10.0;
-        (Paint::of_sign(v), v.abs())
+        (Paint::for_sign(v), v.abs())
     });
     for (y, v) in [(top + 5.0, largest), (top + height - 5.0, -largest)] {
         canvas.text((x + 10.0, y), &format::signed(v), Anchor::Start, Paint::Muted, room);
@@ -733,7 +735,7 @@ fn colour_bar(
     }
     canvas.text((x + 11.0, top + 5.0), high, Anchor::Start, Paint::Muted, room);
     canvas.text((x + 11.0, bottom - 5.0), low, Anchor::Start, Paint::Muted, room);
-    canvas.text_up((x + 20.0, (top + bottom) / 2.0), name, bottom - top - 50.0);
+    canvas.vertical_text((x + 20.0, (top + bottom) / 2.0), name, bottom - top - 50.0);
 }
 
 /// The jitter of the `k`-th dot, in −0.5..0.5, the same on every machine.
@@ -755,14 +757,14 @@ pub(crate) fn capital(text: &str) -> String {
 
 /// The name and size of the residual `prediction − base value − Σ values` of a row; `None` for efficient
 /// indices, whose values add up to the difference.
-fn left_over(explanation: &Explanation, row: usize, output: usize) -> Option<(String, f64)> {
+fn unattributed_residual(explanation: &Explanation, row: usize, output: usize) -> Option<(String, f64)> {
     if explanation.index.is_efficient() {
         return None;
     }
     let game = row * explanation.outputs() + output;
-    let shared: f64 = explanation.row_values(row, output).iter().sum();
-    let left = explanation.predictions[game] - explanation.base_values[game] - shared;
-    Some(("not shared out".into(), left))
+    let sum: f64 = explanation.row_values(row, output).iter().sum();
+    let residual = explanation.predictions[game] - explanation.base_values[game] - sum;
+    Some(("not shared out".into(), residual))
 }
 
 /// "Shapley value", with the output's name if there are several.

@@ -27,7 +27,7 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (x0, y0) = (width / 2.0, radius + 30.0);
     // Starting half a step from the top puts every name on one side.
     let angle = |k: usize| (k as f64 + 0.5) / n as f64 * 2.0 * PI - FRAC_PI_2;
-    let place = |k: usize| (x0 + radius * angle(k).cos(), y0 + radius * angle(k).sin());
+    let position = |k: usize| (x0 + radius * angle(k).cos(), y0 + radius * angle(k).sin());
     let largest = players.iter().map(|&j| strengths.single_values[j].abs()).fold(0.0, f64::max);
     let room = (0.38 * 2.0 * PI * radius / n.max(3) as f64).min(22.0);
     // Areas are proportional to values.
@@ -49,10 +49,10 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     // The strongest pairs are drawn last, on top.
     for &(a, b, value) in drawn.iter().rev() {
         let part = value.abs() / strongest;
-        canvas.edge(place(a), place(b), strengths.paint(value), 0.8 + 8.0 * part, 0.25 + 0.6 * part);
+        canvas.edge(position(a), position(b), strengths.paint(value), 0.8 + 8.0 * part, 0.25 + 0.6 * part);
     }
     for (k, &j) in players.iter().enumerate() {
-        let ((x, y), r) = (place(k), size(j).max(2.5));
+        let ((x, y), r) = (position(k), size(j).max(2.5));
         let side = if angle(k).cos() < 0.0 { -1.0 } else { 1.0 };
         canvas.open_player(strengths.single_sets[j]);
         canvas.disc((x, y), r + 1.5, Paint::Paper);
@@ -111,16 +111,16 @@ fn sentences(
     let omitted = interactions.pairs.len() - drawn.len();
     if omitted > 0 {
         let total: f64 = interactions.pairs.iter().map(|pair| pair.1.abs()).sum();
-        let shown: f64 = drawn.iter().map(|pair| pair.2.abs()).sum();
-        let share = if total > 0.0 { (total - shown).max(0.0) / total * 100.0 } else { 0.0 };
-        let (which, hold) =
+        let shown_strength: f64 = drawn.iter().map(|pair| pair.2.abs()).sum();
+        let share = if total > 0.0 { (total - shown_strength).max(0.0) / total * 100.0 } else { 0.0 };
+        let (subject, verb) =
             if omitted == 1 { ("pair".into(), "holds") } else { (format!("{omitted} pairs"), "hold") };
         captions.push(format!(
-            "The other {which} {hold} {} % of the total |value| of pairs.",
+            "The other {subject} {verb} {} % of the total |value| of pairs.",
             format::fixed(share, 1)
         ));
     }
-    captions.extend(interactions.larger(e));
-    captions.extend(interactions.left_out(players.len()));
+    captions.extend(interactions.larger_sentence(e));
+    captions.extend(interactions.omitted_sentence(players.len()));
     captions
 }

@@ -36,7 +36,7 @@ pub(super) fn draw(result: &FeatureAttributions, options: &PlotOptions) -> Svg {
             canvas.rect(from, y - 11.0, scale.pixel(high) - from, 22.0, Paint::Neutral, 0.3);
         }
         let (zero, end) = (scale.pixel(0.0), scale.pixel(value(line)));
-        let paint = if line.player.is_some() { Paint::of_sign(value(line)) } else { Paint::Neutral };
+        let paint = if line.player.is_some() { Paint::for_sign(value(line)) } else { Paint::Neutral };
         canvas.rect(zero.min(end), y - 5.0, (end - zero).abs(), 10.0, paint, 1.0);
         canvas.text((width - space - 14.0, y), &notes[k], Anchor::Start, Paint::Muted, space + 8.0);
     }

@@ -38,12 +38,12 @@ impl TextColumn {
 
 /// The columns of places, with their intervals, and of probabilities of being the best.
 fn columns(rankability: &Rankability, order: &[usize]) -> [TextColumn; 2] {
-    let place = |&i: &usize| {
+    let rank_text = |&i: &usize| {
         let (low, high) = rankability.rank_interval[i];
         format!("{} ({low}–{high})", rankability.rank[i])
     };
     [
-        TextColumn::new("place", order.iter().map(place).collect()),
+        TextColumn::new("place", order.iter().map(rank_text).collect()),
         TextColumn::new("best", order.iter().map(|&i| probability_text(rankability.best[i])).collect()),
     ]
 }
@@ -53,9 +53,9 @@ pub(super) fn draw(rankability: &Rankability, names: &[String], options: &PlotOp
     let mut order: Vec<usize> = (0..names.len()).collect();
     order.sort_by_key(|&i| rankability.rank[i]);
     order.truncate(options.max_display);
-    let rung: Vec<Option<usize>> =
+    let line_of_item: Vec<Option<usize>> =
         (0..names.len()).map(|i| order.iter().position(|&other| other == i)).collect();
-    let is_drawn = |t: &&CyclicTriad| t.items.iter().all(|&i| rung[i].is_some());
+    let is_drawn = |t: &&CyclicTriad| t.items.iter().all(|&i| line_of_item[i].is_some());
     let circles: Vec<&CyclicTriad> = rankability.triangles.iter().filter(is_drawn).collect();
     let missing = rankability.triangles.len() - circles.len();
     let circles = &circles[..circles.len().min(CIRCLES)];
@@ -84,7 +84,7 @@ pub(super) fn draw(rankability: &Rankability, names: &[String], options: &PlotOp
         canvas.disc((scale.pixel(rankability.utility[i]), y), 4.0, Paint::Down);
     }
     for (k, circle) in circles.iter().enumerate() {
-        let rungs = circle.items.map(|i| heights[rung[i].unwrap_or(0)]);
+        let rungs = circle.items.map(|i| heights[line_of_item[i].unwrap_or(0)]);
         let (x, paint) = (right + LANE * (k as f64 + 0.5), Paint::Level(k % LEVELS.len()));
         arrows(&mut canvas, rungs, x, paint);
         canvas.text((x, top - 14.0), &probability_text(circle.probability), Anchor::Middle, paint, LANE);
@@ -108,16 +108,16 @@ pub(super) fn draw(rankability: &Rankability, names: &[String], options: &PlotOp
     canvas.finish(width, end.max(bottom + 46.0), "Ladder of items", &about, "")
 }
 
-/// Sentences about the drawn cycles, the items `below` the drawn ones, and the cycles with such items.
-fn remarks(drawn_cycles: usize, below: usize, (missing, cycles): (usize, usize)) -> Vec<String> {
+/// Sentences about the drawn cycles, the items below the drawn ones, and the cycles with such items.
+fn remarks(drawn_cycles: usize, omitted_items: usize, (missing, cycles): (usize, usize)) -> Vec<String> {
     let arrows = "Arrows: cycles of three items, each of which beats the next, with their probabilities.";
-    let items = if below == 1 { "item" } else { "items" };
-    let contain =
+    let items = if omitted_items == 1 { "item" } else { "items" };
+    let omitted_cycles =
         format!("{missing} of the {cycles} most probable cycles contain an item that is not drawn.");
     let remarks = [
         (drawn_cycles > 0).then(|| arrows.to_string()),
-        (below > 0).then(|| format!("Not drawn: {below} {items} below.")),
-        (missing > 0).then_some(contain),
+        (omitted_items > 0).then(|| format!("Not drawn: {omitted_items} {items} below.")),
+        (missing > 0).then_some(omitted_cycles),
     ];
     remarks.into_iter().flatten().collect()
 }
@@ -130,14 +130,14 @@ fn arrows(canvas: &mut Canvas, rungs: [f64; 3], x: f64, paint: Paint) {
     for (k, &from) in rungs.iter().enumerate() {
         let to = rungs[(k + 1) % 3];
         // Arrows between neighbouring lines bend to the left, the long arrow to the right.
-        let bulge = if from == middle || to == middle { -BULGE } else { BULGE };
-        let point = |t: f64| (x + bulge * 4.0 * t * (1.0 - t), from + (to - from) * t);
-        let short = 5.0 / (to - from).abs().max(10.0);
+        let curvature = if from == middle || to == middle { -BULGE } else { BULGE };
+        let point = |t: f64| (x + curvature * 4.0 * t * (1.0 - t), from + (to - from) * t);
+        let head_share = 5.0 / (to - from).abs().max(10.0);
         let curve: Vec<(f64, f64)> =
-            (0..=12).map(|step| point((1.0 - short) * f64::from(step) / 12.0)).collect();
+            (0..=12).map(|step| point((1.0 - head_share) * f64::from(step) / 12.0)).collect();
         canvas.polyline(&curve, paint);
         // The head has the direction of the end of the curve.
-        arrow_head(canvas, [2.2, 0.6].map(|t| point(1.0 - t * short)), [7.0, 3.2], paint);
+        arrow_head(canvas, [2.2, 0.6].map(|t| point(1.0 - t * head_share)), [7.0, 3.2], paint);
     }
     for y in rungs {
         canvas.disc((x, y), 2.6, paint);

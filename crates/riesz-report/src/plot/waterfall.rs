@@ -14,21 +14,23 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let (width, row, o) = (options.width as f64, options.row, options.output);
     let values = e.row_values(row, o);
     let (base, prediction) = (e.base_values[row * e.outputs() + o], e.predictions[row * e.outputs() + o]);
-    let (named, omitted) = shown(format::by_magnitude(values), options.max_display);
+    let (named, omitted) = split_at_max_display(format::order_by_magnitude(values), options.max_display);
     // The largest step is at the top, and the base value at the bottom.
-    let mut lines: Vec<(String, f64, Option<f64>)> =
-        named.iter().map(|&j| (format::label(e, row, j), values[j], reach(e, row, o, &[j]))).collect();
+    let mut lines: Vec<(String, f64, Option<f64>)> = named
+        .iter()
+        .map(|&j| (format::label(e, row, j), values[j], interval_half_width(e, row, o, &[j])))
+        .collect();
     if !omitted.is_empty() {
         let sum = omitted.iter().map(|&j| values[j]).sum();
-        lines.push((rest_label(e, omitted.len()), sum, reach(e, row, o, &omitted)));
+        lines.push((rest_label(e, omitted.len()), sum, interval_half_width(e, row, o, &omitted)));
     }
-    lines.extend(left_over(e, row, o).map(|(name, left)| (name, left, None)));
+    lines.extend(unattributed_residual(e, row, o).map(|(name, residual)| (name, residual, None)));
     let mut ends = vec![base];
     for (_, value, _) in lines.iter().rev() {
         ends.push(ends[ends.len() - 1] + value);
     }
     ends.reverse();
-    let whisker = |k: usize, reach: f64| [ends[k] - reach, ends[k] + reach];
+    let whisker = |k: usize, half_width: f64| [ends[k] - half_width, ends[k] + half_width];
     let whiskers = lines.iter().enumerate().filter_map(|(k, line)| Some(whisker(k, line.2?)));
     let room = label_room(lines.iter().map(|l| &l.0), width);
     let (pitch, top) = (28.0, 34.0);
@@ -46,15 +48,17 @@ fn draw(e: &Explanation, options: &PlotOptions) -> Svg {
     let written = |quantity: &str, x: f64| format!("{quantity} = {}", format::number(x));
     inner_text(&mut canvas, (end_x, top - 18.0), &written("f(x)", prediction), Paint::Ink, width);
     inner_text(&mut canvas, (base_x, bottom + 30.0), &written("base value", base), Paint::Ink, width);
-    for (k, (name, value, reach)) in lines.iter().enumerate() {
+    for (k, (name, value, half_width)) in lines.iter().enumerate() {
         let y = top + pitch * (k as f64 + 0.5);
         canvas.text((room + 14.0, y), name, Anchor::End, Paint::Ink, room);
         let (from, to) = (scale.pixel(ends[k + 1]), scale.pixel(ends[k]));
-        arrow(&mut canvas, from, to, y, 9.0, Paint::of_sign(*value));
+        arrow(&mut canvas, from, to, y, 9.0, Paint::for_sign(*value));
         canvas.line((from, y), (from, y + pitch), Paint::Muted, true);
-        let text = format::signed_within(*value, *reach);
+        let text = format::signed_within(*value, *half_width);
         let mut end = from.max(to);
-        if let Some([low, high]) = reach.map(|reach| whisker(k, reach).map(|end| scale.pixel(end))) {
+        if let Some([low, high]) =
+            half_width.map(|half_width| whisker(k, half_width).map(|end| scale.pixel(end)))
+        {
             canvas.whisker(low, high, y);
             end = end.max(high);
         }

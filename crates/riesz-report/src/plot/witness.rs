@@ -19,7 +19,7 @@ pub(super) fn draw(w: &Witness, options: &PlotOptions) -> Svg {
         left: 72.0,
         spacing: 50.0,
         line_paint: Paint::Up,
-        bar_paint: Paint::of_sign,
+        bar_paint: Paint::for_sign,
     };
     let about = format!(
         "The witness function along {}, with a band of two standard errors: above 0 the first sample has \

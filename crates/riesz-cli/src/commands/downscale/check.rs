@@ -40,14 +40,14 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     console.note(aligned(&fit.model.facts()));
     let observed = &fit.aggregated.data.targets;
     let residual = observed.iter().zip(&fit.fitted).map(|(z, estimate)| z - estimate).collect();
-    let nothing = || vec![f64::NAN; observed.len()];
+    let missing_values = || vec![f64::NAN; observed.len()];
     let [left_out, std, score] = match &fit.left_out {
         Some(predictions) => [
             predictions.mean.clone(),
             predictions.variance.iter().map(|v| v.sqrt()).collect(),
             predictions.scores.clone(),
         ],
-        None => [nothing(), nothing(), nothing()],
+        None => [missing_values(), missing_values(), missing_values()],
     };
     let columns = vec![
         ("bag", Cells::Texts(fit.aggregated.targets)),

@@ -7,7 +7,7 @@ use riesz::kernel_model::Link;
 use riesz::model_card::CardEntry;
 
 use super::shared_fit::{Fitted, Learn, MEDIATOR_KERNEL};
-use crate::console::{Console, watched};
+use crate::console::{Console, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::aggregates::Aggregated;
 
@@ -26,26 +26,28 @@ impl Learn {
             ));
         }
         let data = &aggregated.data;
-        let every =
+        let all_mediators =
             data.mediators.as_ref().map(|mediators| mediators.bags.stack(&mediators.targets)).transpose()?;
-        let of_mediators = every.map(|every| self.resolved(MEDIATOR_KERNEL, &every)).transpose()?;
+        let mediator_kernel =
+            all_mediators.map(|all_mediators| self.resolved(MEDIATOR_KERNEL, &all_mediators)).transpose()?;
         let points = match self.inducing {
             Some(count) => inducing_points(&data.rows, count, seed)?,
             None => count_inducing_points(data, seed)?,
         };
         let start = CountProcess {
-            smoothing: of_mediators.map(BagSmoother::new),
+            smoothing: mediator_kernel.map(BagSmoother::new),
             dispersion: self.dispersion,
             ..CountProcess::new(self.resolved(&self.kernel, &data.rows)?, points, family)
         };
         let conventions = if self.published { Conventions::Published } else { Conventions::Regularised };
         let tuning = Tuning { conventions, ..Tuning::default() };
         let message = format!("fitting {} rows in {} bags", data.rows.rows(), data.bags.count());
-        let (mut fit, warnings) = watched(console, &message, &tuning.progress, || match self.no_tuning {
-            true => Ok((start.fit(data)?, Vec::new())),
-            false => tuning.tune_counts(&start, data).map(|tuned| (tuned.fit, tuned.warnings)),
-        })
-        .map_err(|error| aggregated.named(error))?;
+        let (mut fit, warnings) =
+            with_progress(console, &message, &tuning.progress, || match self.no_tuning {
+                true => Ok((start.fit(data)?, Vec::new())),
+                false => tuning.tune_counts(&start, data).map(|tuned| (tuned.fit, tuned.warnings)),
+            })
+            .map_err(|error| aggregated.named(error))?;
         warnings.iter().for_each(|warning| console.warn(warning));
         if let Some(smoother) = &fit.smoothing {
             fit.model.model_card.push(CardEntry::new("kernel of mediators", smoother.kernel.formula()));
@@ -55,7 +57,7 @@ impl Learn {
         let left_out = (data.targets.len() > 1).then_some(fit.left_out);
         let mut fitted =
             Fitted { model: fit.model, covariance: fit.covariance, aggregated, fitted: fit.fitted, left_out };
-        self.say_more(&mut fitted);
+        self.extend_model_card(&mut fitted);
         Ok(fitted)
     }
 }

@@ -95,7 +95,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         "{} bags of {} rows explained; {}",
         explanation.rows(),
         table.rows(),
-        certificate.words()
+        certificate.description()
     ));
     certificate.check()
 }

@@ -40,7 +40,7 @@ pub struct Args {
 
 /// Fits the map and writes the model file.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
-    let as_json = global.json_words()?;
+    let as_json = global.is_json_requested()?;
     let Some(path) = args.output.as_deref() else {
         return Err(Failure::input("no output file is given for the model: give -o FILE"));
     };

@@ -98,14 +98,14 @@ pub fn run(args: &Args, console: Console) -> Result<()> {
     let quantity = args.quantity.as_deref().unwrap_or("mean");
     let feature = feature_of(quantity, &saved.model)?;
     if feature.is_none() && args.background.is_some() && !is_page {
-        let why = format!("--of {quantity} does not use --background: leave it out, or name a feature");
-        return Err(Failure::input(why));
+        let reason = format!("--of {quantity} does not use --background: leave it out, or name a feature");
+        return Err(Failure::input(reason));
     }
     let further: Vec<&String> = [&args.x, &args.y].into_iter().chain(&args.page.bag).collect();
     let (columns, table) = rows_of(&saved, rows, &further, args.page.weight.as_ref())?;
-    let places = [columns.numbers(&args.x)?, columns.numbers(&args.y)?];
+    let coordinates = [columns.numbers(&args.x)?, columns.numbers(&args.y)?];
     let background = background_of(&saved, args.background.as_deref(), &args.table)?;
-    let map_data = MapData { columns, table, places, background };
+    let map_data = MapData { columns, table, coordinates, background };
     if is_page {
         let files = facts(&args.model, &args.rows, args.background.as_ref())?;
         return report::run(
@@ -119,7 +119,7 @@ pub fn run(args: &Args, console: Console) -> Result<()> {
     let progress = console.progress("computing the map");
     let (values, title) = values_of(quantity, feature, &map_data, &posterior)?;
     drop(progress);
-    let [x, y] = &map_data.places;
+    let [x, y] = &map_data.coordinates;
     drawn(path, render_map([x, y], &values, [&args.x, &args.y], &title, &PlotOptions::default())?)
 }
 
@@ -140,13 +140,13 @@ fn feature_of(name: &str, model: &KernelExpansion) -> Result<Option<usize>> {
     if ["mean", "sd"].contains(&name) {
         return Ok(None);
     }
-    let known: Vec<&String> = model.columns().iter().map(|c| &c.name).collect();
-    match known.iter().position(|known_name| *known_name == name) {
+    let feature_names: Vec<&String> = model.columns().iter().map(|c| &c.name).collect();
+    match feature_names.iter().position(|known_name| *known_name == name) {
         Some(position) => Ok(Some(position)),
         None => {
-            let known = riesz::error::listed(&known);
+            let feature_names = riesz::error::listed(&feature_names);
             Err(Failure::input(format!(
-                "--of {name} is neither mean, sd nor a feature of the map; the features are: {known}"
+                "--of {name} is neither mean, sd nor a feature of the map; the features are: {feature_names}"
             )))
         }
     }

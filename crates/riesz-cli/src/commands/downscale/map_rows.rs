@@ -25,7 +25,7 @@ pub struct MapData {
     /// Rows, in the model's columns.
     pub table: Table,
     /// Horizontal and vertical coordinates of the rows.
-    pub places: [Vec<f64>; 2],
+    pub coordinates: [Vec<f64>; 2],
     /// Background rows, from which absent features take their values.
     pub background: Option<Table>,
 }
@@ -38,13 +38,13 @@ pub fn rows_of(
     weight: Option<&String>,
 ) -> Result<(Columns, Table)> {
     let model_columns = saved.model.columns();
-    let mut wanted: Vec<String> = model_columns.iter().map(|c| c.name.clone()).collect();
+    let mut column_names: Vec<String> = model_columns.iter().map(|c| c.name.clone()).collect();
     for name in further.iter().copied().chain(weight) {
-        if !wanted.contains(name) {
-            wanted.push(name.clone());
+        if !column_names.contains(name) {
+            column_names.push(name.clone());
         }
     }
-    let columns = Columns::read(rows, &wanted)?.without_zero_weights(weight)?;
+    let columns = Columns::read(rows, &column_names)?.without_zero_weights(weight)?;
     let table = typed(&columns, saved)?.align_to(model_columns)?;
     Ok((columns, table))
 }
@@ -126,9 +126,9 @@ impl Members {
 
     /// The average explanation over all rows.
     pub fn explain_all(&self, rows: &Explanation, unit: TargetUnit) -> Result<Explanation> {
-        let (_, places, weights) = self.bags.weights().raw_parts();
+        let (_, rows_of_bags, weights) = self.bags.weights().raw_parts();
         let all_rows =
-            Sparse::from_columns(rows.rows(), [places.iter().copied().zip(weights.iter().copied())])?;
+            Sparse::from_columns(rows.rows(), [rows_of_bags.iter().copied().zip(weights.iter().copied())])?;
         let mean = rows.average(&all_rows)?;
         Ok(if unit == TargetUnit::Sum { times(mean, &[self.mass().iter().sum()]) } else { mean })
     }
@@ -174,9 +174,10 @@ pub fn unit_of(model: &KernelExpansion, sum: bool) -> Result<TargetUnit> {
 pub fn warn_of_weights(model: &KernelExpansion, weight: Option<&String>, console: &Console) {
     let fitted = model.model_card.iter().find(|fact| fact.name == WEIGHTS);
     if let Some(fitted) = fitted.filter(|fact| weight != Some(&fact.value)) {
-        let now = weight.map_or_else(|| "have weight 1".into(), |name| format!("are weighted by '{name}'"));
+        let weighting =
+            weight.map_or_else(|| "have weight 1".into(), |name| format!("are weighted by '{name}'"));
         console.warn(format!(
-            "the map was learnt from rows weighted by '{}', but these rows {now}",
+            "the map was learnt from rows weighted by '{}', but these rows {weighting}",
             fitted.value
         ));
     }

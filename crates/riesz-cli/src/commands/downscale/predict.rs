@@ -86,7 +86,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         let about = |e| Failure::from(e).about(&args.rows.display().to_string());
         let cells = match rates::counted(model) {
             Some(_) => rates::with_intervals(&posterior, &table),
-            None => rates::of_regression(&posterior, &table),
+            None => rates::regression_predictions(&posterior, &table),
         };
         let cells = cells.map_err(about)?;
         let row = Cells::Integers((done..done + table.rows()).map(|i| i as i64).collect());

@@ -96,21 +96,21 @@ pub fn run(
     };
     let title = args.title.clone().unwrap_or_else(|| format!("A map of {title_of_map}"));
     let bags = members.as_ref().map(|members| -> Result<_> {
-        let of_map = match model.link {
+        let map_unit = match model.link {
             Link::Log => TargetUnit::Sum,
             Link::Logit => TargetUnit::Mean,
             _ => unit,
         };
         let explanations = [members.explained(&explanation, unit)?, members.explain_all(&explanation, unit)?];
         Ok((
-            members.aggregate(&mean, of_map),
+            members.aggregate(&mean, map_unit),
             explanations,
             members.sizes(),
-            adds_up(model.link, of_map, members),
+            adds_up(model.link, map_unit, members),
         ))
     });
     let bags = bags.transpose()?;
-    let [x, y] = &given.places;
+    let [x, y] = &given.coordinates;
     let page = DownscalePage {
         title: &title,
         quantity: &title_of_map,
@@ -120,25 +120,25 @@ pub fn run(
         mean: &mean,
         sd: &sd,
         explanation: &explanation,
-        bags: members.as_ref().zip(bags.as_ref()).map(|(members, ((map, total), explanations, rows, is))| {
-            PageBags {
+        bags: members.as_ref().zip(bags.as_ref()).map(
+            |(members, ((map, total), explanations, rows, aggregate_text))| PageBags {
                 column: args.bag.as_deref().unwrap_or_default(),
                 names: &members.names,
                 rows,
                 weight: members.weight.as_deref(),
                 mass: members.mass(),
                 map: (map, *total),
-                is,
+                is: aggregate_text,
                 observed: observed.as_ref().map(|(name, values)| (&name[..], &values[..])),
                 explanation: [&explanations[0], &explanations[1]],
                 unit,
-            }
-        }),
+            },
+        ),
     };
     write_all(Some(path), downscale_report(&page)?.as_bytes())?;
     let mut certificate = Certificate::default();
     certificate.include(&explanation);
-    console.note(format!("{} rows explained; {}", explanation.rows(), certificate.words()));
+    console.note(format!("{} rows explained; {}", explanation.rows(), certificate.description()));
     certificate.check()
 }
 
@@ -171,24 +171,24 @@ impl PageArgs {
         };
         match (link, &self.trials) {
             (Link::Logit, None) => {
-                let why = "a map of probabilities takes --trials with --target: give the column of bags with \
-                           the numbers of trials";
-                return Err(Failure::input(why));
+                let reason = "a map of probabilities takes --trials with --target: give the column of bags \
+                              with the numbers of trials";
+                return Err(Failure::input(reason));
             }
             (Link::Logit, _) | (_, None) => {}
             (_, Some(_)) => {
                 return Err(Failure::input("--trials is for a map of probabilities: leave it out"));
             }
         }
-        let wanted: Vec<String> = [bag, target].into_iter().chain(&self.trials).cloned().collect();
-        let columns = Columns::read(table.source(path).open()?, &wanted)?;
+        let column_names: Vec<String> = [bag, target].into_iter().chain(&self.trials).cloned().collect();
+        let columns = Columns::read(table.source(path).open()?, &column_names)?;
         let names = names_of(&columns, bag)?;
-        let mut seen = columns.numbers_or_missing(target)?;
+        let mut observed_values = columns.numbers_or_missing(target)?;
         if let Some(trials) = &self.trials {
             let trial_counts = columns.numbers_or_missing(trials)?;
-            if let Some(b) = (0..trial_counts.len())
-                .find(|&b| !seen[b].is_nan() && (trial_counts[b].is_nan() || trial_counts[b] <= 0.0))
-            {
+            if let Some(b) = (0..trial_counts.len()).find(|&b| {
+                !observed_values[b].is_nan() && (trial_counts[b].is_nan() || trial_counts[b] <= 0.0)
+            }) {
                 return Err(Failure::input(format!(
                     "{}: column '{trials}' is {} for bag '{}': trials are positive numbers",
                     columns.name,
@@ -196,28 +196,31 @@ impl PageArgs {
                     names[b]
                 )));
             }
-            seen.iter_mut().zip(trial_counts).for_each(|(seen, count)| *seen /= count);
+            observed_values.iter_mut().zip(trial_counts).for_each(|(value, count)| *value /= count);
         }
-        let mut places = HashMap::new();
-        let twice: Vec<String> = names
+        let mut value_of_bag = HashMap::new();
+        let duplicates: Vec<String> = names
             .iter()
-            .zip(&seen)
-            .filter_map(|(name, z)| places.insert(name, *z).map(|_| name.clone()))
+            .zip(&observed_values)
+            .filter_map(|(name, z)| value_of_bag.insert(name, *z).map(|_| name.clone()))
             .collect();
-        if !twice.is_empty() {
-            let twice = first_of(&twice);
-            return Err(Failure::input(format!("{} has {twice} twice: give one line per bag", columns.name)));
+        if !duplicates.is_empty() {
+            let duplicates = first_of(&duplicates);
+            return Err(Failure::input(format!(
+                "{} has {duplicates} twice: give one line per bag",
+                columns.name
+            )));
         }
         let values: Vec<f64> =
-            members.names.iter().map(|name| places.get(name).copied().unwrap_or(f64::NAN)).collect();
-        let none = values.iter().filter(|z| z.is_nan()).count();
-        if none > 0 {
-            console.note(format!("note: {none} of {} bags have no observed target", values.len()));
+            members.names.iter().map(|name| value_of_bag.get(name).copied().unwrap_or(f64::NAN)).collect();
+        let missing = values.iter().filter(|z| z.is_nan()).count();
+        if missing > 0 {
+            console.note(format!("note: {missing} of {} bags have no observed target", values.len()));
         }
-        let called = match &self.trials {
+        let name = match &self.trials {
             Some(trials) => format!("{target} / {trials}"),
             None => target.clone(),
         };
-        Ok(Some((called, values)))
+        Ok(Some((name, values)))
     }
 }

@@ -10,7 +10,7 @@ use riesz::kernel::{ColumnScaling, KernelExpression};
 use riesz::model_card::CardEntry;
 use riesz::{Kernel, KernelExpansion, PosteriorCovariance, Table};
 
-use crate::console::{Console, watched};
+use crate::console::{Console, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::aggregates::{AggregateArgs, Aggregated, FamilyName, OperatorName};
 use crate::io::duels::first_of;
@@ -93,17 +93,18 @@ impl Learn {
         // With `auto` all targets are learnt through mediators if hardly any has rows, so that this needs no
         // warning.
         let few_matched = data.few_matched_warning().filter(|_| self.data.operator != OperatorName::Auto);
-        let doubts = data.warnings().into_iter().filter(|doubt| few_matched.as_ref() != Some(doubt));
-        aggregated.notes.iter().cloned().chain(doubts).for_each(|note| console.warn(note));
+        let warnings = data.warnings().into_iter().filter(|warning| few_matched.as_ref() != Some(warning));
+        aggregated.notes.iter().cloned().chain(warnings).for_each(|note| console.warn(note));
         if let Some(family) = aggregated.family.clone() {
             return self.counted(family, aggregated, seed, console);
         }
         let kernel = self.resolved(&self.kernel, &data.rows)?;
-        let every =
+        let all_mediators =
             data.mediators.as_ref().map(|mediators| mediators.bags.stack(&mediators.targets)).transpose()?;
-        let of_mediators = every.map(|every| self.resolved(MEDIATOR_KERNEL, &every)).transpose()?;
+        let mediator_kernel =
+            all_mediators.map(|all_mediators| self.resolved(MEDIATOR_KERNEL, &all_mediators)).transpose()?;
         let conventions = if self.published { Conventions::Published } else { Conventions::Regularised };
-        let mut start = conventions.start(kernel, of_mediators, data);
+        let mut start = conventions.start(kernel, mediator_kernel, data);
         start.noise = self.noise.unwrap_or(start.noise);
         if self.exact_totals {
             start = start.with_exact_targets();
@@ -117,12 +118,12 @@ impl Learn {
             None => self.exactly(start, conventions, aggregated, console)?,
         };
         fitted.model.output_names = vec![self.data.target.clone()];
-        self.say_more(&mut fitted);
+        self.extend_model_card(&mut fitted);
         Ok(fitted)
     }
 
     /// Adds the entries of the model card that only the command line writes.
-    pub(super) fn say_more(&self, fitted: &mut Fitted) {
+    pub(super) fn extend_model_card(&self, fitted: &mut Fitted) {
         let facts =
             fitted.facts(if self.exact_totals { "which is rounding" } else { "which is taken for noise" });
         let card = &mut fitted.model.model_card;
@@ -138,13 +139,16 @@ impl Learn {
     /// Refuses options that exclude each other.
     fn check(&self) -> Result<()> {
         let operator = self.data.operator;
-        let regressed = [
+        let conflicts = [
             (self.data.sum, "--sum: divide sums by their weights"),
             (self.published, "--published, which takes mediated or matched"),
             (self.inducing.is_some(), "--inducing, as it learns exactly: leave it out"),
         ];
-        if let Some((_, why)) = regressed.iter().find(|(is, _)| *is && operator.regresses()) {
-            return Err(Failure::input(format!("--operator {} cannot be used with {why}", operator.name())));
+        if let Some((_, reason)) = conflicts.iter().find(|(applies, _)| *applies && operator.regresses()) {
+            return Err(Failure::input(format!(
+                "--operator {} cannot be used with {reason}",
+                operator.name()
+            )));
         }
         if !(self.dispersion.is_finite() && self.dispersion >= 0.0) {
             return Err(Failure::input(format!(
@@ -197,22 +201,22 @@ impl Learn {
 
     /// The number of inducing points; `None` for an exact fit.
     fn points(&self, data: &Aggregates, console: &Console) -> Option<usize> {
-        let usual = data.usual_points().filter(|_| self.inducing.is_none());
+        let default_points = data.usual_points().filter(|_| self.inducing.is_none());
         let (rows, bags) = (data.rows.rows(), data.bags.count());
-        if usual.is_some() && (self.exact_totals || self.data.operator.regresses()) {
+        if default_points.is_some() && (self.exact_totals || self.data.operator.regresses()) {
             console.note(format!(
                 "note: the fit to {rows} rows in {bags} bags is exact, and visits all pairs of rows many \
                  times"
             ));
             return None;
         }
-        if let Some(points) = usual {
+        if let Some(points) = default_points {
             console.note(format!(
                 "note: the fit to {rows} rows in {bags} bags uses {points} inducing points; change their \
                  number with --inducing N, more points for a closer fit"
             ));
         }
-        self.inducing.or(usual)
+        self.inducing.or(default_points)
     }
 
     fn exactly(
@@ -224,7 +228,7 @@ impl Learn {
     ) -> Result<Fitted> {
         let (tuning, data) = (Tuning { conventions, ..Tuning::default() }, &aggregated.data);
         let message = format!("fitting {} rows in {} bags", data.rows.rows(), data.bags.count());
-        let (process, mut fit) = watched(console, &message, &tuning.progress, || {
+        let (process, mut fit) = with_progress(console, &message, &tuning.progress, || {
             if self.no_tuning {
                 return start.fit(data).map(|fit| (start, fit));
             }
@@ -238,7 +242,7 @@ impl Learn {
         })
         .map_err(|error| aggregated.named(error))?;
         if let Some(mediation) = process.mediation.filter(|_| data.mediated() > 0) {
-            fit.model.model_card.extend(aggregated.of_mediators(mediation, fit.variance, console));
+            fit.model.model_card.extend(aggregated.mediation_entries(mediation, fit.variance, console));
         }
         let left_out = (data.targets.len() > 1).then(|| fit.leave_one_out()).transpose()?;
         let fitted = fit.fitted();
@@ -269,10 +273,10 @@ impl Learn {
             ..SparseAggregateProcess::new(start.kernel, inducing_points(&data.rows, points, seed)?)
         };
         let message = format!("fitting {} rows in {} bags", data.rows.rows(), data.bags.count());
-        let fit = watched(console, &message, &process.progress, || process.fit_data(data));
+        let fit = with_progress(console, &message, &process.progress, || process.fit_data(data));
         let mut fit = fit.map_err(|error| aggregated.named(error))?;
         if let Some(mediation) = fit.mediation.take() {
-            fit.model.model_card.extend(aggregated.of_mediators(mediation, 1.0, console));
+            fit.model.model_card.extend(aggregated.mediation_entries(mediation, 1.0, console));
         }
         fit.warnings.iter().for_each(|warning| console.warn(warning));
         let (fitted, left_out) = (fit.fitted, Some(fit.left_out));
@@ -294,15 +298,16 @@ impl Aggregated {
 
     /// Model card entries for the regression on mediators, in squared units of the targets. Warns of distant
     /// mediators, whose targets are predicted badly.
-    fn of_mediators(&self, mediation: Mediation, variance: f64, console: &Console) -> [CardEntry; 2] {
-        let far = self.data.distant_mediators(&mediation.kernel).into_iter().map(|t| self.targets[t].clone());
-        let far: Vec<String> = far.collect();
-        if !far.is_empty() {
+    fn mediation_entries(&self, mediation: Mediation, variance: f64, console: &Console) -> [CardEntry; 2] {
+        let distant_bags =
+            self.data.distant_mediators(&mediation.kernel).into_iter().map(|t| self.targets[t].clone());
+        let distant_bags: Vec<String> = distant_bags.collect();
+        if !distant_bags.is_empty() {
             console.warn(format!(
                 "the mediators of {} targets are far from those of all bags with rows, {}: their predictions \
                  are uncertain",
-                far.len(),
-                first_of(&far)
+                distant_bags.len(),
+                first_of(&distant_bags)
             ));
         }
         let scaled = mediation.scale_units(variance);
@@ -317,12 +322,13 @@ impl Fitted {
     /// Entries for the largest misfit and the leave-one-out predictions.
     fn facts(&self, misfit: &str) -> Vec<CardEntry> {
         let misfits = self.aggregated.data.targets.iter().zip(&self.fitted).map(|(z, estimate)| z - estimate);
-        let largest = misfits.zip(&self.aggregated.targets).max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()));
+        let largest_misfit =
+            misfits.zip(&self.aggregated.targets).max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()));
         let describe = |(largest_misfit, bag): (f64, &String)| {
             let size = CardEntry::measured("", largest_misfit).value;
             CardEntry::new("largest misfit of a target", format!("{size} (bag '{bag}'), {misfit}"))
         };
-        let mut facts: Vec<CardEntry> = largest.map(describe).into_iter().collect();
+        let mut facts: Vec<CardEntry> = largest_misfit.map(describe).into_iter().collect();
         if let Some(predictions) = &self.left_out {
             facts.push(CardEntry::measured("left-out targets: RMSE", predictions.rmse()));
             facts.push(CardEntry::measured("left-out targets: coverage of 95 %", predictions.coverage(1.96)));

@@ -10,7 +10,7 @@ use riesz::fit::nystrom::{
 use riesz::kernel::{ColumnScaling, KernelExpression};
 
 use super::{Args, Learnt};
-use crate::console::{Console, watched};
+use crate::console::{Console, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::checkpoint::{Checkpoint, Request};
 use crate::io::dataset::{Dataset, Reading, Roles};
@@ -81,7 +81,7 @@ pub fn run(
     let mut reading = request.data.rows(&request.roles);
     let control = FitControl::default();
     store.loaded = 0;
-    let mut fitted = watched(&console, "fitting", &control.progress.clone(), || {
+    let mut fitted = with_progress(&console, "fitting", &control.progress.clone(), || {
         fit(&mut reading, &mut store, (&request.job, &plan, survey.as_ref()), units, &control)
     })?;
     if store.loaded > 0 {
@@ -129,7 +129,7 @@ fn planned(request: &Request, console: &Console) -> Result<(FitPlan, DataSurvey)
         ColumnScaling::raw(sample.x.width())
     };
     let kernel = KernelExpression::parse(&request.kernel)?.resolve(&sample.x, &units)?;
-    let tuned = watched(console, "choosing length scales", &riesz::Progress::default(), || {
+    let tuned = with_progress(console, "choosing length scales", &riesz::Progress::default(), || {
         request.job.tuned(&survey, kernel)
     })?;
     if !tuned.0.is_bounded() {
@@ -140,7 +140,7 @@ fn planned(request: &Request, console: &Console) -> Result<(FitPlan, DataSurvey)
         })?;
         survey = largest;
     }
-    let plan = watched(console, "choosing landmarks", &riesz::Progress::default(), || {
+    let plan = with_progress(console, "choosing landmarks", &riesz::Progress::default(), || {
         request.job.plan(&survey, tuned)
     })?;
     estimate(&plan, &survey, request.job.corrections, console)?;

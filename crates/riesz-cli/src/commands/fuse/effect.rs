@@ -86,36 +86,36 @@ pub struct EffectArgs {
 }
 
 /// The treatments at which the effect is estimated.
-fn treatments(args: &EffectArgs, known: &Table, units: &Units) -> Result<Table> {
+fn treatments(args: &EffectArgs, observed: &Table, units: &Units) -> Result<Table> {
     if let Some(file) = &args.treatments_file {
-        return rows(&args.studies.table, file, known.columns(), units);
+        return rows(&args.studies.table, file, observed.columns(), units);
     }
-    if known.width() > 1 {
-        return Ok(usual_combinations(known)?);
+    if observed.width() > 1 {
+        return Ok(usual_combinations(observed)?);
     }
-    Ok(default_doses(known, DEFAULT_DOSE_COUNT)?)
+    Ok(default_doses(observed, DEFAULT_DOSE_COUNT)?)
 }
 
 /// The estimand at the requested treatments.
-fn estimand(args: &EffectArgs, known: &Table) -> Result<Estimand> {
+fn estimand(args: &EffectArgs, observed: &Table) -> Result<Estimand> {
     if let Some(step) = &args.slope {
-        return Ok(Estimand::slope(known, Some(step), None)?);
+        return Ok(Estimand::slope(observed, Some(step), None)?);
     }
-    let baseline = row(&args.baseline, known.columns(), "--baseline")?;
+    let baseline = row(&args.baseline, observed.columns(), "--baseline")?;
     Ok(baseline.map_or(Estimand::Level, Estimand::Contrast))
 }
 
 /// The target population with its description; `None` if the effect is averaged over everyone in the data.
 fn target_population(
     args: &EffectArgs,
-    known: &Table,
+    observed: &Table,
     covariates: Option<&Table>,
     units: &Units,
 ) -> Result<Option<(TargetPopulation, String)>> {
     let description = |row: &Table| format!("those with {}", in_words(row));
-    if let Some(row) = row(&args.among, known.columns(), "--among")? {
-        let words = description(&row);
-        return Ok(Some((TargetPopulation::Treated(row), words)));
+    if let Some(row) = row(&args.among, observed.columns(), "--among")? {
+        let description_text = description(&row);
+        return Ok(Some((TargetPopulation::Treated(row), description_text)));
     }
     let option = match (&args.population, args.conditions.is_empty()) {
         (None, true) => return Ok(None),
@@ -132,11 +132,11 @@ fn target_population(
     Ok(Some(match &args.population {
         None => {
             let row = partial_row(&args.conditions, columns, option)?;
-            let words = description(&row);
-            (TargetPopulation::ConditionalOn(row), words)
+            let description_text = description(&row);
+            (TargetPopulation::ConditionalOn(row), description_text)
         }
         Some(file) => {
-            let words = format!("the people of {}", name_of(file));
+            let description_text = format!("the people of {}", name_of(file));
             let table = &args.studies.table;
             let (members, counts) = match &args.weights {
                 None => {
@@ -149,7 +149,7 @@ fn target_population(
                     (members, counts)
                 }
             };
-            (TargetPopulation::members(members, &counts)?, words)
+            (TargetPopulation::members(members, &counts)?, description_text)
         }
     }))
 }
@@ -165,7 +165,7 @@ fn level(text: &str) -> std::result::Result<f64, String> {
 /// The output format of `--output`; pages have an option of their own.
 fn form(args: &EffectArgs, global: &Global) -> Result<Form> {
     match Form::choose(args.output.as_deref(), global) {
-        Ok(Form::Page) => Err(page_elsewhere()),
+        Ok(Form::Page) => Err(page_option_error()),
         Ok(form) => Ok(form),
         Err(other) => Err(Failure::input(format!(
             "effects are written as .csv, .parquet, .svg, .png, .json or .txt, not as .{other}; pages are \
@@ -174,7 +174,7 @@ fn form(args: &EffectArgs, global: &Global) -> Result<Form> {
     }
 }
 
-fn page_elsewhere() -> Failure {
+fn page_option_error() -> Failure {
     Failure::input("pages are written with --report: give this file name there")
 }
 
@@ -209,7 +209,7 @@ impl AverageEffect {
         format!("average effect of {} instead of {}", in_words(&self.to), in_words(&self.from))
     }
 
-    fn words(&self, level: f64) -> Result<String> {
+    fn text(&self, level: f64) -> Result<String> {
         let [low, high] = self.effect.interval(level)?[0].map(number);
         let (mean, percent) = (number(self.effect.mean[0]), number(100.0 * level));
         Ok(format!("{mean} ({percent} % interval {low} to {high})"))
@@ -241,14 +241,16 @@ pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
     }
     let read = args.studies.read()?;
     read.graph.iter().filter_map(|graph| graph.note()).for_each(|note| console.warn(note));
-    let known = read.treatments()?;
-    let (points, estimand) = (treatments(args, &known, &read.units)?, estimand(args, &known)?);
-    let requested = target_population(args, &known, read.covariates()?.as_ref(), &read.units)?;
-    let learnt = read.learn(&args.studies, global, &console)?;
-    let (effect, people) = match requested {
-        None if read.identification.is_single_table() => (learnt.effect, "all people of the table".into()),
-        None => (learnt.effect, "all people of study 1".into()),
-        Some((target, words)) => (learnt.effect.on_population(&target, &learnt.fusion.stop)?, words),
+    let observed = read.treatments()?;
+    let (points, estimand) = (treatments(args, &observed, &read.units)?, estimand(args, &observed)?);
+    let requested = target_population(args, &observed, read.covariates()?.as_ref(), &read.units)?;
+    let estimate = read.learn(&args.studies, global, &console)?;
+    let (effect, population) = match requested {
+        None if read.identification.is_single_table() => (estimate.effect, "all people of the table".into()),
+        None => (estimate.effect, "all people of study 1".into()),
+        Some((target, population_text)) => {
+            (estimate.effect.on_population(&target, &estimate.fusion.stop)?, population_text)
+        }
     };
     let pointwise = effect.pointwise(&points, &estimand)?;
     let mut run = args.studies.facts(global)?;
@@ -259,7 +261,7 @@ pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
     }
     let average = average_effect(args, &effect, &points, &estimand)?;
     if let Some(contrast) = &average {
-        run.push(CardEntry::new(contrast.name(), contrast.words(args.level)?));
+        run.push(CardEntry::new(contrast.name(), contrast.text(args.level)?));
     }
     let page = EffectPage {
         identification: &read.identification,
@@ -268,20 +270,20 @@ pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
         treatments: &points,
         estimand: &estimand,
         effect: &pointwise,
-        population: &people,
+        population: &population,
         level: args.level,
         unmatched: &read.gathered.unmatched,
-        doubts: &learnt.doubts,
+        doubts: &estimate.warnings,
         run: &run,
     };
-    let identified = check::words(&read.identification);
+    let identified = check::identification_text(&read.identification);
     match form {
         Form::Text => {
             let average = match &average {
-                Some(contrast) => format!("{}: {}\n", contrast.name(), contrast.words(args.level)?),
+                Some(contrast) => format!("{}: {}\n", contrast.name(), contrast.text(args.level)?),
                 None => String::new(),
             };
-            write_all(path, format!("{identified}{}{average}", effect_output::words(&page)?).as_bytes())?;
+            write_all(path, format!("{identified}{}{average}", effect_output::text(&page)?).as_bytes())?;
         }
         Form::Json => {
             let mut record = effect_output::record(&page)?;
@@ -297,7 +299,7 @@ pub fn run(args: &EffectArgs, global: &Global, console: Console) -> Result<()> {
         Form::Picture { pixels } => {
             write_picture(path, render_effect(&page, &PlotOptions::default())?, pixels)?;
         }
-        Form::Page => return Err(page_elsewhere()),
+        Form::Page => return Err(page_option_error()),
     }
     if let Some(file) = &args.report {
         write_all(Some(file), effect_report(&page)?.as_bytes())?;

@@ -112,12 +112,12 @@ pub fn record(page: &EffectPage<'_>) -> Result<Value> {
 }
 
 /// The names of treatments.
-pub fn heads(treatments: &Table) -> Vec<String> {
+pub fn treatment_names(treatments: &Table) -> Vec<String> {
     treatments.columns().iter().map(|column| printable(&column.name)).collect()
 }
 
 /// The treatments of a row, as text.
-pub fn treated(treatments: &Table, row: usize) -> Vec<String> {
+pub fn treatment_cells(treatments: &Table, row: usize) -> Vec<String> {
     let cell = |j: usize| {
         let (column, value) = (&treatments.columns()[j], treatments.get(row, j));
         match column.kind {
@@ -140,16 +140,16 @@ pub fn aligned(lines: &[Vec<String>]) -> String {
 }
 
 /// The answer, a short table, and the shares of the variance by source, as text.
-pub fn words(page: &EffectPage<'_>) -> Result<String> {
+pub fn text(page: &EffectPage<'_>) -> Result<String> {
     let short = |x: f64| riesz_report::number(x);
-    let mut lines = vec![heads(page.treatments)];
+    let mut lines = vec![treatment_names(page.treatments)];
     let interval = format!("{} % interval", short(100.0 * page.level));
     lines[0].extend(["mean", "sd", &interval, "support"].map(String::from));
     let (n, sd, ends) = (page.treatments.rows(), page.effect.sd(), page.effect.interval(page.level)?);
     let supported = page.effect.supported();
     let count = n.min(SHOWN);
     for i in (0..count).map(|k| k * (n - 1) / (count - 1).max(1)) {
-        let mut line = treated(page.treatments, i);
+        let mut line = treatment_cells(page.treatments, i);
         let [low, high] = ends[i];
         line.extend([short(page.effect.mean[i]), short(sd[i]), format!("{} to {}", short(low), short(high))]);
         line.push(if supported[i] { "yes" } else { "no" }.into());

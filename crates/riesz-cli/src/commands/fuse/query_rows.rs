@@ -18,7 +18,7 @@ pub fn rows(table: &TableArgs, file: &Path, columns: &[Column], units: &Units) -
         unseen: UnseenLevels::Refuse("; leave the row out"),
     };
     ModelRows::new(table.source(file).open()?, columns, policy, columns.len())?
-        .with_units(units.of_columns(columns))
+        .with_units(units.units_of_columns(columns))
         .read_all()
 }
 
@@ -31,11 +31,14 @@ pub fn rows_with<const N: usize>(
     units: &Units,
 ) -> Result<(Table, [Vec<f64>; N])> {
     let all_columns: Vec<Column> = columns.iter().cloned().chain(names.map(Column::numeric)).collect();
-    let read = rows(table, file, &all_columns, units)?;
-    let (count, width) = (read.rows(), columns.len());
-    let table =
-        Table::from_column_major(columns.to_vec(), count, read.column_major()[..width * count].to_vec())?;
-    Ok((table, std::array::from_fn(|k| read.column(width + k).to_vec())))
+    let all_values = rows(table, file, &all_columns, units)?;
+    let (count, width) = (all_values.rows(), columns.len());
+    let table = Table::from_column_major(
+        columns.to_vec(),
+        count,
+        all_values.column_major()[..width * count].to_vec(),
+    )?;
+    Ok((table, std::array::from_fn(|k| all_values.column(width + k).to_vec())))
 }
 
 /// Parses bounds of treatments, written `name=low..high`.
@@ -45,9 +48,9 @@ pub fn bounds(texts: &[String], columns: &[Column], option: &str) -> Result<Vec<
         let ends = text.split_once("..").and_then(|(low, high)| {
             Some((low.trim().parse::<f64>().ok()?, high.trim().parse::<f64>().ok()?))
         });
-        let wrong =
+        let syntax_error =
             || Failure::input(format!("{option} {name}={text}: give {name}=low..high, as in {name}=0..1"));
-        Ok((name.clone(), ends.ok_or_else(wrong)?))
+        Ok((name.clone(), ends.ok_or_else(syntax_error)?))
     };
     assigned(texts, columns, option)?.into_iter().map(bound).collect()
 }
@@ -58,10 +61,10 @@ pub fn row(texts: &[String], columns: &[Column], option: &str) -> Result<Option<
         return Ok(None);
     }
     let table = partial_row(texts, columns, option)?;
-    if let Some(lacking) = columns.iter().find(|column| table.index_of(&column.name).is_err()) {
+    if let Some(missing) = columns.iter().find(|column| table.index_of(&column.name).is_err()) {
         return Err(Failure::input(format!(
             "{option} has no value of {}: give values of all of {}",
-            lacking.name,
+            missing.name,
             names(columns)
         )));
     }
@@ -71,12 +74,12 @@ pub fn row(texts: &[String], columns: &[Column], option: &str) -> Result<Option<
 /// Parses a row with values of some of these columns, in the order of `columns`.
 pub fn partial_row(texts: &[String], columns: &[Column], option: &str) -> Result<Table> {
     let fail = |problem: String| Failure::input(format!("{option} {}: {problem}", texts.join(",")));
-    let (mut kept, mut values) = (Vec::new(), Vec::new());
+    let (mut row_columns, mut values) = (Vec::new(), Vec::new());
     for (j, text) in assigned(texts, columns, option)? {
-        kept.push(columns[j].clone());
+        row_columns.push(columns[j].clone());
         values.push(number(text, &columns[j]).map_err(fail)?);
     }
-    Ok(Table::from_column_major(kept, 1, values)?)
+    Ok(Table::from_column_major(row_columns, 1, values)?)
 }
 
 /// Parses `name=value,name=value` into column indices with texts, in the order of the columns. At least one
@@ -88,20 +91,20 @@ fn assigned<'t>(texts: &'t [String], columns: &[Column], option: &str) -> Result
     for text in texts {
         let mut remaining = &text[..];
         while !remaining.is_empty() {
-            let known = columns.iter().position(|column| value_of(remaining, &column.name).is_some());
+            let column = columns.iter().position(|column| value_of(remaining, &column.name).is_some());
             let (j, after) =
-                known.and_then(|j| Some((j, value_of(remaining, &columns[j].name)?))).ok_or_else(unknown)?;
+                column.and_then(|j| Some((j, value_of(remaining, &columns[j].name)?))).ok_or_else(unknown)?;
             // A value ends where the next name begins.
             let next = after.char_indices().find(|&(position, sign)| {
                 sign == ','
                     && columns.iter().any(|column| value_of(&after[position + 1..], &column.name).is_some())
             });
-            let (value, left) =
+            let (value, rest) =
                 next.map_or((after, ""), |(position, _)| (&after[..position], &after[position + 1..]));
             if assigned_values[j].replace(value.trim()).is_some() {
                 return Err(fail(format!("{} is given twice", columns[j].name)));
             }
-            remaining = left;
+            remaining = rest;
         }
     }
     let assignments: Vec<(usize, &str)> =

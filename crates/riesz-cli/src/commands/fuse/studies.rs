@@ -11,8 +11,8 @@ use riesz::error::listed;
 use riesz::model_card::CardEntry;
 use riesz::{Column, ColumnKind, Table};
 
-use crate::args::{CauseArgs, Global, TableArgs, graph_of};
-use crate::console::{Console, watched};
+use crate::args::{CauseArgs, Global, TableArgs, graph_from_text};
+use crate::console::{Console, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::columns::Columns;
 use crate::io::input::{described, name_of};
@@ -58,38 +58,38 @@ pub struct Read {
 }
 
 /// The estimated effect.
-pub struct Learnt {
+pub struct EffectEstimate {
     pub fusion: CausalFusion,
     pub effect: Effect,
     /// Warnings, as sentences without full stops.
-    pub doubts: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 impl StudyArgs {
     /// Reads the studies.
     pub fn read(&self) -> Result<Read> {
-        if self.graph.is_none() && !self.effect.says_how() {
+        if self.graph.is_none() && !self.effect.has_assumptions() {
             return Err(Failure::input(
                 "the causal assumptions are missing: give --graph; or, without a check, --adjust, \
                  --front-door or --randomized",
             ));
         }
-        let graph = self.graph.as_deref().map(graph_of).transpose()?;
+        let graph = self.graph.as_deref().map(graph_from_text).transpose()?;
         let open = |file| self.table.source(file).open();
         let tables = self.studies.iter().map(|file| open(file)).collect::<Result<Vec<_>>>()?;
         let headers: Vec<Vec<String>> = tables.iter().map(|table| table.header().to_vec()).collect();
         if let ([header], [file]) = (&headers[..], &self.studies[..]) {
             self.has_outcome(file, header)?;
         }
-        let mut known: Vec<String> = graph.as_ref().map_or(vec![], |graph| graph.variables().to_vec());
-        known.extend(headers.iter().flatten().cloned());
-        let categorical = listed_columns(&self.categorical, &known);
+        let mut names: Vec<String> = graph.as_ref().map_or(vec![], |graph| graph.variables().to_vec());
+        names.extend(headers.iter().flatten().cloned());
+        let categorical = listed_columns(&self.categorical, &names);
         if let Some(name) =
             categorical.iter().find(|name| !headers.iter().flatten().any(|header| header == *name))
         {
             return Err(Failure::input(format!("--categorical: no study has a column '{name}'")));
         }
-        let identification = identify(graph.as_ref(), &self.effect.query(&known, headers)?)?;
+        let identification = identify(graph.as_ref(), &self.effect.query(&names, headers)?)?;
         let needed = identification.needed()?;
         let mut units = Units::default();
         let measured = tables.into_iter().zip(&needed).map(|(table, names)| {
@@ -161,17 +161,17 @@ impl Read {
     }
 
     /// Estimates the effect, and prints warnings.
-    pub fn learn(&self, args: &StudyArgs, global: &Global, console: &Console) -> Result<Learnt> {
+    pub fn learn(&self, args: &StudyArgs, global: &Global, console: &Console) -> Result<EffectEstimate> {
         let landmarks = args.landmarks.map(|count| count as usize);
         let fusion =
             CausalFusion { draws: args.draws, seed: global.seed, landmarks, ..CausalFusion::default() };
         let fit = || fusion.learn(&self.identification, &self.gathered.studies);
-        let effect = watched(console, "learning the effect", &fusion.progress, fit)?;
-        let of_effect = caveats(&self.identification, &effect, args.draws);
+        let effect = with_progress(console, "learning the effect", &fusion.progress, fit)?;
+        let effect_caveats = caveats(&self.identification, &effect, args.draws);
         let warnings: Vec<String> =
-            self.gathered.caveats.iter().chain(&of_effect).map(ToString::to_string).collect();
+            self.gathered.caveats.iter().chain(&effect_caveats).map(ToString::to_string).collect();
         warnings.iter().for_each(|text| console.warn(text));
-        Ok(Learnt { fusion, effect, doubts: warnings })
+        Ok(EffectEstimate { fusion, effect, warnings })
     }
 }
 

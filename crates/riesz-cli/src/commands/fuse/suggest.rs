@@ -137,20 +137,23 @@ pub fn run(args: &SuggestArgs, global: &Global, console: Console) -> Result<()> 
     let form = form(args, global)?;
     let read = args.studies.read()?;
     read.graph.iter().filter_map(|graph| graph.note()).for_each(|note| console.warn(note));
-    let trials = tried(args, &read)?;
+    let trials = earlier_trials(args, &read)?;
     let (domain, costs) = choices(args, &read.treatments()?, &read.units)?;
-    let learnt = read.learn(&args.studies, global, &console)?;
+    let estimate = read.learn(&args.studies, global, &console)?;
     let search = AcquisitionSearch {
         acquisition: args.acquisition,
         minimize: !args.maximize,
         supported: args.supported,
         seed: global.seed,
     };
-    let result = SearchResult::new(args, &search, &learnt.effect, &trials, (domain, costs))?;
-    let words = result.words(&read, args.maximize);
+    let result = SearchResult::new(args, &search, &estimate.effect, &trials, (domain, costs))?;
+    let text = result.text(&read, args.maximize);
     match form {
         Written::Text => {
-            write_all(path, format!("{}{words}", check::words(&read.identification)).as_bytes())?;
+            write_all(
+                path,
+                format!("{}{text}", check::identification_text(&read.identification)).as_bytes(),
+            )?;
         }
         Written::Table(format) => {
             TableWriter::write_columns(path, format, effect_output::named(&result.columns()))?
@@ -164,14 +167,14 @@ pub fn run(args: &SuggestArgs, global: &Global, console: Console) -> Result<()> 
                 "trials": trials.outcomes.len(),
                 "best": { "treatments": effect_output::lists(effect_output::with_treatments(&result.best_row, vec![])), "mean": result.best.mean },
                 "suggestions": effect_output::lists(result.columns()),
-                "warnings": learnt.doubts,
+                "warnings": estimate.warnings,
                 "provenance": run,
             });
             write_all(path, format!("{record:#}\n").as_bytes())?;
         }
     }
     if path.is_some() {
-        console.note(words.trim());
+        console.note(text.trim());
     }
     Ok(())
 }
@@ -188,8 +191,8 @@ fn facts(args: &SuggestArgs) -> Result<Vec<CardEntry>> {
         OutcomeSd::Same(sd) => sd.to_string(),
         OutcomeSd::Column(name) => name.clone(),
     });
-    let between = (!args.between.is_empty()).then(|| args.between.join(","));
-    let settings = [("sd", sd), ("cost", args.cost.clone()), ("between", between)];
+    let bounds = (!args.between.is_empty()).then(|| args.between.join(","));
+    let settings = [("sd", sd), ("cost", args.cost.clone()), ("between", bounds)];
     entries.extend(settings.into_iter().filter_map(|(name, value)| Some(CardEntry::new(name, value?))));
     entries.push(CardEntry::new("acquisition", args.acquisition.name()));
     entries.push(CardEntry::new("prior", args.prior.name()));
@@ -198,9 +201,9 @@ fn facts(args: &SuggestArgs) -> Result<Vec<CardEntry>> {
 }
 
 /// Reads the outcomes of earlier trials.
-fn tried(args: &SuggestArgs, read: &Read) -> Result<Trials> {
-    let (known, outcome) = (read.treatments()?, &read.identification.outcome);
-    let columns = known.columns();
+fn earlier_trials(args: &SuggestArgs, read: &Read) -> Result<Trials> {
+    let (observed, outcome) = (read.treatments()?, &read.identification.outcome);
+    let columns = observed.columns();
     let Some(file) = &args.tried else {
         let treatments = Table::from_column_major(columns.to_vec(), 0, vec![])?;
         return Ok(Trials { treatments, outcomes: vec![], noise: None });
@@ -223,20 +226,20 @@ fn tried(args: &SuggestArgs, read: &Read) -> Result<Trials> {
         }
     };
     if let (Some(OutcomeSd::Column(name)), Some(sds)) = (&args.sd, &sds) {
-        each_row(sds, (file, name), |sd| sd >= 0.0, NO_SD)?;
+        check_rows(sds, (file, name), |sd| sd >= 0.0, NO_SD)?;
     }
     let noise = sds.map(|deviations| deviations.iter().map(|sd| sd * sd).collect());
     Ok(Trials { treatments, outcomes, noise })
 }
 
-/// Returns an error with the first row whose value does not satisfy `right`.
-fn each_row(
+/// Returns an error with the first row whose value does not satisfy `is_valid`.
+fn check_rows(
     values: &[f64],
     (file, name): (&Path, &str),
-    right: fn(f64) -> bool,
+    is_valid: fn(f64) -> bool,
     allowed: &str,
 ) -> Result<()> {
-    let Some(row) = values.iter().position(|v| !right(*v)) else { return Ok(()) };
+    let Some(row) = values.iter().position(|v| !is_valid(*v)) else { return Ok(()) };
     Err(Failure::input(format!(
         "{}: row {} of column '{name}' is {}: {allowed}",
         name_of(file),
@@ -246,12 +249,12 @@ fn each_row(
 }
 
 /// The treatments to choose from, and the cost of trying each.
-fn choices(args: &SuggestArgs, studied: &Table, units: &Units) -> Result<(Domain, Vec<f64>)> {
-    let (table, columns) = (&args.studies.table, studied.columns());
+fn choices(args: &SuggestArgs, observed: &Table, units: &Units) -> Result<(Domain, Vec<f64>)> {
+    let (table, columns) = (&args.studies.table, observed.columns());
     Ok(match (&args.candidates, &args.cost) {
         (Some(file), Some(name)) => {
             let (rows, [costs]) = query_rows::rows_with(table, file, columns, [name], units)?;
-            each_row(&costs, (file, name), |cost| cost > 0.0, "costs are more than 0")?;
+            check_rows(&costs, (file, name), |cost| cost > 0.0, "costs are more than 0")?;
             (Domain::Rows(rows), costs)
         }
         (Some(file), None) => (Domain::Rows(query_rows::rows(table, file, columns, units)?), vec![1.0]),
@@ -260,7 +263,7 @@ fn choices(args: &SuggestArgs, studied: &Table, units: &Units) -> Result<(Domain
                 true => vec![],
                 false => query_rows::bounds(&args.between, columns, "--between")?,
             };
-            let domain = Domain::from_bounds(studied, &bounds)?;
+            let domain = Domain::from_bounds(observed, &bounds)?;
             // Invalid bounds are reported before the effect is estimated.
             domain.rows(columns, 0)?;
             (domain, vec![1.0])
@@ -274,7 +277,7 @@ struct SearchResult {
     /// The treatments of `best`, as one row.
     best_row: Table,
     /// The number of earlier trials.
-    tried: usize,
+    trial_count: usize,
     next: Vec<Suggestion>,
     /// The suggested treatments, one in each row.
     treatments: Table,
@@ -300,7 +303,7 @@ impl SearchResult {
         Ok(Self {
             best_row: rows(&[&best.treatments])?,
             treatments: rows(&next.iter().map(|suggestion| &suggestion.treatments).collect::<Vec<_>>())?,
-            tried: trials.outcomes.len(),
+            trial_count: trials.outcomes.len(),
             best,
             next,
         })
@@ -320,26 +323,28 @@ impl SearchResult {
     }
 
     /// The best treatment so far and a table of suggestions, as text.
-    fn words(&self, read: &Read, maximize: bool) -> String {
+    fn text(&self, read: &Read, maximize: bool) -> String {
         let (extreme, outcome) = (if maximize { "highest" } else { "lowest" }, &read.identification.outcome);
-        let among = match self.tried {
+        let scope = match self.trial_count {
             0 => "There are no trials yet. Of all candidates".to_string(),
             1 => "Of the one trial so far".into(),
             n => format!("Of the {n} trials so far"),
         };
-        let heads =
-            effect_output::heads(&self.best_row).into_iter().zip(effect_output::treated(&self.best_row, 0));
-        let with: Vec<String> = heads.map(|(name, value)| format!("{name} = {value}")).collect();
+        let assignments = effect_output::treatment_names(&self.best_row)
+            .into_iter()
+            .zip(effect_output::treatment_cells(&self.best_row, 0));
+        let treatment_text: Vec<String> =
+            assignments.map(|(name, value)| format!("{name} = {value}")).collect();
         let best = format!(
-            "{among}, the posterior mean of {} is {extreme}, {}, with {}.",
+            "{scope}, the posterior mean of {} is {extreme}, {}, with {}.",
             printable(outcome),
             number(self.best.mean),
-            with.join(" and ")
+            treatment_text.join(" and ")
         );
-        let mut lines = vec![effect_output::heads(&self.treatments)];
+        let mut lines = vec![effect_output::treatment_names(&self.treatments)];
         lines[0].extend(["mean", "sd", "expected improvement", "support"].map(String::from));
         for (i, suggestion) in self.next.iter().enumerate() {
-            let mut line = effect_output::treated(&self.treatments, i);
+            let mut line = effect_output::treatment_cells(&self.treatments, i);
             line.extend([suggestion.mean, suggestion.sd, suggestion.expected_improvement].map(number));
             line.push(if suggestion.supported { "yes" } else { "no" }.into());
             lines.push(line);

@@ -7,7 +7,7 @@ use riesz::causal::{EffectStrategy, Identification, identify};
 use riesz::model_card::CardEntry;
 use serde_json::{Value, json};
 
-use crate::args::{CauseArgs, Global, TableArgs, graph_of};
+use crate::args::{CauseArgs, Global, TableArgs, graph_from_text};
 use crate::console::{Console, aligned, printable};
 use crate::exit::Result;
 use crate::io::names::listed_columns;
@@ -57,21 +57,21 @@ pub struct Args {
 
 /// Reads the graph, identifies the effect, and writes the answer.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
-    let as_json = global.json_words()?;
-    let graph = graph_of(&args.graph)?;
+    let as_json = global.is_json_requested()?;
+    let graph = graph_from_text(&args.graph)?;
     graph.note().iter().for_each(|note| console.warn(note));
-    let known = graph.variables();
+    let variables = graph.variables();
     let studies = if args.studies.is_empty() && args.measured.is_empty() {
         let latent = graph.latent();
-        vec![known.iter().filter(|name| !latent.contains(&name.as_str())).cloned().collect()]
+        vec![variables.iter().filter(|name| !latent.contains(&name.as_str())).cloned().collect()]
     } else if args.studies.is_empty() {
-        let listed = |text| listed_columns(std::slice::from_ref(text), known);
+        let listed = |text| listed_columns(std::slice::from_ref(text), variables);
         args.measured.iter().map(listed).collect()
     } else {
         let header = |file: &PathBuf| Ok(args.table.source(file).open()?.header().to_vec());
         args.studies.iter().map(header).collect::<Result<Vec<_>>>()?
     };
-    let query = args.effect.query(known, studies)?;
+    let query = args.effect.query(variables, studies)?;
     let identification = match identify(Some(&graph), &query) {
         Ok(identification) => identification,
         Err(error) => {
@@ -92,7 +92,7 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         record["identified"] = json!(true);
         format!("{record:#}\n")
     } else {
-        words(&identification)
+        identification_text(&identification)
     };
     write_all(args.output.as_deref(), text.as_bytes())
 }
@@ -105,7 +105,7 @@ pub(in crate::commands) fn record(identification: &Identification) -> Value {
 }
 
 /// The identification as text.
-pub(in crate::commands) fn words(identification: &Identification) -> String {
+pub(in crate::commands) fn identification_text(identification: &Identification) -> String {
     let sets = |alternatives: &[Vec<String>]| -> String {
         let texts: Vec<String> = alternatives.iter().map(|set| format!("{{{}}}", set.join(", "))).collect();
         texts.join(", ")

@@ -202,9 +202,9 @@ fn contents(columns: &Columns, name: &str) -> Result<Contents> {
                     }
                 };
                 let present: Vec<f64> = numbers.iter().copied().filter(|v| !v.is_nan()).collect();
-                let place = |row: usize| columns.describe_row(present_row(&numbers, row));
+                let location = |row: usize| columns.describe_row(present_row(&numbers, row));
                 contents.remarks.extend(
-                    suspicions(&present).iter().map(|s| s.sentence(name, place, FrontEnd::CommandLine)),
+                    suspicions(&present).iter().map(|s| s.sentence(name, location, FrontEnd::CommandLine)),
                 );
                 contents.range = profile.range();
                 numbers.retain(|v| !v.is_nan());

@@ -10,7 +10,7 @@ use riesz_report::{PlotOptions, render_preference_matrix};
 
 use super::fit::{Learn, Model, described, duels};
 use crate::args::Global;
-use crate::console::{Console, watched};
+use crate::console::{Console, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::duels::Items;
 use crate::io::picture::{drawn, in_pixels};
@@ -79,15 +79,16 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     args.plot.as_deref().map_or(Ok(false), in_pixels)?;
     let (items, duels_read) = args.learn.read(None, None, &console)?;
     if items.table.width() == 0 {
-        let why = "clusters need the items' columns, but these items have only names: give a table of items";
-        return Err(Failure::input(why));
+        let reason =
+            "clusters need the items' columns, but these items have only names: give a table of items";
+        return Err(Failure::input(reason));
     }
     if args.plot.is_some() && items.names.ids.len() > DRAWN {
-        let why = format!(
+        let reason = format!(
             "--plot draws at most {DRAWN} items, but there are {}: leave it out",
             items.names.ids.len()
         );
-        return Err(Failure::input(why));
+        return Err(Failure::input(reason));
     }
     let duels = duels(&items.names, &duels_read)?;
     described(&items.names, &duels, false, &console);
@@ -111,14 +112,14 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         Some(count) => clusterer.count = ClusterCount::Fixed(count),
         None if args.method == Way::Mixture => {}
         None => {
-            let why = "this method cannot estimate the number of clusters: give --clusters N, or use \
-                       --method mixture";
-            return Err(Failure::input(why));
+            let reason = "this method cannot estimate the number of clusters: give --clusters N, or use \
+                          --method mixture";
+            return Err(Failure::input(reason));
         }
     }
     (clusterer.subsamples, clusterer.seed) = (args.subsamples, global.seed);
     let done = clusterer.progress.clone();
-    let fit = watched(&console, "finding clusters", &done, || clusterer.fit(&items.table, &duels))?;
+    let fit = with_progress(&console, "finding clusters", &done, || clusterer.fit(&items.table, &duels))?;
     for (count, bound) in &fit.bounds {
         console.note(format!("{count} clusters: bound {bound:.2}"));
     }
@@ -164,7 +165,7 @@ fn win_probabilities(
     let n = items.names.ids.len();
     let process = args.learn.process(Model::Generalised, &items.table, seed)?;
     let done = process.progress.clone();
-    let fit = watched(console, "fitting", &done, || process.fit(&items.table, duels))?;
+    let fit = with_progress(console, "fitting", &done, || process.fit(&items.table, duels))?;
     let pairs: Vec<_> = (0..n).flat_map(|l| (0..l).map(move |r| (l, r))).collect();
     let probabilities = fit.probability(&items.table, &pairs)?;
     let mut matrix = Matrix::from_row_major(n, n, vec![0.5; n * n]);

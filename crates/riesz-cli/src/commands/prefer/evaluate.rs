@@ -106,7 +106,7 @@ impl std::str::FromStr for Apart {
 }
 
 /// The values of duels by which they are split.
-enum Marks {
+enum SplitValues {
     None,
     Times(Vec<f64>),
     Contexts(Vec<usize>),
@@ -123,6 +123,65 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     if args.repeats == 0 {
         return Err(Failure::input("--repeats 0: give a number of at least 1"));
     }
+    let models = compared_models(args, &items, &console)?;
+    let split_values = split_values(args, &duels_read, names_only)?;
+    let (split_rule, repeats) = match &split_values {
+        SplitValues::Times(times) => {
+            console.note("one split: earlier duels are for training, the last ones for the test");
+            (Split::Time(times), 1)
+        }
+        SplitValues::Contexts(contexts) => (Split::Contexts(contexts), args.repeats),
+        SplitValues::None if args.split == Apart::Items => (Split::Items, args.repeats),
+        SplitValues::None => (Split::Pairs, args.repeats),
+    };
+    let mut scores_by_model: Vec<Vec<ProbabilityScores>> = vec![Vec::new(); models.len()];
+    let progress = console.progress("evaluating");
+    for repeat in 0..repeats {
+        let seed = global.seed.wrapping_add(repeat as u64);
+        let parts = split(&duels_read.left, &duels_read.right, split_rule, args.test, seed)?;
+        let [train, tested] = [false, true].map(|test| part_of_split(&duels_read, &parts, test));
+        let test: Vec<usize> = (0..parts.len()).filter(|&i| parts[i] == Some(true)).collect();
+        let pairs: Vec<Pair> = test.iter().map(|&i| (duels_read.left[i], duels_read.right[i])).collect();
+        let outcome = duels_read.outcome.as_deref().unwrap_or(&[]);
+        let outcomes: Vec<f64> = test.iter().map(|&i| outcome[i]).collect();
+        // A row with counts represents several duels.
+        let counts = tested.weight.as_ref().filter(|_| args.learn.duel_options.wins.is_some());
+        let repeated = |numbers: &[f64]| -> Vec<f64> {
+            let times = |i: usize| counts.map_or(1, |counts| counts[i].round().max(1.0) as usize);
+            (0..numbers.len()).flat_map(|i| std::iter::repeat_n(numbers[i], times(i))).collect()
+        };
+        for (model, scores) in models.iter().zip(&mut scores_by_model) {
+            progress.say(format!("split {} of {}, {}", repeat + 1, repeats, named(*model)));
+            let probabilities = match model {
+                Compared::Coin => vec![0.5; test.len()],
+                Compared::BradleyTerry => bradley_terry_probabilities(&items, &train, &pairs)?,
+                Compared::Nested => {
+                    model_probabilities(args, Model::Nested, (&items, &train, &tested), seed)?
+                }
+                Compared::Utility => {
+                    model_probabilities(args, Model::Utility, (&items, &train, &tested), seed)?
+                }
+                Compared::Generalised => {
+                    model_probabilities(args, Model::Generalised, (&items, &train, &tested), seed)?
+                }
+                Compared::Linear => {
+                    model_probabilities(args, Model::Linear, (&items, &train, &tested), seed)?
+                }
+            };
+            scores
+                .push(ProbabilityScores::from_probabilities(&repeated(&probabilities), &repeated(&outcomes)));
+        }
+    }
+    drop(progress);
+    let (names, cells) = score_columns(&models, &scores_by_model, repeats);
+    let mut table = TableWriter::open(args.output.as_deref(), format, names, cells.clone())?;
+    table.rows(cells)?;
+    table.finish()
+}
+
+/// The models to compare, without those that the items do not allow.
+fn compared_models(args: &Args, items: &Items, console: &Console) -> Result<Vec<Compared>> {
+    let names_only = items.table.width() == 0;
     let categories = items.table.columns().iter().find(|c| c.kind != ColumnKind::Numeric);
     let mut models = args.models.clone();
     if let Some(column) = categories.filter(|_| models.contains(&Compared::Linear)) {
@@ -137,50 +196,19 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
         models.retain(|model| matches!(model, Compared::Utility | Compared::BradleyTerry | Compared::Coin));
     }
     if models.is_empty() {
-        let why = "--models: for items with only names choose among utility, bradley-terry and coin";
-        return Err(Failure::input(why));
+        let reason = "--models: for items with only names choose among utility, bradley-terry and coin";
+        return Err(Failure::input(reason));
     }
-    let marks = marks(args, &duels_read, names_only)?;
-    let (split_by, repeats) = match &marks {
-        Marks::Times(times) => {
-            console.note("one split: earlier duels are for training, the last ones for the test");
-            (Split::Time(times), 1)
-        }
-        Marks::Contexts(contexts) => (Split::Contexts(contexts), args.repeats),
-        Marks::None if args.split == Apart::Items => (Split::Items, args.repeats),
-        Marks::None => (Split::Pairs, args.repeats),
-    };
-    let mut scores_by_model: Vec<Vec<ProbabilityScores>> = vec![Vec::new(); models.len()];
-    let progress = console.progress("evaluating");
-    for repeat in 0..repeats {
-        let seed = global.seed.wrapping_add(repeat as u64);
-        let parts = split(&duels_read.left, &duels_read.right, split_by, args.test, seed)?;
-        let [train, tested] = [false, true].map(|test| part_of_split(&duels_read, &parts, test));
-        let test: Vec<usize> = (0..parts.len()).filter(|&i| parts[i] == Some(true)).collect();
-        let pairs: Vec<Pair> = test.iter().map(|&i| (duels_read.left[i], duels_read.right[i])).collect();
-        let outcome = duels_read.outcome.as_deref().unwrap_or(&[]);
-        let outcomes: Vec<f64> = test.iter().map(|&i| outcome[i]).collect();
-        // A row with counts represents several duels.
-        let counts = tested.weight.as_ref().filter(|_| args.learn.of_duels.wins.is_some());
-        let repeated = |numbers: &[f64]| -> Vec<f64> {
-            let times = |i: usize| counts.map_or(1, |counts| counts[i].round().max(1.0) as usize);
-            (0..numbers.len()).flat_map(|i| std::iter::repeat_n(numbers[i], times(i))).collect()
-        };
-        for (model, scores) in models.iter().zip(&mut scores_by_model) {
-            progress.say(format!("split {} of {}, {}", repeat + 1, repeats, named(*model)));
-            let probabilities = match model {
-                Compared::Coin => vec![0.5; test.len()],
-                Compared::BradleyTerry => by_abilities(&items, &train, &pairs)?,
-                Compared::Nested => by_model(args, Model::Nested, (&items, &train, &tested), seed)?,
-                Compared::Utility => by_model(args, Model::Utility, (&items, &train, &tested), seed)?,
-                Compared::Generalised => by_model(args, Model::Generalised, (&items, &train, &tested), seed)?,
-                Compared::Linear => by_model(args, Model::Linear, (&items, &train, &tested), seed)?,
-            };
-            scores
-                .push(ProbabilityScores::from_probabilities(&repeated(&probabilities), &repeated(&outcomes)));
-        }
-    }
-    drop(progress);
+    Ok(models)
+}
+
+/// The columns of the written table: the models, their mean scores, and over several splits the standard
+/// deviations of these.
+fn score_columns(
+    models: &[Compared],
+    scores_by_model: &[Vec<ProbabilityScores>],
+    repeats: usize,
+) -> (Vec<String>, Vec<Cells>) {
     let column = |read: fn(&ProbabilityScores) -> f64, deviation: bool| {
         let summary = |scores: &Vec<ProbabilityScores>| {
             let numbers: Vec<f64> = scores.iter().map(read).collect();
@@ -205,33 +233,31 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
             cells.push(column(read, true));
         }
     }
-    let mut table = TableWriter::open(args.output.as_deref(), format, names, cells.clone())?;
-    table.rows(cells)?;
-    table.finish()
+    (names, cells)
 }
 
 /// The times or contexts of the duels, from the column that `--split` names.
-fn marks(args: &Args, duels_read: &IndexedDuels, names_only: bool) -> Result<Marks> {
-    let (Apart::Time(column) | Apart::Context(column)) = &args.split else { return Ok(Marks::None) };
+fn split_values(args: &Args, duels_read: &IndexedDuels, names_only: bool) -> Result<SplitValues> {
+    let (Apart::Time(column) | Apart::Context(column)) = &args.split else { return Ok(SplitValues::None) };
     let items_table = names_only.then_some(&args.learn.items);
     let Some(path) = args.learn.duels.as_ref().or(items_table) else {
-        let why = format!(
+        let reason = format!(
             "--split …={column}: this is a column of a table of duels: give the items in a separate table"
         );
-        return Err(Failure::input(why));
+        return Err(Failure::input(reason));
     };
     let rows = args.learn.table.source(path).open()?;
     let name = rows.name.clone();
-    rows.places(std::slice::from_ref(column))?;
+    rows.column_indices(std::slice::from_ref(column))?;
     let columns = Columns::read(rows, std::slice::from_ref(column))?;
     let (levels, codes) = columns.levels(column)?;
     let codes: Vec<f64> = duels_read.rows.iter().map(|&row| codes[row]).collect();
     if matches!(args.split, Apart::Context(_)) {
-        return Ok(Marks::Contexts(codes.iter().map(|code| *code as usize).collect()));
+        return Ok(SplitValues::Contexts(codes.iter().map(|code| *code as usize).collect()));
     }
     let values: Option<Vec<f64>> = levels.iter().map(|level| level.parse().ok()).collect();
     if let Some(values) = values {
-        return Ok(Marks::Times(codes.iter().map(|code| values[*code as usize]).collect()));
+        return Ok(SplitValues::Times(codes.iter().map(|code| values[*code as usize]).collect()));
     }
     // ISO dates sort as their texts do.
     if let Some(other) = levels.iter().find(|level| !is_date(level)) {
@@ -241,9 +267,9 @@ fn marks(args: &Args, duels_read: &IndexedDuels, names_only: bool) -> Result<Mar
     }
     let mut order: Vec<usize> = (0..levels.len()).collect();
     order.sort_by_key(|&k| &levels[k]);
-    let mut place = vec![0.0; levels.len()];
-    order.iter().enumerate().for_each(|(position, &k)| place[k] = position as f64);
-    Ok(Marks::Times(codes.iter().map(|code| place[*code as usize]).collect()))
+    let mut rank = vec![0.0; levels.len()];
+    order.iter().enumerate().for_each(|(position, &k)| rank[k] = position as f64);
+    Ok(SplitValues::Times(codes.iter().map(|code| rank[*code as usize]).collect()))
 }
 
 /// Whether a text begins with a date such as 2024-05-01.
@@ -260,36 +286,36 @@ fn named(model: Compared) -> String {
 }
 
 /// The probabilities that the left items win, by a Gaussian process or a linear model.
-fn by_model(
+fn model_probabilities(
     args: &Args,
     model: Model,
     (items, train, test): (&Items, &IndexedDuels, &IndexedDuels),
     seed: u64,
 ) -> Result<Vec<f64>> {
     let pairs: Vec<Pair> = test.left.iter().copied().zip(test.right.iter().copied()).collect();
-    let arranged = args.learn.arranged(model, &args.further.effects, items, train, seed)?;
-    if arranged.abilities.is_some() {
-        return by_abilities(items, train, &pairs);
+    let prepared = args.learn.prepare(model, &args.further.effects, items, train, seed)?;
+    if prepared.abilities.is_some() {
+        return bradley_terry_probabilities(items, train, &pairs);
     }
-    let fit = args.further.fit(model, arranged)?;
+    let fit = args.further.fit(model, prepared)?;
     let rows = rows_in(&fit.model, items, &pairs, test)?;
     let prediction = Prediction::new(&fit.model, fit.covariance.as_ref(), &rows)?;
-    let Some(by_class) = prediction.probabilities else {
+    let Some(class_probabilities) = prediction.probabilities else {
         // Models with landmarks are saved without a posterior; their tie model uses the posterior mean alone.
         let Link::LatentRaoKupper { margin } = fit.model.link else {
             return Err(Failure::input("the model has no probabilities"));
         };
         let logistic = |g: f64| 1.0 / (1.0 + (-g).exp());
-        let ahead = |g: f64| 0.5 * (1.0 + logistic(g - margin) - logistic(-g - margin));
-        return Ok(prediction.outputs.data().iter().map(|g| ahead(*g)).collect());
+        let win_probability = |g: f64| 0.5 * (1.0 + logistic(g - margin) - logistic(-g - margin));
+        return Ok(prediction.outputs.data().iter().map(|g| win_probability(*g)).collect());
     };
     // A tie counts as half a win of each side.
-    let tie = |i: usize| if by_class.cols() > 2 { 0.5 * by_class[(i, 2)] } else { 0.0 };
-    Ok((0..rows.rows()).map(|i| by_class[(i, 1)] + tie(i)).collect())
+    let tie = |i: usize| if class_probabilities.cols() > 2 { 0.5 * class_probabilities[(i, 2)] } else { 0.0 };
+    Ok((0..rows.rows()).map(|i| class_probabilities[(i, 1)] + tie(i)).collect())
 }
 
 /// The win probabilities under the Bradley-Terry model, which ignores the items' columns.
-fn by_abilities(items: &Items, train: &IndexedDuels, pairs: &[Pair]) -> Result<Vec<f64>> {
+fn bradley_terry_probabilities(items: &Items, train: &IndexedDuels, pairs: &[Pair]) -> Result<Vec<f64>> {
     let fit =
         BradleyTerry::new(AbilityRidge::Evidence).fit(&items.names.ids, &duels(&items.names, train)?)?;
     Ok(pairs.iter().map(|&(l, r)| 1.0 / (1.0 + (fit.coef[r] - fit.coef[l]).exp())).collect())
@@ -297,17 +323,17 @@ fn by_abilities(items: &Items, train: &IndexedDuels, pairs: &[Pair]) -> Result<V
 
 /// The duels of one part of a split.
 fn part_of_split(duels_read: &IndexedDuels, parts: &[Option<bool>], test: bool) -> IndexedDuels {
-    let kept: Vec<usize> = (0..parts.len()).filter(|&i| parts[i] == Some(test)).collect();
-    let places = |side: &[usize]| kept.iter().map(|&i| side[i]).collect();
-    let numbers = |values: &Vec<f64>| kept.iter().map(|&i| values[i]).collect();
+    let selected: Vec<usize> = (0..parts.len()).filter(|&i| parts[i] == Some(test)).collect();
+    let selected_indices = |side: &[usize]| selected.iter().map(|&i| side[i]).collect();
+    let selected_numbers = |values: &Vec<f64>| selected.iter().map(|&i| values[i]).collect();
     IndexedDuels {
-        left: places(&duels_read.left),
-        right: places(&duels_read.right),
-        outcome: duels_read.outcome.as_ref().map(numbers),
-        weight: duels_read.weight.as_ref().map(numbers),
-        home: duels_read.home.as_ref().map(|home| kept.iter().map(|&i| home[i]).collect()),
-        contexts: duels_read.contexts.as_ref().map(|contexts| contexts.select_rows(&kept)),
-        rows: places(&duels_read.rows),
-        count: kept.len(),
+        left: selected_indices(&duels_read.left),
+        right: selected_indices(&duels_read.right),
+        outcome: duels_read.outcome.as_ref().map(selected_numbers),
+        weight: duels_read.weight.as_ref().map(selected_numbers),
+        home: duels_read.home.as_ref().map(|home| selected.iter().map(|&i| home[i]).collect()),
+        contexts: duels_read.contexts.as_ref().map(|contexts| contexts.select_rows(&selected)),
+        rows: selected_indices(&duels_read.rows),
+        count: selected.len(),
     }
 }

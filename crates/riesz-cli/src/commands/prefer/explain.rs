@@ -12,9 +12,9 @@ use riesz::model_card::CardEntry;
 use riesz::preference::{DuelGame, DuelLogOdds, DuelQuestion, LeftRightColumns, differences, explain};
 use riesz::{Background, Explanation, ValueIndex};
 
-use super::predict::{Against, DuelRequest, Meeting, Seen, at_nobodys, rows_in};
+use super::predict::{Against, DuelRequest, Meeting, Seen, add_missing_columns, rows_in};
 use crate::args::{Format, Global};
-use crate::console::{Console, printable, watched};
+use crate::console::{Console, printable, with_progress};
 use crate::exit::{Failure, Result};
 use crate::explain_run::{Certificate, write_explanation};
 use crate::io::duels::{IndexedDuels, Items, OutcomeArgs};
@@ -123,24 +123,24 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let outcome_args = (mean == Some(Seen::Winner)).then_some(&args.outcomes);
     let request = args.request.read(against, outcome_args, &console)?;
     if args.covariance && (mean.is_some() || request.sums.is_some()) {
-        let why = "--covariance cannot be used with a mean over several duels, as the covariance between \
-                   duels is not kept: leave it out";
-        return Err(Failure::input(why));
+        let reason = "--covariance cannot be used with a mean over several duels, as the covariance between \
+                      duels is not kept: leave it out";
+        return Err(Failure::input(reason));
     }
     let one_item = args.request.left.is_some();
-    let in_words = one_item && args.output.is_none() && matches!(global.format, None | Some(Format::Text));
-    let format = if in_words { Format::Text } else { global.table_format(args.output.as_deref())? };
+    let as_text = one_item && args.output.is_none() && matches!(global.format, None | Some(Format::Text));
+    let format = if as_text { Format::Text } else { global.table_format(args.output.as_deref())? };
     let (question, facts) = question(args, global.seed, &request, &console)?;
     let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::default());
     let message = format!("explaining {} duels", request.rows.rows());
     let (model, covariance) = (&request.saved.model, request.saved.covariance.as_ref());
-    let mut explanation = watched(&console, &message, &progress, || {
+    let mut explanation = with_progress(&console, &message, &progress, || {
         explain(model, covariance, &request.rows, &question, &stop, &progress)
     })?;
     explanation.provenance.run.push(CardEntry::new("model file", described(&args.request.model)?));
     explanation.provenance.run.extend(facts);
     // Plots and pages show the items' differences; the text shows the cells of both items.
-    let mut explanation = if in_words { explanation } else { differences(&explanation)? };
+    let mut explanation = if as_text { explanation } else { differences(&explanation)? };
     if let Some(sums) = &request.sums {
         explanation = explanation.average(sums)?;
         explanation.provenance.run.push(CardEntry::new(
@@ -151,23 +151,23 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let odds = request.odds()?;
     explanation.duels = Some(odds.duels(&request.left, &request.right));
     let mut certificate = Certificate::default();
-    if in_words {
+    if as_text {
         certificate.include(&explanation);
-        let several = args.against.is_some() || args.request.right.is_none();
-        let text = if several {
+        let has_several_duels = args.against.is_some() || args.request.right.is_none();
+        let text = if has_several_duels {
             average(&explanation, &odds)
         } else {
-            words(&explanation, &odds, request.sums.is_none())
+            duel_text(&explanation, &odds, request.sums.is_none())
         };
-        write_all(None, format!("{text}{}\n", certificate.words()).as_bytes())?;
+        write_all(None, format!("{text}{}\n", certificate.description()).as_bytes())?;
         return certificate.check();
     }
-    if let Some(seen) = mean {
+    if let Some(view) = mean {
         let count = explanation.rows();
-        explanation = mean_of(&explanation, seen, request.outcome.as_deref())?;
+        explanation = mean_of(&explanation, view, request.outcome.as_deref())?;
         console.note(format!(
             "mean over {count} duels, from the view of {}",
-            match seen {
+            match view {
                 Seen::Left => "the left side",
                 Seen::Winner => "the winner",
             }
@@ -179,17 +179,17 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     console.note(format!(
         "{rows} {} explained; {}",
         if mean.is_some() { "mean" } else { "duels" },
-        certificate.words()
+        certificate.description()
     ));
     certificate.check()
 }
 
 /// The mean of explained duels as one row; from the view of winners, ties are left out.
-fn mean_of(explanation: &Explanation, seen: Seen, outcome: Option<&[f64]>) -> Result<Explanation> {
-    let has_winner = |i: usize| seen == Seen::Left || outcome.is_none_or(|outcome| outcome[i] != 0.5);
+fn mean_of(explanation: &Explanation, view: Seen, outcome: Option<&[f64]>) -> Result<Explanation> {
+    let has_winner = |i: usize| view == Seen::Left || outcome.is_none_or(|outcome| outcome[i] != 0.5);
     let weights = (0..explanation.rows()).filter(|&i| has_winner(i)).map(|i| (i, 1.0));
     let mut mean = explanation.average(&Sparse::from_columns(explanation.rows(), [weights])?)?;
-    if let (Seen::Winner, Some([duel])) = (seen, mean.duels.as_deref_mut()) {
+    if let (Seen::Winner, Some([duel])) = (view, mean.duels.as_deref_mut()) {
         (duel.left, duel.right) = ("winners".into(), "losers".into());
     }
     Ok(mean)
@@ -203,13 +203,13 @@ fn question(
     console: &Console,
 ) -> Result<(DuelQuestion, Vec<CardEntry>)> {
     let mut facts = Vec::new();
-    let needs = |option: &str, game: Absent, is_given: bool| match is_given && args.game != game {
+    let check_game = |option: &str, game: Absent, is_given: bool| match is_given && args.game != game {
         true => Err(Failure::input(format!("{option} is not used in this game: leave it out"))),
         false => Ok(()),
     };
-    needs("--matches", Absent::Matches, args.matches.is_some())?;
-    needs("--baseline", Absent::Baseline, args.baseline.is_some())?;
-    needs("--ridge", Absent::Observational, args.ridge.is_some())?;
+    check_game("--matches", Absent::Matches, args.matches.is_some())?;
+    check_game("--baseline", Absent::Baseline, args.baseline.is_some())?;
+    check_game("--ridge", Absent::Observational, args.ridge.is_some())?;
     let without_background = matches!(args.game, Absent::Matches | Absent::Baseline | Absent::Functional);
     if without_background && (args.background.is_some() || args.background_rows.is_some()) {
         return Err(Failure::input("a background of items is not used in this game: leave it out"));
@@ -219,14 +219,15 @@ fn question(
         let mut rows = items.table.clone();
         if let Some(path) = &args.background {
             facts.push(CardEntry::new("background", described(path)?));
-            rows = Items::for_model(path, (&request.of_items, &request.table, request.cells), &items.table)?
-                .table;
+            rows =
+                Items::for_model(path, (&request.item_options, &request.table, request.cells), &items.table)?
+                    .table;
         }
         if let Some(count) = args.background_rows {
             rows = rows.select_rows(&rows.sample_rows(count.max(1), seed));
         }
         facts.push(CardEntry::new("background items", rows.rows()));
-        Ok(at_nobodys(&saved.model, &rows)?.into())
+        Ok(add_missing_columns(&saved.model, &rows)?.into())
     };
     let game = match args.game {
         Absent::Independent => DuelGame::Independent(background()?),
@@ -240,14 +241,17 @@ fn question(
             let Some(id) = &args.baseline else {
                 return Err(Failure::input("the baseline game needs an item: give --baseline ITEM"));
             };
-            DuelGame::Baseline(at_nobodys(&saved.model, &items.table.select_rows(&[items.names.place(id)?]))?)
+            DuelGame::Baseline(add_missing_columns(
+                &saved.model,
+                &items.table.select_rows(&[items.names.index_of(id)?]),
+            )?)
         }
         Absent::Matches => {
             let Some(path) = &args.matches else {
                 return Err(Failure::input("the game matches needs a table of duels: give --matches FILE"));
             };
             let rows = request.table.source(path).open()?;
-            let matches = IndexedDuels::read(rows, &items.names, request.wanted(&[]), console)?;
+            let matches = IndexedDuels::read(rows, &items.names, request.requested_columns(&[]), console)?;
             let pairs: Vec<_> = matches.left.iter().copied().zip(matches.right.iter().copied()).collect();
             DuelGame::Matches(rows_in(&saved.model, items, &pairs, &matches)?)
         }
@@ -274,10 +278,10 @@ fn written(explanation: Explanation, path: Option<&Path>, format: Format) -> Res
 }
 
 /// A duel as text: the prediction, its uncertainty, and the values, largest first.
-fn words(explanation: &Explanation, odds: &DuelLogOdds, of_items: bool) -> String {
+fn duel_text(explanation: &Explanation, odds: &DuelLogOdds, shows_cells: bool) -> String {
     let duel = &explanation.duels.iter().flatten().next();
-    let who = duel.map_or_else(String::new, |duel| match duel.words() {
-        Some(words) => printable(&words),
+    let headline = duel.map_or_else(String::new, |duel| match duel.words() {
+        Some(text) => printable(&text),
         None => {
             printable(&format!("{}; the file holds no posterior, so there is no probability", duel.name()))
         }
@@ -287,28 +291,29 @@ fn words(explanation: &Explanation, odds: &DuelLogOdds, of_items: bool) -> Strin
     } else {
         format!("{:.3}, ", explanation.base_values[0])
     };
-    let out = format!("{who}\n{} {:.3} = {base}by property:\n", quantity(odds), explanation.predictions[0]);
-    let drawn = match &explanation.exactness {
+    let head =
+        format!("{headline}\n{} {:.3} = {base}by property:\n", quantity(odds), explanation.predictions[0]);
+    let std_error = match &explanation.exactness {
         Exactness::Estimated { std_error, .. } => Some(std_error.clone()),
         _ => None,
     };
-    let sd = explanation.sd().or(drawn);
+    let sd = explanation.sd().or(std_error);
     let suffix = |k: usize| {
         let interval = sd.as_ref().map_or(String::new(), |sd| format!(" ± {:.3}", 1.96 * sd[k]));
-        format!("{interval}{}", if of_items { of_both(explanation, k) } else { String::new() })
+        format!("{interval}{}", if shows_cells { item_cells(explanation, k) } else { String::new() })
     };
-    out + &listed(explanation, &explanation.values[..explanation.sets()], suffix)
+    head + &value_lines(explanation, &explanation.values[..explanation.sets()], suffix)
 }
 
 /// The duels of an item with others as text: means over the duels, and the mean |value| of each property.
 fn average(explanation: &Explanation, odds: &DuelLogOdds) -> String {
     let (n, sets) = (explanation.rows() as f64, explanation.sets());
     let mean = |numbers: &[f64]| numbers.iter().sum::<f64>() / n;
-    let left =
+    let left_item =
         explanation.duels.iter().flatten().next().map_or_else(String::new, |duel| printable(&duel.left));
     let mut out = match &odds.probability {
-        Some(p) => format!("{left} beats a random one of {n} others with probability {:.2}\n", mean(p)),
-        None => format!("{left} against {n} others\n"),
+        Some(p) => format!("{left_item} beats a random one of {n} others with probability {:.2}\n", mean(p)),
+        None => format!("{left_item} against {n} others\n"),
     };
     out += &format!(
         "{} {:.3} on average, by property, with the mean |value| of one duel in brackets:\n",
@@ -319,7 +324,7 @@ fn average(explanation: &Explanation, odds: &DuelLogOdds) -> String {
         |k: usize| (0..explanation.rows()).map(|i| explanation.values[i * sets + k]).collect::<Vec<_>>();
     let values: Vec<f64> = (0..sets).map(|k| mean(&column(k))).collect();
     let sizes = explanation.mean_abs(0);
-    out + &listed(explanation, &values, |k| format!("  ({:.3})", sizes[k]))
+    out + &value_lines(explanation, &values, |k| format!("  ({:.3})", sizes[k]))
 }
 
 /// The name of the quantity that the values add up to.
@@ -331,7 +336,7 @@ fn quantity(odds: &DuelLogOdds) -> String {
 }
 
 /// One line for each set of players, largest value first.
-fn listed(explanation: &Explanation, values: &[f64], suffix: impl Fn(usize) -> String) -> String {
+fn value_lines(explanation: &Explanation, values: &[f64], suffix: impl Fn(usize) -> String) -> String {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*b].abs().total_cmp(&values[*a].abs()));
     let names: Vec<String> = order.iter().map(|&k| printable(&explanation.set_name(k))).collect();
@@ -341,7 +346,7 @@ fn listed(explanation: &Explanation, values: &[f64], suffix: impl Fn(usize) -> S
 }
 
 /// The cells of the two items in the columns of a set of players, if it has one property.
-fn of_both(explanation: &Explanation, k: usize) -> String {
+fn item_cells(explanation: &Explanation, k: usize) -> String {
     let [l, r] = explanation.set_columns(k)[..] else { return String::new() };
     let (columns, cell) = (explanation.data.columns(), |j: usize| explanation.data.get(0, j));
     let shown = |j: usize| printable(&columns[j].format(cell(j)));

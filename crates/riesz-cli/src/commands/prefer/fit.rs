@@ -15,12 +15,12 @@ use riesz::{Kernel, KernelExpansion, Players, PosteriorCovariance, Table};
 
 use crate::args::{Global, TableArgs};
 use crate::commands::fit::written;
-use crate::console::{Console, watched};
+use crate::console::{Console, with_progress};
 use crate::exit::{Failure, Result};
 use crate::io::bags::{BagArgs, Teams};
 use crate::io::duels::{
-    ContextArgs, ContextColumns, DuelArgs, IndexedDuels, ItemArgs, Items, Names, OutcomeColumns, Wanted,
-    read_one,
+    ContextArgs, ContextColumns, DuelArgs, IndexedDuels, ItemArgs, Items, Names, OutcomeColumns,
+    RequestedColumns, read_one,
 };
 use crate::io::output::Output;
 
@@ -85,10 +85,10 @@ pub struct Learn {
     pub restarts: usize,
     /// Options for reading items.
     #[command(flatten)]
-    pub of_items: ItemArgs,
+    pub item_options: ItemArgs,
     /// Options for reading duels.
     #[command(flatten)]
-    pub of_duels: DuelArgs,
+    pub duel_options: DuelArgs,
     /// Options for reading tables.
     #[command(flatten)]
     pub table: TableArgs,
@@ -180,7 +180,7 @@ pub enum Ties {
 }
 
 /// Training data in the form that a fit requires, and the model.
-pub struct Arranged {
+pub struct PreparedDuels {
     /// The items; an item has two rows if it was both at home and away.
     pub items: Table,
     /// The bags of items, if duels are between bags.
@@ -214,21 +214,31 @@ impl Learn {
     ) -> Result<(Items, IndexedDuels)> {
         let Some(path) = &self.duels else {
             let rows = self.table.source(&self.items).open()?;
-            return read_one(rows, &self.of_items, self.wanted(home, contexts), &self.of_duels, console);
+            return read_one(
+                rows,
+                &self.item_options,
+                self.requested_columns(home, contexts),
+                &self.duel_options,
+                console,
+            );
         };
-        let items = Items::read(&self.items, &self.of_items, &self.table, console)?;
+        let items = Items::read(&self.items, &self.item_options, &self.table, console)?;
         let duels = self.read_duels(path, &items.names, (home, contexts), console)?;
         Ok((items, duels))
     }
 
-    fn wanted<'a>(&'a self, home: Option<&'a String>, contexts: Option<&'a ContextArgs>) -> Wanted<'a> {
+    fn requested_columns<'a>(
+        &'a self,
+        home: Option<&'a String>,
+        contexts: Option<&'a ContextArgs>,
+    ) -> RequestedColumns<'a> {
         let context_columns = match contexts {
             Some(args) if !args.contexts.is_empty() || args.users.is_some() => ContextColumns::Named(args),
             _ => ContextColumns::Nothing,
         };
-        Wanted {
-            sides: &self.of_duels.sides,
-            outcome: OutcomeColumns::Learnt(&self.of_duels),
+        RequestedColumns {
+            sides: &self.duel_options.sides,
+            outcome: OutcomeColumns::Fitted(&self.duel_options),
             home,
             contexts: context_columns,
         }
@@ -242,7 +252,12 @@ impl Learn {
         (home, contexts): (Option<&String>, Option<&ContextArgs>),
         console: &Console,
     ) -> Result<IndexedDuels> {
-        IndexedDuels::read(self.table.source(path).open()?, names, self.wanted(home, contexts), console)
+        IndexedDuels::read(
+            self.table.source(path).open()?,
+            names,
+            self.requested_columns(home, contexts),
+            console,
+        )
     }
 
     /// The model of these items before it is fitted.
@@ -273,29 +288,29 @@ impl Learn {
 
 impl Learn {
     /// Prepares items and duels for a fit.
-    pub fn arranged(
+    pub fn prepare(
         &self,
         model: Model,
         effects: &EffectArgs,
         items: &Items,
         duels_read: &IndexedDuels,
         seed: u64,
-    ) -> Result<Arranged> {
+    ) -> Result<PreparedDuels> {
         let names_only = items.table.width() == 0;
         if names_only && matches!(model, Model::Generalised | Model::Linear) {
-            let why = "items with names only have abilities, for which --model generalised and linear do not \
-                       apply: leave --model out";
-            return Err(Failure::input(why));
+            let reason = "items with names only have abilities, for which --model generalised and linear do \
+                          not apply: leave --model out";
+            return Err(Failure::input(reason));
         }
         let reserved = [(effects.ability, ID), (duels_read.home.is_some(), HOME)];
         if let Some((_, name)) =
             reserved.iter().find(|(used, name)| *used && items.table.index_of(name).is_ok())
         {
-            let why = format!(
+            let reason = format!(
                 "items have a column '{name}', a name that the model needs itself: rename it, or leave it \
                  out (--ignore {name})"
             );
-            return Err(Failure::input(why));
+            return Err(Failure::input(reason));
         }
         let mut process = self.process(model, &items.table, seed)?;
         let names = (effects.ability || names_only).then_some(&items.names.ids[..]);
@@ -314,16 +329,17 @@ impl Learn {
             (&entries.left, &entries.right),
             duels_read,
         )?;
-        let plain = duels_read.home.is_none() && duels_read.contexts.is_none() && effects.ties == Ties::Half;
-        let abilities = match names_only && plain {
+        let has_plain_duels =
+            duels_read.home.is_none() && duels_read.contexts.is_none() && effects.ties == Ties::Half;
+        let abilities = match names_only && has_plain_duels {
             true => Some((items.names.ids.clone(), self::duels(&items.names, duels_read)?)),
             false => None,
         };
-        Ok(Arranged { items: entries.table, bags: None, duels, process, abilities })
+        Ok(PreparedDuels { items: entries.table, bags: None, duels, process, abilities })
     }
 
     /// Prepares the duels between bags for a fit.
-    fn arranged_bags(
+    fn prepare_bags(
         &self,
         model: Model,
         further: &Further,
@@ -331,20 +347,20 @@ impl Learn {
         teams: Teams,
         duels_read: &IndexedDuels,
         seed: u64,
-    ) -> Result<Arranged> {
+    ) -> Result<PreparedDuels> {
         if further.effects.ability
             || duels_read.home.is_some()
             || further.landmarks.is_some()
             || model == Model::Linear
         {
-            let why = "--members cannot be used with --home, --ability, --landmarks or --model linear: leave \
-                       them out";
-            return Err(Failure::input(why));
+            let reason = "--members cannot be used with --home, --ability, --landmarks or --model linear: \
+                          leave them out";
+            return Err(Failure::input(reason));
         }
         if items.table.width() == 0 {
-            let why = "--members needs items with columns besides their names: give a table of items with \
-                       columns";
-            return Err(Failure::input(why));
+            let reason = "--members needs items with columns besides their names: give a table of items with \
+                          columns";
+            return Err(Failure::input(reason));
         }
         let mut process = self.process(model, &items.table, seed)?;
         let count = teams.names.ids.len();
@@ -355,7 +371,7 @@ impl Learn {
             (&duels_read.left, &duels_read.right),
             duels_read,
         )?;
-        Ok(Arranged { items: items.table, bags: Some(teams.bags), duels, process, abilities: None })
+        Ok(PreparedDuels { items: items.table, bags: Some(teams.bags), duels, process, abilities: None })
     }
 
     /// The duels between `count` items or bags, in contexts if there are any, which also set the model's
@@ -386,7 +402,7 @@ impl Learn {
 
 impl Further {
     /// The largest number of landmarks; `None` for a fit without landmarks.
-    pub fn most_landmarks(&self, duels: &Duels) -> Option<usize> {
+    pub fn max_landmarks(&self, duels: &Duels) -> Option<usize> {
         match self.landmarks {
             Some(Landmarks::Most(count)) => Some(count),
             Some(Landmarks::Never) => None,
@@ -395,8 +411,8 @@ impl Further {
     }
 
     /// Fits a model.
-    pub fn fit(&self, model: Model, arranged: Arranged) -> Result<Fitted> {
-        let Arranged { items, bags, duels, process, abilities } = arranged;
+    pub fn fit(&self, model: Model, prepared: PreparedDuels) -> Result<Fitted> {
+        let PreparedDuels { items, bags, duels, process, abilities } = prepared;
         if let Some((names, duels)) = abilities {
             let fit = BradleyTerry::new(AbilityRidge::Evidence).fit(&names, &duels)?;
             return Ok(Fitted { model: fit.model, covariance: fit.covariance, warnings: fit.notes });
@@ -406,9 +422,9 @@ impl Further {
                 || process.prior.contexts.is_some()
                 || process.margin.is_some()
             {
-                let why = "--model linear cannot be used with --home, --ability, --contexts, --users or \
-                           --ties model: leave them out, or use another model";
-                return Err(Failure::input(why));
+                let reason = "--model linear cannot be used with --home, --ability, --contexts, --users or \
+                              --ties model: leave them out, or use another model";
+                return Err(Failure::input(reason));
             }
             let fit = BradleyTerry::new(AbilityRidge::Evidence).fit_linear(&items, &duels)?;
             return Ok(Fitted { model: fit.model, covariance: fit.covariance, warnings: fit.notes });
@@ -416,7 +432,7 @@ impl Further {
         // Abilities alone are independent, so landmarks tell nothing about other items.
         let related = process.prior.utility_variance + process.prior.generalised_variance > 0.0;
         let max_landmarks =
-            self.most_landmarks(&duels).filter(|_| bags.is_none() && (related || self.landmarks.is_some()));
+            self.max_landmarks(&duels).filter(|_| bags.is_none() && (related || self.landmarks.is_some()));
         if let Some(landmarks) = max_landmarks {
             let context_landmarks = self.context_landmarks;
             let landmark_process = LandmarkProcess::new(process.clone());
@@ -424,9 +440,9 @@ impl Further {
                 .fit(&items, &duels)?;
             match fit.model {
                 Ok(model) => return Ok(Fitted { model, covariance: None, warnings: fit.warnings }),
-                Err(why) if self.landmarks.is_some() => {
+                Err(reason) if self.landmarks.is_some() => {
                     let message = format!(
-                        "--landmarks: {why}; a file can hold only a sum over landmarks: leave it out"
+                        "--landmarks: {reason}; a file can hold only a sum over landmarks: leave it out"
                     );
                     return Err(Failure::input(message));
                 }
@@ -502,13 +518,13 @@ pub fn described(names: &Names, duels: &Duels, names_only: bool, console: &Conso
         ));
     }
     if components.len() > 1 {
-        let rests = if names_only { "the prior, in which all are equal" } else { "properties alone" };
-        console.warn(format!("the duels fall into components: a comparison across them depends on {rests}"));
+        let basis = if names_only { "the prior, in which all are equal" } else { "properties alone" };
+        console.warn(format!("the duels fall into components: a comparison across them depends on {basis}"));
     }
 }
 
 /// Reads and prepares the training data. Returns the name of the items' source, their number, and the data.
-fn read(args: &Args, seed: u64, console: &Console) -> Result<(String, usize, Arranged)> {
+fn read(args: &Args, seed: u64, console: &Console) -> Result<(String, usize, PreparedDuels)> {
     let (learn, further) = (&args.learn, &args.further);
     let further_columns = (further.effects.home.as_ref(), Some(&further.contexts));
     let (items, teams, duels_read) = match (&args.bags.members, &learn.duels) {
@@ -517,11 +533,11 @@ fn read(args: &Args, seed: u64, console: &Console) -> Result<(String, usize, Arr
             (items, None, duels_read)
         }
         (Some(_), None) => {
-            let why = "--members needs a table of items and a table of duels between bags: give both";
-            return Err(Failure::input(why));
+            let reason = "--members needs a table of items and a table of duels between bags: give both";
+            return Err(Failure::input(reason));
         }
         (Some(_), Some(path)) => {
-            let items = Items::read(&learn.items, &learn.of_items, &learn.table, console)?;
+            let items = Items::read(&learn.items, &learn.item_options, &learn.table, console)?;
             let teams = args.bags.read(&items, &learn.table)?;
             let names = teams.as_ref().map_or(&items.names, |bags| &bags.names);
             let duels_read = learn.read_duels(path, names, further_columns, console)?;
@@ -531,39 +547,39 @@ fn read(args: &Args, seed: u64, console: &Console) -> Result<(String, usize, Arr
     let names = teams.as_ref().map_or(&items.names, |bags| &bags.names);
     described(names, &duels(names, &duels_read)?, items.table.width() == 0, console);
     let (source, count) = (items.names.source.clone(), items.names.ids.len());
-    let arranged = match teams {
-        None => learn.arranged(args.model, &further.effects, &items, &duels_read, seed)?,
-        Some(teams) => learn.arranged_bags(args.model, further, items, teams, &duels_read, seed)?,
+    let prepared = match teams {
+        None => learn.prepare(args.model, &further.effects, &items, &duels_read, seed)?,
+        Some(teams) => learn.prepare_bags(args.model, further, items, teams, &duels_read, seed)?,
     };
-    Ok((source, count, arranged))
+    Ok((source, count, prepared))
 }
 
 /// Fits a model of duels and writes it.
 pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
-    let as_json = global.json_words()?;
+    let as_json = global.is_json_requested()?;
     let Some(path) = args.output.as_deref() else {
         return Err(Failure::input("no output file is given for the model: give -o FILE"));
     };
-    let (source, count, arranged) = read(args, global.seed, &console)?;
-    let prior = &arranged.process.prior;
+    let (source, count, prepared) = read(args, global.seed, &console)?;
+    let prior = &prepared.process.prior;
     let abilities_only = prior.utility_variance + prior.generalised_variance == 0.0;
     if let Some(max_landmarks) =
-        args.further.most_landmarks(&arranged.duels).filter(|_| args.model != Model::Linear)
+        args.further.max_landmarks(&prepared.duels).filter(|_| args.model != Model::Linear)
         && args.further.landmarks.is_none()
-        && arranged.bags.is_none()
+        && prepared.bags.is_none()
         && !abilities_only
     {
         console.note(format!(
             "note: {} pairs met, so the fit uses {} landmarks, and the file holds no posterior; change this \
              with --landmarks",
-            arranged.duels.pairs().len(),
+            prepared.duels.pairs().len(),
             max_landmarks.min(count)
         ));
     }
     let output = Output::open(Some(path))?;
-    let message = format!("fitting {} pairs", arranged.duels.pairs().len());
-    let done = arranged.process.progress.clone();
-    let fit = watched(&console, &message, &done, || args.further.fit(args.model, arranged))?;
+    let message = format!("fitting {} pairs", prepared.duels.pairs().len());
+    let done = prepared.process.progress.clone();
+    let fit = with_progress(&console, &message, &done, || args.further.fit(args.model, prepared))?;
     fit.warnings.iter().for_each(|warning| console.warn(warning));
     let mut model = fit.model;
     model.model_card.push(CardEntry::new("data", source));

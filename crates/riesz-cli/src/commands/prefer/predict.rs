@@ -19,8 +19,8 @@ use crate::exit::{Failure, Result};
 use crate::io::bags::BagArgs;
 use crate::io::columns::Columns;
 use crate::io::duels::{
-    ContextColumns, IndexedDuels, ItemArgs, Items, Names, OutcomeArgs, OutcomeColumns, SideArgs, Wanted,
-    names_of,
+    ContextColumns, IndexedDuels, ItemArgs, Items, Names, OutcomeArgs, OutcomeColumns, RequestedColumns,
+    SideArgs, names_of,
 };
 use crate::io::models::read_model;
 use crate::io::write::{Cells, TableWriter};
@@ -79,7 +79,7 @@ pub struct DuelRequest {
     pub bags: BagArgs,
     /// Options for reading items.
     #[command(flatten)]
-    pub of_items: ItemArgs,
+    pub item_options: ItemArgs,
     /// The sides of duels.
     #[command(flatten)]
     pub sides: SideArgs,
@@ -160,9 +160,9 @@ impl DuelRequest {
             sides.contexts.iter().map(|&j| saved.model.columns()[j].clone()).collect();
         let mut indexed = match (&self.left, &self.right, duels) {
             (Some(left), right, _) => {
-                let left = names.place(left)?;
+                let left = names.index_of(left)?;
                 let opponents = match (right, against) {
-                    (Some(right), _) => vec![names.place(right)?],
+                    (Some(right), _) => vec![names.index_of(right)?],
                     (None, Against::Others) => (0..names.ids.len()).filter(|other| *other != left).collect(),
                     (None, Against::Listed(path)) => listed_names(path, &self.table, names)?,
                 };
@@ -170,13 +170,13 @@ impl DuelRequest {
             }
             (None, _, Some(path)) => {
                 let outcome = outcome_args.map_or(OutcomeColumns::Unread, OutcomeColumns::Stated);
-                let wanted = Wanted { outcome, ..self.wanted(&context_columns) };
-                IndexedDuels::read(self.table.source(path).open()?, names, wanted, console)?
+                let requested = RequestedColumns { outcome, ..self.requested_columns(&context_columns) };
+                IndexedDuels::read(self.table.source(path).open()?, names, requested, console)?
             }
             _ => return Err(Failure::input("no duels are given: give a table, or --left ITEM --right ITEM")),
         };
         if outcome_args.is_some() {
-            indexed.turn_to_winners()?;
+            indexed.put_winners_left()?;
         }
         if indexed.left.is_empty() {
             return Err(Failure::input(format!(
@@ -190,9 +190,9 @@ impl DuelRequest {
         let (rows, sums) = match &teams {
             None => (rows_in(&saved.model, &items, &pairs, &indexed)?, None),
             Some(_) if indexed.home.is_some() || has_entrants(&saved.model, &items)? => {
-                let why = "bags have no home advantage and no ability: leave --home and --at-home out; leave \
-                           --members out too if the model was fitted with these";
-                return Err(Failure::input(why));
+                let reason = "bags have no home advantage and no ability: leave --home and --at-home out; \
+                              leave --members out too if the model was fitted with these";
+                return Err(Failure::input(reason));
             }
             Some(teams) => {
                 let (rows, sums) = teams.bags.duels(&items.table, &pairs, indexed.contexts.as_ref())?;
@@ -203,13 +203,18 @@ impl DuelRequest {
     }
 
     /// The columns of duels to read, for a model with these context columns.
-    pub fn wanted<'a>(&'a self, context_columns: &'a [Column]) -> Wanted<'a> {
+    pub fn requested_columns<'a>(&'a self, context_columns: &'a [Column]) -> RequestedColumns<'a> {
         let contexts = if context_columns.is_empty() {
             ContextColumns::Nothing
         } else {
             ContextColumns::Fitted(context_columns)
         };
-        Wanted { sides: &self.sides, outcome: OutcomeColumns::Unread, home: self.home.as_ref(), contexts }
+        RequestedColumns {
+            sides: &self.sides,
+            outcome: OutcomeColumns::Unread,
+            home: self.home.as_ref(),
+            contexts,
+        }
     }
 
     /// The items in the model's columns, and the path of the table of duels if there is one. For a model of
@@ -219,7 +224,7 @@ impl DuelRequest {
         saved: &SavedModel,
         sides: &LeftRightColumns,
     ) -> Result<(Items, Option<&PathBuf>)> {
-        let Some(known) = known_names(&saved.model, sides) else {
+        let Some(item_names) = known_names(&saved.model, sides) else {
             let Some(path) = &self.items else {
                 return Err(Failure::input(
                     "there is no table of items: give one with the columns of the model",
@@ -228,8 +233,8 @@ impl DuelRequest {
             if self.left.is_none() && self.duels.is_none() {
                 return Err(Failure::input("no duels are given: give a table, or --left ITEM --right ITEM"));
             }
-            let known = item_points(saved, sides)?;
-            let items = Items::for_model(path, (&self.of_items, &self.table, self.cells), &known)?;
+            let model_items = item_points(saved, sides)?;
+            let items = Items::for_model(path, (&self.item_options, &self.table, self.cells), &model_items)?;
             return Ok((items, self.duels.as_ref()));
         };
         let model = self.model.display().to_string();
@@ -237,17 +242,17 @@ impl DuelRequest {
             (duels, None) if self.left.is_none() => (None, duels.as_ref()),
             (table, duels) => (table.as_ref(), duels.as_ref()),
         };
-        let read = |path| Items::for_model(path, (&self.of_items, &self.table, self.cells), &nothing()?);
+        let read = |path| Items::for_model(path, (&self.item_options, &self.table, self.cells), &nothing()?);
         let mut items = match table {
             Some(path) => read(path)?,
-            None => Items::names_only(model.clone(), known.clone())?,
+            None => Items::names_only(model.clone(), item_names.clone())?,
         };
         // In such a model the item's name is a column.
         if let Some(column) = sides.items(saved.model.columns()).into_iter().find(|c| c.name == ITEM) {
-            let places: HashMap<&String, usize> = known.iter().zip(0..).collect();
+            let indices: HashMap<&String, usize> = item_names.iter().zip(0..).collect();
             let code = |id: &String| {
-                let place = places.get(id).map(|place| *place as f64);
-                place.ok_or_else(|| Failure::input(format!("{model}: the model has no item '{id}'")))
+                let index = indices.get(id).map(|index| *index as f64);
+                index.ok_or_else(|| Failure::input(format!("{model}: the model has no item '{id}'")))
             };
             let codes = items.names.ids.iter().map(code).collect::<Result<Vec<f64>>>()?;
             items.table = Table::from_column_major(vec![column], codes.len(), codes)?;
@@ -326,13 +331,13 @@ fn nothing() -> Result<Table> {
 /// The names that a model was fitted to, if items have no other columns.
 fn known_names(model: &KernelExpansion, sides: &LeftRightColumns) -> Option<Vec<String>> {
     let columns = sides.items(model.columns());
-    let of_abilities =
+    let is_bradley_terry =
         model.model_card.iter().any(|fact| fact.name == "model" && fact.value == "Bradley-Terry");
     let names = columns.iter().find_map(|c| match &c.kind {
         ColumnKind::Categorical { levels }
-            if (c.name == ITEM && of_abilities) || (c.name == ID && is_open(levels)) =>
+            if (c.name == ITEM && is_bradley_terry) || (c.name == ID && has_unknown_level(levels)) =>
         {
-            Some(levels.iter().filter(|level| !is_stranger(level)).cloned().collect())
+            Some(levels.iter().filter(|level| !is_unknown_level(level)).cloned().collect())
         }
         _ => None,
     });
@@ -340,12 +345,12 @@ fn known_names(model: &KernelExpansion, sides: &LeftRightColumns) -> Option<Vec<
 }
 
 /// Whether a level is that of new items, which the model was not fitted to.
-fn is_stranger(level: &str) -> bool {
+fn is_unknown_level(level: &str) -> bool {
     level == UNKNOWN_LEVEL || level == UNSEEN_RIGHT
 }
 
 /// Whether levels are those of items' names, among which there is a level for new items.
-fn is_open(levels: &[String]) -> bool {
+fn has_unknown_level(levels: &[String]) -> bool {
     levels.iter().any(|level| level == UNSEEN_RIGHT)
 }
 
@@ -356,23 +361,23 @@ fn listed_names(path: &Path, table: &TableArgs, names: &Names) -> Result<Vec<usi
         return Err(Failure::input(format!("{} has no columns", rows.name)));
     };
     let columns = Columns::read(rows, std::slice::from_ref(&first))?;
-    names_of(&columns, &first)?.iter().map(|id| names.place(id)).collect()
+    names_of(&columns, &first)?.iter().map(|id| names.index_of(id)).collect()
 }
 
 /// Whether the model has columns for the side at home or the item's name that these items lack.
 fn has_entrants(model: &KernelExpansion, items: &Items) -> Result<bool> {
-    let known = LeftRightColumns::from_columns(model.columns())?.items(model.columns());
+    let model_columns = LeftRightColumns::from_columns(model.columns())?.items(model.columns());
     Ok([HOME, ID]
         .iter()
-        .any(|name| known.iter().any(|c| c.name == *name) && items.table.index_of(name).is_err()))
+        .any(|name| model_columns.iter().any(|c| c.name == *name) && items.table.index_of(name).is_err()))
 }
 
 /// Adds the model's columns for home and ability that the items lack: nobody is at home, and the ability is
 /// that of a new item.
-pub fn at_nobodys(model: &KernelExpansion, items: &Table) -> Result<Table> {
-    let known = LeftRightColumns::from_columns(model.columns())?.items(model.columns());
+pub fn add_missing_columns(model: &KernelExpansion, items: &Table) -> Result<Table> {
+    let model_columns = LeftRightColumns::from_columns(model.columns())?.items(model.columns());
     let (mut columns, mut values) = (items.columns().to_vec(), items.column_major().to_vec());
-    for column in known.into_iter().filter(|c| items.index_of(&c.name).is_err()) {
+    for column in model_columns.into_iter().filter(|c| items.index_of(&c.name).is_err()) {
         let default = match &column.kind {
             ColumnKind::Numeric => 0.0,
             ColumnKind::Categorical { levels } => code_of(levels, UNKNOWN_LEVEL),
@@ -395,9 +400,10 @@ pub fn rows_in(
     pairs: &[Pair],
     duels: &IndexedDuels,
 ) -> Result<Table> {
-    let known = LeftRightColumns::from_columns(model.columns())?.items(model.columns());
+    let model_columns = LeftRightColumns::from_columns(model.columns())?.items(model.columns());
     let table = &items.table;
-    let column_of = |name: &str| known.iter().find(|c| c.name == name && table.index_of(name).is_err());
+    let column_of =
+        |name: &str| model_columns.iter().find(|c| c.name == name && table.index_of(name).is_err());
     let (home, id) = (column_of(HOME), column_of(ID));
     if home.is_none() && duels.home.is_some() {
         return Err(Failure::input("the model was fitted without --home: leave it out"));
@@ -409,9 +415,9 @@ pub fn rows_in(
     let sides = || {
         pairs.iter().enumerate().flat_map(|(i, &(l, r))| [(i, l, HomeSide::Left), (i, r, HomeSide::Right)])
     };
-    let places: Vec<usize> = sides().map(|(_, item, _)| item).collect();
-    let taking = table.select_rows(&places);
-    let (mut columns, mut values) = (taking.columns().to_vec(), taking.column_major().to_vec());
+    let item_indices: Vec<usize> = sides().map(|(_, item, _)| item).collect();
+    let side_items = table.select_rows(&item_indices);
+    let (mut columns, mut values) = (side_items.columns().to_vec(), side_items.column_major().to_vec());
     if let Some(column) = home {
         let is_home =
             |(i, _, side)| f64::from(u8::from(duels.home.as_ref().is_some_and(|home| home[i] == side)));
@@ -423,17 +429,17 @@ pub fn rows_in(
             return Err(Failure::input(format!("the model's column '{ID}' does not hold names")));
         };
         // A new item has a level of its own on each side, so that two new items differ.
-        let known: HashMap<&String, usize> = levels.iter().zip(0..).collect();
-        let stranger = |side| if side == HomeSide::Left { UNKNOWN_LEVEL } else { UNSEEN_RIGHT };
-        let code = |(_, item, side): (usize, usize, HomeSide)| {
-            known
+        let level_codes: HashMap<&String, usize> = levels.iter().zip(0..).collect();
+        let unknown_level = |side| if side == HomeSide::Left { UNKNOWN_LEVEL } else { UNSEEN_RIGHT };
+        let code_of_side = |(_, item, side): (usize, usize, HomeSide)| {
+            level_codes
                 .get(&items.names.ids[item])
-                .map_or_else(|| code_of(levels, stranger(side)), |&place| place as f64)
+                .map_or_else(|| code_of(levels, unknown_level(side)), |&code| code as f64)
         };
-        values.extend(sides().map(code));
+        values.extend(sides().map(code_of_side));
         columns.push(column.clone());
     }
-    let sides_table = Table::from_column_major(columns, places.len(), values)?;
+    let sides_table = Table::from_column_major(columns, item_indices.len(), values)?;
     let pairs: Vec<Pair> = (0..pairs.len()).map(|i| (2 * i, 2 * i + 1)).collect();
     Ok(wide_rows_in(&sides_table, &pairs, duels.contexts.as_ref())?)
 }
@@ -442,11 +448,12 @@ pub fn rows_in(
 /// home and names.
 fn item_points(saved: &SavedModel, sides: &LeftRightColumns) -> Result<Table> {
     let points = &saved.model.support_points;
-    let names = |c: &Column| matches!(&c.kind, ColumnKind::Categorical { levels } if is_open(levels));
+    let holds_names =
+        |c: &Column| matches!(&c.kind, ColumnKind::Categorical { levels } if has_unknown_level(levels));
     let item_columns = sides.left.iter().zip(sides.items(points.columns()));
-    let (places, columns): (Vec<&usize>, Vec<Column>) =
-        item_columns.filter(|(_, c)| c.name != HOME && !(c.name == ID && names(c))).unzip();
-    let values = places.iter().flat_map(|j| points.column(**j)).copied().collect();
+    let (column_indices, columns): (Vec<&usize>, Vec<Column>) =
+        item_columns.filter(|(_, c)| c.name != HOME && !(c.name == ID && holds_names(c))).unzip();
+    let values = column_indices.iter().flat_map(|j| points.column(**j)).copied().collect();
     Ok(Table::from_column_major(columns, points.rows(), values)?)
 }
 

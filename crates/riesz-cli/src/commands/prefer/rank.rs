@@ -8,9 +8,9 @@ use riesz::preference::{AbilityRidge, BradleyTerry, ID, ModelEvidence, Rankabili
 use riesz::{Column, Table};
 use riesz_report::{PlotOptions, render_ladder};
 
-use super::fit::{Arranged, EffectArgs, Learn, Model, described, duels};
+use super::fit::{EffectArgs, Learn, Model, PreparedDuels, described, duels};
 use crate::args::Global;
-use crate::console::{Console, printable, watched};
+use crate::console::{Console, printable, with_progress};
 use crate::exit::Result;
 use crate::io::duels::{IndexedDuels, Items};
 use crate::io::picture::{drawn, in_pixels};
@@ -65,23 +65,23 @@ fn ranked(
     seed: u64,
     console: &Console,
 ) -> Result<Rankability> {
-    let arranged = args.learn.arranged(Model::Nested, &args.effects, items, duels_read, seed)?;
+    let prepared = args.learn.prepare(Model::Nested, &args.effects, items, duels_read, seed)?;
     let ranking =
         RankingRequest { draws: args.draws, triangles: args.circles, seed, ..RankingRequest::default() };
     let drawn = ranking.progress.clone();
-    if let Some((names, duels)) = &arranged.abilities {
+    if let Some((names, duels)) = &prepared.abilities {
         let fit = BradleyTerry::new(AbilityRidge::Evidence).fit(names, duels)?;
         fit.notes.iter().for_each(|note| console.warn(note));
         let (mean, covariance) = fit.abilities()?;
-        return Ok(watched(console, "drawing", &drawn, || ranking.of_abilities(&mean, &covariance))?);
+        return Ok(with_progress(console, "drawing", &drawn, || ranking.of_abilities(&mean, &covariance))?);
     }
-    let Arranged { items: table, duels, process, .. } = arranged;
+    let PreparedDuels { items: table, duels, process, .. } = prepared;
     let done = process.progress.clone();
-    let fit = watched(console, "fitting", &done, || process.fit(&table, &duels))?;
+    let fit = with_progress(console, "fitting", &done, || process.fit(&table, &duels))?;
     fit.warnings.iter().for_each(|warning| console.warn(warning));
     if process.prior.utility_variance > 0.0 {
         let nested = fit.log_marginal_likelihood;
-        let evidence = watched(console, "comparing models", &done, || {
+        let evidence = with_progress(console, "comparing models", &done, || {
             ModelEvidence::from_nested_evidence(nested, &process, &table, &duels)
         })?;
         let conclusion =
@@ -91,8 +91,8 @@ fn ranked(
             evidence.nested, evidence.utility, evidence.generalised
         ));
     }
-    let flow = fit.flow(&at_nobodys_home(items, table.columns())?)?;
-    let ranks = watched(console, "drawing", &drawn, || ranking.summarise_log_odds(&flow))?;
+    let flow = fit.flow(&items_without_home(items, table.columns())?)?;
+    let ranks = with_progress(console, "drawing", &drawn, || ranking.summarise_log_odds(&flow))?;
     if process.prior.utility_variance > 0.0 {
         let (low, middle, high) = ranks.cyclic_share_interval;
         console.note(format!(
@@ -104,7 +104,7 @@ fn ranked(
 }
 
 /// The items with the model's columns for names and home, with nobody at home.
-fn at_nobodys_home(items: &Items, columns: &[Column]) -> Result<Table> {
+fn items_without_home(items: &Items, columns: &[Column]) -> Result<Table> {
     let n = items.names.ids.len();
     let mut values = Vec::with_capacity(n * columns.len());
     for column in columns {
@@ -147,14 +147,14 @@ pub fn run(args: &Args, global: &Global, console: Console) -> Result<()> {
     let mut order: Vec<usize> = (0..items.names.ids.len()).collect();
     order.sort_by_key(|&i| ranks.rank[i]);
     let names = ["item", "rank", "rank_low", "rank_high", "utility", "utility_low", "utility_high", "best"];
-    let places =
+    let rank_cells =
         |read: &dyn Fn(usize) -> usize| Cells::Integers(order.iter().map(|&i| read(i) as i64).collect());
     let numbers = |read: &dyn Fn(usize) -> f64| Cells::Numbers(order.iter().map(|&i| read(i)).collect());
     let cells = vec![
         Cells::Texts(order.iter().map(|&i| items.names.ids[i].clone()).collect()),
-        places(&|i| ranks.rank[i]),
-        places(&|i| ranks.rank_interval[i].0),
-        places(&|i| ranks.rank_interval[i].1),
+        rank_cells(&|i| ranks.rank[i]),
+        rank_cells(&|i| ranks.rank_interval[i].0),
+        rank_cells(&|i| ranks.rank_interval[i].1),
         numbers(&|i| ranks.utility[i]),
         numbers(&|i| ranks.utility_interval[i].0),
         numbers(&|i| ranks.utility_interval[i].1),

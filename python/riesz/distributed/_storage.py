@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 
 
-def put(path: str, content: bytes) -> None:
+def write_file(path: str, content: bytes) -> None:
     """Writes a file under a temporary name and renames it."""
     folder = os.path.dirname(path)
     os.makedirs(folder, exist_ok=True)
@@ -23,7 +23,9 @@ def put(path: str, content: bytes) -> None:
         raise
 
 
-def kept(folder: str | None, name: str, make: Callable[[], bytes], check: Callable[[bytes], object]) -> bytes:
+def stored(
+    folder: str | None, name: str, make: Callable[[], bytes], check: Callable[[bytes], object]
+) -> bytes:
     """Returns the bytes stored under ``name`` if ``check`` accepts them; without a stored file, returns the
     bytes of ``make`` and stores them."""
     if folder is None:
@@ -34,7 +36,7 @@ def kept(folder: str | None, name: str, make: Callable[[], bytes], check: Callab
             content = file.read()
     except FileNotFoundError:
         content = make()
-        put(path, content)
+        write_file(path, content)
         return content
     try:
         check(content)
