@@ -53,7 +53,7 @@ impl ColumnSet {
     }
 
     /// Position of a column in the set.
-    fn place(&self, column: usize) -> Option<usize> {
+    fn position_of(&self, column: usize) -> Option<usize> {
         match self {
             Self::Range(range) => range.contains(&column).then(|| column - range.start),
             Self::Listed(list) => list.binary_search(&column).ok(),
@@ -165,19 +165,19 @@ impl<'a> PairInteractions<'a> {
         let Self { ranked, stairs, values, .. } = self;
         let count = block.a.len();
         let factor: Vec<Lanes> = (0..count).map(|l| block.factor::<Plain>(l, node.t, node.s)).collect();
-        let gap = |l: usize| Plain::sub(block.a[l], block.b[l]);
+        let difference = |l: usize| Plain::sub(block.a[l], block.b[l]);
         // Products of the factors before and after.
         let (mut before, mut after) = (vec![Lanes::ONES; count + 1], vec![Lanes::ONES; count + 1]);
         for &(row, j) in rows_of(ranked, stairs) {
             let factor_except = |l: usize| if l == j { Lanes::ONES } else { factor[l] };
-            after[count] = Plain::mul(Plain::mul(block.weight, Lanes::splat(node.weights[0])), gap(j));
+            after[count] = Plain::mul(Plain::mul(block.weight, Lanes::splat(node.weights[0])), difference(j));
             (0..count).rev().for_each(|l| after[l] = Plain::mul(after[l + 1], factor_except(l)));
             (0..count).for_each(|l| before[l + 1] = Plain::mul(before[l], factor_except(l)));
             let step = &stairs.steps[row - stairs.first];
-            for &(column, l) in between(ranked, step.columns.range()) {
-                let Some(position) = step.columns.place(column) else { continue };
+            for &(column, l) in entries_in(ranked, step.columns.range()) {
+                let Some(position) = step.columns.position_of(column) else { continue };
                 values[step.start + position] +=
-                    Plain::mul(Plain::mul(before[l], after[l + 1]), gap(l)).sum();
+                    Plain::mul(Plain::mul(before[l], after[l + 1]), difference(l)).sum();
             }
         }
         self.rounded += 1;
@@ -185,14 +185,14 @@ impl<'a> PairInteractions<'a> {
 }
 
 /// The entries whose ranks are in `ranks`.
-fn between(ranked: &[(usize, usize)], ranks: Range<usize>) -> &[(usize, usize)] {
+fn entries_in(ranked: &[(usize, usize)], ranks: Range<usize>) -> &[(usize, usize)] {
     let first_at = |rank: usize| ranked.partition_point(|(entry_rank, _)| *entry_rank < rank);
     let start = first_at(ranks.start);
     &ranked[start..first_at(ranks.end).max(start)]
 }
 
 fn rows_of<'r>(ranked: &'r [(usize, usize)], stairs: &PairRows) -> &'r [(usize, usize)] {
-    between(ranked, stairs.first..stairs.first + stairs.steps.len())
+    entries_in(ranked, stairs.first..stairs.first + stairs.steps.len())
 }
 
 impl TermAccumulator for PairInteractions<'_> {
@@ -254,36 +254,38 @@ dispatch! {
         let weights = ratios.weights(1);
         let len = weights.len();
         rows.resize(ROWS * STRIDE, Lanes::ZERO);
-        for tall in rows_of(ranked, stairs).chunks(ROWS) {
-            let step = |i: usize| &stairs.steps[tall[i].0 - stairs.first];
-            for (i, (_, factor)) in tall.iter().enumerate() {
+        for tile_rows in rows_of(ranked, stairs).chunks(ROWS) {
+            let step = |i: usize| &stairs.steps[tile_rows[i].0 - stairs.first];
+            for (i, (_, factor)) in tile_rows.iter().enumerate() {
                 let out = rows[i * STRIDE..][..len].iter_mut();
                 for ((out, w), r) in out.zip(weights).zip(ratios.factor_ratios(*factor)) {
                     *out = V::mul(*w, *r);
                 }
             }
             if matches!(step(0).columns, ColumnSet::Listed(_)) {
-                (0..tall.len())
+                (0..tile_rows.len())
                     .for_each(|i| listed::<V>(ratios, ranked, step(i), &rows[i * STRIDE..][..len], values));
                 continue;
             }
-            let taken = (0..tall.len()).map(|i| step(i).columns.range()).filter(|range| !range.is_empty());
+            let spans =
+                (0..tile_rows.len()).map(|i| step(i).columns.range()).filter(|range| !range.is_empty());
             let (from, to) =
-                taken.fold((usize::MAX, 0), |(from, to), range| (from.min(range.start), to.max(range.end)));
+                spans.fold((usize::MAX, 0), |(from, to), range| (from.min(range.start), to.max(range.end)));
             // Rows and columns beyond the last are repeated.
-            let row = |i: usize| &rows[i.min(tall.len() - 1) * STRIDE..][..len];
-            for wide in between(ranked, from..to).chunks(COLUMNS) {
-                let column_ratios = |j: usize| ratios.factor_ratios(wide[j.min(wide.len() - 1)].1);
+            let row = |i: usize| &rows[i.min(tile_rows.len() - 1) * STRIDE..][..len];
+            for tile_columns in entries_in(ranked, from..to).chunks(COLUMNS) {
+                let column_ratios =
+                    |j: usize| ratios.factor_ratios(tile_columns[j.min(tile_columns.len() - 1)].1);
                 let sums = tile::<V>(
                     &[row(0), row(1), row(2), row(3)],
                     &[column_ratios(0), column_ratios(1), column_ratios(2), column_ratios(3)],
                     0,
                     len,
                 );
-                for (i, row_sums) in sums.iter().enumerate().take(tall.len()) {
+                for (i, row_sums) in sums.iter().enumerate().take(tile_rows.len()) {
                     let step = step(i);
-                    for ((column, _), sum) in wide.iter().zip(row_sums) {
-                        if let Some(position) = step.columns.place(*column) {
+                    for ((column, _), sum) in tile_columns.iter().zip(row_sums) {
+                        if let Some(position) = step.columns.position_of(*column) {
                             values[step.start + position] += sum.sum();
                         }
                     }
@@ -302,11 +304,13 @@ fn listed<V: Simd>(
     row: &[Lanes],
     values: &mut [f64],
 ) {
-    let mut left = between(ranked, step.columns.range());
+    let mut remaining = entries_in(ranked, step.columns.range());
     let ColumnSet::Listed(list) = &step.columns else { return };
     for (column, value) in list.iter().zip(&mut values[step.start..]) {
-        left = &left[left.partition_point(|(entry_rank, _)| entry_rank < column)..];
-        let Some((_, factor)) = left.first().filter(|(entry_rank, _)| entry_rank == column) else { continue };
+        remaining = &remaining[remaining.partition_point(|(entry_rank, _)| entry_rank < column)..];
+        let Some((_, factor)) = remaining.first().filter(|(entry_rank, _)| entry_rank == column) else {
+            continue;
+        };
         let mut sum = Lanes::ZERO;
         for (w, r) in row.iter().zip(ratios.factor_ratios(*factor)) {
             sum = V::fma(*w, *r, sum);

@@ -76,7 +76,7 @@ impl GridAxis {
         let count: usize = axes.iter().map(|a| a.values.len()).product();
         (0..count)
             .map(|combination| {
-                Self::places(axes, combination).iter().zip(axes).map(|(&p, a)| a.values[p]).collect()
+                Self::indices(axes, combination).iter().zip(axes).map(|(&p, a)| a.values[p]).collect()
             })
             .collect()
     }
@@ -85,8 +85,8 @@ impl GridAxis {
     /// value may lie outside. Axes with one value give no sentence.
     pub fn at_grid_edge(axes: &[Self], combination: usize) -> Vec<String> {
         let mut sentences = Vec::new();
-        for (axis, place) in axes.iter().zip(Self::places(axes, combination)) {
-            let value = axis.values[place];
+        for (axis, index) in axes.iter().zip(Self::indices(axes, combination)) {
+            let value = axis.values[index];
             let lowest = axis.values.iter().all(|v| *v >= value);
             if lowest != axis.values.iter().all(|v| *v <= value) {
                 let end = if lowest { "smallest" } else { "largest" };
@@ -96,13 +96,13 @@ impl GridAxis {
         sentences
     }
 
-    fn places(axes: &[Self], mut combination: usize) -> Vec<usize> {
-        let mut places = vec![0; axes.len()];
-        for (place, axis) in places.iter_mut().zip(axes).rev() {
-            *place = combination % axis.values.len();
+    fn indices(axes: &[Self], mut combination: usize) -> Vec<usize> {
+        let mut indices = vec![0; axes.len()];
+        for (index, axis) in indices.iter_mut().zip(axes).rev() {
+            *index = combination % axis.values.len();
             combination /= axis.values.len();
         }
-        places
+        indices
     }
 }
 
