@@ -95,7 +95,7 @@ impl Kernel {
         scratch: &mut GradientScratch,
         sums: &mut [f64],
     ) {
-        let GradientScratch { parameter_counts, value, weighed, .. } = scratch;
+        let GradientScratch { parameter_counts, value, weighted_sums, .. } = scratch;
         let (mut p, mut parameter_counts) = (0, parameter_counts.iter());
         for term in &self.terms {
             // The term at each pair, times its weight.
@@ -111,10 +111,10 @@ impl Kernel {
             multiply_entries(value, weights);
             p += 1;
             for (factor, &count) in term.factors.iter().zip(&mut parameter_counts) {
-                weighed.clear();
-                weighed.resize(count, 0.0);
-                factor.weigh_slopes(isa, u, v, value, weighed);
-                add_to(&mut sums[p..p + count], weighed);
+                weighted_sums.clear();
+                weighted_sums.resize(count, 0.0);
+                factor.weigh_slopes(isa, u, v, value, weighted_sums);
+                add_to(&mut sums[p..p + count], weighted_sums);
                 p += count;
             }
         }
@@ -128,7 +128,7 @@ pub struct GradientScratch {
     value: Vec<f64>,
     slopes: Vec<Vec<f64>>,
     /// Derivatives, summed over rows.
-    weighed: Vec<f64>,
+    weighted_sums: Vec<f64>,
 }
 
 impl GradientScratch {
@@ -137,7 +137,12 @@ impl GradientScratch {
         let factors = kernel.terms.iter().flat_map(|term| &term.factors);
         let parameter_counts: Vec<usize> = factors.map(|f| f.parameters().len()).collect();
         let max_count = parameter_counts.iter().copied().max().unwrap_or_default();
-        Self { parameter_counts, value: Vec::new(), slopes: vec![Vec::new(); max_count], weighed: Vec::new() }
+        Self {
+            parameter_counts,
+            value: Vec::new(),
+            slopes: vec![Vec::new(); max_count],
+            weighted_sums: Vec::new(),
+        }
     }
 }
 

@@ -53,9 +53,9 @@ impl Sparse {
     ) -> Result<Self> {
         let (mut starts, mut row_indices, mut weights) = (vec![0], Vec::new(), Vec::new());
         for column in columns {
-            let (column_rows, with): (Vec<usize>, Vec<f64>) = column.into_iter().unzip();
+            let (column_rows, column_weights): (Vec<usize>, Vec<f64>) = column.into_iter().unzip();
             row_indices.extend(column_rows);
-            weights.extend(with);
+            weights.extend(column_weights);
             starts.push(row_indices.len());
         }
         Self::new(rows, starts, row_indices, weights)

@@ -339,20 +339,20 @@ dispatch! {
                         memory.magnitude = V::fma(magnitude, Lanes::splat(*weight), memory.magnitude);
                         let (weight, absent) = (weight * sums.scale, std::mem::take(&mut memory.absent));
                         let game = (sums.constant, &present[..], &absent[..]);
-                        let PowerScratch { a, b, chain, batch_sums: some, .. } = &mut *memory;
+                        let PowerScratch { a, b, chain, batch_sums: out, .. } = &mut *memory;
                         match if shares { p } else { 0 } {
-                            1 => values_by_shared_coefficients::<V, 1>(game, weight, nodes, pairs, some),
-                            2 => values_by_shared_coefficients::<V, 2>(game, weight, nodes, pairs, some),
-                            3 => values_by_shared_coefficients::<V, 3>(game, weight, nodes, pairs, some),
-                            4 => values_by_shared_coefficients::<V, 4>(game, weight, nodes, pairs, some),
+                            1 => values_by_shared_coefficients::<V, 1>(game, weight, nodes, pairs, out),
+                            2 => values_by_shared_coefficients::<V, 2>(game, weight, nodes, pairs, out),
+                            3 => values_by_shared_coefficients::<V, 3>(game, weight, nodes, pairs, out),
+                            4 => values_by_shared_coefficients::<V, 4>(game, weight, nodes, pairs, out),
                             _ => {
                                 expand::<V>(&absent, p, b);
                                 let weight = V::mul(Lanes::splat(weight), factorial(p));
                                 let start = exponential(sums.constant, p);
                                 match tree {
-                                    Some(tree) => add_owen_levels(tree, start, (a, b), weight, some),
+                                    Some(tree) => add_owen_levels(tree, start, (a, b), weight, out),
                                     None => {
-                                        chain.player_values::<V>(&start, (a, b), weight, nodes, largest, some)
+                                        chain.player_values::<V>(&start, (a, b), weight, nodes, largest, out)
                                     }
                                 }
                             }

@@ -208,7 +208,7 @@ impl<'g> ValueCovariance<'g> {
         let choices = self.measure.choices(players);
         let mut ratio = 1.0;
         for factor in corners.chunks(blocks.max(1)) {
-            let mut worst = 1.0_f64;
+            let mut error_ratio = 1.0_f64;
             for l in factor.iter().flat_map(|corner| (0..LANES).map(move |l| corner.map(|c| c.0[l]))) {
                 let [xx, xb, bx, bb] = l;
                 if !(l.iter().all(|c| *c > 0.0)) {
@@ -217,9 +217,9 @@ impl<'g> ValueCovariance<'g> {
                 let difference =
                     [xx - bx, xb - bb, xx - xb, bx - bb].iter().fold(0.0, |g: f64, d| g.max(d.abs()));
                 let top = (xx.max(bx).min(xb.max(bb))).min(xx.max(xb).min(bx.max(bb)));
-                worst = worst.max(1.0 + ERROR_TAU * difference / top);
+                error_ratio = error_ratio.max(1.0 + ERROR_TAU * difference / top);
             }
-            ratio *= worst;
+            ratio *= error_ratio;
         }
         choices.choose(ratio).nodes
     }

@@ -159,7 +159,7 @@ pub(super) fn select_ridge_until(
     multipliers.iter().try_for_each(|m| positive("length-scale multiplier", *m))?;
     let multipliers =
         if estimator.kernel.with_lengthscales_times(1.0).is_some() { multipliers } else { &[1.0] };
-    let with = |multiplier: f64, ridge: f64| {
+    let candidate_with = |multiplier: f64, ridge: f64| {
         let mut candidate = estimator.clone();
         candidate.ridge = ridge;
         if let Some(kernel) = estimator.kernel.with_lengthscales_times(multiplier) {
@@ -170,7 +170,7 @@ pub(super) fn select_ridge_until(
     let mut errors = Matrix::zeros(multipliers.len(), ridges.len());
     for (m, &multiplier) in multipliers.iter().enumerate() {
         control.check_cancelled()?;
-        errors.row_mut(m).copy_from_slice(&with(multiplier, ridges[0]).loo_path(x, y, ridges)?);
+        errors.row_mut(m).copy_from_slice(&candidate_with(multiplier, ridges[0]).loo_path(x, y, ridges)?);
         control.step();
     }
     let lowest_error = errors.data().iter().copied().filter(|e| e.is_finite()).fold(f64::INFINITY, f64::min);
@@ -189,7 +189,7 @@ pub(super) fn select_ridge_until(
     let axes = [GridAxis::new("length-scale multiplier", multipliers), GridAxis::new("ridge", ridges)];
     let edges = GridAxis::at_grid_edge(&axes, best);
     Ok(RidgeSelection {
-        best: with(multipliers[chosen.0], ridges[chosen.1]),
+        best: candidate_with(multipliers[chosen.0], ridges[chosen.1]),
         axes,
         errors,
         chosen,

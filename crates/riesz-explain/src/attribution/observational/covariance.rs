@@ -72,21 +72,21 @@ impl ObservationalGame<'_> {
     pub(crate) fn posterior_functionals(&self, rows: &Table, prior: RowPairs) -> Result<Functionals> {
         self.check_covariances()?;
         let data = rows.align_to(self.model.columns())?;
-        let weighed = self.weighed(&data)?;
+        let weight_table = self.weight_table(&data)?;
         match &self.averaged {
-            ValueRule::Outputs(..) => self.reference_row_covariance(&data, &weighed, prior),
+            ValueRule::Outputs(..) => self.reference_row_covariance(&data, &weight_table, prior),
             ValueRule::Factors(products) => {
                 let (n, p) = (data.rows(), self.groups.players().len());
                 let columns = self.functional_columns(products, &data)?;
                 let pairs = prior.row_pairs(n);
-                let blocks = self.prior_covariance(products, &data, &weighed, &pairs)?;
+                let blocks = self.prior_covariance(products, &data, &weight_table, &pairs)?;
                 let prior = player_covariance(n, p, pairs.into_iter().zip(blocks));
                 Ok(Functionals { columns, prior_scale: prior, constants: vec![0.0; n * p] })
             }
         }
     }
 
-    fn weighed(&self, data: &Table) -> Result<CoalitionWeightTable> {
+    fn weight_table(&self, data: &Table) -> Result<CoalitionWeightTable> {
         let p = self.groups.players().len();
         let grand = (1_usize << p) - 1;
         let coalition_weights = |mask: usize| -> Result<Matrix> {
@@ -155,7 +155,7 @@ impl ObservationalGame<'_> {
         &self,
         products: &[Product],
         data: &Table,
-        weighed: &CoalitionWeightTable,
+        weight_table: &CoalitionWeightTable,
         pairs: &[(usize, usize)],
     ) -> Result<Vec<Matrix>> {
         let p = self.groups.players().len();
@@ -172,7 +172,8 @@ impl ObservationalGame<'_> {
                 let (absent, pair_index) = (factors.absent(union), PairIndex::new(union));
                 for (sum, &(r, s)) in sums.iter_mut().zip(pairs) {
                     let mut pair_sums = vec![0.0; PairIndex::count(union)];
-                    let [left, right] = [r, s].map(|row| move |set: usize| weighed.weights[set].row(row));
+                    let [left, right] =
+                        [r, s].map(|row| move |set: usize| weight_table.weights[set].row(row));
                     let same_row = r == s;
                     factors.add(
                         &pair_index,
@@ -184,7 +185,7 @@ impl ObservationalGame<'_> {
                     let number = |other, common| pair_sums[pair_index.pair_index(other, common)];
                     add_counted(
                         union,
-                        (&weighed.value_coefficients[r], &weighed.value_coefficients[s]),
+                        (&weight_table.value_coefficients[r], &weight_table.value_coefficients[s]),
                         number,
                         sum,
                     );
@@ -199,17 +200,17 @@ impl ObservationalGame<'_> {
     fn reference_row_covariance(
         &self,
         data: &Table,
-        weighed: &CoalitionWeightTable,
+        weight_table: &CoalitionWeightTable,
         prior: RowPairs,
     ) -> Result<Functionals> {
         let rows = &self.means.learnt().rows;
         let (n, reference, p) = (data.rows(), rows.rows(), self.groups.players().len());
-        let grand = weighed.weights.len() - 1;
+        let grand = weight_table.weights.len() - 1;
         let row_weights = |value: usize| {
             let (r, j) = (value / p, value % p);
-            let value_coefficients = &weighed.value_coefficients[r];
+            let value_coefficients = &weight_table.value_coefficients[r];
             let sum = move |b: usize| {
-                (0..grand).map(|s| value_coefficients[s][j] * weighed.weights[s][(r, b)]).sum::<f64>()
+                (0..grand).map(|s| value_coefficients[s][j] * weight_table.weights[s][(r, b)]).sum::<f64>()
             };
             (0..reference).map(move |b| (b, sum(b))).chain([(reference + r, value_coefficients[grand][j])])
         };

@@ -159,7 +159,7 @@ pub(super) struct ResidualMeasurement<'m> {
     /// `Σ e²`, one number per target.
     pub squares: &'m [f64],
     /// Error of kernel values by the fast method, relative to the kernel's bound.
-    pub quick: f64,
+    pub kernel_precision: f64,
 }
 
 impl ResidualMeasurement<'_> {
@@ -174,13 +174,14 @@ impl ResidualMeasurement<'_> {
         let target = plan.targets[o].unit;
         // Predictions are sums of 64 products, and then of these sums; residuals are rounded to 42 bits.
         let row_error = UNIT * (70.0 + p / 64.0) * (size + 2.0 * target)
-            + self.quick * size
+            + self.kernel_precision * size
             + 0.5_f64.powi(2 * FRACTION_BITS + 1) * target;
         // Kernel values are rounded to 42 bits, and the penalty's part is computed in double precision.
         // Squares are of residuals with 21 bits.
         let length = self.squares[o].sqrt() + 0.5_f64.powi(FRACTION_BITS + 1) * target * n.sqrt() * weight;
-        let kernel =
-            (plan.rounding(self.rows, 2) + self.quick * plan.bound * (n * p).sqrt() * weight) * length;
+        let kernel = (plan.rounding(self.rows, 2)
+            + self.kernel_precision * plan.bound * (n * p).sqrt() * weight)
+            * length;
         let penalty = UNIT * (p + 4.0) * self.ridge * plan.bound * size * p.sqrt();
         (n.sqrt() * weight * row_error, kernel + penalty)
     }

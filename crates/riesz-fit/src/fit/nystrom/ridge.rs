@@ -385,8 +385,8 @@ impl RidgeSolution {
 
     fn measured<'s>(&'s self, squares: &'s [f64]) -> ResidualMeasurement<'s> {
         let (plan, rows, weight, ridge) = (&self.plan, self.rows, self.weight, self.ridge);
-        let (coefficients, quick) = (&self.coefficients.values, plan.anchors().precision());
-        ResidualMeasurement { plan, rows, weight, ridge, coefficients, squares, quick }
+        let (coefficients, kernel_precision) = (&self.coefficients.values, plan.anchors().precision());
+        ResidualMeasurement { plan, rows, weight, ridge, coefficients, squares, kernel_precision }
     }
 
     /// `Kᵀe - λPθ`, and `Σ e²`.

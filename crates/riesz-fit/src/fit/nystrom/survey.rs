@@ -33,7 +33,7 @@ pub struct DataSurvey {
     /// [`add_kernel`](Self::add_kernel).
     pub largest_kernel: f64,
     /// The rows of the sample, in the order of their hashes: features, targets, weight.
-    sample_rows: Vec<(u64, Vec<f64>)>,
+    kept: Vec<(u64, Vec<f64>)>,
 }
 
 impl DataSurvey {
@@ -50,7 +50,7 @@ impl DataSurvey {
             ranges: vec![(f64::INFINITY, f64::NEG_INFINITY); targets],
             largest_weight: 0.0,
             largest_kernel: 0.0,
-            sample_rows: Vec::new(),
+            kept: Vec::new(),
         }
     }
 
@@ -72,14 +72,11 @@ impl DataSurvey {
         let largest = rows.weights.iter().flatten().copied().fold(0.0, f64::max);
         self.largest_weight = self.largest_weight.max(largest);
         // Only a row whose hash is at most that of the last kept row can enter the sample.
-        let last_hash = if self.sample_rows.len() < self.limit {
-            u64::MAX
-        } else {
-            self.sample_rows[self.sample_rows.len() - 1].0
-        };
+        let last_hash =
+            if self.kept.len() < self.limit { u64::MAX } else { self.kept[self.kept.len() - 1].0 };
         let hashes = rows.hashes(self.seed ^ SEED);
         let new = hashes.iter().enumerate().filter(|(_, hash)| **hash <= last_hash);
-        self.sample_rows.extend(new.map(|(i, hash)| (*hash, rows.row_values(i).map(|v| v + 0.0).collect())));
+        self.kept.extend(new.map(|(i, hash)| (*hash, rows.row_values(i).map(|v| v + 0.0).collect())));
         self.keep();
         Ok(())
     }
@@ -104,7 +101,7 @@ impl DataSurvey {
         }
         self.largest_weight = self.largest_weight.max(other.largest_weight);
         self.largest_kernel = self.largest_kernel.max(other.largest_kernel);
-        self.sample_rows.extend(other.sample_rows);
+        self.kept.extend(other.kept);
         self.keep();
         Ok(())
     }
@@ -115,23 +112,19 @@ impl DataSurvey {
             let numbers = || a.1.iter().zip(&b.1).map(|(x, y)| x.total_cmp(y));
             a.0.cmp(&b.0).then_with(|| numbers().find(|o| o.is_ne()).unwrap_or(std::cmp::Ordering::Equal))
         };
-        self.sample_rows.sort_unstable_by(order);
-        self.sample_rows.truncate(self.limit);
+        self.kept.sort_unstable_by(order);
+        self.kept.truncate(self.limit);
     }
 
     /// The bytes of the survey as a file. Equal surveys have equal bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let record = Self {
-            columns: self.columns.clone(),
-            ranges: self.ranges.clone(),
-            sample_rows: Vec::new(),
-            ..*self
-        };
+        let record =
+            Self { columns: self.columns.clone(), ranges: self.ranges.clone(), kept: Vec::new(), ..*self };
         let row = |(hash, numbers): &(u64, Vec<f64>)| {
             let bits = numbers.iter().map(|v| v.to_bits());
             std::iter::once(*hash).chain(bits).map(|bits| i128::from(bits as i64)).collect::<Vec<i128>>()
         };
-        encode(&record, &[&self.sample_rows.iter().flat_map(row).collect::<Vec<i128>>()])
+        encode(&record, &[&self.kept.iter().flat_map(row).collect::<Vec<i128>>()])
     }
 
     /// Reads a survey from the bytes of a file.
@@ -145,7 +138,7 @@ impl DataSurvey {
             let bits = |v: &i128| *v as i64 as u64;
             (bits(&values_of_row[0]), values_of_row[1..].iter().map(|v| f64::from_bits(bits(v))).collect())
         };
-        loaded.sample_rows = numbers.chunks_exact(width).map(row).collect();
+        loaded.kept = numbers.chunks_exact(width).map(row).collect();
         Ok(loaded)
     }
 
@@ -156,7 +149,7 @@ impl DataSurvey {
 
     /// The number of rows in the sample.
     pub fn sampled(&self) -> usize {
-        self.sample_rows.len()
+        self.kept.len()
     }
 
     /// The rows of the sample. They don't depend on the order of all rows, nor on the parts in which they
@@ -165,13 +158,13 @@ impl DataSurvey {
     /// # Errors
     /// [`Error::TooFew`] if no row was added.
     pub fn sample(&self) -> Result<LabelledRows> {
-        let (d, t, n) = (self.columns.len(), self.targets, self.sample_rows.len());
+        let (d, t, n) = (self.columns.len(), self.targets, self.kept.len());
         if n == 0 {
             return Err(Error::too_few("the data", 1, "row is"));
         }
-        let column = |j: usize| self.sample_rows.iter().map(move |(_, row)| row[j]);
+        let column = |j: usize| self.kept.iter().map(move |(_, row)| row[j]);
         let x = Table::from_column_major(self.columns.clone(), n, (0..d).flat_map(column).collect())?;
-        let y = self.sample_rows.iter().flat_map(|(_, row)| row[d..d + t].iter().copied()).collect();
+        let y = self.kept.iter().flat_map(|(_, row)| row[d..d + t].iter().copied()).collect();
         LabelledRows::new(x, Matrix::from_row_major(n, t, y), self.weighted.then(|| column(d + t).collect()))
     }
 }

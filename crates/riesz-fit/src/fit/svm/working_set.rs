@@ -86,16 +86,16 @@ impl WorkingSet {
     ) -> Vec<usize> {
         // The smallest key is the worst violator.
         let ranked = |key: &dyn Fn(usize) -> f64, bound: f64| {
-            let mut worst: Vec<(f64, usize)> =
+            let mut violators: Vec<(f64, usize)> =
                 active.iter().map(|&r| (key(r), r)).filter(|(key, _)| *key < bound).collect();
-            let worse = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
+            let by_key = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
             // More rows would not fit into the set.
-            if worst.len() > size {
-                worst.select_nth_unstable_by(size, worse);
-                worst.truncate(size);
+            if violators.len() > size {
+                violators.select_nth_unstable_by(size, by_key);
+                violators.truncate(size);
             }
-            worst.sort_unstable_by(worse);
-            worst.into_iter().map(|(_, r)| r)
+            violators.sort_unstable_by(by_key);
+            violators.into_iter().map(|(_, r)| r)
         };
         let mut ups = ranked(&|r| variables.up_gradient(r), high);
         let mut downs = ranked(&|r| -variables.down_gradient(r), -low);

@@ -245,13 +245,13 @@ fn statistics_are_the_same_however_the_work_is_divided() {
         (plan.to_bytes(), total.folds, coefficients, residual_sums)
     };
     let mut order: Vec<usize> = (0..5000).collect();
-    let straight = make(&order, &[5000], 5000);
+    let in_order = make(&order, &[5000], 5000);
     let mut random = Random::seed_from_u64(1);
     for parts in [vec![2500, 2500], vec![1, 4000, 999]] {
         order.shuffle(&mut random);
         for (threads, chunk) in [(1, 700), (3, 4999)] {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            assert!(pool.install(|| make(&order, &parts, chunk)) == straight);
+            assert!(pool.install(|| make(&order, &parts, chunk)) == in_order);
         }
     }
 }
@@ -531,8 +531,8 @@ fn classes_of_a_process_are_those_of_the_dense_one() {
     let kernel_values = kernel.cross_gram(&model.support_points, &new);
     let variances = (0..40).map(|i| {
         let k = kernel_values.column(i);
-        let [prior, known] = [0, 1].map(|which| crate::linalg::dot(&k, &factors[which].solve_vector(&k)));
-        3.0 - prior + known
+        let [prior, posterior] = [0, 1].map(|which| crate::linalg::dot(&k, &factors[which].solve_vector(&k)));
+        3.0 - prior + posterior
     });
     assert_close(&wider, &Matrix::column_vector(variances.collect()), 1e-4);
     let likelihood = |(p, y): (&f64, &f64)| if *y > 0.0 { p.ln() } else { (1.0 - p).ln() };
