@@ -351,8 +351,8 @@ fn suggest_similar(near: &[String], available: &[String]) -> String {
     }
 }
 
-fn suggest_alternative(instead: &Option<Vec<String>>) -> String {
-    match instead {
+fn suggest_alternative(alternative: &Option<Vec<String>>) -> String {
+    match alternative {
         None => String::new(),
         Some(set) if set.is_empty() => "; the empty set would do".into(),
         Some(set) => format!("; {} would do", and(set)),

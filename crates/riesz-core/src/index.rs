@@ -328,16 +328,16 @@ impl FromStr for ValueIndex {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let wrong = || Error::parameter("index", format!("'{text}'"), FORMS);
+        let invalid = || Error::parameter("index", format!("'{text}'"), FORMS);
         let lower = text.trim().to_lowercase().replace('_', "-");
         if let Some(distribution) = lower.strip_prefix("semivalue") {
             return distribution.trim().parse().map(Self::Semivalue);
         }
         let (name, numbers) = match lower.split_once('(') {
             Some((name, arguments)) => {
-                let numbers = arguments.strip_suffix(')').ok_or_else(wrong)?.split(',');
+                let numbers = arguments.strip_suffix(')').ok_or_else(invalid)?.split(',');
                 let numbers = numbers.map(|v| v.trim().parse::<f64>()).collect::<Result<Vec<_>, _>>();
-                (name.trim_end(), numbers.map_err(|_| wrong())?)
+                (name.trim_end(), numbers.map_err(|_| invalid())?)
             }
             None => (lower.as_str(), Vec::new()),
         };
@@ -351,11 +351,11 @@ impl FromStr for ValueIndex {
             ("beta-shapley", [alpha, beta]) => Self::BetaShapley { alpha: *alpha, beta: *beta },
             (name, order) => {
                 let (kind, ..) =
-                    Interaction::KINDS.iter().find(|(_, text, _)| *text == name).ok_or_else(wrong)?;
+                    Interaction::KINDS.iter().find(|(_, text, _)| *text == name).ok_or_else(invalid)?;
                 let order = match order {
                     [] => 2,
                     [order] if order.fract() == 0.0 && *order >= 0.0 => *order as usize,
-                    _ => return Err(wrong()),
+                    _ => return Err(invalid()),
                 };
                 Self::Interaction { kind: *kind, order }
             }

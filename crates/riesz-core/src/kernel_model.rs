@@ -271,7 +271,7 @@ impl KernelExpansion {
         let x = x.align_to(self.columns())?;
         let m = self.outputs();
         let isa = Isa::detect();
-        let by_output = self.coef.transpose();
+        let coef_by_output = self.coef.transpose();
         let mut out = Matrix::zeros(x.rows(), m);
         out.data_mut().par_chunks_mut(m).enumerate().try_for_each_init(
             || (Vec::new(), vec![0.0; self.support_points.rows()]),
@@ -279,7 +279,7 @@ impl KernelExpansion {
                 check_cancelled(stop)?;
                 self.kernel.row(isa, Columns::from_row(&self.support_points, 0), &x.row(i), buffer, k);
                 for (o, y) in row.iter_mut().enumerate() {
-                    *y = self.intercept[o] + crate::linalg::dot(by_output.row(o), k);
+                    *y = self.intercept[o] + crate::linalg::dot(coef_by_output.row(o), k);
                 }
                 Ok(())
             },
@@ -367,16 +367,16 @@ mod tests {
             let points = Table::from_column_major(columns, n, values).unwrap();
             let text = format!("rbf(x, lengthscale=1) * categorical(c, similarity={similarity})");
             let kernel = KernelExpression::parse(&text).unwrap().resolve(&points, &ColumnScaling::raw(2)).unwrap();
-            let known = KernelExpansion::new(kernel, points.clone(), Matrix::column_vector(coef[..n].to_vec()), vec![0.5]).unwrap();
-            let open = known.clone().with_unknown_level().unwrap();
-            let ColumnKind::Categorical { levels } = &open.columns()[1].kind else { panic!("levels") };
+            let model = KernelExpansion::new(kernel, points.clone(), Matrix::column_vector(coef[..n].to_vec()), vec![0.5]).unwrap();
+            let extended = model.clone().with_unknown_level().unwrap();
+            let ColumnKind::Categorical { levels } = &extended.columns()[1].kind else { panic!("levels") };
             prop_assert_eq!(&levels[3], "((unseen))");
-            let seen = points.align_to(open.columns()).unwrap();
-            prop_assert_eq!(known.predict(&points).unwrap(), open.predict(&seen).unwrap());
-            let rows = Table::from_column_major(open.columns().to_vec(), 1, vec![at, 3.0]).unwrap();
+            let extended_points = points.align_to(extended.columns()).unwrap();
+            prop_assert_eq!(model.predict(&points).unwrap(), extended.predict(&extended_points).unwrap());
+            let rows = Table::from_column_major(extended.columns().to_vec(), 1, vec![at, 3.0]).unwrap();
             let part = |i: usize| coef[i] * (-(at - points.get(i, 0)).powi(2) / 2.0).exp() * similarity;
             let expected = 0.5 + (0..n).map(part).sum::<f64>();
-            prop_assert!((open.predict(&rows).unwrap().row(0)[0] - expected).abs() < 1e-12);
+            prop_assert!((extended.predict(&rows).unwrap().row(0)[0] - expected).abs() < 1e-12);
         }
     }
 }

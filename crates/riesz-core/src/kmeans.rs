@@ -46,16 +46,16 @@ impl KMeans {
 /// from the nearest earlier one.
 fn kmeanspp_seeds(x: &Matrix, k: usize, random: &mut Random) -> Vec<usize> {
     let mut chosen = vec![random.random_range(0..x.rows())];
-    let mut far = vec![f64::INFINITY; x.rows()];
+    let mut nearest_square = vec![f64::INFINITY; x.rows()];
     while chosen.len() < k {
         let newest = chosen[chosen.len() - 1];
-        far.iter_mut()
-            .enumerate()
-            .for_each(|(i, far)| *far = far.min(squared_distance(x.row(i), x.row(newest))));
-        let mut left = random.random::<f64>() * far.iter().sum::<f64>();
-        let drawn = far.iter().position(|far| {
-            left -= far;
-            left < 0.0
+        nearest_square.iter_mut().enumerate().for_each(|(i, nearest_square)| {
+            *nearest_square = nearest_square.min(squared_distance(x.row(i), x.row(newest)))
+        });
+        let mut threshold = random.random::<f64>() * nearest_square.iter().sum::<f64>();
+        let drawn = nearest_square.iter().position(|nearest_square| {
+            threshold -= nearest_square;
+            threshold < 0.0
         });
         // If all remaining rows equal a chosen one, no row is drawn: take the first row that is not chosen
         // yet.
@@ -87,11 +87,11 @@ fn lloyd(x: &Matrix, chosen: Vec<usize>, steps: usize) -> KMeans {
             if !filled[empty] {
                 let shared = |i: &usize| next.iter().filter(|l| **l == next[*i]).count() > 1;
                 let distance_to_center = |i: &usize| squared_distance(x.row(*i), &centers[next[*i]]);
-                if let Some(far) = (0..n)
+                if let Some(farthest) = (0..n)
                     .filter(shared)
                     .max_by(|a, b| distance_to_center(a).total_cmp(&distance_to_center(b)))
                 {
-                    next[far] = empty;
+                    next[farthest] = empty;
                 }
             }
         }

@@ -67,13 +67,13 @@ struct SearchDirection {
 /// Minimises `f`, which returns a value and a gradient, from `start` within `bounds` (lower and upper, one
 /// pair per variable). The minimisation ends if the projected gradient is small, if one step lowers the value
 /// by a negligible amount, or if two successive steps each lower it by at most `enough`. The curvature pairs
-/// `known` determine the first step. `None` or a number that is not finite from `f` counts as infinite.
+/// `memory` determine the first step. `None` or a number that is not finite from `f` counts as infinite.
 /// Returns `None` if `f` is infinite at the start.
 pub fn minimize(
     start: &[f64],
     bounds: &[(f64, f64)],
     enough: f64,
-    known: LbfgsMemory,
+    memory: LbfgsMemory,
     mut f: impl FnMut(&[f64]) -> Option<(f64, Vec<f64>)>,
 ) -> Option<MinimizeResult> {
     let mut evaluations = 0;
@@ -84,8 +84,8 @@ pub fn minimize(
             .map(|(value, gradient)| Iterate { x, value, gradient })
     };
     let mut current = evaluate(project(start, bounds))?;
-    let LbfgsMemory(mut pairs) = known;
-    let (mut steps, mut converged, mut before) = (0, false, f64::INFINITY);
+    let LbfgsMemory(mut pairs) = memory;
+    let (mut steps, mut converged, mut previous_gain) = (0, false, f64::INFINITY);
     while steps < MAX_STEPS {
         let Some(search) = search_direction(&current, bounds, &mut pairs) else {
             converged = true;
@@ -109,14 +109,14 @@ pub fn minimize(
             }
             pairs.push_back((s, y));
         }
-        let gained = current.value - next.value;
+        let gain = current.value - next.value;
         let scale = current.value.abs().max(next.value.abs()).max(1.0);
         current = next;
-        if gained <= VALUE_TOLERANCE * scale || gained.max(before) <= enough {
+        if gain <= VALUE_TOLERANCE * scale || gain.max(previous_gain) <= enough {
             converged = true;
             break;
         }
-        before = gained;
+        previous_gain = gain;
     }
     let Iterate { x, value, .. } = current;
     Some(MinimizeResult { x, value, steps, evaluations, converged, curvature: LbfgsMemory(pairs) })
@@ -173,10 +173,10 @@ fn line_search(
         let predicted: f64 = (0..x.len()).map(|i| gradient[i] * (trial[i] - x[i])).sum();
         match evaluate(trial) {
             Some(trial) if predicted < 0.0 && trial.value <= value + 1e-4 * predicted => {
-                let inside = (0..x.len()).filter(|&i| trial.x[i] == target[i]);
-                let ahead: f64 = inside.map(|i| trial.gradient[i] * direction[i]).sum();
+                let unclamped = (0..x.len()).filter(|&i| trial.x[i] == target[i]);
+                let trial_slope: f64 = unclamped.map(|i| trial.gradient[i] * direction[i]).sum();
                 best = Some(trial);
-                if ahead >= 0.9 * slope {
+                if trial_slope >= 0.9 * slope {
                     break;
                 }
                 low = t;
@@ -249,14 +249,14 @@ mod tests {
     fn curvature_pairs_save_evaluations() {
         let bounds = vec![(-5.0, 5.0); 20];
         let first = minimize(&[-1.2; 20], &bounds, 0.0, LbfgsMemory::default(), rosenbrock).unwrap();
-        let near: Vec<f64> =
+        let start: Vec<f64> =
             first.x.iter().enumerate().map(|(i, v)| v + 0.01 * ((7 * i) as f64).sin()).collect();
         let tenfold =
             |x: &[f64]| rosenbrock(x).map(|(v, g)| (10.0 * v, g.iter().map(|g| 10.0 * g).collect()));
-        let run = |known| minimize(&near, &bounds, 1e-4, known, tenfold).unwrap();
-        let (anew, on) = (run(LbfgsMemory::default()), run(first.curvature.times(10.0)));
-        assert!(anew.value < 1e-3 && on.value < 1e-3);
-        assert!(on.evaluations < anew.evaluations, "{} {}", on.evaluations, anew.evaluations);
+        let run = |memory| minimize(&start, &bounds, 1e-4, memory, tenfold).unwrap();
+        let (cold, warm) = (run(LbfgsMemory::default()), run(first.curvature.times(10.0)));
+        assert!(cold.value < 1e-3 && warm.value < 1e-3);
+        assert!(warm.evaluations < cold.evaluations, "{} {}", warm.evaluations, cold.evaluations);
     }
 
     #[test]
@@ -320,8 +320,8 @@ mod tests {
                 Some((0.5 * (dot(x, &g) - dot(x, &c)), g))
             });
             let minimum = result.unwrap();
-            let gap = minimum.x.iter().zip(&expected).fold(0.0_f64, |a, (u, v)| a.max((u - v).abs()));
-            assert!(gap < 2e-4, "{gap} after {} steps", minimum.steps);
+            let max_error = minimum.x.iter().zip(&expected).fold(0.0_f64, |a, (u, v)| a.max((u - v).abs()));
+            assert!(max_error < 2e-4, "{max_error} after {} steps", minimum.steps);
         }
     }
 

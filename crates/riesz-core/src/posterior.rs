@@ -243,8 +243,8 @@ impl PosteriorCovariance {
 
     /// Returns the covariance of one output: `prior_scale` times the kernel, less a matrix between support
     /// points.
-    pub fn dense(prior_scale: f64, known: Matrix) -> Self {
-        Self { prior_scale, ..Self::new(vec![VarianceReduction::Dense(known)], vec![1.0]) }
+    pub fn dense(prior_scale: f64, reduction: Matrix) -> Self {
+        Self { prior_scale, ..Self::new(vec![VarianceReduction::Dense(reduction)], vec![1.0]) }
     }
 
     /// Returns the covariance of weighted sums of outputs, where `weights` is outputs × sums. Refits
@@ -303,7 +303,7 @@ impl<'m> Posterior<'m> {
         for scale in scale.iter().chain([prior_scale]) {
             not_negative("scale of a posterior", *scale, "scales are finite and not negative")?;
         }
-        reduction.iter().try_for_each(|known| known.validate(mean.support_points.rows()))?;
+        reduction.iter().try_for_each(|reduction| reduction.validate(mean.support_points.rows()))?;
         if let Some(mirror) = &covariance.skew_swap {
             let d = mean.support_points.width();
             if mirror.len() != d || (0..d).any(|j| mirror.get(mirror[j]) != Some(&j)) {
@@ -311,7 +311,7 @@ impl<'m> Posterior<'m> {
                 return Err(Error::parameter("mirror of a posterior", format!("{mirror:?}"), allowed));
             }
         }
-        if *prior_scale != 0.0 && reduction.iter().any(|known| known.sign() < 0.0) {
+        if *prior_scale != 0.0 && reduction.iter().any(|reduction| reduction.sign() < 0.0) {
             return Err(Error::parameter("prior", prior_scale, "refits have no prior: set it to 0"));
         }
         Ok(Self::new_unchecked(mean, covariance))
@@ -357,12 +357,12 @@ impl<'m> Posterior<'m> {
     pub fn reduction_matrices(&self) -> Result<Vec<Matrix>> {
         let n = self.mean.support_points.rows();
         let identity = Matrix::identity(n);
-        let matrix_of = |known: &VarianceReduction| match known {
+        let matrix_of = |reduction: &VarianceReduction| match reduction {
             VarianceReduction::RefitDifferences { .. } => {
                 let allowed = "the variance game needs the posterior of a Gaussian process, not refits";
                 Err(Error::parameter("posterior", self.source(), allowed))
             }
-            known => Ok(known.quadratic_form(&identity, &vec![0.0; n])),
+            reduction => Ok(reduction.quadratic_form(&identity, &vec![0.0; n])),
         };
         self.covariance.reduction.iter().map(matrix_of).collect()
     }
@@ -412,7 +412,7 @@ impl<'m> Posterior<'m> {
             }
             let cross = kernel.cross_gram(points, &block);
             let constants = vec![1.0; block.rows()];
-            let square = |known: &VarianceReduction| known.quadratic_diagonal(&cross, &constants);
+            let square = |reduction: &VarianceReduction| reduction.quadratic_diagonal(&cross, &constants);
             let squares: Vec<Vec<f64>> = covariance.reduction.iter().map(square).collect();
             for (r, prior) in prior.iter().enumerate() {
                 for (o, (out, scale)) in out.row_mut(start + r).iter_mut().zip(&covariance.scale).enumerate()
@@ -497,8 +497,8 @@ impl<'m> Posterior<'m> {
 
     /// Returns the covariances for scale 1, one for each matrix Q.
     fn unscaled(&self, functionals: &Functionals) -> Vec<Matrix> {
-        let unscaled_covariance = |known: &VarianceReduction| {
-            let mut out = known.quadratic_form(&functionals.columns, &functionals.constants);
+        let unscaled_covariance = |reduction: &VarianceReduction| {
+            let mut out = reduction.quadratic_form(&functionals.columns, &functionals.constants);
             out.data_mut()
                 .iter_mut()
                 .zip(functionals.prior_scale.data())

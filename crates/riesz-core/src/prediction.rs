@@ -298,12 +298,12 @@ pub fn averaged_probabilities(link: Link, mean: &Matrix, variance: &Matrix) -> M
     let latent = mean.data().par_iter().zip(variance.data());
     let (classes, rows) = if let Link::LatentRaoKupper { margin } = link {
         let outcome_probabilities = |(mean, variance): (&f64, &f64)| {
-            let (won, lost) = (
+            let (win, loss) = (
                 logistic_normal_mean(mean - margin, *variance),
                 logistic_normal_mean(-mean - margin, *variance),
             );
             // The three probabilities add up to 1.
-            vec![lost, won, (1.0 - won - lost).max(0.0)]
+            vec![loss, win, (1.0 - win - loss).max(0.0)]
         };
         (3, latent.map(outcome_probabilities).collect::<Vec<_>>())
     } else {

@@ -144,15 +144,18 @@ impl Setting {
 pub struct SettingValues(Map<String, Value>);
 
 impl SettingValues {
-    /// Values of some of the settings `known`, from names and values; null values are ignored.
+    /// Values of some of the `settings`, from names and values; null values are ignored.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a value outside its setting's range, or an unknown name.
-    pub fn new(known: &[&'static Setting], pairs: impl IntoIterator<Item = (String, Value)>) -> Result<Self> {
+    pub fn new(
+        settings: &[&'static Setting],
+        pairs: impl IntoIterator<Item = (String, Value)>,
+    ) -> Result<Self> {
         let mut map = Map::new();
         for (name, value) in pairs.into_iter().filter(|(_, value)| !value.is_null()) {
-            let setting = known.iter().find(|setting| setting.name == name).ok_or_else(|| {
-                let names = known.iter().map(|setting| setting.name);
+            let setting = settings.iter().find(|setting| setting.name == name).ok_or_else(|| {
+                let names = settings.iter().map(|setting| setting.name);
                 Error::parameter("setting", &name, format!("it is one of {}", listed(names)))
             })?;
             setting.check(&value)?;

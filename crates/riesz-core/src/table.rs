@@ -241,11 +241,11 @@ impl Table {
     }
 
     /// The columns with these indices, in this order.
-    pub fn select_columns(&self, places: &[usize]) -> Self {
+    pub fn select_columns(&self, indices: &[usize]) -> Self {
         Self {
-            columns: places.iter().map(|&j| self.columns[j].clone()).collect(),
+            columns: indices.iter().map(|&j| self.columns[j].clone()).collect(),
             rows: self.rows,
-            values: Arc::new(places.iter().flat_map(|&j| self.column(j).iter().copied()).collect()),
+            values: Arc::new(indices.iter().flat_map(|&j| self.column(j).iter().copied()).collect()),
         }
     }
 
@@ -337,20 +337,22 @@ impl Table {
         self
     }
 
-    /// The columns called `wanted`, in that order, with categorical codes translated to the levels in
-    /// `wanted`. Other columns are left out. This aligns rows with a model.
+    /// The columns of `target`, in that order, with categorical codes translated to the levels in
+    /// `target`. Other columns are left out. This aligns rows with a model.
     ///
     /// # Errors
     /// [`Error::UnknownColumn`], [`Error::UnseenLevel`], [`Error::WrongKind`].
-    pub fn align_to(&self, wanted: &[Column]) -> Result<Self> {
-        if self.columns == wanted {
+    pub fn align_to(&self, target: &[Column]) -> Result<Self> {
+        if self.columns == target {
             return Ok(self.clone());
         }
-        let mut values = Vec::with_capacity(wanted.len() * self.rows);
-        let places: HashMap<&str, usize> =
+        let mut values = Vec::with_capacity(target.len() * self.rows);
+        let index_by_name: HashMap<&str, usize> =
             self.columns.iter().enumerate().map(|(j, c)| (c.name.as_str(), j)).collect();
-        for column in wanted {
-            let j = *places.get(column.name.as_str()).ok_or_else(|| unknown(&self.columns, &column.name))?;
+        for column in target {
+            let j = *index_by_name
+                .get(column.name.as_str())
+                .ok_or_else(|| unknown(&self.columns, &column.name))?;
             match (&self.columns[j].kind, &column.kind) {
                 (ColumnKind::Numeric, ColumnKind::Numeric) => values.extend_from_slice(self.column(j)),
                 (ColumnKind::Categorical { levels: from }, ColumnKind::Categorical { levels: to }) => {
@@ -378,7 +380,7 @@ impl Table {
                 }
             }
         }
-        Ok(Self { columns: wanted.to_vec(), rows: self.rows, values: values.into() })
+        Ok(Self { columns: target.to_vec(), rows: self.rows, values: values.into() })
     }
 }
 

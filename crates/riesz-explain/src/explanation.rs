@@ -372,8 +372,8 @@ impl Explanation {
     pub fn select(&self, rows: &[usize], sets: &[usize], outputs: &[usize]) -> Self {
         let games: Vec<usize> =
             rows.iter().flat_map(|i| outputs.iter().map(move |o| i * self.outputs() + o)).collect();
-        let pick = |list: &[f64], width: usize, places: &[usize]| -> Vec<f64> {
-            games.iter().flat_map(|game| places.iter().map(move |k| list[game * width + k])).collect()
+        let pick = |list: &[f64], width: usize, indices: &[usize]| -> Vec<f64> {
+            games.iter().flat_map(|game| indices.iter().map(move |k| list[game * width + k])).collect()
         };
         let cube = |list: &[f64]| pick(list, self.sets(), sets);
         let pair = |list: &[f64]| pick(list, 1, &[0]);
@@ -749,14 +749,14 @@ pub(crate) mod tests {
                 && uncertain.probability_of_top((0, 0), 1, 0, 0).is_err()
         );
         // Values without variance compare like numbers.
-        let mut known = uncertain;
+        let mut certain = uncertain;
         if let Some(Uncertainty { dispersion: Dispersion::Covariance(covariances), .. }) =
-            &mut known.uncertainty
+            &mut certain.uncertainty
         {
             covariances.fill(0.0);
         }
-        assert_eq!(known.probability_larger_magnitude((0, 0), 0, 1).unwrap(), 1.0);
-        assert_eq!(known.draws((0, 0), 2, 0).unwrap().column(1), known.row_values(0, 0));
+        assert_eq!(certain.probability_larger_magnitude((0, 0), 0, 1).unwrap(), 1.0);
+        assert_eq!(certain.draws((0, 0), 2, 0).unwrap().column(1), certain.row_values(0, 0));
     }
 
     #[test]

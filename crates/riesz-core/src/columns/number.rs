@@ -96,15 +96,15 @@ pub fn parse_number(text: &str, mark: DecimalMark) -> Option<WrittenNumber<'_>> 
     // A sign, a currency and a parenthesis may occur in any order, each once.
     loop {
         let unsigned = !signed && !parenthesised;
-        if let Some(behind) = remaining.strip_prefix('(').filter(|_| unsigned) {
-            (remaining, parenthesised, negative) = (behind.trim_start(), true, true);
-        } else if let Some(behind) = remaining.strip_prefix(MINUS).filter(|_| unsigned) {
-            (remaining, signed, negative) = (behind.trim_start(), true, true);
-        } else if let Some(behind) = remaining.strip_prefix('+').filter(|_| unsigned) {
-            (remaining, signed) = (behind.trim_start(), true);
-        } else if let Some(behind) = unit.is_none().then(|| after_currency(remaining)).flatten() {
-            unit = Some(remaining[..remaining.len() - behind.len()].trim_end());
-            remaining = behind;
+        if let Some(remainder) = remaining.strip_prefix('(').filter(|_| unsigned) {
+            (remaining, parenthesised, negative) = (remainder.trim_start(), true, true);
+        } else if let Some(remainder) = remaining.strip_prefix(MINUS).filter(|_| unsigned) {
+            (remaining, signed, negative) = (remainder.trim_start(), true, true);
+        } else if let Some(remainder) = remaining.strip_prefix('+').filter(|_| unsigned) {
+            (remaining, signed) = (remainder.trim_start(), true);
+        } else if let Some(remainder) = unit.is_none().then(|| after_currency(remaining)).flatten() {
+            unit = Some(remaining[..remaining.len() - remainder.len()].trim_end());
+            remaining = remainder;
         } else {
             break;
         }
@@ -113,10 +113,10 @@ pub fn parse_number(text: &str, mark: DecimalMark) -> Option<WrittenNumber<'_>> 
         remaining = remaining.strip_suffix(')')?.trim_end();
     }
     let (mut number, length) = read_digits(remaining, mark)?;
-    let (digits, behind) = remaining.split_at(length);
-    let mut behind = behind.trim_start_matches(|c: char| c.is_whitespace());
+    let (digits, remainder) = remaining.split_at(length);
+    let mut remainder = remainder.trim_start_matches(|c: char| c.is_whitespace());
     let is_minus = |text: &str| text.strip_prefix(MINUS).is_some_and(str::is_empty);
-    if is_minus(behind) || behind.starts_with('\u{2014}') && digits.ends_with(mark.character()) {
+    if is_minus(remainder) || remainder.starts_with('\u{2014}') && digits.ends_with(mark.character()) {
         // `20.-` is an amount without cents; `20-` is negative, as in accounting programs.
         if !digits.ends_with(mark.character()) {
             if signed || parenthesised {
@@ -124,13 +124,13 @@ pub fn parse_number(text: &str, mark: DecimalMark) -> Option<WrittenNumber<'_>> 
             }
             negative = true;
         }
-        behind = "";
+        remainder = "";
     }
-    if !behind.is_empty() {
-        if unit.is_some() || !is_unit(behind) {
+    if !remainder.is_empty() {
+        if unit.is_some() || !is_unit(remainder) {
             return None;
         }
-        unit = Some(behind);
+        unit = Some(remainder);
     }
     if negative {
         number.value = -number.value;
@@ -151,11 +151,11 @@ fn is_padded(digits: &str) -> bool {
 /// The text after a leading currency; `None` if there is no currency.
 fn after_currency(text: &str) -> Option<&str> {
     let code = CURRENCY_CODES.iter().find_map(|code| text.strip_prefix(code));
-    let behind = code.or_else(|| text.strip_prefix(is_currency_symbol))?.trim_start();
+    let remainder = code.or_else(|| text.strip_prefix(is_currency_symbol))?.trim_start();
     // Letters that begin a word are not a currency.
-    behind
+    remainder
         .starts_with(|c: char| c.is_ascii_digit() || c == '(' || c == '.' || MINUS.contains(&c))
-        .then_some(behind)
+        .then_some(remainder)
 }
 
 fn is_currency_symbol(c: char) -> bool {
@@ -260,12 +260,12 @@ fn read_digits(text: &str, mark: DecimalMark) -> Option<(WrittenNumber<'_>, usiz
 /// The number of bytes of an exponent at the start of the text: `e3`, `E-12`, and Fortran's `D+03`, whose
 /// sign distinguishes it from a unit.
 fn exponent_length(text: &str) -> usize {
-    let Some(behind) = text.strip_prefix(['e', 'E', 'd', 'D']) else { return 0 };
-    let sign = usize::from(behind.starts_with(['+', '-']));
+    let Some(exponent) = text.strip_prefix(['e', 'E', 'd', 'D']) else { return 0 };
+    let sign = usize::from(exponent.starts_with(['+', '-']));
     if sign == 0 && text.starts_with(['d', 'D']) {
         return 0;
     }
-    match behind[sign..].bytes().take_while(u8::is_ascii_digit).count() {
+    match exponent[sign..].bytes().take_while(u8::is_ascii_digit).count() {
         0 => 0,
         digits => 1 + sign + digits,
     }

@@ -205,7 +205,7 @@ impl Profile {
     }
 
     fn add_unit(&mut self, unit: &str, cell: Cell<'_>) {
-        if let Some((_, count)) = self.units.iter_mut().find(|(known, _)| same_unit(known, unit)) {
+        if let Some((_, count)) = self.units.iter_mut().find(|(recorded, _)| same_unit(recorded, unit)) {
             count.add(cell);
         } else if self.units.len() < UNITS {
             let mut count = Count::default();
@@ -268,7 +268,7 @@ impl Profile {
         let count = self.texts.cells;
         // Marks of missing values do not count as evidence for the other texts.
         let words = self.words.cells;
-        let doubt = if words > 0 && self.decimal_commas == words {
+        let caveat = if words > 0 && self.decimal_commas == words {
             self.words.problem(ProblemKind::DecimalComma)
         } else if self.written_with_points.cells > 0 && 2 * self.written_with_points.cells >= count {
             self.written_with_points.problem(ProblemKind::NoDecimalComma)
@@ -281,7 +281,7 @@ impl Profile {
         } else {
             None
         };
-        if let Some(problem) = doubt {
+        if let Some(problem) = caveat {
             return Err(problem);
         }
         if self.booleans == self.rows - self.missing {

@@ -83,16 +83,16 @@ impl FromStr for InclusionDistribution {
 
     /// Parses `(0.2: 0.5, 0.8: 0.5)`.
     fn from_str(text: &str) -> Result<Self> {
-        let wrong = || Error::parameter("index", format!("'semivalue{text}'"), FORMS);
+        let invalid = || Error::parameter("index", format!("'semivalue{text}'"), FORMS);
         let list =
-            text.strip_prefix('(').and_then(|stripped| stripped.strip_suffix(')')).ok_or_else(wrong)?;
+            text.strip_prefix('(').and_then(|stripped| stripped.strip_suffix(')')).ok_or_else(invalid)?;
         let number = |text: &str| text.trim().parse::<f64>().ok();
         let parse_pair = |text: &str| {
             let (t, weight) = text.split_once(':')?;
             Some([number(t)?, number(weight)?])
         };
         let pairs: Option<Vec<_>> = list.split(',').map(parse_pair).collect();
-        Self::new(&pairs.ok_or_else(wrong)?)
+        Self::new(&pairs.ok_or_else(invalid)?)
     }
 }
 

@@ -76,7 +76,7 @@ impl KernelFactor for Categorical {
 
     fn min_within(&self, delta: &[f64]) -> Option<f64> {
         let changed = |d: &f64| f64::from(u8::from(*d > 0.0));
-        Some(self.apart(&delta.iter().map(changed).collect::<Vec<_>>()))
+        Some(self.value_at_difference(&delta.iter().map(changed).collect::<Vec<_>>()))
     }
 
     fn precision(&self, _: &[usize], _: &ColumnRanges) -> RoundingBound {

@@ -54,9 +54,9 @@ impl KernelFactor for ExponentialDotProduct {
 
     /// The absolute error of each exponent is six roundings; the relative error of an exponential is the
     /// absolute error of its exponent.
-    fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound {
+    fn precision(&self, slots: &[usize], ranges: &ColumnRanges) -> RoundingBound {
         let exponent_of = |&slot: &usize| {
-            let [u, v] = reach.max_distance_from(self.columns[slot], self.center[slot]);
+            let [u, v] = ranges.max_distance_from(self.columns[slot], self.center[slot]);
             self.gamma * u * (v / (self.scale[slot] * self.scale[slot]))
         };
         let exponent: f64 = slots.iter().map(exponent_of).sum();

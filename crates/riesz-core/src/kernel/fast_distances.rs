@@ -117,7 +117,7 @@ impl ColumnShift {
         let mut out = DistanceByProducts::zeros(self.clone(), x.len());
         for (slot, &(j, center, inverse)) in self.columns.iter().enumerate() {
             for (i, x) in x.column(j).iter().enumerate() {
-                let (position, value) = (out.place(i, slot), (x - center) * inverse);
+                let (position, value) = (out.offset(i, slot), (x - center) * inverse);
                 out.values[position] = value;
                 if slot < self.sparse {
                     // Norms are summed in the order of the inner products, so that equal rows have distance
@@ -156,8 +156,8 @@ impl ValueRange {
         let (n, m) = (self.norm, dot(&self.numbers, &self.numbers));
         let (terms, n_dense) = (self.terms as f64, self.numbers.len() as f64);
         let square = (22.0 + (3 + LONGER) as f64 * terms) * n + 24.0 * m + 4.0 * n_dense * (n + m);
-        let by_differences = 4.0 + factor.columns.len() as f64 + 2.0 * (bounds.roundings + 1.0);
-        let precision = f64::EPSILON / 2.0 * (bounds.steepest * square + by_differences);
+        let difference_error = 4.0 + factor.columns.len() as f64 + 2.0 * (bounds.roundings + 1.0);
+        let precision = f64::EPSILON / 2.0 * (bounds.steepest * square + difference_error);
         (precision <= PRECISION).then_some(precision)
     }
 }
@@ -204,12 +204,12 @@ impl DistanceByProducts {
         Self { rows, values: vec![0.0; padded * frame.columns.len()], norms: vec![0.0; padded], frame }
     }
 
-    fn place(&self, i: usize, slot: usize) -> usize {
+    fn offset(&self, i: usize, slot: usize) -> usize {
         (i / BLOCK * self.frame.columns.len() + slot) * BLOCK + i % BLOCK
     }
 
     fn number(&self, i: usize, slot: usize) -> f64 {
-        self.values[self.place(i, slot)]
+        self.values[self.offset(i, slot)]
     }
 
     pub(super) fn rows(&self) -> usize {
@@ -232,7 +232,7 @@ impl DistanceByProducts {
         for (to, &from) in rows.iter().enumerate() {
             out.norms[to] = self.norms[from];
             for slot in 0..self.frame.columns.len() {
-                let position = out.place(to, slot);
+                let position = out.offset(to, slot);
                 out.values[position] = self.number(from, slot);
             }
         }

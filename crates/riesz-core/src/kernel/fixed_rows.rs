@@ -15,7 +15,7 @@ pub struct FixedRows<'k> {
     kernel: &'k Kernel,
     isa: Isa,
     rows: Vec<Vec<f64>>,
-    near: Option<FastPath>,
+    fast_path: Option<FastPath>,
 }
 
 /// Data of the fast path: the layout, the anchors in this layout, their range and the error bound.
@@ -30,14 +30,14 @@ struct FastPath {
 pub struct PackedRows<'u> {
     columns: Columns<'u>,
     /// The rows in the layout of the fast path, and the indices of the rows that exceed its range.
-    near: Option<(DistanceByProducts, Vec<usize>)>,
+    fast_path: Option<(DistanceByProducts, Vec<usize>)>,
 }
 
 impl<'k> FixedRows<'k> {
     /// Prepares the rows so that values equal the results of [`Kernel::row`] to the last bit. Cost O(n d).
     pub fn exact(kernel: &'k Kernel, anchors: &Table) -> Self {
         let rows = (0..anchors.rows()).map(|i| anchors.row(i)).collect();
-        Self { kernel, isa: Isa::detect(), rows, near: None }
+        Self { kernel, isa: Isa::detect(), rows, fast_path: None }
     }
 
     /// Prepares the rows, with inner products instead of differences if two conditions hold: the kernel is a
@@ -45,7 +45,7 @@ impl<'k> FixedRows<'k> {
     /// take about half the time of differences, or a fifth if most entries equal their column's majority
     /// value (as in one-hot columns). Cost O(n d).
     pub fn new(kernel: &'k Kernel, anchors: &Table) -> Self {
-        let near = |frame: ColumnShift| {
+        let fast_path = |frame: ColumnShift| {
             let laid_anchors = frame.lay(Columns::from_row(anchors, 0));
             let extent = laid_anchors.extent().times(FAR);
             let rows = (0..laid_anchors.rows()).map(|i| laid_anchors.row(i)).collect();
@@ -53,13 +53,13 @@ impl<'k> FixedRows<'k> {
             Some(FastPath { frame, rows, extent, precision })
         };
         let frame = ColumnShift::for_rows(kernel, anchors).or_else(|| ColumnShift::dense(kernel, anchors));
-        Self { near: frame.and_then(near), ..Self::exact(kernel, anchors) }
+        Self { fast_path: frame.and_then(fast_path), ..Self::exact(kernel, anchors) }
     }
 
     /// Bound of the difference between these values and the results of [`Kernel::row`], relative to the
     /// largest kernel value; 0 if they are equal.
     pub fn precision(&self) -> f64 {
-        self.near.as_ref().map_or(0.0, |near| near.precision)
+        self.fast_path.as_ref().map_or(0.0, |fast_path| fast_path.precision)
     }
 
     /// The number of fixed rows.
@@ -69,12 +69,12 @@ impl<'k> FixedRows<'k> {
 
     /// Puts other rows into the layout of the fixed ones. Cost O(n d).
     pub fn lay<'u>(&self, columns: Columns<'u>) -> PackedRows<'u> {
-        let near = self.near.as_ref().map(|fast| {
+        let fast_path = self.fast_path.as_ref().map(|fast| {
             let laid = fast.frame.lay(columns);
-            let far = laid.exceeds_range(&fast.extent);
-            (laid, far)
+            let out_of_range = laid.exceeds_range(&fast.extent);
+            (laid, out_of_range)
         });
-        PackedRows { columns, near }
+        PackedRows { columns, fast_path }
     }
 
     /// Writes the kernel values of `count` fixed rows, from `start` on, with all rows of `u`, to
@@ -86,11 +86,11 @@ impl<'k> FixedRows<'k> {
             self.kernel.tile(self.isa, columns, &anchors, out, n);
         };
         let rows = &self.rows[start..start + count];
-        let (Some(fast), Some((laid, far))) = (&self.near, &u.near) else {
+        let (Some(fast), Some((laid, out_of_range))) = (&self.fast_path, &u.fast_path) else {
             return exactly(u.columns, rows, out);
         };
         laid.tile(self.isa, self.kernel, 0, n, &fast.rows[start..start + count], out, n);
-        far.iter().for_each(|&i| exactly(u.columns.part(i, 1), rows, &mut out[i..]));
+        out_of_range.iter().for_each(|&i| exactly(u.columns.part(i, 1), rows, &mut out[i..]));
     }
 }
 
@@ -100,11 +100,11 @@ mod tests {
     use crate::kernel::{Profile, Stationary};
 
     /// One-hot columns, a numeric column, and a column that is mostly 0.
-    fn one_hot(n: usize, levels: usize, far: f64) -> Table {
+    fn one_hot(n: usize, levels: usize, outlier: f64) -> Table {
         let row = |i: usize| {
             let mut row: Vec<f64> =
                 (0..levels).map(|l| if (i * i * 7 + i / 3) % levels == l { 1.7 } else { -0.3 }).collect();
-            let large = if i % 41 == 7 { far } else { 0.0 };
+            let large = if i % 41 == 7 { outlier } else { 0.0 };
             row.extend([2020.0 + (i * 37 % 101) as f64 / 17.0, (i % 5 / 4) as f64 * (i % 13) as f64 + large]);
             row
         };
@@ -127,18 +127,18 @@ mod tests {
         for (kernel, quick) in &kernels {
             let anchors = one_hot(61, levels, 0.0);
             let fixed = FixedRows::new(kernel, &anchors);
-            assert!(fixed.len() == 61 && fixed.near.is_some() == *quick);
+            assert!(fixed.len() == 61 && fixed.fast_path.is_some() == *quick);
             let x = one_hot(150, levels, 1e6);
             let laid = fixed.lay(Columns::from_row(&x, 0));
-            let far = [7, 48, 89, 130];
-            assert!(laid.near.as_ref().is_none_or(|(_, rows)| *rows == far));
+            let outlier_rows = [7, 48, 89, 130];
+            assert!(laid.fast_path.as_ref().is_none_or(|(_, rows)| *rows == outlier_rows));
             let mut tile = vec![f64::NAN; 40 * 150];
             fixed.tile(&laid, 20, 40, &mut tile);
             for r in 0..40 {
                 for i in 0..150 {
                     let (value, truth) = (tile[r * 150 + i], kernel.eval(&anchors.row(20 + r), &x.row(i)));
                     assert!((value - truth).abs() <= 1e-12, "{value} {truth}");
-                    assert!(*quick && !far.contains(&i) || value == truth);
+                    assert!(*quick && !outlier_rows.contains(&i) || value == truth);
                     assert!(
                         anchors.row(20 + r) != x.row(i) || value == truth,
                         "equal rows are at distance 0"
@@ -194,10 +194,10 @@ mod tests {
                 );
             }
             for isa in Isa::available().into_iter().filter(|isa| isa.name() != "plain") {
-                let (other, mut again) =
+                let (other_fixed, mut other_tile) =
                     (FixedRows { isa, ..FixedRows::new(&kernel, &anchors) }, vec![0.0; tile.len()]);
-                other.tile(&other.lay(Columns::from_row(&x, 0)), 0, 37, &mut again);
-                assert_eq!(tile, again, "{}", isa.name());
+                other_fixed.tile(&other_fixed.lay(Columns::from_row(&x, 0)), 0, 37, &mut other_tile);
+                assert_eq!(tile, other_tile, "{}", isa.name());
             }
             assert!(worst <= fixed.precision(), "{profile:?} {size}: {worst} {}", fixed.precision());
             let exact = FixedRows::exact(&kernel, &anchors);

@@ -63,7 +63,7 @@ impl Kernel {
         let count = self.parameters().len();
         // Each row sums over the upper triangle. The rows' sums are added in order, so that the result does
         // not depend on the number of threads.
-        let of_row = |(row_weights, scratch): &mut (Vec<f64>, GradientScratch), i: usize| {
+        let row_gradient = |(row_weights, scratch): &mut (Vec<f64>, GradientScratch), i: usize| {
             // Pairs off the diagonal count twice.
             row_weights.clear();
             row_weights.extend(weights.row(i)[i..].iter().map(|w| 2.0 * w));
@@ -73,16 +73,17 @@ impl Kernel {
             sums
         };
         let memory = || (Vec::new(), GradientScratch::for_kernel(self));
-        let per_row: Vec<Vec<f64>> = (0..x.rows()).into_par_iter().map_init(memory, of_row).collect();
+        let row_gradients: Vec<Vec<f64>> =
+            (0..x.rows()).into_par_iter().map_init(memory, row_gradient).collect();
         let mut total = vec![0.0; count];
-        for row in &per_row {
+        for row in &row_gradients {
             add_to(&mut total, row);
         }
         total
     }
 
     /// Adds `Σ_i weights[i] ∂k(u_i, v)/∂θ_p` to `sums[p]`. The caller may pass the values `k(u_i, v)` as
-    /// `known`, so that they are not computed again.
+    /// `kernel_values`, so that they are not computed again.
     #[allow(clippy::too_many_arguments, reason = "the innermost loop of sums over rows")]
     pub fn add_gradient(
         &self,
@@ -90,17 +91,17 @@ impl Kernel {
         u: Columns<'_>,
         v: &[f64],
         weights: &[f64],
-        known: Option<&[f64]>,
+        kernel_values: Option<&[f64]>,
         scratch: &mut GradientScratch,
         sums: &mut [f64],
     ) {
-        let GradientScratch { counts, value, weighed, .. } = scratch;
-        let (mut p, mut counts) = (0, counts.iter());
+        let GradientScratch { parameter_counts, value, weighted_sums, .. } = scratch;
+        let (mut p, mut parameter_counts) = (0, parameter_counts.iter());
         for term in &self.terms {
             // The term at each pair, times its weight.
             value.clear();
-            match known {
-                Some(known) if self.terms.len() == 1 => value.extend_from_slice(known),
+            match kernel_values {
+                Some(kernel_values) if self.terms.len() == 1 => value.extend_from_slice(kernel_values),
                 _ => {
                     value.resize(u.len(), term.scale);
                     term.factors.iter().for_each(|factor| factor.multiply_all(isa, u, v, value));
@@ -109,11 +110,11 @@ impl Kernel {
             sums[p] += dot(value, weights);
             multiply_entries(value, weights);
             p += 1;
-            for (factor, &count) in term.factors.iter().zip(&mut counts) {
-                weighed.clear();
-                weighed.resize(count, 0.0);
-                factor.weigh_slopes(isa, u, v, value, weighed);
-                add_to(&mut sums[p..p + count], weighed);
+            for (factor, &count) in term.factors.iter().zip(&mut parameter_counts) {
+                weighted_sums.clear();
+                weighted_sums.resize(count, 0.0);
+                factor.weigh_slopes(isa, u, v, value, weighted_sums);
+                add_to(&mut sums[p..p + count], weighted_sums);
                 p += count;
             }
         }
@@ -123,20 +124,25 @@ impl Kernel {
 /// Scratch memory of [`Kernel::add_gradient`] and [`Kernel::add_value_and_gradient`], reused from row to row.
 pub struct GradientScratch {
     /// The number of parameters of each factor.
-    counts: Vec<usize>,
+    parameter_counts: Vec<usize>,
     value: Vec<f64>,
     slopes: Vec<Vec<f64>>,
     /// Derivatives, summed over rows.
-    weighed: Vec<f64>,
+    weighted_sums: Vec<f64>,
 }
 
 impl GradientScratch {
     /// Scratch memory of the right size for this kernel.
     pub fn for_kernel(kernel: &Kernel) -> Self {
         let factors = kernel.terms.iter().flat_map(|term| &term.factors);
-        let counts: Vec<usize> = factors.map(|f| f.parameters().len()).collect();
-        let max_count = counts.iter().copied().max().unwrap_or_default();
-        Self { counts, value: Vec::new(), slopes: vec![Vec::new(); max_count], weighed: Vec::new() }
+        let parameter_counts: Vec<usize> = factors.map(|f| f.parameters().len()).collect();
+        let max_count = parameter_counts.iter().copied().max().unwrap_or_default();
+        Self {
+            parameter_counts,
+            value: Vec::new(),
+            slopes: vec![Vec::new(); max_count],
+            weighted_sums: Vec::new(),
+        }
     }
 }
 
@@ -173,9 +179,9 @@ impl Kernel {
         let n = u.len();
         let mut parts = sums.chunks_exact_mut(stride).map(|part| &mut part[stride - n..]);
         let Some(total) = parts.next() else { return };
-        let GradientScratch { counts, value, slopes: slope_buffers, .. } = scratch;
+        let GradientScratch { parameter_counts, value, slopes: slope_buffers, .. } = scratch;
         value.resize(n, 0.0);
-        let mut counts = counts.iter();
+        let mut parameter_counts = parameter_counts.iter();
         for term in &self.terms {
             value.fill(others * term.scale);
             value[..1].fill(first * term.scale);
@@ -186,7 +192,7 @@ impl Kernel {
             }
             // The derivative of a term in the logarithm of its scale is the term.
             parts.by_ref().take(1).for_each(|out| add(isa, value, out));
-            for (factor, &count) in term.factors.iter().zip(&mut counts) {
+            for (factor, &count) in term.factors.iter().zip(&mut parameter_counts) {
                 let factor_slopes = &mut slope_buffers[..count];
                 factor_slopes.iter_mut().for_each(|slope| slope.resize(n, 0.0));
                 factor.log_gradient(u, v, factor_slopes);

@@ -80,13 +80,13 @@ dispatch! {
 /// value.
 #[inline(always)]
 fn differing_columns(shared: &[SharedValues], columns: &[usize], slots: &[Slot<'_>]) -> [u32; RUN / LANES] {
-    let mut unlike = [0; RUN / LANES];
+    let mut differing = [0; RUN / LANES];
     for (slot, (&j, (_, _, v))) in columns.iter().zip(slots).enumerate() {
         let column_shared = &shared[j];
         let blocks = if v.iter().all(|v| *v == column_shared.number) { column_shared.blocks } else { 0 };
-        unlike.iter_mut().enumerate().for_each(|(k, bits)| *bits |= ((!blocks >> k) & 1) << slot);
+        differing.iter_mut().enumerate().for_each(|(k, bits)| *bits |= ((!blocks >> k) & 1) << slot);
     }
-    unlike
+    differing
 }
 
 /// A column of a run, the inverse of its length scale, and the values of the rows `v` in this column.
@@ -127,7 +127,7 @@ dispatch! {
                 *slot = (u.column(j), 1.0 / l, std::array::from_fn(|r| v[r.min(v.len() - 1)][j]));
             }
             let slots = &slots[..columns.len()];
-            let unlike = u.shared.map(|shared| differing_columns(shared, columns, slots));
+            let differing = u.shared.map(|shared| differing_columns(shared, columns, slots));
             for first in (0..n_vectorised).step_by(LANES) {
                 let mut sums = [Lanes::ZERO; GROUP];
                 if part > 0 {
@@ -135,12 +135,12 @@ dispatch! {
                         *sum = Lanes::load(row, first);
                     }
                 }
-                match &unlike {
-                    Some(unlike) => {
-                        let mut left = unlike[first / LANES];
-                        while left != 0 {
-                            add_squares::<V>(&mut sums, &slots[left.trailing_zeros() as usize], first);
-                            left &= left - 1;
+                match &differing {
+                    Some(differing) => {
+                        let mut unread = differing[first / LANES];
+                        while unread != 0 {
+                            add_squares::<V>(&mut sums, &slots[unread.trailing_zeros() as usize], first);
+                            unread &= unread - 1;
                         }
                     }
                     None => slots.iter().for_each(|slot| add_squares::<V>(&mut sums, slot, first)),

@@ -110,10 +110,10 @@ pub fn lengthscales(
         Lengthscale::MedianPerFeature => {
             let scale_of = |&j: &usize| {
                 let c = subsample_rows(x.column(j).to_vec());
-                let gaps = |(i, &u): (usize, &f64)| c[..i].iter().map(move |v| (u - v).abs());
-                let gap = median(c.iter().enumerate().flat_map(gaps).collect());
+                let distances = |(i, &u): (usize, &f64)| c[..i].iter().map(move |v| (u - v).abs());
+                let median_distance = median(c.iter().enumerate().flat_map(distances).collect());
                 // If more than half of the pairs are ties, the standard deviation is used instead.
-                if gap > 0.0 { gap } else { mean_and_scale(&c).1 }
+                if median_distance > 0.0 { median_distance } else { mean_and_scale(&c).1 }
             };
             return Ok(columns.iter().map(scale_of).collect());
         }

@@ -101,10 +101,10 @@ impl InnerProduct<'_> {
     }
 
     /// Bound of the rounding error over the columns `columns[slot]`. Each term takes six roundings.
-    pub fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound {
+    pub fn precision(&self, slots: &[usize], ranges: &ColumnRanges) -> RoundingBound {
         let (mut top, mut tiny) = (0.0, 0.0);
         for &slot in slots {
-            let [u, v] = reach.max_distance_from(self.columns[slot], self.center[slot]);
+            let [u, v] = ranges.max_distance_from(self.columns[slot], self.center[slot]);
             top += u * (v / (self.scale[slot] * self.scale[slot]));
             // The slope may be subnormal.
             tiny += 5e-324 * (1.0 + u);
@@ -144,8 +144,8 @@ impl KernelFactor for Linear {
         self.inner_product().multiply_all((u, v), f64::abs, |inner| inner, out);
     }
 
-    fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound {
-        self.inner_product().precision(slots, reach)
+    fn precision(&self, slots: &[usize], ranges: &ColumnRanges) -> RoundingBound {
+        self.inner_product().precision(slots, ranges)
     }
 
     fn parameters(&self) -> Vec<Parameter> {

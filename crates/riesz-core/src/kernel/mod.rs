@@ -279,7 +279,7 @@ pub trait KernelFactor {
     }
     /// The value between two rows whose difference is `difference`, for a factor that depends on the
     /// difference only.
-    fn apart(&self, difference: &[f64]) -> f64 {
+    fn value_at_difference(&self, difference: &[f64]) -> f64 {
         let (origin, mut out) = (vec![0.0; difference.len()], [1.0]);
         self.multiply_all(Isa::detect(), Columns::new(&origin, 1, 0, 1), difference, &mut out);
         out[0]
@@ -292,14 +292,14 @@ pub trait KernelFactor {
     /// The factor restricted to those of its columns that `kept` accepts, as a family of kernels is
     /// restricted to a subspace. `None` if the factor is 1 without the other columns.
     fn restricted(&self, kept: &dyn Fn(usize) -> bool) -> Option<Factor>;
-    /// Bound of the rounding error between rows within the ranges `reach`, over the columns `columns()[slot]`
+    /// Bound of the rounding error between rows within the `ranges`, over the columns `columns()[slot]`
     /// for the given slots.
     #[doc(hidden)]
-    fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound;
-    /// Bound of the rounding error between rows within the ranges `reach`, over all columns of the factor.
+    fn precision(&self, slots: &[usize], ranges: &ColumnRanges) -> RoundingBound;
+    /// Bound of the rounding error between rows within the `ranges`, over all columns of the factor.
     #[doc(hidden)]
-    fn precision_of_all(&self, reach: &ColumnRanges) -> RoundingBound {
-        self.precision(&(0..self.columns().len()).collect::<Vec<_>>(), reach)
+    fn precision_of_all(&self, ranges: &ColumnRanges) -> RoundingBound {
+        self.precision(&(0..self.columns().len()).collect::<Vec<_>>(), ranges)
     }
     /// Number of roundings in the factor's value between rows u and v, relative to `√(k(u, u) k(v, v))`.
     fn roundings(&self) -> f64 {
@@ -527,11 +527,11 @@ impl Kernel {
         self.terms.len() as f64 + self.terms.iter().map(roundings_of).fold(0.0, f64::max)
     }
 
-    /// Bound of the rounding error of kernel values between rows within the ranges `reach`, for tables of
+    /// Bound of the rounding error of kernel values between rows within the `ranges`, for tables of
     /// `width` columns.
-    pub fn rounding_bound(&self, reach: &ColumnRanges, width: usize) -> f64 {
+    pub fn rounding_bound(&self, ranges: &ColumnRanges, width: usize) -> f64 {
         let bound_of = |term: &Term| {
-            let pieces = term.factors.iter().map(|f| (f.precision_of_all(reach), f.bounded()));
+            let pieces = term.factors.iter().map(|f| (f.precision_of_all(ranges), f.bounded()));
             let bound = RoundingBound::product(pieces);
             // Squared distances may be summed up over all columns, and `z ln(1/z)` is 1/e at most.
             let logs = if bound.per_log > 0.0 { bound.per_log + 2.0 + width as f64 } else { 0.0 };
@@ -546,16 +546,16 @@ impl Kernel {
         self.terms.iter().flat_map(|term| &term.factors).flat_map(|factor| factor.columns()).copied()
     }
 
-    /// This kernel with `places` added to the index of every column.
-    pub fn shift_columns(&self, places: usize) -> Self {
-        self.map_columns(&|j| j + places)
+    /// This kernel with `offset` added to the index of every column.
+    pub fn shift_columns(&self, offset: usize) -> Self {
+        self.map_columns(&|j| j + offset)
     }
 
     /// This kernel with the index j of every column replaced by `place(j)`.
-    pub fn map_columns(&self, place: &dyn Fn(usize) -> usize) -> Self {
+    pub fn map_columns(&self, new_index: &dyn Fn(usize) -> usize) -> Self {
         let mut kernel = self.clone();
         let factors = kernel.terms.iter_mut().flat_map(|term| &mut term.factors);
-        factors.flat_map(|factor| factor.columns_mut()).for_each(|j| *j = place(*j));
+        factors.flat_map(|factor| factor.columns_mut()).for_each(|j| *j = new_index(*j));
         kernel
     }
 

@@ -140,7 +140,7 @@ mod tests {
         Stationary { profile, columns: (0..d).collect(), lengthscale, ard: true, isotropic: true }.into()
     }
 
-    fn apart(points: &Points<'_>) -> bool {
+    fn is_mostly_equal(points: &Points<'_>) -> bool {
         matches!(points.layout, Layout::MostlyEqual(_))
     }
 
@@ -161,7 +161,7 @@ mod tests {
         ];
         for (kernel, mostly_equal) in &kernels {
             let points = Points::new(kernel, &x);
-            assert_eq!(apart(&points), *mostly_equal, "{}", kernel.formula());
+            assert_eq!(is_mostly_equal(&points), *mostly_equal, "{}", kernel.formula());
             let kept: Vec<usize> = (0..n).filter(|i| i % 3 != 1).rev().collect();
             let columns: Vec<usize> = (0..37).map(|i| i * 11 % n).collect();
             let weights: Vec<f64> = columns.iter().map(|&i| (i as f64).cos()).collect();
@@ -197,7 +197,7 @@ mod tests {
     fn dense_rows_stay_as_they_are() {
         let rows: Vec<[f64; 3]> = (0..50).map(|i| [i as f64, (i * i) as f64, 1.0]).collect();
         let x = Table::from_rows(&rows).unwrap();
-        assert!(!apart(&Points::new(&stationary(Profile::Gaussian, 3, 9.0), &x)));
+        assert!(!is_mostly_equal(&Points::new(&stationary(Profile::Gaussian, 3, 9.0), &x)));
     }
 
     #[test]

@@ -85,12 +85,12 @@ impl KernelExpression {
         let mut terms = Vec::with_capacity(self.terms.len());
         for term in &self.terms {
             let mut factors: Vec<Factor> = term.factors.iter().flat_map(|&s| resolved[s].clone()).collect();
-            let open = |&s: &usize| self.specs[s].columns.is_empty() && !self.specs[s].kind.categorical;
-            if term.factors.iter().any(open) {
-                let mut read = vec![false; x.width()];
-                factors.iter().flat_map(|f| f.columns()).for_each(|&j| read[j] = true);
-                let left = categorical.iter().filter(|j| !read[**j]);
-                factors.extend(left.map(|&j| Factor::from(Categorical::on_column(j))));
+            let is_unset = |&s: &usize| self.specs[s].columns.is_empty() && !self.specs[s].kind.categorical;
+            if term.factors.iter().any(is_unset) {
+                let mut is_read = vec![false; x.width()];
+                factors.iter().flat_map(|f| f.columns()).for_each(|&j| is_read[j] = true);
+                let unread = categorical.iter().filter(|j| !is_read[**j]);
+                factors.extend(unread.map(|&j| Factor::from(Categorical::on_column(j))));
             }
             if factors.len() > MAX_FACTORS.max(x.width() * 2) {
                 return Err(problem(&self.text, 0, "the expression has too many factors"));
@@ -114,8 +114,8 @@ impl KernelExpression {
         let mut columns = Vec::with_capacity(spec.columns.len());
         for (name, position) in &spec.columns {
             let Some(j) = x.columns().iter().position(|c| c.name == *name) else {
-                let known = listed(x.columns().iter().map(|c| &c.name));
-                return problem(*position, format!("there is no column '{name}'; the columns are: {known}"));
+                let names = listed(x.columns().iter().map(|c| &c.name));
+                return problem(*position, format!("there is no column '{name}'; the columns are: {names}"));
             };
             if columns.contains(&j) {
                 return problem(*position, format!("column '{name}' is named twice"));
@@ -161,12 +161,12 @@ impl Parser<'_> {
         }
     }
 
-    /// Consumes `wanted` if it is the next character after any space.
-    fn take(&mut self, wanted: char) -> bool {
+    /// Consumes `character` if it is the next character after any space.
+    fn take(&mut self, character: char) -> bool {
         self.skip_space();
-        let taken = self.peek() == Some(wanted);
+        let taken = self.peek() == Some(character);
         if taken {
-            self.position += wanted.len_utf8();
+            self.position += character.len_utf8();
         }
         taken
     }

@@ -78,9 +78,9 @@ impl KernelFactor for Periodic {
     fn min_within(&self, delta: &[f64]) -> Option<f64> {
         // The distance is largest at half a period.
         let j = self.columns[0];
-        let mut far = delta.to_vec();
-        far[j] = delta[j].min(self.period / 2.0);
-        Some(self.apart(&far))
+        let mut largest_difference = delta.to_vec();
+        largest_difference[j] = delta[j].min(self.period / 2.0);
+        Some(self.value_at_difference(&largest_difference))
     }
 
     fn fall(&self, delta: &[f64]) -> Option<f64> {
@@ -91,8 +91,8 @@ impl KernelFactor for Periodic {
     /// The angle θ has an error of `π (2 periods + 3)` units. For an exponent E, `|dE/dθ| ≤ 2 √2 √E / ℓ`, and
     /// `√E ≤ (1 + E)/2`. Relative to a larger factor with exponent E' the bound is
     /// `√E' + max_z √z exp(-z) ≤ 1/2 + E'/2 + 0.43`.
-    fn precision(&self, _: &[usize], reach: &ColumnRanges) -> RoundingBound {
-        let angle = std::f64::consts::PI * (2.0 * reach.max_difference(self.columns[0]) / self.period + 3.0);
+    fn precision(&self, _: &[usize], ranges: &ColumnRanges) -> RoundingBound {
+        let angle = std::f64::consts::PI * (2.0 * ranges.max_difference(self.columns[0]) / self.period + 3.0);
         let slope = 8.0_f64.sqrt() * angle / self.lengthscale;
         // The remainder of the Taylor series: the square of the angle's error.
         let square = f64::EPSILON * (angle / self.lengthscale).powi(2);

@@ -55,10 +55,10 @@ impl PlayerProduct<'_> {
     }
 
     /// Bounds of rounding errors: one for each factor, and one for their product.
-    pub fn precision(&self, reach: &ColumnRanges) -> (Vec<RoundingBound>, RoundingBound) {
+    pub fn precision(&self, ranges: &ColumnRanges) -> (Vec<RoundingBound>, RoundingBound) {
         let bound_of = |Piece { factor, slot }: &Piece<'_>| {
-            let precision =
-                slot.map_or_else(|| factor.precision_of_all(reach), |slot| factor.precision(&[slot], reach));
+            let precision = slot
+                .map_or_else(|| factor.precision_of_all(ranges), |slot| factor.precision(&[slot], ranges));
             (precision, factor.bounded())
         };
         let bounds = self.pieces.iter().map(|pieces| RoundingBound::product(pieces.iter().map(bound_of)));
@@ -96,8 +96,8 @@ impl PlayerProduct<'_> {
         (0..self.players.len()).find_map(|k| {
             self.factor(isa, k, u, v, &mut out);
             let formulas = self.pieces[k].iter().map(|piece| piece.factor.formula());
-            let lost = out.iter().any(|f| !f.is_finite());
-            lost.then(|| (k, formulas.collect::<Vec<_>>().join(" * ")))
+            let overflows = out.iter().any(|f| !f.is_finite());
+            overflows.then(|| (k, formulas.collect::<Vec<_>>().join(" * ")))
         })
     }
 

@@ -112,10 +112,10 @@ macro_rules! function_of_inner_product {
 
         fn log_gradient(&self, u: Columns<'_>, v: &[f64], out: &mut [Vec<f64>]) {
             for (i, inner) in self.inner_product().with_row(u, v, |term| term).into_iter().enumerate() {
-                let over = self.log_derivative(self.gamma * inner + self.coef0);
-                out[0][i] = over * self.gamma * inner;
+                let log_derivative = self.log_derivative(self.gamma * inner + self.coef0);
+                out[0][i] = log_derivative * self.gamma * inner;
                 if self.coef0 > 0.0 {
-                    out[1][i] = over * self.coef0;
+                    out[1][i] = log_derivative * self.coef0;
                 }
             }
         }
@@ -137,13 +137,19 @@ impl KernelFactor for Polynomial {
     }
 
     /// The bound of the base's rounding error, times the degree.
-    fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound {
-        let inner = self.inner_product().precision(slots, reach);
+    fn precision(&self, slots: &[usize], ranges: &ColumnRanges) -> RoundingBound {
+        let inner = self.inner_product().precision(slots, ranges);
         let (degree, base) = (f64::from(self.degree), self.gamma * inner.top + self.coef0.abs());
         let top = self.value(base);
         // The tiny error of the base times the derivative of the power, plus the error of a subnormal power.
-        let lost = degree * base.max(1.0).powi(self.degree as i32 - 1) * (self.gamma + 1.0) * inner.tiny;
-        RoundingBound { units: degree * (inner.units + 4.0), top, tiny: lost + f64::MIN_POSITIVE, ..inner }
+        let tiny_error =
+            degree * base.max(1.0).powi(self.degree as i32 - 1) * (self.gamma + 1.0) * inner.tiny;
+        RoundingBound {
+            units: degree * (inner.units + 4.0),
+            top,
+            tiny: tiny_error + f64::MIN_POSITIVE,
+            ..inner
+        }
     }
 
     fn roundings(&self) -> f64 {

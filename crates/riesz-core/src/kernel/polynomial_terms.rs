@@ -76,8 +76,8 @@ impl<'k> PolynomialTerm<'k> {
     }
 
     /// Bound of the rounding error of this term's values.
-    pub fn precision(&self, reach: &ColumnRanges) -> RoundingBound {
-        self.factor.precision_of_all(reach)
+    pub fn precision(&self, ranges: &ColumnRanges) -> RoundingBound {
+        self.factor.precision_of_all(ranges)
     }
 
     /// The formula of the factor, and the names of its columns.

@@ -157,8 +157,8 @@ pub struct ArgumentValues(pub Vec<(&'static str, Vec<f64>)>);
 impl ArgumentValues {
     /// The values of an argument: one number, or one per column.
     pub fn list(&self, name: &str) -> &[f64] {
-        let of_name = |(argument, _): &&(_, _)| *argument == name;
-        self.0.iter().find(of_name).map_or(&[], |(_, values)| values)
+        let is_argument = |(argument, _): &&(_, _)| *argument == name;
+        self.0.iter().find(is_argument).map_or(&[], |(_, values)| values)
     }
 
     /// The value of an argument that has one number; NaN if there is none.
@@ -254,11 +254,11 @@ impl FactorSchema {
         if let Some((name, _)) =
             named_values.iter().find(|(name, _)| !self.arguments.iter().any(|a| is(a, name)))
         {
-            let known = listed(self.arguments.iter().map(|a| a.name));
+            let names = listed(self.arguments.iter().map(|a| a.name));
             return Err(Error::parameter(
                 self.names[0],
                 name,
-                format!("it is no argument; the arguments are: {known}"),
+                format!("it is no argument; the arguments are: {names}"),
             ));
         }
         let mut values = Vec::with_capacity(self.arguments.len());
@@ -286,7 +286,7 @@ impl FactorSchema {
         let mut values = Vec::with_capacity(self.arguments.len());
         for argument in self.arguments {
             let value = arguments.iter().find(|(name, _)| *name == argument.name).map(|(_, parsed)| *parsed);
-            let of_units = |from: &[f64]| columns.iter().map(|&j| from[j]).collect();
+            let values_of_columns = |from: &[f64]| columns.iter().map(|&j| from[j]).collect();
             let numbers = match (argument.takes, value, argument.ungiven) {
                 (ArgumentType::Lengthscales, parsed, _) => {
                     let rule = match parsed {
@@ -296,8 +296,8 @@ impl FactorSchema {
                     };
                     lengthscales(x, &columns, units, rule)?
                 }
-                (ArgumentType::Centers, ..) => of_units(&units.center),
-                (ArgumentType::Scales, ..) => of_units(&units.scale),
+                (ArgumentType::Centers, ..) => values_of_columns(&units.center),
+                (ArgumentType::Scales, ..) => values_of_columns(&units.scale),
                 (_, Some(ParsedValue::Number(value)), _) => vec![value],
                 (ArgumentType::Flag, None, _) => vec![0.0],
                 (.., DefaultValue::Default) => vec![argument.default],

@@ -75,8 +75,8 @@ impl KernelFactor for Sigmoid {
         }
     }
 
-    fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound {
-        let inner = self.inner_product().precision(slots, reach);
+    fn precision(&self, slots: &[usize], ranges: &ColumnRanges) -> RoundingBound {
+        let inner = self.inner_product().precision(slots, ranges);
         let top = self.gamma * inner.top + self.coef0.abs();
         let tiny = (self.gamma + 1.0) * inner.tiny + f64::MIN_POSITIVE;
         RoundingBound { units: inner.units + 8.0, top, tiny, ..inner }

@@ -320,27 +320,31 @@ impl KernelFactor for Stationary {
     }
 
     fn min_within(&self, delta: &[f64]) -> Option<f64> {
-        Some(self.apart(delta))
+        Some(self.value_at_difference(delta))
     }
 
     fn fall(&self, delta: &[f64]) -> Option<f64> {
-        let far = self.columns.iter().zip(&self.lengthscale).map(|(&j, l)| (delta[j] / l).powi(2));
-        let fall = |s: f64| {
-            let (near, value) = with_shape!(self.profile, shape => (shape.quadratic_lower_coefficient(), shape.of_squared_distance::<Plain>(s)));
+        let scaled_squares = self.columns.iter().zip(&self.lengthscale).map(|(&j, l)| (delta[j] / l).powi(2));
+        let profile_decrease = |s: f64| {
+            let (coefficient, value) = with_shape!(self.profile, shape => (shape.quadratic_lower_coefficient(), shape.at_squared_distance::<Plain>(s)));
             // Near 0 no profile is below its parabola; farther away the difference is accurate.
-            near.map_or_else(|| -(-s.sqrt()).exp_m1(), |near| (near * s).min(1.0 - value + 1e-14))
+            coefficient.map_or_else(
+                || -(-s.sqrt()).exp_m1(),
+                |coefficient| (coefficient * s).min(1.0 - value + 1e-14),
+            )
         };
         Some(if self.joint() || self.profile.radial() {
-            fall(far.sum())
+            profile_decrease(scaled_squares.sum())
         } else {
-            far.map(fall).fold(0.0, union_probability)
+            scaled_squares.map(profile_decrease).fold(0.0, union_probability)
         })
     }
 
-    fn precision(&self, slots: &[usize], reach: &ColumnRanges) -> RoundingBound {
+    fn precision(&self, slots: &[usize], ranges: &ColumnRanges) -> RoundingBound {
         let (units, per_log, exponent) = with_shape!(self.profile, shape => shape.precision());
-        let far = slots.iter().map(|&slot| reach.max_difference(self.columns[slot]) / self.lengthscale[slot]);
-        let deepest = far.map(|r| exponent[0] * r + exponent[1] * (r * r)).sum();
+        let scaled_distances =
+            slots.iter().map(|&slot| ranges.max_difference(self.columns[slot]) / self.lengthscale[slot]);
+        let deepest = scaled_distances.map(|r| exponent[0] * r + exponent[1] * (r * r)).sum();
         let count = slots.len() as f64;
         // Either squared distances are summed before the profile is taken, or profiles are multiplied.
         let (units, per_log) = if count > 1.0 && (self.joint() || self.profile.radial()) {
@@ -389,7 +393,7 @@ pub(super) fn set_lengthscales(lengthscale: &mut [f64], ard: bool, log_values: &
 dispatch! {
     fn column<V: Simd, S: RadialFunction>(shape: S, u: &[f64], v: f64, inverse: f64, out: &mut [f64]) {
         for (o, &x) in out.iter_mut().zip(u) {
-            *o *= shape.of_distance::<V>(((x - v) * inverse).abs());
+            *o *= shape.at_distance::<V>(((x - v) * inverse).abs());
         }
     }
 
@@ -421,7 +425,7 @@ dispatch! {
 
     fn of_square<V: Simd, S: RadialFunction>(shape: S, square: &[f64], out: &mut [f64]) {
         for (o, &s) in out.iter_mut().zip(square) {
-            *o *= shape.of_squared_distance::<V>(s);
+            *o *= shape.at_squared_distance::<V>(s);
         }
     }
 

@@ -11,11 +11,11 @@ pub(crate) trait RadialFunction: Copy {
     /// Whether the product over columns is the profile of the joint distance.
     const IS_RADIAL: bool = false;
     /// The value at distance `r`.
-    fn of_distance<V: Simd>(self, r: f64) -> f64;
+    fn at_distance<V: Simd>(self, r: f64) -> f64;
     /// The value at squared distance `s = r²`.
     #[inline(always)]
-    fn of_squared_distance<V: Simd>(self, s: f64) -> f64 {
-        self.of_distance::<V>(s.sqrt())
+    fn at_squared_distance<V: Simd>(self, s: f64) -> f64 {
+        self.at_distance::<V>(s.sqrt())
     }
     /// `-d ln k / d ln r` at distance `r`.
     fn slope(self, r: f64) -> f64;
@@ -48,11 +48,11 @@ pub(crate) struct GaussianShape;
 impl RadialFunction for GaussianShape {
     const IS_RADIAL: bool = true;
     #[inline(always)]
-    fn of_distance<V: Simd>(self, r: f64) -> f64 {
+    fn at_distance<V: Simd>(self, r: f64) -> f64 {
         exp_neg::<V>(-0.5 * (r * r))
     }
     #[inline(always)]
-    fn of_squared_distance<V: Simd>(self, s: f64) -> f64 {
+    fn at_squared_distance<V: Simd>(self, s: f64) -> f64 {
         exp_neg::<V>(-0.5 * s)
     }
     fn precision(self) -> (f64, f64, [f64; 2]) {
@@ -74,7 +74,7 @@ impl RadialFunction for GaussianShape {
 pub(crate) struct ExponentialShape;
 impl RadialFunction for ExponentialShape {
     #[inline(always)]
-    fn of_distance<V: Simd>(self, r: f64) -> f64 {
+    fn at_distance<V: Simd>(self, r: f64) -> f64 {
         exp_neg::<V>(-r)
     }
     fn precision(self) -> (f64, f64, [f64; 2]) {
@@ -99,7 +99,7 @@ const SQRT_5: f64 = 2.236_067_977_499_79;
 pub(crate) struct Matern32Shape;
 impl RadialFunction for Matern32Shape {
     #[inline(always)]
-    fn of_distance<V: Simd>(self, r: f64) -> f64 {
+    fn at_distance<V: Simd>(self, r: f64) -> f64 {
         let q = SQRT_3 * r;
         let e = exp_neg::<V>(-q);
         // The polynomial overflows where the exponential is 0.
@@ -125,7 +125,7 @@ impl RadialFunction for Matern32Shape {
 pub(crate) struct Matern52Shape;
 impl RadialFunction for Matern52Shape {
     #[inline(always)]
-    fn of_distance<V: Simd>(self, r: f64) -> f64 {
+    fn at_distance<V: Simd>(self, r: f64) -> f64 {
         let q = SQRT_5 * r;
         let e = exp_neg::<V>(-q);
         if e == 0.0 { 0.0 } else { (1.0 + q + q * q / 3.0) * e }
@@ -155,7 +155,7 @@ const FAR: f64 = 1e150;
 impl RationalQuadraticShape {
     /// The value if `r²/(2α)` exceeds [`FAR`], computed from `ln r²`; NaN if `ln r²` is not finite.
     #[cold]
-    fn far(self, log_square: f64) -> f64 {
+    fn asymptotic_value(self, log_square: f64) -> f64 {
         if log_square < f64::INFINITY {
             (-self.alpha * (log_square - (2.0 * self.alpha).ln())).exp()
         } else {
@@ -165,13 +165,13 @@ impl RationalQuadraticShape {
 }
 impl RadialFunction for RationalQuadraticShape {
     #[inline(always)]
-    fn of_distance<V: Simd>(self, r: f64) -> f64 {
-        if r < FAR { self.of_squared_distance::<V>(r * r) } else { self.far(2.0 * r.ln()) }
+    fn at_distance<V: Simd>(self, r: f64) -> f64 {
+        if r < FAR { self.at_squared_distance::<V>(r * r) } else { self.asymptotic_value(2.0 * r.ln()) }
     }
     #[inline(always)]
-    fn of_squared_distance<V: Simd>(self, s: f64) -> f64 {
+    fn at_squared_distance<V: Simd>(self, s: f64) -> f64 {
         let z = s / (2.0 * self.alpha);
-        if z < FAR { (-self.alpha * z.ln_1p()).exp() } else { self.far(s.ln()) }
+        if z < FAR { (-self.alpha * z.ln_1p()).exp() } else { self.asymptotic_value(s.ln()) }
     }
     fn precision(self) -> (f64, f64, [f64; 2]) {
         (5.0, 12.0, [0.0, 0.5])
@@ -194,7 +194,7 @@ impl RadialFunction for RationalQuadraticShape {
 pub(crate) struct CauchyShape;
 impl RadialFunction for CauchyShape {
     #[inline(always)]
-    fn of_distance<V: Simd>(self, r: f64) -> f64 {
+    fn at_distance<V: Simd>(self, r: f64) -> f64 {
         1.0 / (1.0 + r * r)
     }
     fn precision(self) -> (f64, f64, [f64; 2]) {

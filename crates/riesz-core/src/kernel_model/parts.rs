@@ -68,26 +68,26 @@ impl PartDecomposition {
     /// # Errors
     /// [`Error::NotProduct`] for a factor that is a joint function of columns of several parts.
     pub fn new(model: &KernelExpansion, parts: &[Vec<usize>]) -> Result<Self> {
-        let mut known: Vec<(usize, Term)> = Vec::new();
+        let mut part_terms: Vec<(usize, Term)> = Vec::new();
         let mut sides = Vec::with_capacity(model.kernel.terms.len());
         for term in &model.kernel.terms {
             let mut term_sides = Vec::new();
             for (p, columns) in parts.iter().enumerate() {
-                let read = (p, side(term, columns, model)?);
-                if read.1.factors.is_empty() {
+                let part_term = (p, side(term, columns, model)?);
+                if part_term.1.factors.is_empty() {
                     continue;
                 }
-                let position = known.iter().position(|view| *view == read);
-                term_sides.push(position.unwrap_or(known.len()));
+                let position = part_terms.iter().position(|earlier| *earlier == part_term);
+                term_sides.push(position.unwrap_or(part_terms.len()));
                 if position.is_none() {
-                    known.push(read);
+                    part_terms.push(part_term);
                 }
             }
             sides.push(term_sides);
         }
         let mut decomposition = Self { views: Vec::new(), domains: Vec::new(), terms: Vec::new() };
         let mut numbers: Vec<HashMap<Vec<u64>, u32>> = Vec::new();
-        for (part, term) in known {
+        for (part, term) in part_terms {
             let mut columns: Vec<usize> = term.factors.iter().flat_map(|f| f.columns()).copied().collect();
             columns.sort_unstable();
             columns.dedup();
@@ -103,10 +103,10 @@ impl PartDecomposition {
                 numbers.push(HashMap::new());
                 numbers.len() - 1
             });
-            let (known, mut fresh) = (&mut numbers[domain], Vec::new());
+            let (row_numbers, mut fresh) = (&mut numbers[domain], Vec::new());
             let number = |i: usize| {
-                let next = known.len() as u32;
-                let number = *known.entry(key(&part_rows.row(i))).or_insert(next);
+                let next = row_numbers.len() as u32;
+                let number = *row_numbers.entry(key(&part_rows.row(i))).or_insert(next);
                 if number == next {
                     fresh.push(i);
                 }

@@ -168,7 +168,8 @@ fn orthonormalise(block: &mut Vec<f64>, count: usize) {
         .for_each(|row| row.iter_mut().zip(&scales).for_each(|(v, s)| *v *= s));
     let mut gram = vec![0.0; count * count];
     add_outer_product(&mut gram, block, &block.clone(), count);
-    let pivots = pivoted_cholesky(&gram, count, |left, pivot| left[pivot] <= DEPENDENT);
+    let pivots =
+        pivoted_cholesky(&gram, count, |residual_diagonal, pivot| residual_diagonal[pivot] <= DEPENDENT);
     let s = pivots.len();
     let mut lower = vec![0.0; s * s];
     for (k, (column, (_, pivot_column))) in lower.chunks_exact_mut(s.max(1)).zip(&pivots).enumerate() {
@@ -189,8 +190,8 @@ mod tests {
     fn right_sides_that_depend_on_each_other_are_solved() {
         let n = 60;
         let entry = |i: usize, j: usize| {
-            let gap = (i as f64 - j as f64) / 9.0;
-            (-gap * gap).exp() + if i == j { 1e-3 + i as f64 / n as f64 } else { 0.0 }
+            let difference = (i as f64 - j as f64) / 9.0;
+            (-difference * difference).exp() + if i == j { 1e-3 + i as f64 / n as f64 } else { 0.0 }
         };
         let matrix: Vec<f64> = (0..n * n).map(|t| entry(t % n, t / n)).collect();
         let entry_of_vector = |i: usize, c: usize| ((i * (c + 3)) as f64).sin();
@@ -225,9 +226,9 @@ mod tests {
                 assert!(steps < 60, "{:?}", run.relative_residuals().collect::<Vec<f64>>());
             }
             assert!(steps > 3);
-            let mut back = right.iter().map(|v| -v).collect::<Vec<f64>>();
-            add_product(&mut back, &run.solution, &matrix, 6);
-            let residuals = lengths(&back, 6);
+            let mut residual = right.iter().map(|v| -v).collect::<Vec<f64>>();
+            add_product(&mut residual, &run.solution, &matrix, 6);
+            let residuals = lengths(&residual, 6);
             assert!(residuals.iter().zip(lengths(&right, 6)).all(|(o, r)| *o <= 2e-10 * r), "{residuals:?}");
         }
     }

@@ -688,8 +688,8 @@ mod tests {
         let a = spd(60);
         let b: Vec<f64> = (0..60).map(|i| (i as f64).sin()).collect();
         let factor = Cholesky::new(a.clone(), "matrix").unwrap();
-        let back = a.matvec(&factor.solve_vector(&b));
-        assert!(back.iter().zip(&b).all(|(x, y)| (x - y).abs() < 1e-12));
+        let product = a.matvec(&factor.solve_vector(&b));
+        assert!(product.iter().zip(&b).all(|(x, y)| (x - y).abs() < 1e-12));
         let eye = a.matmul(&factor.inverse());
         assert!((0..60).all(|i| (0..60).all(|j| (eye[(i, j)] - f64::from(u8::from(i == j))).abs() < 1e-11)));
         let (values, _) = symmetric_eigen(&a).unwrap();

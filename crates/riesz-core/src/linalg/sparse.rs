@@ -11,34 +11,36 @@ use crate::error::{Error, Result, sized};
 pub struct Sparse {
     rows: usize,
     starts: Vec<usize>,
-    places: Vec<usize>,
+    row_indices: Vec<usize>,
     weights: Vec<f64>,
 }
 
 impl Sparse {
     /// Builds the matrix from the three arrays of the format. Column j has the entries
-    /// `starts[j]..starts[j + 1]` of `places` (row indices) and `weights`. These are scipy's `indptr`,
+    /// `starts[j]..starts[j + 1]` of `row_indices` and `weights`. These are scipy's `indptr`,
     /// `indices` and `data`.
     ///
     /// # Errors
     /// [`Error::Shape`] if the lengths of the arrays do not match; [`Error::Parameter`] for row indices that
     /// are not below `rows`, and weights that are not finite.
-    pub fn new(rows: usize, starts: Vec<usize>, places: Vec<usize>, weights: Vec<f64>) -> Result<Self> {
+    pub fn new(rows: usize, starts: Vec<usize>, row_indices: Vec<usize>, weights: Vec<f64>) -> Result<Self> {
         let count = starts.last().copied().unwrap_or_default();
-        for (name, actual) in [("the list of places", places.len()), ("the list of weights", weights.len())] {
+        for (name, actual) in
+            [("the list of places", row_indices.len()), ("the list of weights", weights.len())]
+        {
             sized(name, "numbers", count, actual, "the end of the last column")?;
         }
         if starts.first() != Some(&0) || starts.windows(2).any(|pair| pair[0] > pair[1]) {
             return Err(Error::parameter("starts", "out of order", "they begin with 0 and never decrease"));
         }
-        if let Some(place) = places.iter().find(|place| **place >= rows) {
+        if let Some(row) = row_indices.iter().find(|row| **row >= rows) {
             let allowed = format!("there are {rows} rows, counted from 0");
-            return Err(Error::parameter("row", place, allowed));
+            return Err(Error::parameter("row", row, allowed));
         }
         if let Some(weight) = weights.iter().find(|weight| !weight.is_finite()) {
             return Err(Error::parameter("weight", weight, "weights are finite numbers"));
         }
-        Ok(Self { rows, starts, places, weights })
+        Ok(Self { rows, starts, row_indices, weights })
     }
 
     /// Builds the matrix from its columns, each a list of row indices and weights.
@@ -49,20 +51,20 @@ impl Sparse {
         rows: usize,
         columns: impl IntoIterator<Item = C>,
     ) -> Result<Self> {
-        let (mut starts, mut places, mut weights) = (vec![0], Vec::new(), Vec::new());
+        let (mut starts, mut row_indices, mut weights) = (vec![0], Vec::new(), Vec::new());
         for column in columns {
-            let (column_rows, with): (Vec<usize>, Vec<f64>) = column.into_iter().unzip();
-            places.extend(column_rows);
-            weights.extend(with);
-            starts.push(places.len());
+            let (column_rows, column_weights): (Vec<usize>, Vec<f64>) = column.into_iter().unzip();
+            row_indices.extend(column_rows);
+            weights.extend(column_weights);
+            starts.push(row_indices.len());
         }
-        Self::new(rows, starts, places, weights)
+        Self::new(rows, starts, row_indices, weights)
     }
 
     /// The diagonal matrix with these numbers.
     pub fn diagonal(weights: Vec<f64>) -> Self {
         let n = weights.len();
-        Self { rows: n, starts: (0..=n).collect(), places: (0..n).collect(), weights }
+        Self { rows: n, starts: (0..=n).collect(), row_indices: (0..n).collect(), weights }
     }
 
     /// Number of rows.
@@ -80,14 +82,14 @@ impl Sparse {
     /// The three arrays, as in [`new`](Self::new).
     #[inline]
     pub fn raw_parts(&self) -> (&[usize], &[usize], &[f64]) {
-        (&self.starts, &self.places, &self.weights)
+        (&self.starts, &self.row_indices, &self.weights)
     }
 
     /// The entries of column `j` as row indices and weights.
     #[inline]
     pub fn column(&self, j: usize) -> impl Iterator<Item = (usize, f64)> {
         let range = self.starts[j]..self.starts[j + 1];
-        self.places[range.clone()].iter().copied().zip(self.weights[range].iter().copied())
+        self.row_indices[range.clone()].iter().copied().zip(self.weights[range].iter().copied())
     }
 
     /// The sum of the weights of each column.

@@ -71,8 +71,8 @@ pub fn sum_vectors<'v>(len: usize, vectors: impl IntoIterator<Item = &'v Vec<f64
 }
 
 /// The entries at these places, in this order.
-pub fn select<T: Copy>(entries: &[T], places: &[usize]) -> Vec<T> {
-    places.iter().map(|&i| entries[i]).collect()
+pub fn select<T: Copy>(entries: &[T], indices: &[usize]) -> Vec<T> {
+    indices.iter().map(|&i| entries[i]).collect()
 }
 
 /// The differences of the entries of two vectors.

@@ -41,19 +41,19 @@ impl MixedKernels {
     /// Builds the tables from one kernel per player; `second` is `None` if both sides are the same rows.
     pub(crate) fn new(kernels: &[Kernel], first: MixedRows<'_>, second: Option<MixedRows<'_>>) -> Self {
         let other = second.unwrap_or(first);
-        let between = |u: &Table, v: &Table| {
+        let subset_products = |u: &Table, v: &Table| {
             let mut products =
                 vec![Matrix::from_row_major(u.rows(), v.rows(), vec![1.0; u.rows() * v.rows()])];
             for set in 1..1_usize << kernels.len() {
                 // The product without the largest player, times this player's kernel.
                 let player = set.ilog2() as usize;
-                let known = set ^ 1 << player;
-                if known == 0 {
+                let smaller_set = set ^ 1 << player;
+                if smaller_set == 0 {
                     products.push(kernels[player].cross_gram(u, v));
                     continue;
                 }
                 let mut product = products[1 << player].clone();
-                multiply_entries(product.data_mut(), products[known].data());
+                multiply_entries(product.data_mut(), products[smaller_set].data());
                 products.push(product);
             }
             products
@@ -62,11 +62,11 @@ impl MixedKernels {
             Some((reference, _)) => kernel.cross_gram(first.0, reference),
             None => kernel.gram(first.0),
         };
-        let back = second.map(|(reference, _)| between(first.1, reference));
+        let reversed = second.map(|(reference, _)| subset_products(first.1, reference));
         Self {
             reference: kernels.iter().map(gram).collect(),
-            mixed: [between(other.1, first.0)].into_iter().chain(back).collect(),
-            present: between(first.1, other.1),
+            mixed: [subset_products(other.1, first.0)].into_iter().chain(reversed).collect(),
+            present: subset_products(first.1, other.1),
         }
     }
 
@@ -86,31 +86,31 @@ impl MixedKernels {
     /// `right` give the weights of a coalition.
     pub(crate) fn add<'w>(
         &self,
-        places: &PairIndex,
+        pair_index: &PairIndex,
         (absent, scale): (&Matrix, f64),
         ((r, s), same): ((usize, usize), bool),
         (left, right): (impl Fn(usize) -> &'w [f64], impl Fn(usize) -> &'w [f64]),
         out: &mut [f64],
     ) {
-        let union = places.union;
+        let union = pair_index.union;
         // One row per subset.
         let side = |weights: &dyn Fn(usize) -> &'w [f64], mixed: &[Matrix], other: usize| {
             let width = mixed[0].cols();
-            let mut weighted = Vec::with_capacity(places.subsets.len() * width);
-            for &set in &places.subsets {
+            let mut weighted = Vec::with_capacity(pair_index.subsets.len() * width);
+            for &set in &pair_index.subsets {
                 let products = weights(set).iter().zip(mixed[union ^ set].row(other));
                 weighted.extend(products.map(|(weight, factor)| weight * factor));
             }
-            Matrix::from_row_major(places.subsets.len(), width, weighted)
+            Matrix::from_row_major(pair_index.subsets.len(), width, weighted)
         };
         let first = side(&left, &self.mixed[0], s);
         let second = (!same).then(|| side(&right, &self.mixed[self.mixed.len() - 1], r));
         let (products, second) = (first.matmul(absent), second.as_ref().unwrap_or(&first));
-        for (position, &subset) in places.subsets.iter().enumerate() {
+        for (position, &subset) in pair_index.subsets.iter().enumerate() {
             for common in subsets(subset) {
                 let set = union ^ subset | common;
-                let sum = dot(products.row(position), second.row(places.rank[set]));
-                out[places.pair_index(set, common)] += scale * self.present[common][(r, s)] * sum;
+                let sum = dot(products.row(position), second.row(pair_index.rank[set]));
+                out[pair_index.pair_index(set, common)] += scale * self.present[common][(r, s)] * sum;
             }
         }
     }
@@ -253,10 +253,10 @@ mod tests {
     #[test]
     fn every_pair_of_coalitions_has_a_place_of_its_own() {
         for union in [0, 0b1, 0b1011, 0b110_100] {
-            let places = PairIndex::new(union);
+            let pair_index = PairIndex::new(union);
             let mut indices: Vec<usize> = subsets(union)
                 .flat_map(|subset| subsets(subset).map(move |common| (union ^ subset | common, common)))
-                .map(|(other, common)| places.pair_index(other, common))
+                .map(|(other, common)| pair_index.pair_index(other, common))
                 .collect();
             indices.sort_unstable();
             assert_eq!(indices, (0..PairIndex::count(union)).collect::<Vec<_>>());

@@ -249,7 +249,7 @@ impl CoalitionWeights {
         let mut bounds: Vec<SizeErrorBound> =
             (1..=self.heights.len().min(self.players)).map(empty_bound).collect();
         let mut memory = vec![Vec::new(); bounds.len()];
-        let difference = SetDifference { coalition_values, carried: 0.0, from: 0 };
+        let difference = SetDifference { coalition_values, rounding_error: 0.0, from: 0 };
         self.descend(difference, (owners, sets), &mut Vec::new(), &mut memory, &mut bounds, out);
         bounds
     }
@@ -263,7 +263,7 @@ impl CoalitionWeights {
         bounds: &mut [SizeErrorBound],
         out: &mut [f64],
     ) {
-        let (Some((increments, deeper)), Some((bound, deeper_off))) =
+        let (Some((increments, deeper)), Some((bound, deeper_bounds))) =
             (memory.split_first_mut(), bounds.split_first_mut())
         else {
             return;
@@ -280,14 +280,16 @@ impl CoalitionWeights {
                 increments.extend(with.iter().zip(absent).map(|(a, b)| a - b));
             }
             let largest = max_abs(increments);
-            let carried = 2.0 * difference.carried + 0.51 * f64::EPSILON * largest;
-            let rounding = self.heights[size - 1] * (carried + 0.51 * f64::EPSILON * roundings * largest);
+            let rounding_error = 2.0 * difference.rounding_error + 0.51 * f64::EPSILON * largest;
+            let rounding =
+                self.heights[size - 1] * (rounding_error + 0.51 * f64::EPSILON * roundings * largest);
             bound.max_rounding = bound.max_rounding.max(rounding);
             bound.total_rounding += rounding;
             set.push(*owner);
             out[sets.index_of(set)] += dot(self.for_set(size, j), increments);
-            let deeper_difference = SetDifference { coalition_values: increments, carried, from: j + 1 };
-            self.descend(deeper_difference, (owners, sets), set, deeper, deeper_off, out);
+            let deeper_difference =
+                SetDifference { coalition_values: increments, rounding_error, from: j + 1 };
+            self.descend(deeper_difference, (owners, sets), set, deeper, deeper_bounds, out);
             set.pop();
         }
     }
@@ -326,7 +328,7 @@ fn owen_weights(tree: &CoalitionTree, outside: &[(usize, f64)], out: &mut [Vec<f
 /// their rounding error, and the next player.
 struct SetDifference<'a> {
     coalition_values: &'a [f64],
-    carried: f64,
+    rounding_error: f64,
     from: usize,
 }
 

@@ -56,11 +56,16 @@ pub(super) fn values_by_shared_coefficients<V: Simd, const P: usize>(
     let factorial = (1..=P).map(|k| k as f64).product::<f64>() * weight;
     for node in nodes {
         let (t, s) = (node.t, node.s);
-        let (variance, apart) = (t * s, s - t);
+        let (variance, skewness) = (t * s, s - t);
         // Cumulants divided by (k-1)!, and their derivatives divided by k!.
-        let cumulants = [0.0, 0.0, variance, 0.5 * variance * apart, 0.0];
-        let slopes =
-            [0.0, 1.0, 0.5 * apart, (1.0 - 6.0 * variance) / 6.0, apart * (1.0 - 12.0 * variance) / 24.0];
+        let cumulants = [0.0, 0.0, variance, 0.5 * variance * skewness, 0.0];
+        let slopes = [
+            0.0,
+            1.0,
+            0.5 * skewness,
+            (1.0 - 6.0 * variance) / 6.0,
+            skewness * (1.0 - 12.0 * variance) / 24.0,
+        ];
         let mut e = [Lanes::ZERO; MAX_SHARED_POWER + 1];
         e[1] = if P > 1 { V::fma(sums[1], number(t), base) } else { base };
         for k in 2..P {
@@ -85,12 +90,12 @@ pub(super) fn values_by_shared_coefficients<V: Simd, const P: usize>(
         }
     }
     let players = present.len();
-    let (values, of_pairs) = out.split_at_mut(players);
+    let (values, pair_values) = out.split_at_mut(players);
     for ((u, v), value) in present.iter().zip(absent).zip(values) {
         *value = V::add(*value, horner::<V>(&single[1..=P], V::sub(*u, *v)));
     }
     if pairs {
-        let mut remaining = of_pairs.iter_mut();
+        let mut remaining = pair_values.iter_mut();
         for j in 0..players {
             let delta = V::sub(present[j], absent[j]);
             let mut powers = [Lanes::ZERO; MAX_SHARED_POWER];

@@ -105,11 +105,11 @@ dispatch! {
         let (mut magnitude, mut ratio_product) = (Lanes::ONES, Lanes::ONES);
         let (mut small, mut highest) = (Lanes::ONES, Lanes::ONES);
         for (a, b) in a.iter().zip(b) {
-            let gap = V::abs(V::sub(*a, *b));
+            let difference = V::abs(V::sub(*a, *b));
             let top = V::max(V::abs(*a), V::abs(*b));
             magnitude = V::mul(magnitude, top);
             small = V::mul(small, V::min(Lanes::ONES, top));
-            ratio_product = V::mul(ratio_product, V::fma(gap, Lanes::splat(ERROR_TAU), top));
+            ratio_product = V::mul(ratio_product, V::fma(difference, Lanes::splat(ERROR_TAU), top));
             highest = V::max(highest, ratio_product);
         }
         FactorMagnitudes { magnitude, ratio_product, small, highest }

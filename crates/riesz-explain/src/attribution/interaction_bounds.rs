@@ -51,7 +51,7 @@ pub(crate) struct PlayerBound {
     pub(crate) interaction: Vec<f64>,
     /// For each player, the same for the difference between an interaction and its approximation by means
     /// over nodes.
-    pub(crate) apart: Vec<f64>,
+    pub(crate) deviation: Vec<f64>,
     /// A bound on the error of each interaction, without the rounding of its sum.
     pub(crate) error: f64,
 }
@@ -62,7 +62,7 @@ pub(crate) struct InteractionBounds<'a> {
     output: usize,
     /// For each player, the squared bounds.
     interaction: Vec<f64>,
-    apart: Vec<f64>,
+    deviation: Vec<f64>,
     error: f64,
     /// Number of terms of the sums.
     summed: usize,
@@ -79,7 +79,7 @@ impl<'a> InteractionBounds<'a> {
             rules: RuleCache::new(averages),
             output,
             interaction: vec![0.0; players],
-            apart: vec![0.0; players],
+            deviation: vec![0.0; players],
             error: 0.0,
             summed: 0,
             weighed: ScaledTerms::default(),
@@ -92,7 +92,11 @@ impl<'a> InteractionBounds<'a> {
     pub(crate) fn finish(self) -> PlayerBound {
         let up = 1.0 + 2.0 * f64::EPSILON * (self.summed + 8) as f64;
         let root = |squares: Vec<f64>| squares.iter().map(|square| (up * square).sqrt() * up).collect();
-        PlayerBound { interaction: root(self.interaction), apart: root(self.apart), error: self.error }
+        PlayerBound {
+            interaction: root(self.interaction),
+            deviation: root(self.deviation),
+            error: self.error,
+        }
     }
 }
 
@@ -105,7 +109,17 @@ impl TermAccumulator for InteractionBounds<'_> {
         if terms.players.is_empty() {
             return;
         }
-        let Self { rules, output, interaction: whole, apart, error, summed, weighed, nodes, sums } = self;
+        let Self {
+            rules,
+            output,
+            interaction: interaction_sums,
+            deviation,
+            error,
+            summed,
+            weighed,
+            nodes,
+            sums,
+        } = self;
         let run = single_output_terms(terms, *output, weighed);
         let (count, height) = (run.players, rules.averages.heights[0]);
         refill(sums, count, [Lanes::ZERO; 2]);
@@ -123,8 +137,8 @@ impl TermAccumulator for InteractionBounds<'_> {
         *summed += LANES;
         for (&k, [square_sum, centred_sum]) in run.active.iter().zip(sums.iter()) {
             let player = terms.players[k as usize];
-            whole[player] += square_sum.sum();
-            apart[player] += centred_sum.sum();
+            interaction_sums[player] += square_sum.sum();
+            deviation[player] += centred_sum.sum();
         }
     }
 }
@@ -157,13 +171,13 @@ impl NodeSums {
     fn squares(&self, sums: &mut [[Lanes; 2]]) {
         let (weight, relative_error) = (self.weight, self.relative_error);
         let inverse = weight.map2(weight, |weight, _| if weight > 0.0 { 1.0 / weight } else { 0.0 });
-        for ((first, second), [interaction, apart]) in self.firsts.iter().zip(&self.seconds).zip(sums) {
-            let (up, mean) =
+        for ((first, second), [interaction, deviation]) in self.firsts.iter().zip(&self.seconds).zip(sums) {
+            let (relative_bound, mean) =
                 (Plain::mul(relative_error, *second), Plain::mul(Plain::mul(*first, *first), inverse));
-            *interaction = Plain::add(*interaction, Plain::add(*second, up));
+            *interaction = Plain::add(*interaction, Plain::add(*second, relative_bound));
             let centred = second.map2(mean, |second, mean| (second - mean).max(0.0));
             // The margin covers the errors of both sums, and of the mean's part of an interaction.
-            *apart = Plain::add(*apart, Plain::fma(Lanes::splat(10.0), up, centred));
+            *deviation = Plain::add(*deviation, Plain::fma(Lanes::splat(10.0), relative_bound, centred));
         }
     }
 
@@ -181,9 +195,9 @@ dispatch! {
         let count = block.a.len();
         let (ratios, firsts, seconds) =
             (&mut out.ratios[..count], &mut out.firsts[..count], &mut out.seconds[..count]);
-        let (mut weights, mut max_lost, mut short) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
+        let (mut weights, mut max_roundings, mut shortfall) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
         for node in rule {
-            let (mut product, mut lost) = (Lanes::ONES, Lanes::splat(count as f64));
+            let (mut product, mut roundings_of_product) = (Lanes::ONES, Lanes::splat(count as f64));
             for l in 0..count {
                 let top = V::max(V::abs(block.a[l]), V::abs(block.b[l]));
                 let divisor = V::max(V::mul(top, Lanes::splat(SMALLEST)), Lanes::splat(MIN_DIVISOR));
@@ -193,22 +207,22 @@ dispatch! {
                 product = V::mul(product, size);
                 ratios[l] = V::mul(V::sub(block.a[l], block.b[l]), inverse);
                 // Positive if a factor is negative or too small.
-                short = V::max(short, V::sub(size, factor));
+                shortfall = V::max(shortfall, V::sub(size, factor));
                 // A factor has a rounding error relative to its larger side, which products and ratios
                 // inherit.
-                lost = V::fma(top, inverse, lost);
+                roundings_of_product = V::fma(top, inverse, roundings_of_product);
             }
             let weight = V::mul(V::mul(V::abs(block.weight), product), Lanes::splat(node.weights[0].abs()));
             weights = V::add(weights, weight);
-            max_lost = V::max(max_lost, lost);
+            max_roundings = V::max(max_roundings, roundings_of_product);
             for l in 0..count {
                 let weighted = V::mul(weight, ratios[l]);
                 firsts[l] = V::add(firsts[l], weighted);
                 seconds[l] = V::fma(weighted, ratios[l], seconds[l]);
             }
         }
-        out.weight = weights.map2(short, |weight, short| if short > 0.0 { 0.0 } else { weight });
-        let roundings = V::add(max_lost, Lanes::splat(rule.len() as f64));
+        out.weight = weights.map2(shortfall, |weight, shortfall| if shortfall > 0.0 { 0.0 } else { weight });
+        let roundings = V::add(max_roundings, Lanes::splat(rule.len() as f64));
         out.relative_error = V::mul(roundings, Lanes::splat(8.0 * f64::EPSILON));
     }
 }

@@ -166,21 +166,21 @@ impl SizeWeightings {
 pub(crate) struct RuleCache<'a> {
     /// The weightings that the cached rules belong to.
     pub(crate) averages: &'a SizeWeightings,
-    kept: Vec<Option<Arc<[SharedNode]>>>,
+    cached: Vec<Option<Arc<[SharedNode]>>>,
 }
 
 impl<'a> RuleCache<'a> {
     pub(crate) fn new(averages: &'a SizeWeightings) -> Self {
-        Self { averages, kept: Vec::new() }
+        Self { averages, cached: Vec::new() }
     }
 
     /// The cached [`SizeWeightings::rule`].
     pub(crate) fn rule(&mut self, choice: &RuleChoice) -> Arc<[SharedNode]> {
-        if self.kept.len() <= choice.nodes {
-            self.kept.resize(choice.nodes + 1, None);
+        if self.cached.len() <= choice.nodes {
+            self.cached.resize(choice.nodes + 1, None);
         }
         let averages = self.averages;
-        self.kept[choice.nodes].get_or_insert_with(|| averages.rule(choice).into()).clone()
+        self.cached[choice.nodes].get_or_insert_with(|| averages.rule(choice).into()).clone()
     }
 }
 

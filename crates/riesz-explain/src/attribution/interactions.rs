@@ -34,7 +34,7 @@ pub struct Interactions<'a> {
     ratios: FactorRatios,
     weighed: ScaledTerms,
     /// Index of each set of the players of a power.
-    places: Vec<usize>,
+    set_indices: Vec<usize>,
 }
 
 impl<'a> Interactions<'a> {
@@ -48,7 +48,7 @@ impl<'a> Interactions<'a> {
             errors: SetErrorBounds::new(0, sets.order),
             ratios: FactorRatios::default(),
             weighed: ScaledTerms::default(),
-            places: Vec::new(),
+            set_indices: Vec::new(),
         }
     }
 
@@ -85,7 +85,7 @@ impl<'a> Interactions<'a> {
     ) {
         let count = run.players;
         let factor: Vec<Lanes> = (0..count).map(|l| block.factor::<Plain>(l, node.t, node.s)).collect();
-        let gap: Vec<Lanes> = (0..count).map(|l| Plain::sub(block.a[l], block.b[l])).collect();
+        let difference: Vec<Lanes> = (0..count).map(|l| Plain::sub(block.a[l], block.b[l])).collect();
         let mut set = Vec::new();
         let games = row * self.outputs;
         let (sets, indices) = (self.sets, &mut self.indices);
@@ -98,7 +98,7 @@ impl<'a> Interactions<'a> {
                 indices[(games + o) * sets.len() + index] += weighted.sum();
             }
         };
-        descend(&factor, &gap, block.weight, sets.order, &mut set, &mut add);
+        descend(&factor, &difference, block.weight, sets.order, &mut set, &mut add);
     }
 }
 
@@ -106,7 +106,7 @@ impl<'a> Interactions<'a> {
 /// its last one, up to `order` players in total.
 fn descend(
     factor: &[Lanes],
-    gap: &[Lanes],
+    difference: &[Lanes],
     weight: Lanes,
     order: usize,
     set: &mut Vec<usize>,
@@ -124,9 +124,9 @@ fn descend(
         let remaining = Plain::mul(before, after[l + 1]);
         before = Plain::mul(before, factor[l]);
         set.push(l);
-        add(set, Plain::mul(remaining, gap[l]));
+        add(set, Plain::mul(remaining, difference[l]));
         if set.len() < order {
-            descend(factor, gap, Plain::mul(weight, gap[l]), order, set, add);
+            descend(factor, difference, Plain::mul(weight, difference[l]), order, set, add);
         }
         set.pop();
     }
@@ -186,15 +186,15 @@ impl TermAccumulator for Interactions<'_> {
     fn add_power_block(&mut self, powers: &PowerTerms<'_>, block: usize, result: &PowerResult<'_>) {
         let (games, count) = (powers.row * self.outputs, self.sets.len());
         if block == 0 {
-            self.places.clear();
+            self.set_indices.clear();
             Sets::new(powers.players.len(), self.sets.order).for_each(|set| {
                 let players: Vec<usize> = set.iter().map(|&k| powers.players[k]).collect();
-                self.places.push(self.sets.index_of(&players));
+                self.set_indices.push(self.sets.index_of(&players));
             });
         }
         for (o, coef) in powers.coef.iter().enumerate() {
             let out = &mut self.indices[(games + o) * count..][..count];
-            for (index, value) in self.places.iter().zip(result.values.iter().chain(result.larger)) {
+            for (index, value) in self.set_indices.iter().zip(result.values.iter().chain(result.larger)) {
                 out[*index] += Plain::mul(coef[block], *value).sum();
             }
             let error = Plain::mul(Plain::abs(coef[block]), result.error).sum();

@@ -125,7 +125,7 @@ mod tests {
     #[test]
     #[allow(clippy::excessive_precision, reason = "as they were computed")]
     fn nodes_and_weights_are_right_to_the_last_digits() {
-        let known: Vec<(usize, f64, f64, usize, [f64; 3])> = vec![
+        let reference: Vec<(usize, f64, f64, usize, [f64; 3])> = vec![
             (31, 4.0, 1.0, 0, [0.0093215375471018197147, 0.99067846245289818029, 3.32522821906696107e-8]),
             (31, 4.0, 1.0, 15, [0.53470391765390252107, 0.46529608234609747893, 0.029090252216299686892]),
             (31, 4.0, 1.0, 30, [0.99867030546843324931, 0.0013296945315667506926, 0.013589307857515660872]),
@@ -136,7 +136,7 @@ mod tests {
             (25, 1.0, 16.0, 12, [0.34316801668562647186, 0.65683198331437352814, 0.0013764799697583146706]),
             (25, 1.0, 16.0, 24, [0.90947352586262549323, 0.090526474137374506771, 1.4835395648150595219e-16]),
         ];
-        for (m, first, second, k, truth) in known {
+        for (m, first, second, k, truth) in reference {
             let node = gauss_jacobi(m, first, second)[k];
             for (actual, truth) in node.iter().zip(truth) {
                 assert!((actual / truth - 1.0).abs() < 3e-16, "{m} {first} {second} {k}: {actual} {truth}");

@@ -244,9 +244,9 @@ impl<E: From<Error>, F: FnMut(&Table) -> Result<Matrix, E>> CoalitionGame for Fu
             }
         }
         let noise = draws.map(|draws| {
-            let ends =
+            let end_values =
                 [ValueRange::lowest, ValueRange::highest].map(|end| answered.iter().map(end).collect());
-            SamplingNoise { variance, draws, draw_range: ends }
+            SamplingNoise { variance, draws, draw_range: end_values }
         });
         Ok(CoalitionValues { values, noise })
     }

@@ -53,7 +53,7 @@ impl ColumnSet {
     }
 
     /// Position of a column in the set.
-    fn place(&self, column: usize) -> Option<usize> {
+    fn position_of(&self, column: usize) -> Option<usize> {
         match self {
             Self::Range(range) => range.contains(&column).then(|| column - range.start),
             Self::Listed(list) => list.binary_search(&column).ok(),
@@ -98,7 +98,7 @@ pub(crate) struct PairInteractions<'a> {
     output: usize,
     /// For each player, its rank.
     ranks: &'a [usize],
-    stairs: &'a PairRows,
+    pair_rows: &'a PairRows,
     /// Interactions, in the order of the pairs.
     pub(crate) values: Vec<f64>,
     /// The number of roundings of the sums.
@@ -115,12 +115,12 @@ pub(crate) struct PairInteractions<'a> {
 }
 
 impl<'a> PairInteractions<'a> {
-    /// An accumulator for the pairs in `stairs`, with interactions that are averaged like the first set size
+    /// An accumulator for the pairs of `pair_rows`; interactions are averaged like the first set size
     /// of `averages`.
     pub(crate) fn new(
         (averages, samples): (&'a SizeWeightings, Samples),
         ranks: &'a [usize],
-        stairs: &'a PairRows,
+        pair_rows: &'a PairRows,
         (isa, output): (Isa, usize),
     ) -> Self {
         Self {
@@ -128,8 +128,8 @@ impl<'a> PairInteractions<'a> {
             samples,
             output,
             ranks,
-            stairs,
-            values: vec![0.0; stairs.len()],
+            pair_rows,
+            values: vec![0.0; pair_rows.len()],
             rounded: 0,
             ratios: FactorRatios::default(),
             weighed: ScaledTerms::default(),
@@ -144,8 +144,8 @@ impl<'a> PairInteractions<'a> {
     /// Adds the gathered samples to the values of all pairs.
     fn flush(&mut self) {
         if !self.ratios.is_empty() {
-            let Self { isa, ratios, ranked, stairs, rows, values, .. } = self;
-            add(*isa, ratios, ranked, stairs, rows, values);
+            let Self { isa, ratios, ranked, pair_rows, rows, values, .. } = self;
+            add(*isa, ratios, ranked, pair_rows, rows, values);
             self.ratios.clear();
             self.rounded += 1;
         }
@@ -162,22 +162,22 @@ impl<'a> PairInteractions<'a> {
 
     /// Adds a node of a block without division.
     fn add_node_directly(&mut self, block: &FactorBlock, node: &SharedNode) {
-        let Self { ranked, stairs, values, .. } = self;
+        let Self { ranked, pair_rows, values, .. } = self;
         let count = block.a.len();
         let factor: Vec<Lanes> = (0..count).map(|l| block.factor::<Plain>(l, node.t, node.s)).collect();
-        let gap = |l: usize| Plain::sub(block.a[l], block.b[l]);
+        let difference = |l: usize| Plain::sub(block.a[l], block.b[l]);
         // Products of the factors before and after.
         let (mut before, mut after) = (vec![Lanes::ONES; count + 1], vec![Lanes::ONES; count + 1]);
-        for &(row, j) in rows_of(ranked, stairs) {
+        for &(row, j) in rows_of(ranked, pair_rows) {
             let factor_except = |l: usize| if l == j { Lanes::ONES } else { factor[l] };
-            after[count] = Plain::mul(Plain::mul(block.weight, Lanes::splat(node.weights[0])), gap(j));
+            after[count] = Plain::mul(Plain::mul(block.weight, Lanes::splat(node.weights[0])), difference(j));
             (0..count).rev().for_each(|l| after[l] = Plain::mul(after[l + 1], factor_except(l)));
             (0..count).for_each(|l| before[l + 1] = Plain::mul(before[l], factor_except(l)));
-            let step = &stairs.steps[row - stairs.first];
-            for &(column, l) in between(ranked, step.columns.range()) {
-                let Some(position) = step.columns.place(column) else { continue };
+            let step = &pair_rows.steps[row - pair_rows.first];
+            for &(column, l) in entries_in(ranked, step.columns.range()) {
+                let Some(position) = step.columns.position_of(column) else { continue };
                 values[step.start + position] +=
-                    Plain::mul(Plain::mul(before[l], after[l + 1]), gap(l)).sum();
+                    Plain::mul(Plain::mul(before[l], after[l + 1]), difference(l)).sum();
             }
         }
         self.rounded += 1;
@@ -185,14 +185,14 @@ impl<'a> PairInteractions<'a> {
 }
 
 /// The entries whose ranks are in `ranks`.
-fn between(ranked: &[(usize, usize)], ranks: Range<usize>) -> &[(usize, usize)] {
+fn entries_in(ranked: &[(usize, usize)], ranks: Range<usize>) -> &[(usize, usize)] {
     let first_at = |rank: usize| ranked.partition_point(|(entry_rank, _)| *entry_rank < rank);
     let start = first_at(ranks.start);
     &ranked[start..first_at(ranks.end).max(start)]
 }
 
-fn rows_of<'r>(ranked: &'r [(usize, usize)], stairs: &PairRows) -> &'r [(usize, usize)] {
-    between(ranked, stairs.first..stairs.first + stairs.steps.len())
+fn rows_of<'r>(ranked: &'r [(usize, usize)], pair_rows: &PairRows) -> &'r [(usize, usize)] {
+    entries_in(ranked, pair_rows.first..pair_rows.first + pair_rows.steps.len())
 }
 
 impl TermAccumulator for PairInteractions<'_> {
@@ -202,12 +202,12 @@ impl TermAccumulator for PairInteractions<'_> {
 
     fn add_terms(&mut self, terms: &ProductTerms<'_>, engine: &mut QuadratureEngine) {
         let active = &terms.run.active[..terms.run.players];
-        let end_rank = self.stairs.steps.iter().map(|step| step.columns.range().end).max().unwrap_or(0);
+        let end_rank = self.pair_rows.steps.iter().map(|step| step.columns.range().end).max().unwrap_or(0);
         let ranks = active.iter().map(|&k| self.ranks[terms.players[k as usize]]).zip(0..);
         let mut ranked: Vec<(usize, usize)> =
-            ranks.filter(|(rank, _)| (self.stairs.first..end_rank).contains(rank)).collect();
+            ranks.filter(|(rank, _)| (self.pair_rows.first..end_rank).contains(rank)).collect();
         ranked.sort_unstable();
-        if ranked.len() < 2 || rows_of(&ranked, self.stairs).is_empty() {
+        if ranked.len() < 2 || rows_of(&ranked, self.pair_rows).is_empty() {
             return;
         }
         self.switch_factors(ranked, terms.run.players);
@@ -247,43 +247,45 @@ dispatch! {
     fn add<V: Simd>(
         ratios: &FactorRatios,
         ranked: &[(usize, usize)],
-        stairs: &PairRows,
+        pair_rows: &PairRows,
         rows: &mut Vec<Lanes>,
         values: &mut [f64],
     ) {
         let weights = ratios.weights(1);
         let len = weights.len();
         rows.resize(ROWS * STRIDE, Lanes::ZERO);
-        for tall in rows_of(ranked, stairs).chunks(ROWS) {
-            let step = |i: usize| &stairs.steps[tall[i].0 - stairs.first];
-            for (i, (_, factor)) in tall.iter().enumerate() {
+        for tile_rows in rows_of(ranked, pair_rows).chunks(ROWS) {
+            let step = |i: usize| &pair_rows.steps[tile_rows[i].0 - pair_rows.first];
+            for (i, (_, factor)) in tile_rows.iter().enumerate() {
                 let out = rows[i * STRIDE..][..len].iter_mut();
                 for ((out, w), r) in out.zip(weights).zip(ratios.factor_ratios(*factor)) {
                     *out = V::mul(*w, *r);
                 }
             }
             if matches!(step(0).columns, ColumnSet::Listed(_)) {
-                (0..tall.len())
+                (0..tile_rows.len())
                     .for_each(|i| listed::<V>(ratios, ranked, step(i), &rows[i * STRIDE..][..len], values));
                 continue;
             }
-            let taken = (0..tall.len()).map(|i| step(i).columns.range()).filter(|range| !range.is_empty());
+            let spans =
+                (0..tile_rows.len()).map(|i| step(i).columns.range()).filter(|range| !range.is_empty());
             let (from, to) =
-                taken.fold((usize::MAX, 0), |(from, to), range| (from.min(range.start), to.max(range.end)));
+                spans.fold((usize::MAX, 0), |(from, to), range| (from.min(range.start), to.max(range.end)));
             // Rows and columns beyond the last are repeated.
-            let row = |i: usize| &rows[i.min(tall.len() - 1) * STRIDE..][..len];
-            for wide in between(ranked, from..to).chunks(COLUMNS) {
-                let column_ratios = |j: usize| ratios.factor_ratios(wide[j.min(wide.len() - 1)].1);
+            let row = |i: usize| &rows[i.min(tile_rows.len() - 1) * STRIDE..][..len];
+            for tile_columns in entries_in(ranked, from..to).chunks(COLUMNS) {
+                let column_ratios =
+                    |j: usize| ratios.factor_ratios(tile_columns[j.min(tile_columns.len() - 1)].1);
                 let sums = tile::<V>(
                     &[row(0), row(1), row(2), row(3)],
                     &[column_ratios(0), column_ratios(1), column_ratios(2), column_ratios(3)],
                     0,
                     len,
                 );
-                for (i, row_sums) in sums.iter().enumerate().take(tall.len()) {
+                for (i, row_sums) in sums.iter().enumerate().take(tile_rows.len()) {
                     let step = step(i);
-                    for ((column, _), sum) in wide.iter().zip(row_sums) {
-                        if let Some(position) = step.columns.place(*column) {
+                    for ((column, _), sum) in tile_columns.iter().zip(row_sums) {
+                        if let Some(position) = step.columns.position_of(*column) {
                             values[step.start + position] += sum.sum();
                         }
                     }
@@ -302,11 +304,13 @@ fn listed<V: Simd>(
     row: &[Lanes],
     values: &mut [f64],
 ) {
-    let mut left = between(ranked, step.columns.range());
+    let mut remaining = entries_in(ranked, step.columns.range());
     let ColumnSet::Listed(list) = &step.columns else { return };
     for (column, value) in list.iter().zip(&mut values[step.start..]) {
-        left = &left[left.partition_point(|(entry_rank, _)| entry_rank < column)..];
-        let Some((_, factor)) = left.first().filter(|(entry_rank, _)| entry_rank == column) else { continue };
+        remaining = &remaining[remaining.partition_point(|(entry_rank, _)| entry_rank < column)..];
+        let Some((_, factor)) = remaining.first().filter(|(entry_rank, _)| entry_rank == column) else {
+            continue;
+        };
         let mut sum = Lanes::ZERO;
         for (w, r) in row.iter().zip(ratios.factor_ratios(*factor)) {
             sum = V::fma(*w, *r, sum);

@@ -236,8 +236,8 @@ impl OrderSampler<'_> {
         let Self { reference, orders, at_background, predictions, .. } = self;
         let (m, p, x) = (predictions.cols(), self.groups.players().len(), self.rows.row(i));
         // Between the background row and the row itself an order passes p - 1 mixtures.
-        let between = p.saturating_sub(1);
-        let orders_at_once = (BATCH / (2 * between).max(1)).max(1);
+        let n_inner = p.saturating_sub(1);
+        let orders_at_once = (BATCH / (2 * n_inner).max(1)).max(1);
         let total = reference.rows.len() * orders;
         let heaviest = reference.weights.iter().copied().fold(0.0, f64::max);
         let answered =
@@ -249,7 +249,7 @@ impl OrderSampler<'_> {
                 orders: antithetic_orders(&mut random, p),
             };
             let drawn: Vec<_> = (start..total.min(start + orders_at_once)).map(draw).collect();
-            let answers = match between {
+            let answers = match n_inner {
                 0 => Matrix::zeros(0, m),
                 _ => ask(&self.mixtures(&x, &drawn)?)?,
             };
@@ -257,7 +257,7 @@ impl OrderSampler<'_> {
                 estimate.add_order(pair, |pass, o, k| match k {
                     0 => at_background[(*b, o)],
                     k if k == p => predictions[(i, o)],
-                    k => answers[((2 * u + pass) * between + k - 1, o)],
+                    k => answers[((2 * u + pass) * n_inner + k - 1, o)],
                 });
                 if (start + u + 1) % orders == 0 {
                     let weight = reference.weights[*b];

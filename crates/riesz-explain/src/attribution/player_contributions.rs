@@ -49,13 +49,13 @@ pub(crate) fn weighted_coalitions(
     let mut coalitions = vec![(only(true), share), (only(false), -share)];
     // A pair of complementary halves covers one size, every other pair covers two.
     let sizes = |stratum: &SizeStratum| if 2 * stratum.size == remaining { 1.0 } else { 2.0 };
-    let mut left = (budget.coalitions - 2) / 4;
+    let mut remaining_pairs = (budget.coalitions - 2) / 4;
     let mut mass: f64 = strata.iter().map(sizes).sum();
     let numbers = strata.iter().enumerate().map(|(t, stratum)| {
         // Every remaining size keeps a pair.
-        let free = left - (strata.len() - t);
-        let number = (1 + (free as f64 * sizes(stratum) / mass) as usize).min(stratum.count);
-        left -= number;
+        let available = remaining_pairs - (strata.len() - t);
+        let number = (1 + (available as f64 * sizes(stratum) / mass) as usize).min(stratum.count);
+        remaining_pairs -= number;
         mass -= sizes(stratum);
         number
     });

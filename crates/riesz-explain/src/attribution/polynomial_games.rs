@@ -64,7 +64,7 @@ impl RowSums<'_> {
         let (p, players) = (self.degree as f64, self.ends.len() as f64);
         // The integrand is a polynomial of degree p - 1 with values of at most 2, relative to M. By Markov's
         // inequality, errors of half an ulp in the nodes change it by at most 2 (p - 1)² ulps.
-        let outside = self.units + 4.0 * p * p;
+        let outer_roundings = self.units + 4.0 * p * p;
         let (roundings, coefficient_bound) = match self.absent {
             AbsentSums::Rows { .. } if shared => {
                 (p * (2.0 * players + 16.0), COEFFICIENT_BOUNDS[self.degree - 1])
@@ -79,7 +79,7 @@ impl RowSums<'_> {
             AbsentSums::Means { .. } => 1,
         };
         let inner_roundings = roundings + (2 * nodes + variants) as f64 + self.sums + 16.0;
-        1.01 * 0.5 * f64::EPSILON * (outside + coefficient_bound * inner_roundings)
+        1.01 * 0.5 * f64::EPSILON * (outer_roundings + coefficient_bound * inner_roundings)
     }
 
     /// Whether all players share coefficients.
@@ -114,8 +114,8 @@ impl RowSums<'_> {
     fn magnitude<V: Simd>(&self, other: &[f64], block: usize) -> Lanes {
         let mut size = Lanes::splat(self.constant.abs());
         for (column, (u, v)) in self.present.iter().zip(other).enumerate() {
-            let far = Lanes::splat(u.abs().max(v.abs()));
-            size = V::fma(V::abs(self.derivative(column, block)), far, size);
+            let largest = Lanes::splat(u.abs().max(v.abs()));
+            size = V::fma(V::abs(self.derivative(column, block)), largest, size);
         }
         power::<V>(size, self.degree)
     }
@@ -171,7 +171,7 @@ struct Rule {
     /// The number of nodes of a uniform weighting, and the number of nodes that all sizes share.
     count: usize,
     nodes: usize,
-    by_size: Vec<Vec<Node>>,
+    nodes_by_size: Vec<Vec<Node>>,
 }
 
 impl Rule {
@@ -181,7 +181,7 @@ impl Rule {
             let active_nodes = shared.iter().filter(|node| node.weights[s] != 0.0);
             active_nodes.map(|node| Node::new(node.t, node.s, node.weights[s])).collect()
         };
-        Self { count, nodes: shared.len(), by_size: (0..averages.order()).map(nodes_of_size).collect() }
+        Self { count, nodes: shared.len(), nodes_by_size: (0..averages.order()).map(nodes_of_size).collect() }
     }
 }
 
@@ -228,7 +228,15 @@ impl PowerEngine {
                         larger.resize(larger.len() + binomial(players, size) as usize, Lanes::ZERO);
                         continue;
                     }
-                    compute_block(isa, sums, block, &rule.by_size[size - 1], size, None, &mut self.memory);
+                    compute_block(
+                        isa,
+                        sums,
+                        block,
+                        &rule.nodes_by_size[size - 1],
+                        size,
+                        None,
+                        &mut self.memory,
+                    );
                     match size {
                         1 => values.clone_from(&self.memory.total_sums),
                         2 => larger.extend_from_slice(&self.memory.total_sums[players..]),
@@ -331,20 +339,20 @@ dispatch! {
                         memory.magnitude = V::fma(magnitude, Lanes::splat(*weight), memory.magnitude);
                         let (weight, absent) = (weight * sums.scale, std::mem::take(&mut memory.absent));
                         let game = (sums.constant, &present[..], &absent[..]);
-                        let PowerScratch { a, b, chain, batch_sums: some, .. } = &mut *memory;
+                        let PowerScratch { a, b, chain, batch_sums: out, .. } = &mut *memory;
                         match if shares { p } else { 0 } {
-                            1 => values_by_shared_coefficients::<V, 1>(game, weight, nodes, pairs, some),
-                            2 => values_by_shared_coefficients::<V, 2>(game, weight, nodes, pairs, some),
-                            3 => values_by_shared_coefficients::<V, 3>(game, weight, nodes, pairs, some),
-                            4 => values_by_shared_coefficients::<V, 4>(game, weight, nodes, pairs, some),
+                            1 => values_by_shared_coefficients::<V, 1>(game, weight, nodes, pairs, out),
+                            2 => values_by_shared_coefficients::<V, 2>(game, weight, nodes, pairs, out),
+                            3 => values_by_shared_coefficients::<V, 3>(game, weight, nodes, pairs, out),
+                            4 => values_by_shared_coefficients::<V, 4>(game, weight, nodes, pairs, out),
                             _ => {
                                 expand::<V>(&absent, p, b);
                                 let weight = V::mul(Lanes::splat(weight), factorial(p));
                                 let start = exponential(sums.constant, p);
                                 match tree {
-                                    Some(tree) => add_owen_levels(tree, start, (a, b), weight, some),
+                                    Some(tree) => add_owen_levels(tree, start, (a, b), weight, out),
                                     None => {
-                                        chain.player_values::<V>(&start, (a, b), weight, nodes, largest, some)
+                                        chain.player_values::<V>(&start, (a, b), weight, nodes, largest, out)
                                     }
                                 }
                             }

@@ -76,13 +76,13 @@ impl<'g> ValueCovariance<'g> {
     /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub(crate) fn covariance(&self, rows: &[Vec<f64>], control: RunControl<'_>) -> Result<Matrix> {
         let pairs = RowPairs::All.row_pairs(rows.len());
-        let between = |&(r, s): &(usize, usize)| {
+        let pair_block = |&(r, s): &(usize, usize)| {
             check_cancelled(control.stop)?;
             let block = self.row_pair_covariance(&rows[r], &rows[s], r == s, control)?;
             control.step();
             Ok(block)
         };
-        let blocks: Vec<Matrix> = pairs.par_iter().map(between).collect::<Result<_>>()?;
+        let blocks: Vec<Matrix> = pairs.par_iter().map(pair_block).collect::<Result<_>>()?;
         Ok(player_covariance(rows.len(), self.players, pairs.into_iter().zip(blocks)))
     }
 
@@ -160,7 +160,7 @@ impl<'g> ValueCovariance<'g> {
             add(&corners, &[unit_lane]);
             return Ok(());
         };
-        let (to_x, to_other) = (factors(other_reference, x), factors(reference, other));
+        let (reference_to_x, reference_to_other) = (factors(other_reference, x), factors(reference, other));
 
         if matches!(self.absent, AbsentSide::Means(_)) {
             let mean = |factors: &[f64]| -> Vec<f64> {
@@ -172,9 +172,10 @@ impl<'g> ValueCovariance<'g> {
                 check_cancelled(control.stop)?;
                 add_multiple(&mut absent, *weight, &mean(&factors(other_reference, row)));
             }
-            let (to_x, to_other) = (mean(&to_x), mean(&to_other));
-            let corners: Vec<FourCorners> =
-                (0..m).map(|k| [present[k], to_x[k], to_other[k], absent[k]].map(Lanes::splat)).collect();
+            let (reference_to_x, reference_to_other) = (mean(&reference_to_x), mean(&reference_to_other));
+            let corners: Vec<FourCorners> = (0..m)
+                .map(|k| [present[k], reference_to_x[k], reference_to_other[k], absent[k]].map(Lanes::splat))
+                .collect();
             add(&corners, &[unit_lane]);
             return Ok(());
         }
@@ -185,10 +186,10 @@ impl<'g> ValueCovariance<'g> {
             let absent = factors(other_reference, row);
             corners.clear();
             for k in 0..m {
-                let splat = [present[k], to_other[k * len + b]].map(Lanes::splat);
+                let splat = [present[k], reference_to_other[k * len + b]].map(Lanes::splat);
                 corners.extend((0..blocks).map(|block| {
                     let start = k * len + block * LANES;
-                    [splat[0], Lanes::load(&to_x, start), splat[1], Lanes::load(&absent, start)]
+                    [splat[0], Lanes::load(&reference_to_x, start), splat[1], Lanes::load(&absent, start)]
                 }));
             }
             let weight = |c: usize| match weights.get(c) {
@@ -207,17 +208,18 @@ impl<'g> ValueCovariance<'g> {
         let choices = self.measure.choices(players);
         let mut ratio = 1.0;
         for factor in corners.chunks(blocks.max(1)) {
-            let mut worst = 1.0_f64;
+            let mut error_ratio = 1.0_f64;
             for l in factor.iter().flat_map(|corner| (0..LANES).map(move |l| corner.map(|c| c.0[l]))) {
                 let [xx, xb, bx, bb] = l;
                 if !(l.iter().all(|c| *c > 0.0)) {
                     return choices.exact.nodes;
                 }
-                let gap = [xx - bx, xb - bb, xx - xb, bx - bb].iter().fold(0.0, |g: f64, d| g.max(d.abs()));
+                let difference =
+                    [xx - bx, xb - bb, xx - xb, bx - bb].iter().fold(0.0, |g: f64, d| g.max(d.abs()));
                 let top = (xx.max(bx).min(xb.max(bb))).min(xx.max(xb).min(bx.max(bb)));
-                worst = worst.max(1.0 + ERROR_TAU * gap / top);
+                error_ratio = error_ratio.max(1.0 + ERROR_TAU * difference / top);
             }
-            ratio *= worst;
+            ratio *= error_ratio;
         }
         choices.choose(ratio).nodes
     }
@@ -262,14 +264,14 @@ dispatch! {
                     let [xx, xb, bx, bb] = corners[j];
                     let mixed = V::sub(V::sub(xx, xb), V::sub(bx, bb));
                     out[j * m + j] = V::fma(mixed, V::mul(before, after[j]), out[j * m + j]);
-                    let mut between = before;
+                    let mut inner_product = before;
                     for l in j + 1..m {
-                        let outer_product = V::mul(between, after[l]);
+                        let outer_product = V::mul(inner_product, after[l]);
                         out[j * m + l] =
                             V::fma(V::mul(by_own[j], by_other[l]), outer_product, out[j * m + l]);
                         out[l * m + j] =
                             V::fma(V::mul(by_own[l], by_other[j]), outer_product, out[l * m + j]);
-                        between = V::mul(between, h[l]);
+                        inner_product = V::mul(inner_product, h[l]);
                     }
                     before = V::mul(before, h[j]);
                 }

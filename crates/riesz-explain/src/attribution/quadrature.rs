@@ -273,8 +273,8 @@ impl QuadratureEngine {
             let (fraction, power, share) = magnitudes[l];
             // Bound on `Π (top + tiny) - Π top`, relative to `Π max(top, tiny)`. The cap on the exponent
             // keeps it finite.
-            let lost = 4.0 * share.min(600.0).exp_m1();
-            totals.error.0[l] += ldexp(weight.abs() * lost * fraction, power)
+            let tiny_share = 4.0 * share.min(600.0).exp_m1();
+            totals.error.0[l] += ldexp(weight.abs() * tiny_share * fraction, power)
                 + ldexp(run.rounding.floor * mantissa[l], exponent[l]);
         }
         let inner = TermBatch {
@@ -371,13 +371,13 @@ fn two_pass_products<V: Simd, const ABSENT_IS_ONE: bool>(
                 groups[position].begin::<V, ABSENT_IS_ONE>(a, b);
             }
             for i in 0..4 {
-                let gap = V::abs(V::sub(a[i], b[i]));
+                let difference = V::abs(V::sub(a[i], b[i]));
                 let top = V::max(V::abs(a[i]), V::abs(b[i]));
                 magnitude = V::mul(magnitude, top);
                 if !ABSENT_IS_ONE {
                     small = V::mul(small, V::min(Lanes::ONES, top));
                 }
-                ratio_product = V::mul(ratio_product, V::fma(gap, Lanes::splat(ERROR_TAU), top));
+                ratio_product = V::mul(ratio_product, V::fma(difference, Lanes::splat(ERROR_TAU), top));
             }
             highest = V::max(highest, ratio_product);
         }
@@ -399,7 +399,7 @@ fn two_pass_products<V: Simd, const ABSENT_IS_ONE: bool>(
         let rule = measure.rule(choice.nodes);
         if in_one_segment {
             refill(prefixes, rule.len(), Lanes::ONES);
-            behind::<V>(rule, weight, suffixes);
+            begin_suffixes::<V>(rule, weight, suffixes);
             sweeps::<V>(groups, rule, prefixes, suffixes);
             finish::<V, ABSENT_IS_ONE>(run, offset, groups, members, sums);
         } else {
@@ -412,7 +412,7 @@ fn two_pass_products<V: Simd, const ABSENT_IS_ONE: bool>(
                     prefixes.extend_from_within(from..);
                     forwards::<V>(&groups[..members.len()], nodes, &mut prefixes[from + count..]);
                 }
-                behind::<V>(nodes, weight, suffixes);
+                begin_suffixes::<V>(nodes, weight, suffixes);
                 let segments = members.chunks(*segment).zip(sums.chunks_mut(*segment));
                 for ((members, sums), prefixes) in segments.zip(prefixes.chunks(count)).rev() {
                     begin::<V, ABSENT_IS_ONE>(run, offset, groups, members);
@@ -458,12 +458,12 @@ impl ErrorBounds {
     const UNIT: f64 = 1.01 * f64::EPSILON / 2.0;
 
     pub(super) fn for_batch(run: &TermBatch<'_>) -> Self {
-        let (outside, players) = (&run.rounding, run.players as f64);
-        let logs = outside.per_log * (outside.decay + 0.368);
+        let (units_of_run, players) = (&run.rounding, run.players as f64);
+        let logs = units_of_run.per_log * (units_of_run.decay + 0.368);
         Self {
-            factors: Self::UNIT * (outside.units + logs),
-            per_log: Self::UNIT * outside.per_log,
-            engine_error: Self::UNIT * (17.0 * run.players.div_ceil(4) as f64 + 24.0 + outside.sums),
+            factors: Self::UNIT * (units_of_run.units + logs),
+            per_log: Self::UNIT * units_of_run.per_log,
+            engine_error: Self::UNIT * (17.0 * run.players.div_ceil(4) as f64 + 24.0 + units_of_run.sums),
             max_mass: 2.0 * players,
             less: 8.0 * f64::EPSILON * players - 1.0,
         }
@@ -493,15 +493,15 @@ pub(crate) fn neg_log_bound(x: f64) -> f64 {
     (1023.0 - (x.to_bits() >> 52) as f64) * std::f64::consts::LN_2
 }
 
-/// Number of nodes to process next, of `left` remaining ones.
+/// Number of nodes to process next, out of `remaining` ones.
 #[inline(always)]
-fn chunk_len(left: usize) -> usize {
-    if left == 5 { 3 } else { left.min(CHUNK) }
+fn chunk_len(remaining: usize) -> usize {
+    if remaining == 5 { 3 } else { remaining.min(CHUNK) }
 }
 
 /// Initialises the suffix products: for each node, the product of its weight and the terms' weights.
 #[inline(always)]
-fn behind<V: Simd>(nodes: &[Node], weight: Lanes, out: &mut Vec<Lanes>) {
+fn begin_suffixes<V: Simd>(nodes: &[Node], weight: Lanes, out: &mut Vec<Lanes>) {
     out.clear();
     for node in nodes {
         out.push(V::mul(weight, Lanes::splat(node.weight)));

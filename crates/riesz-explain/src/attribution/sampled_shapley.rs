@@ -164,7 +164,7 @@ pub(super) struct SizeStratum {
     /// All pairs in random order, if they are at most [`LISTED`].
     shuffled: Option<Vec<Coalition>>,
     /// For more pairs: the coalitions drawn so far, and the players in the order after the last draw.
-    seen: HashSet<Coalition>,
+    drawn_coalitions: HashSet<Coalition>,
     order: Vec<usize>,
     random: Random,
 }
@@ -187,7 +187,7 @@ impl SizeStratum {
             differences: Vec::new(),
             noise: Vec::new(),
             shuffled: None,
-            seen: HashSet::new(),
+            drawn_coalitions: HashSet::new(),
             order: (0..players).collect(),
             random: Random::seed_from_u64(hash([seed, size as u64])),
         }
@@ -217,7 +217,7 @@ impl SizeStratum {
                     present.iter_mut().for_each(|on| *on = !*on);
                 }
                 let coalition = Coalition(present);
-                if self.seen.insert(coalition.clone()) {
+                if self.drawn_coalitions.insert(coalition.clone()) {
                     self.drawn.push(coalition);
                 }
             }
@@ -291,10 +291,13 @@ impl CoalitionRegression {
     pub fn new<G: CoalitionGame>(game: &mut G, seed: u64) -> Result<Self, G::Error> {
         let players = game.players();
         let strata = (1..=players / 2).map(|size| SizeStratum::new(size, players, seed)).collect();
-        let ends = game.empty_and_grand_values()?;
-        let ranges =
-            ends[0].iter().zip(&ends[1]).map(|(none, grand)| ValueRange::over([*none, *grand])).collect();
-        Ok(Self { players, empty_and_grand_values: ends, strata, ranges, draws: 0 })
+        let end_values = game.empty_and_grand_values()?;
+        let ranges = end_values[0]
+            .iter()
+            .zip(&end_values[1])
+            .map(|(none, grand)| ValueRange::over([*none, *grand]))
+            .collect();
+        Ok(Self { players, empty_and_grand_values: end_values, strata, ranges, draws: 0 })
     }
 
     /// Size of the smallest sample that has a solution with standard errors.
@@ -333,29 +336,29 @@ impl CoalitionRegression {
     /// weight justifies it. The others get numbers in proportion to their weight, but at least two, which a
     /// standard error needs.
     fn allocate(&self, pairs: usize) -> Vec<usize> {
-        let mut taken: Vec<usize> = self.strata.iter().map(|s| s.drawn.len()).collect();
-        let mut left = pairs;
+        let mut drawn_counts: Vec<usize> = self.strata.iter().map(|s| s.drawn.len()).collect();
+        let mut remaining_pairs = pairs;
         let mut mass: f64 = self.strata.iter().map(|s| s.mass).sum();
         let mut inner = 0;
         for (t, stratum) in self.strata.iter().enumerate() {
             // Without all pairs of the first size the regression may have no solution; the inner sizes keep
             // two pairs each.
-            let kept = 2 * (self.strata.len() - t - 1);
-            let share = left.saturating_sub(kept) as f64 * stratum.mass / mass;
+            let reserved = 2 * (self.strata.len() - t - 1);
+            let share = remaining_pairs.saturating_sub(reserved) as f64 * stratum.mass / mass;
             if t > 0 && stratum.count as f64 > share * (1.0 + 1e-12) {
                 break;
             }
-            taken[t] = stratum.count;
-            left = left.saturating_sub(stratum.count);
+            drawn_counts[t] = stratum.count;
+            remaining_pairs = remaining_pairs.saturating_sub(stratum.count);
             mass -= stratum.mass;
             inner = t + 1;
         }
-        let free = left.saturating_sub(2 * (self.strata.len() - inner));
+        let available = remaining_pairs.saturating_sub(2 * (self.strata.len() - inner));
         for (t, stratum) in self.strata.iter().enumerate().skip(inner) {
-            let share = (free as f64 * stratum.mass / mass) as usize;
-            taken[t] = taken[t].max(2 + share).min(stratum.count);
+            let share = (available as f64 * stratum.mass / mass) as usize;
+            drawn_counts[t] = drawn_counts[t].max(2 + share).min(stratum.count);
         }
-        taken
+        drawn_counts
     }
 
     /// Extends the sample to about `coalitions` in total, and evaluates the new ones.
@@ -364,9 +367,9 @@ impl CoalitionRegression {
     /// Errors of the game, which leave the evaluated sample unchanged; [`Error::Overflow`] if a value is not
     /// finite.
     pub fn extend<G: CoalitionGame>(&mut self, game: &mut G, coalitions: usize) -> Result<(), G::Error> {
-        let taken = self.allocate(coalitions / 2);
+        let target_counts = self.allocate(coalitions / 2);
         let mut new_coalitions = Vec::new();
-        for (stratum, number) in self.strata.iter_mut().zip(taken) {
+        for (stratum, number) in self.strata.iter_mut().zip(target_counts) {
             new_coalitions.extend(stratum.draw(number).iter().flat_map(|s| [s.clone(), s.complement()]));
         }
         if new_coalitions.is_empty() {
@@ -433,7 +436,7 @@ impl CoalitionRegression {
         let noisy = self.strata.iter().any(|s| !s.noise.is_empty());
         if self.is_exhaustive() {
             // The coefficients of complements have the opposite sign.
-            let mut values = differences.transpose().matmul(&self.definition_counts());
+            let mut values = differences.transpose().matmul(&self.definition_coefficients());
             for (g, total) in total.iter().enumerate() {
                 values.row_mut(g).iter_mut().for_each(|v| *v += total / p as f64);
             }
@@ -453,9 +456,9 @@ impl CoalitionRegression {
             }
         }
         // Row q is the pair's weight times H z_q: the coefficients of the pair's difference in the values.
-        let mut counts = z.matmul(&h);
-        counts.scale_rows(weights.iter().copied());
-        let mut values = counts.transpose().matmul(&differences).transpose();
+        let mut coefficients = z.matmul(&h);
+        coefficients.scale_rows(weights.iter().copied());
+        let mut values = coefficients.transpose().matmul(&differences).transpose();
         for (g, total) in total.iter().enumerate() {
             values.row_mut(g).iter_mut().zip(&sums).for_each(|(v, s)| *v += s / total_sum * total);
         }
@@ -465,12 +468,12 @@ impl CoalitionRegression {
         let fitted = signs.matmul(&values.transpose());
         for q in 0..pairs {
             let present_leverage: f64 =
-                counts.row(q).iter().zip(signs.row(q)).filter(|(_, s)| **s > 0.0).map(|(c, _)| c).sum();
+                coefficients.row(q).iter().zip(signs.row(q)).filter(|(_, s)| **s > 0.0).map(|(c, _)| c).sum();
             let leverage = (2.0 * present_leverage).min(0.9);
             let row = differences.row_mut(q).iter_mut().zip(fitted.row(q));
             row.for_each(|(d, f)| *d = (*d - f) / (1.0 - leverage));
         }
-        solved(values, Some(std_errors(self.variances(&differences, &counts, noisy), p)))
+        solved(values, Some(std_errors(self.variances(&differences, &coefficients, noisy), p)))
     }
 
     /// Weighted regression of values on coalitions, one observation per pair of a coalition and its
@@ -501,13 +504,13 @@ impl CoalitionRegression {
     }
 
     /// Variances of values, games × players. `residuals` (pairs × games) are the jackknife residuals of the
-    /// pairs' differences; `counts` (pairs × players) are the coefficients of the differences in the values.
-    fn variances(&self, residuals: &Matrix, counts: &Matrix, noisy: bool) -> Vec<Variance> {
+    /// pairs' differences; `coefficients` (pairs × players) are those of the differences in the values.
+    fn variances(&self, residuals: &Matrix, coefficients: &Matrix, noisy: bool) -> Vec<Variance> {
         let (p, games) = (self.players, residuals.cols());
         let mut variances = vec![Variance::default(); games * p];
         // Number of pairs in strata that were not taken completely, and per player the sum of their squared
         // coefficients.
-        let (mut open, mut square_count) = (0.0, vec![0.0; p]);
+        let (mut n_sampled, mut square_count) = (0.0, vec![0.0; p]);
         let mut from = 0;
         for stratum in &self.strata {
             let n = stratum.drawn.len();
@@ -519,58 +522,61 @@ impl CoalitionRegression {
             };
             // Pairs are drawn without replacement. The noise of single values enters with the share of the
             // stratum that was drawn; the variance between pairs covers the rest.
-            let taken = n as f64 / stratum.count as f64;
+            let sampling_fraction = n as f64 / stratum.count as f64;
             if noisy {
                 let noise = Matrix::from_row_major(n, games, stratum.noise.clone());
-                let noise_sums = noise.transpose().matmul(&part(counts, 2));
+                let noise_sums = noise.transpose().matmul(&part(coefficients, 2));
                 for (variance, noise_sum) in variances.iter_mut().zip(noise_sums.data()) {
-                    variance.add(taken * noise_sum, (n * (self.draws - 1)) as f64);
+                    variance.add(sampling_fraction * noise_sum, (n * (self.draws - 1)) as f64);
                 }
             }
             if stratum.is_exhaustive() {
                 continue;
             }
-            let mean = part(residuals, 1).transpose().matmul(&part(counts, 1));
-            let squares = part(residuals, 2).transpose().matmul(&part(counts, 2));
-            let (n, left) = (n as f64, 1.0 - taken);
+            let mean = part(residuals, 1).transpose().matmul(&part(coefficients, 1));
+            let squares = part(residuals, 2).transpose().matmul(&part(coefficients, 2));
+            let (n, undrawn_fraction) = (n as f64, 1.0 - sampling_fraction);
             for ((variance, square), mean) in variances.iter_mut().zip(squares.data()).zip(mean.data()) {
-                variance.add(left * n / (n - 1.0) * (square - mean * mean / n).max(0.0), n - 1.0);
+                variance.add(undrawn_fraction * n / (n - 1.0) * (square - mean * mean / n).max(0.0), n - 1.0);
             }
-            open += n;
+            n_sampled += n;
             for q in rows {
-                square_count.iter_mut().zip(counts.row(q)).for_each(|(s, c)| *s += left * c * c);
+                square_count
+                    .iter_mut()
+                    .zip(coefficients.row(q))
+                    .for_each(|(s, c)| *s += undrawn_fraction * c * c);
             }
         }
         for (g, range) in self.ranges.iter().enumerate() {
-            let seen = (0..residuals.rows()).map(|q| residuals[(q, g)].abs()).fold(0.0, f64::max);
-            let farthest = range.max_deviation([seen]);
+            let largest_residual = (0..residuals.rows()).map(|q| residuals[(q, g)].abs()).fold(0.0, f64::max);
+            let farthest = range.max_deviation([largest_residual]);
             for (variance, square) in variances[g * p..].iter_mut().zip(&square_count) {
-                variance.inflate(farthest * (square / open).sqrt());
+                variance.inflate(farthest * (square / n_sampled).sqrt());
             }
         }
         if noisy {
-            self.inflate_for_undrawn(counts, &mut variances);
+            self.inflate_for_undrawn(coefficients, &mut variances);
         }
         variances
     }
 
-    /// Inflates variances for draws that were not made, by the pair with the largest coefficient. `counts`
-    /// (pairs × players) are the coefficients of the pairs' differences in the values.
-    fn inflate_for_undrawn(&self, counts: &Matrix, variances: &mut [Variance]) {
+    /// Inflates variances for draws that were not made, by the pair with the largest coefficient.
+    /// `coefficients` (pairs × players) are the coefficients of the pairs' differences in the values.
+    fn inflate_for_undrawn(&self, coefficients: &Matrix, variances: &mut [Variance]) {
         let p = self.players;
-        let mut max_counts = vec![0.0; p];
-        (0..counts.rows()).for_each(|q| raise_to_abs(&mut max_counts, counts.row(q)));
+        let mut max_coefficients = vec![0.0; p];
+        (0..coefficients.rows()).for_each(|q| raise_to_abs(&mut max_coefficients, coefficients.row(q)));
         for (range, variances) in self.ranges.iter().zip(variances.chunks_mut(p)) {
             let farthest = range.max_deviation([]) / self.draws as f64;
             variances
                 .iter_mut()
-                .zip(&max_counts)
+                .zip(&max_coefficients)
                 .for_each(|(variance, max_count)| variance.inflate(farthest * max_count));
         }
     }
 
     /// Coefficient of each pair's difference in each player's value by definition, pairs × players.
-    fn definition_counts(&self) -> Matrix {
+    fn definition_coefficients(&self) -> Matrix {
         let p = self.players;
         let drawn: Vec<&Coalition> = self.strata.iter().flat_map(|s| &s.drawn).collect();
         let weights = drawn.iter().flat_map(|s| (0..p).map(|j| definition_weight(s, j)));
@@ -582,13 +588,13 @@ impl CoalitionRegression {
         let noise: Vec<f64> = self.strata.iter().flat_map(|s| s.noise.iter().copied()).collect();
         let games = self.empty_and_grand_values[0].len();
         let noise = Matrix::from_row_major(noise.len() / games.max(1), games, noise);
-        let counts = self.definition_counts();
+        let coefficients = self.definition_coefficients();
         let mut variances = vec![Variance::default(); games * self.players];
-        for q in 0..counts.rows() {
-            let parts = noise.row(q).iter().flat_map(|v| counts.row(q).iter().map(move |c| c * c * v));
+        for q in 0..coefficients.rows() {
+            let parts = noise.row(q).iter().flat_map(|v| coefficients.row(q).iter().map(move |c| c * c * v));
             variances.iter_mut().zip(parts).for_each(|(v, part)| v.add(part, (self.draws - 1) as f64));
         }
-        self.inflate_for_undrawn(&counts, &mut variances);
+        self.inflate_for_undrawn(&coefficients, &mut variances);
         std_errors(variances, self.players)
     }
 }
@@ -632,10 +638,13 @@ impl SampleState {
 
 impl SamplePart {
     /// Sets both the stored and the new rounding terms to the larger of the two.
-    pub(crate) fn merge(&mut self, now: [&mut Vec<f64>; 2]) {
-        for (kept, now) in self.rounding.iter_mut().zip(now) {
-            now.iter_mut().zip(kept.iter()).for_each(|(now, kept)| *now = now.max(*kept));
-            kept.clone_from(now);
+    pub(crate) fn merge(&mut self, new_rounding: [&mut Vec<f64>; 2]) {
+        for (stored, new_rounding) in self.rounding.iter_mut().zip(new_rounding) {
+            new_rounding
+                .iter_mut()
+                .zip(stored.iter())
+                .for_each(|(new_rounding, stored)| *new_rounding = new_rounding.max(*stored));
+            stored.clone_from(new_rounding);
         }
     }
 }
@@ -659,7 +668,7 @@ pub fn solve<G: CoalitionGame>(game: &mut G, budget: Budget) -> Result<Solution,
 pub fn solve_from<G: CoalitionGame>(
     game: &mut G,
     budget: Budget,
-    kept: &mut Option<CoalitionRegression>,
+    stored: &mut Option<CoalitionRegression>,
 ) -> Result<Solution, G::Error> {
     let players = game.players();
     let total = proper_coalitions(players);
@@ -672,10 +681,10 @@ pub fn solve_from<G: CoalitionGame>(
         return Err(Error::parameter("std_error", target, "it is a positive number").into());
     }
     let fresh = CoalitionRegression::new(game, budget.seed)?;
-    if let Some(kept) = kept {
-        kept.check(&fresh)?;
+    if let Some(stored) = stored {
+        stored.check(&fresh)?;
     }
-    let regression = kept.get_or_insert(fresh);
+    let regression = stored.get_or_insert(fresh);
     if players < 2 {
         return Ok(regression.solution()?);
     }

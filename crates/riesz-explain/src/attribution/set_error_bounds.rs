@@ -30,7 +30,7 @@ struct SizeError {
     /// A bound on the error of each interaction.
     per_value: f64,
     /// A bound on the sum of all errors.
-    apart: f64,
+    total: f64,
     /// A bound on the sum of all errors except those of factors, which leave the sum of an efficient index
     /// unchanged.
     engine_total: f64,
@@ -64,7 +64,7 @@ impl SetErrorBounds {
             }
             error.per_value += 0.51 * f64::EPSILON * largest;
             error.engine_total += 0.51 * f64::EPSILON * sum;
-            error.apart += 0.51 * f64::EPSILON * sum;
+            error.total += 0.51 * f64::EPSILON * sum;
         }
     }
 
@@ -75,7 +75,7 @@ impl SetErrorBounds {
         sizes[0].ends += 2.0 * error;
         for (size_error, bound) in sizes.iter_mut().zip(bounds) {
             size_error.per_value += bound.error_factor * error + bound.max_rounding;
-            size_error.apart += bound.count * bound.error_factor * error + bound.total_rounding;
+            size_error.total += bound.count * bound.error_factor * error + bound.total_rounding;
             size_error.engine_total += bound.total_rounding;
         }
     }
@@ -99,7 +99,7 @@ impl SetErrorBounds {
             let engine = 3.0 * height * Plain::mul(share, error).sum();
             size_error.per_value += per_set_error(s + 1, *height, error);
             size_error.engine_total += engine;
-            size_error.apart += engine + height * Plain::mul(factors, error).sum();
+            size_error.total += engine + height * Plain::mul(factors, error).sum();
         }
     }
 
@@ -112,7 +112,7 @@ impl SetErrorBounds {
             let total = height * 2.0_f64.powi(s as i32 + 1) * binomial(degree, s + 1).max(1.0) * error;
             size_error.per_value += 0.5 * total;
             size_error.engine_total += total;
-            size_error.apart += total;
+            size_error.total += total;
         }
     }
 
@@ -144,7 +144,7 @@ impl SetErrorBounds {
             let rounded = |sum: f64| f64::EPSILON * values.len() as f64 * sum;
             sizes[s].per_value
                 + larger
-                    .map(|((size_error, sum), share)| share.abs() * (size_error.apart + rounded(*sum)))
+                    .map(|((size_error, sum), share)| share.abs() * (size_error.total + rounded(*sum)))
                     .sum::<f64>()
         };
         let max_value_bound = (0..sizes.len()).map(value_bound).fold(0.0, f64::max);

@@ -160,11 +160,11 @@ impl SampleBatch<'_> {
                 return;
             }
             players.extend(next..next + left);
-            let place = SetBlock { first: self.sets.index_of(&players), next };
+            let block = SetBlock { first: self.sets.index_of(&players), next };
             if left == 2 {
-                add_pair_sums(self.isa, self, weights, from, &place, scratch, out);
+                add_pair_sums(self.isa, self, weights, from, &block, scratch, out);
             } else {
-                add_single_sums(self.isa, self, weights, from, &place, out);
+                add_single_sums(self.isa, self, weights, from, &block, out);
             }
             return;
         }
@@ -218,12 +218,12 @@ dispatch! {
             let f = [0, 1, 2, 3].map(|i| if from + i < count { values[from + i] } else { Lanes::ONES });
             let (first, second) = (V::mul(f[0], f[1]), V::mul(f[2], f[3]));
             let inverse = V::div(Lanes::ONES, V::mul(first, second));
-            let (of_first, of_second) = (V::mul(inverse, second), V::mul(inverse, first));
+            let (first_inverse, second_inverse) = (V::mul(inverse, second), V::mul(inverse, first));
             let inverse = [
-                V::mul(of_first, f[1]),
-                V::mul(of_first, f[0]),
-                V::mul(of_second, f[3]),
-                V::mul(of_second, f[2]),
+                V::mul(first_inverse, f[1]),
+                V::mul(first_inverse, f[0]),
+                V::mul(second_inverse, f[3]),
+                V::mul(second_inverse, f[2]),
             ];
             for (i, inverse) in inverse.iter().enumerate().take(count - from) {
                 let l = from + i;
@@ -241,12 +241,12 @@ dispatch! {
         samples: &SampleBatch<'_>,
         weights: &[Lanes],
         from: usize,
-        place: &SetBlock,
+        block: &SetBlock,
         out: &mut [f64],
     ) {
         let (sets, gathered) = (samples.sets.len(), samples.gathered);
         for k in from..samples.players.len() {
-            let index = place.first + samples.players[k] - place.next;
+            let index = block.first + samples.players[k] - block.next;
             let ratios = gathered.factor_ratios(k);
             if gathered.outputs == 1 {
                 let mut sum = Lanes::ZERO;
@@ -274,7 +274,7 @@ dispatch! {
         samples: &SampleBatch<'_>,
         weights: &[Lanes],
         from: usize,
-        place: &SetBlock,
+        block: &SetBlock,
         scratch: &mut Scratch,
         out: &mut [f64],
     ) {
@@ -303,7 +303,7 @@ dispatch! {
                 let mut put = |o: usize, tile: &[[Lanes; COLUMNS]; ROWS]| {
                     for i in 0..height {
                         let (l, skipped) = (samples.players[first + i], column.max(first + i + 1) - column);
-                        let start = place.first + samples.sets.pairs_before(place.next, l);
+                        let start = block.first + samples.sets.pairs_before(block.next, l);
                         for j in skipped..width {
                             out[o * sets + start + samples.players[column + j] - l - 1] += tile[i][j].sum();
                         }

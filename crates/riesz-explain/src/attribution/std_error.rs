@@ -25,7 +25,7 @@ pub const NORMAL: f64 = 1.959_963_984_540_054;
 /// Variance of a value, composed of parts.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Variance {
-    seen: f64,
+    observed: f64,
     /// Root of `Σ v² / (f + 2)` over the parts v with f degrees of freedom each.
     parts: f64,
     unseen: f64,
@@ -34,7 +34,7 @@ pub struct Variance {
 impl Variance {
     /// Adds a part of the variance that was estimated with `freedom` degrees of freedom.
     pub fn add(&mut self, variance: f64, freedom: f64) {
-        self.seen += variance;
+        self.observed += variance;
         self.parts = self.parts.hypot(variance / (freedom + 2.0).sqrt());
     }
 
@@ -45,7 +45,7 @@ impl Variance {
 
     /// The standard error of the value.
     pub fn std_error(self) -> f64 {
-        let variance = self.seen + self.unseen;
+        let variance = self.observed + self.unseen;
         // The variance of additional draws is not estimated, so it is no part of `parts`. NaN, from 0 / 0,
         // becomes 1.
         let freedom = ((variance / self.parts).powi(2) - 2.0).max(1.0);
@@ -96,12 +96,12 @@ impl ValueRange {
         self.highest.abs().max(self.lowest.abs())
     }
 
-    /// Largest plausible deviation of a draw that was not made: the first of the observed deviations `seen`,
-    /// followed by the width, that exceeds rounding.
-    pub fn max_deviation<const N: usize>(self, seen: [f64; N]) -> f64 {
+    /// Largest plausible deviation of a draw that was not made: the first of the `observed` ones, followed
+    /// by the width, that exceeds rounding.
+    pub fn max_deviation<const N: usize>(self, observed: [f64; N]) -> f64 {
         let rounding = ROUNDING * self.largest();
-        let mut ways = seen.into_iter().chain([self.width()]);
-        ways.find(|size| *size > rounding).unwrap_or_else(|| self.largest().max(1.0))
+        let mut candidates = observed.into_iter().chain([self.width()]);
+        candidates.find(|size| *size > rounding).unwrap_or_else(|| self.largest().max(1.0))
     }
 }
 
@@ -150,8 +150,8 @@ mod tests {
         let (n, mut variance) = (50.0, Variance::default());
         variance.add(0.0, n - 1.0);
         variance.inflate(ValueRange::over([0.0, 7.0]).max_deviation([]) / n);
-        let reach = 1.96 * variance.std_error();
-        assert!((7.0 * 3.0 / n..7.0 * 3.5 / n).contains(&reach), "{reach}");
+        let half_width = 1.96 * variance.std_error();
+        assert!((7.0 * 3.0 / n..7.0 * 3.5 / n).contains(&half_width), "{half_width}");
         assert_eq!(ValueRange::over([2.0, 7.0]).max_deviation([3.0]), 3.0);
         assert_eq!(ValueRange::over([1e6, 1e6 + 4.0]).max_deviation([1e-9]), 4.0);
         assert_eq!(ValueRange::over([-5.0, -5.0]).max_deviation([]), 5.0);

@@ -49,9 +49,9 @@ struct SearchProgress<'w> {
 
 impl SearchProgress<'_> {
     fn report(&self, done: usize, total: usize) {
-        let now = (done as f64 / total.max(1) as f64 * STEPS as f64).min(STEPS as f64) as usize;
-        let before = self.steps.fetch_max(now, Ordering::Relaxed);
-        (before..now).for_each(|_| self.control.step());
+        let steps_done = (done as f64 / total.max(1) as f64 * STEPS as f64).min(STEPS as f64) as usize;
+        let previous = self.steps.fetch_max(steps_done, Ordering::Relaxed);
+        (previous..steps_done).for_each(|_| self.control.step());
     }
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn top_pairs<G: ProductGame>(
     (isa, averages): (Isa, &SizeWeightings),
     control: RunControl<'_>,
     (players, output): (usize, usize),
-    wanted: SearchLimits,
+    limits: SearchLimits,
 ) -> Result<Strongest> {
     let progress = SearchProgress { control, steps: AtomicUsize::new(0) };
     let query = GameQuery { game, isa, averages, control, output };
@@ -72,25 +72,25 @@ pub(crate) fn top_pairs<G: ProductGame>(
     let mut frontier = SearchFrontier::new(&ranked.interaction);
     let mut best: Vec<Pair> = Vec::new();
     let (mut searched, mut rounded, mut passed_over) = (0, 0, 0.0);
-    let mut goal = FIRST.max(wanted.count.saturating_mul(4));
+    let mut goal = FIRST.max(limits.count.saturating_mul(4));
     // The caller, which knows the row, reports an overflow.
     while ranked.upper_bound().is_finite() {
         let size = |position: usize| best.get(position).map_or(0.0, |pair| pair.value.abs());
         // Pairs that do not exceed this are not among the strongest, or are 0 within their error.
-        let floor = size(wanted.count - 1).max(ranked.error);
-        let left = frontier.count_above(floor);
-        let parts = frontier.next(floor, goal.min(wanted.limit).saturating_sub(searched));
+        let floor = size(limits.count - 1).max(ranked.error);
+        let remaining = frontier.count_above(floor);
+        let parts = frontier.next(floor, goal.min(limits.limit).saturating_sub(searched));
         if parts.is_empty() {
             break;
         }
-        let (total, done) = (searched + left, AtomicUsize::new(searched));
+        let (total, done) = (searched + remaining, AtomicUsize::new(searched));
         // The next pair after the requested ones is kept as well.
         let (threshold, sieve) =
-            (size(wanted.count), (searched > 0 && !averages.is_point()).then_some(floor));
+            (size(limits.count), (searched > 0 && !averages.is_point()).then_some(floor));
         let part = |stairs: &PairRows| {
             let mut batch = query.part(&ranked, stairs, sieve)?;
             batch.pairs.retain(|pair| pair.value.abs() >= threshold);
-            batch.pairs = Pair::largest(batch.pairs, wanted.count.saturating_add(1));
+            batch.pairs = Pair::largest(batch.pairs, limits.count.saturating_add(1));
             progress.report(done.fetch_add(stairs.len(), Ordering::Relaxed) + stairs.len(), total);
             Ok(batch)
         };
@@ -99,7 +99,7 @@ pub(crate) fn top_pairs<G: ProductGame>(
             rounded = rounded.max(batch.rounded);
             passed_over = batch.passed_over.max(passed_over);
         }
-        best = Pair::largest(best, wanted.count.saturating_add(1));
+        best = Pair::largest(best, limits.count.saturating_add(1));
         searched += parts.iter().map(PairRows::len).sum::<usize>();
         goal = searched.saturating_mul(GROWTH);
     }
@@ -108,7 +108,7 @@ pub(crate) fn top_pairs<G: ProductGame>(
     let bound =
         ranked.error + 0.51 * f64::EPSILON * rounded as f64 * ranked.upper_bound() + f64::MIN_POSITIVE;
     let largest_remaining = frontier.largest().max(passed_over);
-    let strongest = Strongest::new(best, wanted.count, (players, bound), largest_remaining);
+    let strongest = Strongest::new(best, limits.count, (players, bound), largest_remaining);
     Ok(Strongest { searched, ..strongest })
 }
 
@@ -168,7 +168,7 @@ impl<G: ProductGame> GameQuery<'_, G> {
             for (row, step) in (stairs.first..).zip(&stairs.steps) {
                 let mut columns = Vec::new();
                 for (column, mean) in step.columns.iter().zip(&means[step.start..]) {
-                    let upper_bound = mean.abs() + ranked.apart[row] * ranked.apart[column];
+                    let upper_bound = mean.abs() + ranked.deviation[row] * ranked.deviation[column];
                     if upper_bound > floor {
                         columns.push(column);
                     } else {
@@ -207,19 +207,19 @@ struct RankedPlayers {
     ranks: Vec<usize>,
     /// Bounds by rank, see [`PlayerBound`].
     interaction: Vec<f64>,
-    apart: Vec<f64>,
+    deviation: Vec<f64>,
     error: f64,
 }
 
 impl RankedPlayers {
     fn new(strength: PlayerBound) -> Self {
-        let PlayerBound { interaction, apart, error } = strength;
+        let PlayerBound { interaction, deviation, error } = strength;
         let mut order: Vec<usize> = (0..interaction.len()).filter(|&j| interaction[j] != 0.0).collect();
         order.sort_by(|&j, &l| interaction[l].total_cmp(&interaction[j]));
         let mut ranks = vec![usize::MAX; interaction.len()];
         order.iter().zip(0..).for_each(|(&j, rank)| ranks[j] = rank);
         let by_rank = |values: &[f64]| order.iter().map(|&j| values[j]).collect();
-        Self { interaction: by_rank(&interaction), apart: by_rank(&apart), order, ranks, error }
+        Self { interaction: by_rank(&interaction), deviation: by_rank(&deviation), order, ranks, error }
     }
 
     /// Upper bound on all interactions.
@@ -228,20 +228,20 @@ impl RankedPlayers {
     }
 }
 
-/// Evaluated pairs of ranked players: in each row, the columns before `reach`.
+/// Evaluated pairs of ranked players: in each row, the columns before its `row_ends`.
 struct SearchFrontier<'r> {
     strengths: &'r [f64],
-    reach: Vec<usize>,
+    row_ends: Vec<usize>,
 }
 
 impl<'r> SearchFrontier<'r> {
     fn new(strengths: &'r [f64]) -> Self {
-        Self { strengths, reach: (1..=strengths.len()).collect() }
+        Self { strengths, row_ends: (1..=strengths.len()).collect() }
     }
 
     /// Largest product of bounds of a pair that has not been evaluated.
     fn largest(&self) -> f64 {
-        let next_pairs = self.strengths.iter().zip(&self.reach);
+        let next_pairs = self.strengths.iter().zip(&self.row_ends);
         next_pairs
             .map(|(strength, &column)| self.strengths.get(column).map_or(0.0, |other| strength * other))
             .fold(0.0, f64::max)
@@ -251,7 +251,7 @@ impl<'r> SearchFrontier<'r> {
     /// columns.
     fn rows(&self, floor: f64, mut visit: impl FnMut(usize, usize)) {
         let mut end = self.strengths.len();
-        for (row, (strength, &from)) in self.strengths.iter().zip(&self.reach).enumerate() {
+        for (row, (strength, &from)) in self.strengths.iter().zip(&self.row_ends).enumerate() {
             while end > row + 1 && strength * self.strengths[end - 1] <= floor {
                 end -= 1;
             }
@@ -267,7 +267,7 @@ impl<'r> SearchFrontier<'r> {
     /// Number of pairs that have not been evaluated and are above `floor`.
     fn count_above(&self, floor: f64) -> usize {
         let mut count = 0;
-        self.rows(floor, |row, end| count += end - self.reach[row]);
+        self.rows(floor, |row, end| count += end - self.row_ends[row]);
         count
     }
 
@@ -286,13 +286,13 @@ impl<'r> SearchFrontier<'r> {
         self.rows(low, |row, end| ends.push((row, end)));
         let (mut parts, mut left): (Vec<PairRows>, usize) = (Vec::new(), max_pairs);
         for (row, end) in ends {
-            let from = self.reach[row];
+            let from = self.row_ends[row];
             let to = end.min(from.saturating_add(left));
             if from == to {
                 break;
             }
             left -= to - from;
-            self.reach[row] = to;
+            self.row_ends[row] = to;
             let follows = |part: &PairRows| {
                 part.first + part.steps.len() == row && part.len() + to - from <= MAX_BATCH_PAIRS
             };
@@ -415,10 +415,14 @@ mod tests {
                 for (row, step) in stairs.steps.iter().enumerate() {
                     for (column, index) in step.columns.iter().zip(step.start..) {
                         let product = |bounds: &[f64]| bounds[row] * bounds[column] + ranked.error;
-                        let (value, gap) = (values[index], (values[index] - means[index]).abs());
+                        let (value, deviation) = (values[index], (values[index] - means[index]).abs());
                         assert!(value.abs() <= product(&ranked.interaction), "{round} {average:?} {value}");
-                        assert!(gap <= product(&ranked.apart), "{round} {average:?} {value} {gap}");
-                        close += usize::from(product(&ranked.apart) < 1e-2 * product(&ranked.interaction));
+                        assert!(
+                            deviation <= product(&ranked.deviation),
+                            "{round} {average:?} {value} {deviation}"
+                        );
+                        close +=
+                            usize::from(product(&ranked.deviation) < 1e-2 * product(&ranked.interaction));
                         let players = [ranked.order[row], ranked.order[column]];
                         let players = [players[0].min(players[1]), players[0].max(players[1])];
                         match part.pairs.iter().find(|pair| pair.players == players) {
@@ -447,22 +451,22 @@ mod tests {
             let mut frontier = SearchFrontier::new(&strengths);
             let (mut valued, mut bound) = (std::collections::HashSet::new(), f64::INFINITY);
             loop {
-                let left = frontier.count_above(floor);
+                let remaining = frontier.count_above(floor);
                 let parts = frontier.next(floor, step);
                 let count: usize = parts.iter().map(PairRows::len).sum();
-                assert_eq!(count, step.min(left));
+                assert_eq!(count, step.min(remaining));
                 if count == 0 {
                     break;
                 }
                 for part in &parts {
                     assert!(part.len() <= MAX_BATCH_PAIRS);
-                    let mut places = 0;
+                    let mut start = 0;
                     for (row, step) in (part.first..).zip(&part.steps) {
-                        assert_eq!(step.start, places);
+                        assert_eq!(step.start, start);
                         for column in step.columns.iter() {
                             assert!(row < column && valued.insert((row, column)));
                             assert!(strengths[row] * strengths[column] <= bound);
-                            places += 1;
+                            start += 1;
                         }
                     }
                 }

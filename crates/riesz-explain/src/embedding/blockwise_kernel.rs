@@ -76,20 +76,20 @@ impl BlockKernel {
         x: &Table,
         stop: &AtomicBool,
     ) -> Result<Option<Vec<Vec<f64>>>> {
-        self.factors.as_ref().map(|kernels| kept(kernels, u, x, stop)).transpose()
+        self.factors.as_ref().map(|kernels| factor_tables(kernels, u, x, stop)).transpose()
     }
 
     /// Writes the kernel restricted to the blocks in `set`, between the rows of `u` and each row of `x`. It
     /// uses the [`cached_factors`](Self::cached_factors) if there are any.
-    pub(crate) fn between(
+    pub(crate) fn fill(
         &self,
-        kept: Option<&[Vec<f64>]>,
+        cached_factors: Option<&[Vec<f64>]>,
         set: &[bool],
         u: &Table,
         x: &Table,
         out: &mut [f64],
     ) {
-        match kept {
+        match cached_factors {
             Some(factors) => multiply(&split(factors, set, true), 0..out.len(), out),
             None => self.restricted_to(&[set]).fill(0, u, x, 0..x.rows(), out),
         }
@@ -104,7 +104,7 @@ impl BlockKernel {
 
     /// Additional rounding units of the kernel between a row of `width` columns and the reference rows,
     /// relative to its norm `length`: if all values are small, the exponentials have large exponents.
-    pub(crate) fn far(&self, width: usize, length: f64) -> f64 {
+    pub(crate) fn small_value_units(&self, width: usize, length: f64) -> f64 {
         if self.factors.is_none() {
             0.0
         } else {
@@ -115,7 +115,7 @@ impl BlockKernel {
     /// `√(t k(x, x))` for each row of `x`, where t is the trace, or a bound, of the other rows' kernel matrix
     /// (Cauchy-Schwarz). If the kernel sums terms that may cancel, its rounding errors are relative to this
     /// number. `None` for products of factors, whose errors are relative to themselves.
-    pub(crate) fn reach(&self, set: &[bool], t: f64, x: &Table) -> Option<Vec<f64>> {
+    pub(crate) fn trace_lengths(&self, set: &[bool], t: f64, x: &Table) -> Option<Vec<f64>> {
         self.factors
             .is_none()
             .then(|| self.restricted_to(&[set]).diagonal(0, x).map(|k| (t * k).sqrt()).collect())
@@ -185,7 +185,12 @@ impl<'k> Products<'k> {
 }
 
 /// Each kernel between the rows of `u` and each row of `x`, row by row of `x`; empty if the kernel is 1.
-pub(crate) fn kept(kernels: &[Kernel], u: &Table, x: &Table, stop: &AtomicBool) -> Result<Vec<Vec<f64>>> {
+pub(crate) fn factor_tables(
+    kernels: &[Kernel],
+    u: &Table,
+    x: &Table,
+    stop: &AtomicBool,
+) -> Result<Vec<Vec<f64>>> {
     let factor_values = |kernel: &Kernel| {
         let mut out = vec![0.0; if is_nonconstant(kernel) { u.rows() * x.rows() } else { 0 }];
         out.par_chunks_mut(u.rows().max(1)).enumerate().try_for_each_init(Vec::new, |buffer, (i, out)| {

@@ -120,15 +120,15 @@ impl IterativeEmbeddings {
         let mut runs = self.start(sets, self.right(right, sets, stop)?, stop)?;
         for step in 0.. {
             self.check(&mut runs, right, units, stop)?;
-            let mut open: Vec<&mut CgState<'_>> =
+            let mut unfinished: Vec<&mut CgState<'_>> =
                 runs.iter_mut().filter(|run| run.errors.is_none()).collect();
-            if open.is_empty() {
+            if unfinished.is_empty() {
                 break;
             }
             let hopeless = |run: &&mut CgState<'_>| run.restarts > RESTARTS || run.gradients.is_stalled();
-            if step == self.settings.iterations || open.iter().any(hopeless) {
+            if step == self.settings.iterations || unfinished.iter().any(hopeless) {
                 let excess =
-                    open.iter().flat_map(|run| run.gradients.relative_residuals()).fold(0.0, f64::max);
+                    unfinished.iter().flat_map(|run| run.gradients.relative_residuals()).fold(0.0, f64::max);
                 return Err(Error::NotConverged {
                     method: "the conjugate gradients for conditional mean embeddings",
                     iterations: step,
@@ -136,12 +136,14 @@ impl IterativeEmbeddings {
                     remedy: "raise the ridge or the tolerance, or use more landmarks or iterations",
                 });
             }
-            let sets: Vec<&[bool]> = open.iter().map(|run| run.set).collect();
-            let (directions, images): (Vec<&[f64]>, Vec<&mut Vec<f64>>) =
-                open.iter_mut().map(|run| (&run.gradients.directions[..], &mut run.gradients.images)).unzip();
+            let sets: Vec<&[bool]> = unfinished.iter().map(|run| run.set).collect();
+            let (directions, images): (Vec<&[f64]>, Vec<&mut Vec<f64>>) = unfinished
+                .iter_mut()
+                .map(|run| (&run.gradients.directions[..], &mut run.gradients.images))
+                .unzip();
             self.multiply(&sets, &directions, images, stop)?;
             let defined: Vec<bool> =
-                open.par_iter_mut().map(|run| run.advance(stop)).collect::<Result<_>>()?;
+                unfinished.par_iter_mut().map(|run| run.advance(stop)).collect::<Result<_>>()?;
             if defined.contains(&false) {
                 let matrix = "kernel matrix of the conditional mean embedding";
                 let (size, jitter) = (self.roots.len(), self.learnt.ridge);
@@ -195,10 +197,14 @@ impl IterativeEmbeddings {
         self.multiply(&sets, &solutions, images.iter_mut().collect(), stop)?;
         for ((run, image), mut residual) in done.iter_mut().zip(images).zip(self.right(right, &sets, stop)?) {
             residual.iter_mut().zip(&image).for_each(|(r, i)| *r -= i);
-            let left = lengths(&residual, run.right.len());
+            let residual_norms = lengths(&residual, run.right.len());
             let allowed = |length: &f64| self.settings.tolerance * self.learnt.ridge * length;
-            if left.iter().zip(&run.right).all(|(left, right)| *left <= allowed(right)) {
-                run.errors = Some(self.errors(run, right, &left, units));
+            if residual_norms
+                .iter()
+                .zip(&run.right)
+                .all(|(residual_norms, right)| *residual_norms <= allowed(right))
+            {
+                run.errors = Some(self.errors(run, right, &residual_norms, units));
             } else {
                 run.restarts += 1;
                 let preconditioner = &run.preconditioner;
@@ -208,28 +214,36 @@ impl IterativeEmbeddings {
         Ok(())
     }
 
-    /// Bounds on the norms of the solutions' errors, from the norms `left` of their computed residuals.
+    /// Bounds on the norms of the solutions' errors, from `residual_norms`, the norms of their residuals.
     /// Computing a residual rounds the right-hand side and sums of n products; the matrix of the products'
     /// magnitudes has a norm of at most its trace.
-    fn errors(&self, run: &CgState<'_>, right: RightHandSides<'_>, left: &[f64], units: f64) -> Vec<f64> {
+    fn errors(
+        &self,
+        run: &CgState<'_>,
+        right: RightHandSides<'_>,
+        residual_norms: &[f64],
+        units: f64,
+    ) -> Vec<f64> {
         let (n, u, ridge) = (self.roots.len(), f64::EPSILON / 2.0, self.learnt.ridge);
         let terms = 1.1 * n as f64 + units + 8.0;
         let trace = self.trace(run.set);
         let size = trace + ridge;
         let solution_lengths = lengths(&run.gradients.solution, run.right.len());
-        let reach = match right {
-            RightHandSides::Kernel(x) => self.learnt.kernel.reach(run.set, trace, x),
+        let kernel_lengths = match right {
+            RightHandSides::Kernel(x) => self.learnt.kernel.trace_lengths(run.set, trace, x),
             RightHandSides::Numbers(_) => None,
         };
-        let far = |length: f64| match right {
-            RightHandSides::Kernel(x) => self.learnt.kernel.far(x.width(), length),
+        let small_value_units = |length: f64| match right {
+            RightHandSides::Kernel(x) => self.learnt.kernel.small_value_units(x.width(), length),
             RightHandSides::Numbers(_) => 0.0,
         };
-        let numbers = left.iter().zip(reach.as_ref().unwrap_or(&run.right)).zip(solution_lengths);
+        let numbers =
+            residual_norms.iter().zip(kernel_lengths.as_ref().unwrap_or(&run.right)).zip(solution_lengths);
         numbers
-            .map(|((left, right), solution_length)| {
-                (left * (1.0 + terms * u)
-                    + u * (terms * size * solution_length + (units + far(*right) + 4.0) * right))
+            .map(|((residual_norms, right), solution_length)| {
+                (residual_norms * (1.0 + terms * u)
+                    + u * (terms * size * solution_length
+                        + (units + small_value_units(*right) + 4.0) * right))
                     / ridge
             })
             .collect()

@@ -51,7 +51,7 @@ pub(crate) struct ConditioningRows {
     rows: Table,
     /// For each block, the kernel's factor between the conditioning rows and the basis, or for random
     /// features the block's contribution to their arguments.
-    kept: Option<Vec<Vec<f64>>>,
+    cached_factors: Option<Vec<Vec<f64>>>,
 }
 
 impl DirectEmbeddings {
@@ -88,7 +88,7 @@ impl DirectEmbeddings {
     /// For each block, the kernel's factor between any two reference rows, if it is cached.
     pub(crate) fn grams(&self) -> Option<&[Vec<f64>]> {
         match &self.basis {
-            FeatureBasis::Rows(kept) => kept.as_deref(),
+            FeatureBasis::Rows(cached_factors) => cached_factors.as_deref(),
             FeatureBasis::Landmarks(_) | FeatureBasis::Features(_) => None,
         }
     }
@@ -118,14 +118,14 @@ impl DirectEmbeddings {
 
     /// Prepares rows to condition on, for all sets of blocks.
     pub(crate) fn conditions(&self, rows: Table, stop: &AtomicBool) -> Result<ConditioningRows> {
-        let kept = match &self.basis {
+        let cached_factors = match &self.basis {
             FeatureBasis::Rows(_) => self.learnt.kernel.cached_factors(&self.learnt.rows, &rows, stop)?,
             FeatureBasis::Landmarks(landmarks) => {
                 self.learnt.kernel.cached_factors(landmarks, &rows, stop)?
             }
             FeatureBasis::Features(frequencies) => Some(frequencies.phases(&rows)),
         };
-        Ok(ConditioningRows { rows, kept })
+        Ok(ConditioningRows { rows, cached_factors })
     }
 
     /// Factors the system of the blocks in `set`.
@@ -138,9 +138,9 @@ impl DirectEmbeddings {
         control::check_cancelled(stop)?;
         system.lower.resize(size * size, 0.0);
         match &self.basis {
-            FeatureBasis::Rows(kept) => {
+            FeatureBasis::Rows(cached_factors) => {
                 let (products, mut memory) = (kernel.restricted_to(&[set]), Default::default());
-                let grams = kept.as_deref().map(|grams| split(grams, set, true));
+                let grams = cached_factors.as_deref().map(|grams| split(grams, set, true));
                 let roots = self.learnt.roots();
                 for j in 0..n {
                     let column = &mut system.lower[j * n + j..(j + 1) * n];
@@ -229,27 +229,30 @@ impl DirectEmbeddings {
         stop: &AtomicBool,
     ) -> Result<Vec<f64>> {
         let (size, EmbeddingData { rows, kernel, .. }) = (self.size(), &self.learnt);
-        let kept = conditions.kept.as_deref();
+        let cached_factors = conditions.cached_factors.as_deref();
         match &self.basis {
             FeatureBasis::Rows(_) => {
-                kernel.between(kept, set, rows, &conditions.rows, out);
+                kernel.fill(cached_factors, set, rows, &conditions.rows, out);
                 scale_entries(out, &self.learnt.roots());
             }
             FeatureBasis::Landmarks(landmarks) => {
-                kernel.between(kept, set, landmarks, &conditions.rows, out);
+                kernel.fill(cached_factors, set, landmarks, &conditions.rows, out);
                 control::for_each_chunk(conditions.rows.rows(), size * size, stop, |part| {
                     let part = &mut out[part.start * size..part.end * size];
                     small_dense::solve_lower_in_place(&system.whitening, size, part);
                 })?;
             }
             FeatureBasis::Features(frequencies) => {
-                frequencies.features(&split(kept.unwrap_or_default(), set, true), out);
+                frequencies.features(&split(cached_factors.unwrap_or_default(), set, true), out);
             }
         }
         let mut lengths: Vec<f64> = out.chunks_exact(size).map(|v| dot(v, v).sqrt()).collect();
         let trace = if self.exact() { system.trace } else { 1.0 };
-        if let Some(reach) = kernel.reach(set, trace, &conditions.rows) {
-            lengths.iter_mut().zip(reach).for_each(|(length, reach)| *length = length.max(reach));
+        if let Some(lengths_bound) = kernel.trace_lengths(set, trace, &conditions.rows) {
+            lengths
+                .iter_mut()
+                .zip(lengths_bound)
+                .for_each(|(length, lengths_bound)| *length = length.max(lengths_bound));
         }
         Ok(lengths)
     }
@@ -331,6 +334,6 @@ impl ConditioningRows {
     /// Writes the products of the cached factors of the blocks in `set` between reference rows and
     /// conditioning rows.
     pub(crate) fn kernel_products(&self, set: &[bool], out: &mut [f64]) {
-        multiply(&split(self.kept.as_deref().unwrap_or_default(), set, true), 0..out.len(), out);
+        multiply(&split(self.cached_factors.as_deref().unwrap_or_default(), set, true), 0..out.len(), out);
     }
 }

@@ -45,7 +45,7 @@ use crate::kernel::Kernel;
 use crate::linalg::{Matrix, dot};
 use crate::random::{Random, SeedableRng, index};
 use crate::table::Table;
-pub(crate) use blockwise_kernel::{BlockKernel, Products, kept, multiply, split};
+pub(crate) use blockwise_kernel::{BlockKernel, Products, factor_tables, multiply, split};
 pub(crate) use cg_embeddings::{CgSolution, IterativeEmbeddings, RightHandSides, scale_rows};
 pub(crate) use direct::{ConditioningRows, DirectEmbeddings, System};
 pub use ridge_selection::leave_one_out;
@@ -291,13 +291,13 @@ impl ConditionalMeanEmbeddings {
                 let right = means.right_hand_side(&conditions, set, system, &mut solved, stop)?;
                 means.solve(system, &mut solved, stop)?;
                 let lengths = solved.chunks_exact(means.size()).map(|s| dot(s, s).sqrt());
-                let stretch = largest * means.error_amplification(system);
+                let error_factor = largest * means.error_amplification(system);
                 let errors = lengths.zip(right).map(|(length, right)| {
                     let summing = (means.size() + 4) as f64 * u * length;
-                    stretch * (means.solution_error(system, right, length, units) + summing)
+                    error_factor * (means.solution_error(system, right, length, units) + summing)
                 });
-                let by_row = means.weights(system, 0..n, &solved);
-                (Matrix::from_row_major(count, n, by_row).transpose(), errors.collect::<Vec<f64>>())
+                let row_weights = means.weights(system, 0..n, &solved);
+                (Matrix::from_row_major(count, n, row_weights).transpose(), errors.collect::<Vec<f64>>())
             }
             EmbeddingSolver::Iterative(means) => {
                 let mut solved = means.solve(&[set], RightHandSides::Kernel(&x), units, stop)?;

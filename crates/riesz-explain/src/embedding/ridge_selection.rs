@@ -36,14 +36,14 @@ const ROWS: usize = 400;
 fn rows(tables: &[&Table], weights: &[f64], seed: u64) -> (Vec<usize>, Vec<f64>) {
     let key = |i: usize| -> Vec<u64> { tables.iter().flat_map(|t| t.row(i)).map(f64::to_bits).collect() };
     let (mut rows, mut row_weights): (Vec<usize>, Vec<f64>) = (Vec::new(), Vec::new());
-    let mut places = HashMap::new();
+    let mut row_indices = HashMap::new();
     for i in tables[0].sample_rows(ROWS, seed) {
-        let place = *places.entry(key(i)).or_insert(rows.len());
-        if place == rows.len() {
+        let index = *row_indices.entry(key(i)).or_insert(rows.len());
+        if index == rows.len() {
             rows.push(i);
             row_weights.push(0.0);
         }
-        row_weights[place] += weights[i];
+        row_weights[index] += weights[i];
     }
     let total: f64 = row_weights.iter().sum();
     row_weights.iter_mut().for_each(|w| *w /= total);
@@ -80,10 +80,10 @@ pub(super) fn for_block_sets(
         })
         .collect();
     let chosen = table.select_rows(&chosen);
-    let kept = kernel.cached_factors(&chosen, &chosen, stop)?;
+    let factors = kernel.cached_factors(&chosen, &chosen, stop)?;
     let gram = |set: &[bool]| {
         let mut out = Matrix::zeros(row_weights.len(), row_weights.len());
-        kernel.between(kept.as_deref(), set, &chosen, &chosen, out.data_mut());
+        kernel.fill(factors.as_deref(), set, &chosen, &chosen, out.data_mut());
         out
     };
     argmin_loo(drawn.par_iter().map(|[given, remaining]| [gram(given), gram(remaining)]), &row_weights, stop)
@@ -151,29 +151,30 @@ pub fn leave_one_out(
     let rotated = vectors.transpose().matmul(&target_gram).matmul(&vectors);
     // Leaving row i out of the mean: `|ψ_i - mean|² / (1 - w_i)²`, where `target_gram` holds
     // `√w_i √w_j ψ_i·ψ_j`.
-    let with_mean = target_gram.matvec(&roots);
-    let mean_square = dot(&with_mean, &roots);
-    let of_mean: f64 = (0..n)
+    let mean_products = target_gram.matvec(&roots);
+    let mean_square = dot(&mean_products, &roots);
+    let mean_loss: f64 = (0..n)
         .map(|i| {
-            let distance = target_gram[(i, i)] - 2.0 * roots[i] * with_mean[i] + weights[i] * mean_square;
+            let distance = target_gram[(i, i)] - 2.0 * roots[i] * mean_products[i] + weights[i] * mean_square;
             distance / (1.0 - weights[i]).powi(2)
         })
         .sum();
     let error_ratio = |ridge: &f64| {
         control::check_cancelled(stop)?;
-        let keep: Vec<f64> = values.iter().map(|v| ridge / (v.max(0.0) + ridge)).collect();
+        let shrinkage: Vec<f64> = values.iter().map(|v| ridge / (v.max(0.0) + ridge)).collect();
         let mut middle = rotated.clone();
-        for (i, a) in keep.iter().enumerate() {
-            middle.row_mut(i).iter_mut().zip(&keep).for_each(|(v, b)| *v *= a * b);
+        for (i, a) in shrinkage.iter().enumerate() {
+            middle.row_mut(i).iter_mut().zip(&shrinkage).for_each(|(v, b)| *v *= a * b);
         }
-        let left = vectors.matmul(&middle);
+        let smoothed = vectors.matmul(&middle);
         let loss: f64 = (0..n)
             .map(|i| {
-                let kept: f64 = vectors.row(i).iter().zip(&keep).map(|(u, k)| u * u * k).sum();
-                dot(left.row(i), vectors.row(i)) / (kept * kept)
+                let residual_leverage: f64 =
+                    vectors.row(i).iter().zip(&shrinkage).map(|(u, k)| u * u * k).sum();
+                dot(smoothed.row(i), vectors.row(i)) / (residual_leverage * residual_leverage)
             })
             .sum();
-        Ok(if of_mean > 0.0 { loss / of_mean } else { 0.0 })
+        Ok(if mean_loss > 0.0 { loss / mean_loss } else { 0.0 })
     };
     ridges.iter().map(error_ratio).collect()
 }

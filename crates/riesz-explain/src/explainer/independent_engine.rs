@@ -268,9 +268,9 @@ impl SplitModel<'_> {
                         == (&reference.rows, &reference.weights)
                     && (conditioning.is_none() || kernels(first) == kernels(part))
             };
-            let known = sources.iter().enumerate().find(|s| same_source(*s)).map(|(s, _)| s);
-            source_of_part.push(Some(known.unwrap_or(sources.len())));
-            if known.is_none() {
+            let existing = sources.iter().enumerate().find(|s| same_source(*s)).map(|(s, _)| s);
+            source_of_part.push(Some(existing.unwrap_or(sources.len())));
+            if existing.is_none() {
                 let whole_kernels: Vec<&Kernel> = kernels(part)
                     .iter()
                     .map(|&d| &self.parts.domains[d])
@@ -294,36 +294,36 @@ impl SplitModel<'_> {
         sources: &[Source],
         source_of_part: &[Option<usize>],
     ) -> Result<(Vec<DomainMeans>, Vec<usize>)> {
-        let (mut grounds, mut means_of_view): (Vec<DomainMeans>, Vec<usize>) = (Vec::new(), Vec::new());
+        let (mut domain_means, mut means_of_view): (Vec<DomainMeans>, Vec<usize>) = (Vec::new(), Vec::new());
         for view in &self.parts.views {
             let source = source_of_part[view.part];
-            let of_part = &self.columns[view.part];
+            let part_columns = &self.columns[view.part];
             let places: Vec<usize> =
-                view.columns.iter().filter_map(|j| of_part.iter().position(|k| k == j)).collect();
+                view.columns.iter().filter_map(|j| part_columns.iter().position(|k| k == j)).collect();
             let owner = match source {
                 Some(s) => places.iter().map(|&k| sources[s].owner[k]).collect(),
                 None => vec![0; places.len()],
             };
-            let of_row = |row: &Vec<f64>| places.iter().map(|&k| row[k]).collect();
+            let select_columns = |row: &Vec<f64>| places.iter().map(|&k| row[k]).collect();
             let rows: Vec<Vec<f64>> =
-                source.map_or(Vec::new(), |s| sources[s].reference.rows.iter().map(of_row).collect());
+                source.map_or(Vec::new(), |s| sources[s].reference.rows.iter().map(select_columns).collect());
             let weights = |s: Option<usize>| s.map(|s| &sources[s].reference.weights);
-            let learnt = |s: Option<usize>| s.is_some_and(|s| sources[s].conditional.is_some());
+            let is_conditional = |s: Option<usize>| s.is_some_and(|s| sources[s].conditional.is_some());
             let same_means = |g: &DomainMeans| {
                 (g.domain, &g.owner, &g.rows) == (view.domain, &owner, &rows)
                     && weights(g.source) == weights(source)
-                    && (!learnt(source) || g.source == source && g.places == places)
+                    && (!is_conditional(source) || g.source == source && g.places == places)
             };
-            let known = grounds.iter().position(same_means);
-            means_of_view.push(known.unwrap_or(grounds.len()));
-            if known.is_none() {
+            let existing = domain_means.iter().position(same_means);
+            means_of_view.push(existing.unwrap_or(domain_means.len()));
+            if existing.is_none() {
                 let (domain, largest, drawn) = (view.domain, Vec::new(), Vec::new());
                 let ground = DomainMeans { domain, source, places, owner, rows, largest, drawn };
                 let rows = &self.parts.domains[domain];
-                grounds.push(ground.precomputed(rows, sources, self.players, self.stop)?);
+                domain_means.push(ground.precomputed(rows, sources, self.players, self.stop)?);
             }
         }
-        Ok((grounds, means_of_view))
+        Ok((domain_means, means_of_view))
     }
 }
 
@@ -387,11 +387,12 @@ impl<'m> IndependentPartsEngine<'m> {
     /// The number of rows to pass at once. If means depend on the row, the memory for the conditional means
     /// limits it.
     fn rows_at_once(&self) -> usize {
-        let learnt = |g: &&DomainMeans| g.source.is_some_and(|s| self.sources[s].conditional.is_some());
+        let is_conditional =
+            |g: &&DomainMeans| g.source.is_some_and(|s| self.sources[s].conditional.is_some());
         let numbers_per_row: usize = self
             .domain_means
             .iter()
-            .filter(learnt)
+            .filter(is_conditional)
             .map(|g| g.size(self.domain(g), self.active_players()))
             .sum();
         AT_ONCE.checked_div(numbers_per_row).map_or(4096, |rows| rows.clamp(1, 1024))
@@ -439,7 +440,7 @@ impl<'m> IndependentPartsEngine<'m> {
     }
 
     /// Evaluates the quantities of one row that all coalitions share.
-    fn seen<'g>(
+    fn evaluate<'g>(
         &'g self,
         x: &[f64],
         conditional: &'g [Option<ConditionalMeans>],
@@ -452,12 +453,12 @@ impl<'m> IndependentPartsEngine<'m> {
         };
         let sides: Vec<ViewSide> = views().map(side).collect::<Result<_>>()?;
         let means_and_error = |(view, &on): (&KernelView, &usize)| {
-            let of_row =
+            let row_means =
                 self.domain_means[on].source.and_then(|s| conditional[s].as_ref()).and_then(|conditional| {
                     let part_values: Vec<f64> = self.columns[view.part].iter().map(|&j| x[j]).collect();
                     Some((conditional, *conditional.numbers.get(&key(&part_values))?))
                 });
-            match of_row {
+            match row_means {
                 Some((conditional, r)) => (
                     conditional.means[on].iter().map(|product_means| &product_means[r][..]).collect(),
                     conditional.mean_errors[r],
@@ -474,8 +475,10 @@ impl<'m> IndependentPartsEngine<'m> {
     }
 
     /// Averages the kernels of all views over absent columns, for the coalitions of a block.
-    fn average(&self, seen: &mut RowEvaluation<'_>, block: usize) {
-        for ((side, means), out) in seen.sides.iter().zip(&seen.means).zip(&mut seen.numbers) {
+    fn average(&self, evaluation: &mut RowEvaluation<'_>, block: usize) {
+        for ((side, means), out) in
+            evaluation.sides.iter().zip(&evaluation.means).zip(&mut evaluation.numbers)
+        {
             if let Some(always) = &side.always {
                 out.iter_mut().zip(always).for_each(|(out, v)| *out = Lanes::splat(*v));
                 continue;
@@ -492,14 +495,14 @@ impl<'m> IndependentPartsEngine<'m> {
     /// Returns the values of a row, with their bounds.
     fn row(&self, x: &[f64], conditional: &[Option<ConditionalMeans>]) -> Result<RowResult> {
         let (players, outputs) = (self.active_players(), self.model.outputs());
-        let mut seen = self.seen(x, conditional)?;
+        let mut evaluation = self.evaluate(x, conditional)?;
         let blocks = blocks(players);
         let mut coalition_values = vec![0.0; outputs * blocks * LANES];
         for block in 0..blocks {
-            self.average(&mut seen, block);
+            self.average(&mut evaluation, block);
             for term in &self.parts.terms {
                 let averaged: Vec<&[Lanes]> =
-                    term.sides.iter().map(|view| &seen.numbers[*view][..]).collect();
+                    term.sides.iter().map(|view| &evaluation.numbers[*view][..]).collect();
                 for (o, coef) in term.coef.iter().enumerate() {
                     let sum = match averaged.is_empty() {
                         true => Lanes::splat(coef.iter().sum()),
@@ -510,7 +513,7 @@ impl<'m> IndependentPartsEngine<'m> {
                 }
             }
         }
-        let errors = self.errors(&seen);
+        let errors = self.errors(&evaluation);
         let sets = self.plan.sets.len();
         let mut values = vec![0.0; outputs * sets];
         let (mut bound, mut base) = (Vec::with_capacity(outputs), Vec::with_capacity(outputs));
@@ -559,11 +562,11 @@ impl<'m> IndependentPartsEngine<'m> {
                 let units = units + (2 * (summed + longest + runs) + term.merged + predicted + 34) as f64;
                 let lengths: f64 =
                     sides_and_errors().map(|(_, mean_error)| mean_error[0] + mean_error[1]).product();
-                let open: f64 =
+                let excess: f64 =
                     lengths - sides_and_errors().map(|(_, mean_error)| mean_error[0]).product::<f64>();
                 let relative = units * size + per_log * (decay + 0.368 * size);
                 error += lengths * 0.51 * f64::EPSILON * relative
-                    + open.max(0.0) * size
+                    + excess.max(0.0) * size
                     + (tiny + FLOOR) * magnitude.iter().sum::<f64>()
                     + FLOOR;
             }

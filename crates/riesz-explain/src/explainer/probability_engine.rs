@@ -73,8 +73,8 @@ impl GameEngine for ProbabilityEngine<'_> {
             let mut explanation = kernel_shap_from(
                 |rows: &Table| {
                     let answers = model.predict_until(rows, &self.stop)?;
-                    let inside = (0..answers.rows()).map(|i| self.link.rounding(answers.row(i)));
-                    rounding = inside.fold(rounding, f64::max);
+                    let roundings = (0..answers.rows()).map(|i| self.link.rounding(answers.row(i)));
+                    rounding = roundings.fold(rounding, f64::max);
                     Ok(self.linked(&answers))
                 },
                 &data,
@@ -216,10 +216,10 @@ impl<'m> ProbabilityEngine<'m> {
             for (r, (row_probabilities, error)) in
                 probabilities.chunks_exact_mut(classes * coalitions).zip(&mut error).enumerate()
             {
-                let of_row = &values[r * outputs * coalitions..][..outputs * coalitions];
+                let row_values = &values[r * outputs * coalitions..][..outputs * coalitions];
                 let mut rounding = 0.0_f64;
                 for s in 0..coalitions {
-                    (0..outputs).for_each(|o| outputs_of_coalition[o] = of_row[o * coalitions + s]);
+                    (0..outputs).for_each(|o| outputs_of_coalition[o] = row_values[o * coalitions + s]);
                     rounding = rounding.max(self.link.rounding(&outputs_of_coalition));
                     linked.clear();
                     self.link(&outputs_of_coalition, &mut linked);

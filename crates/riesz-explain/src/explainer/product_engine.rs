@@ -94,7 +94,7 @@ struct ProductRounding {
     /// Whether no factor is larger than 1.
     bounded: bool,
     /// Whether errors are relative to the sizes of factors.
-    by_size: bool,
+    relative_to_size: bool,
     /// The rounding if it is the same for all rows; `None` if it depends on the row.
     always: Option<(RoundingUnits, Vec<f64>)>,
 }
@@ -230,7 +230,7 @@ impl<'m> ProductEngine<'m> {
             products.iter().map(|p| p.players.len()).max().unwrap_or(0).max(model.support_points.width());
         let panels = panels(model, (PANEL / widest.max(1) / LANES * LANES).clamp(LANES, 256));
         let terms = products.len() + powers.len();
-        let kept = |power: PolynomialTerm<'m>| {
+        let keep_term = |power: PolynomialTerm<'m>| {
             let (factor, columns) = power.describe(model.columns());
             let exact = &Game::NAMES[1..4].join(", ");
             let allowed = format!(
@@ -241,7 +241,7 @@ impl<'m> ProductEngine<'m> {
             let not_functional = Error::parameter("game", game.name(), allowed);
             PanelPolynomial::new(power, (model, terms), &absent, &panels, &stop)?.ok_or(not_functional)
         };
-        let powers = powers.into_iter().map(kept).collect::<Result<_>>()?;
+        let powers = powers.into_iter().map(keep_term).collect::<Result<_>>()?;
         let mut explainer = Self {
             model,
             game,
@@ -294,32 +294,37 @@ impl<'m> ProductEngine<'m> {
             self.absent.fill_factors(self.isa, product, panel.columns(), 0, sizes, &mut out[..size]);
             out
         };
-        let sizes = self.rounded[t].by_size.then(|| fill(true));
+        let sizes = self.rounded[t].relative_to_size.then(|| fill(true));
         Ok(PanelSide::new(fill(false), sizes, panel.len, matches!(self.absent, AbsentSide::Rows(_))))
     }
 
     /// Returns the rounding of product `t`.
     fn rounded(&self, t: usize) -> ProductRounding {
         let product = &self.products[t];
-        let by_size = product.cancels(self.absent.mean_roundings().is_some());
+        let relative_to_size = product.cancels(self.absent.mean_roundings().is_some());
         // A rounding that is the same for near and far rows is the same for all rows.
         let rounding_at =
             |far: f64| self.rounding(t, &self.column_ranges.0.iter().map(|_| far).collect::<Vec<_>>());
-        let (near, far) = (rounding_at(0.0), rounding_at(1e9));
-        let is_constant = (near.0.units, near.0.per_log, &near.1) == (far.0.units, far.0.per_log, &far.1);
-        ProductRounding { bounded: product.unbounded() == 0, by_size, always: is_constant.then_some(far) }
+        let (near_rounding, far) = (rounding_at(0.0), rounding_at(1e9));
+        let is_constant = (near_rounding.0.units, near_rounding.0.per_log, &near_rounding.1)
+            == (far.0.units, far.0.per_log, &far.1);
+        ProductRounding {
+            bounded: product.unbounded() == 0,
+            relative_to_size,
+            always: is_constant.then_some(far),
+        }
     }
 
     /// Returns the rounding of product `t` between support points, reference rows and the row `x`, and the
     /// absolute error of each factor.
     fn rounding(&self, t: usize, x: &[f64]) -> (RoundingUnits, Vec<f64>) {
         let (product, width) = (&self.products[t], self.model.support_points.width());
-        let mut reach =
+        let mut ranges =
             ColumnRanges { u: self.column_ranges.0.clone(), v: x.iter().map(|v| [*v; 2]).collect() };
-        for ([low, high], other) in reach.v.iter_mut().zip(self.column_ranges.1.iter().flatten()) {
+        for ([low, high], other) in ranges.v.iter_mut().zip(self.column_ranges.1.iter().flatten()) {
             (*low, *high) = (low.min(other[0]), high.max(other[1]));
         }
-        let (factor_precisions, precision) = product.precision(&reach);
+        let (factor_precisions, precision) = product.precision(&ranges);
         let (factors, variants) = (product.players.len(), self.absent.weights().len());
         let means = self.absent.mean_roundings().map_or(0, |roundings| factors * roundings);
         let mut rounding = RoundingUnits::new(precision.units + means as f64, precision.per_log, width);
@@ -327,8 +332,8 @@ impl<'m> ProductEngine<'m> {
         let terms = self.products.len() + self.powers.len();
         let tiles = self.panels.len() * terms;
         // The prediction: inner products over all columns, products of factors, and their sum.
-        let of_kernel = product.unbounded() * width + factors + terms;
-        let predicted = of_kernel + dot_roundings(self.model.support_points.rows());
+        let kernel_roundings = product.unbounded() * width + factors + terms;
+        let predicted = kernel_roundings + dot_roundings(self.model.support_points.rows());
         // The base value: products, means over the reference, and sums.
         let base = factors + variants.min(TERMS) + variants.div_ceil(TERMS) + dot_roundings(longest) + tiles;
         // Weights of reference rows are normalised, and multiplied by factors that both sides share.
@@ -385,8 +390,8 @@ impl<'m> ProductEngine<'m> {
         let row = |variant| {
             self.absent.row(variant).and_then(|row| self.non_finite_factor_error(row, "a reference row"))
         };
-        let lost = (0..self.absent.weights().len()).find_map(row);
-        Err(lost.unwrap_or_else(|| {
+        let overflow = (0..self.absent.weights().len()).find_map(row);
+        Err(overflow.unwrap_or_else(|| {
             Error::overflow(
                 "the base value",
                 "the reference rows are too far from the data the model was fitted on",
@@ -479,9 +484,9 @@ impl<'m> ProductEngine<'m> {
     /// Returns the values of every row of `rows`.
     pub(super) fn explain_rows(&self, rows: &Table) -> Result<Explanation> {
         let data = rows.align_to(self.model.columns())?;
-        let lost = |i: usize| self.lost_of_row(&data, i);
+        let overflow_of_row = |i: usize| self.lost_of_row(&data, i);
         let predictions = self.model.predict_until(&data, &self.stop).map_err(|error| match error {
-            Error::Overflow { .. } => (0..data.rows()).find_map(lost).unwrap_or(error),
+            Error::Overflow { .. } => (0..data.rows()).find_map(overflow_of_row).unwrap_or(error),
             error => error,
         })?;
         self.check_base()?;

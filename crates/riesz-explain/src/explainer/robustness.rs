@@ -37,7 +37,7 @@ pub(super) fn bound(
         return Err(Error::parameter("perturbation", bad, "perturbations must be 0 or more"));
     }
     let hull = ColumnRanges::per_column(Columns::from_row(&model.support_points, 0), columns.len());
-    let reach = ColumnRanges { u: hull.clone(), v: hull };
+    let ranges = ColumnRanges { u: hull.clone(), v: hull };
     let mut total = vec![0.0; model.outputs()];
     for term in &model.kernel.terms {
         let model_distance = feature_map_distance(term, delta)?;
@@ -53,7 +53,7 @@ pub(super) fn bound(
         // The absolute value of an entry is at most 1, its error at most `units` roundings, and so are the
         // errors of the sums of products with coefficients.
         let units =
-            rounding_units(term, &reach, columns.len()) + 2.0 * (model.support_points.rows() + 8) as f64;
+            rounding_units(term, &ranges, columns.len()) + 2.0 * (model.support_points.rows() + 8) as f64;
         for (o, total) in total.iter_mut().enumerate() {
             let coef = model.coef.column(o);
             let size: f64 = coef.iter().map(|c| c.abs()).sum();
@@ -80,14 +80,14 @@ fn rounding_units(term: &Term, reach: &ColumnRanges, width: usize) -> f64 {
 /// The largest feature-map distance `‖ψ(x) - ψ(x')‖ = √(2 - 2 k(x, x'))`, for a kernel k that is a product of
 /// factors with value 1 at distance 0.
 fn feature_map_distance(term: &Term, delta: &[f64]) -> Result<f64> {
-    let mut fall = 0.0;
+    let mut total_decrease = 0.0;
     for factor in &term.factors {
         let decrease = factor.fall(delta).ok_or_else(|| {
             let allowed = "the bound needs factors with bounded values, and this one is unbounded";
             Error::parameter("kernel", factor.formula(), allowed)
         })?;
-        fall = union_probability(fall, decrease);
+        total_decrease = union_probability(total_decrease, decrease);
     }
     // The factor covers a few roundings.
-    Ok((2.0 * fall).sqrt() * (1.0 + 1e-12))
+    Ok((2.0 * total_decrease).sqrt() * (1.0 + 1e-12))
 }

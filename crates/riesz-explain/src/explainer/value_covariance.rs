@@ -112,11 +112,11 @@ pub(super) fn reject_skew(mirror: Option<&[usize]>) -> Result<()> {
 
 /// Selects a range of functionals.
 fn select(functionals: &Functionals, range: std::ops::Range<usize>) -> Functionals {
-    let (points, places): (Vec<usize>, Vec<usize>) =
+    let (points, columns): (Vec<usize>, Vec<usize>) =
         ((0..functionals.columns.rows()).collect(), range.clone().collect());
     Functionals {
-        columns: functionals.columns.select(&points, &places),
-        prior_scale: functionals.prior_scale.select(&places, &places),
+        columns: functionals.columns.select(&points, &columns),
+        prior_scale: functionals.prior_scale.select(&columns, &columns),
         constants: functionals.constants[range].to_vec(),
     }
 }

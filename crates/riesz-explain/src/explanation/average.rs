@@ -129,11 +129,11 @@ impl Explanation {
                     values.push(code);
                     continue;
                 }
-                let known = levels.iter().position(|level| level == MIXED_LEVEL).unwrap_or(levels.len());
-                if known == levels.len() {
+                let mixed_code = levels.iter().position(|level| level == MIXED_LEVEL).unwrap_or(levels.len());
+                if mixed_code == levels.len() {
                     levels.push(MIXED_LEVEL.into());
                 }
-                values.push(known as f64);
+                values.push(mixed_code as f64);
             }
         }
         Table::from_column_major(columns, means.len(), values)
@@ -143,14 +143,14 @@ impl Explanation {
     fn describe_rows(&self, means: &[RowWeights]) -> String {
         let counts = || means.iter().map(Vec::len);
         let (fewest, largest) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
-        let over = if fewest == largest { fewest.to_string() } else { format!("{fewest} to {largest}") };
+        let range = if fewest == largest { fewest.to_string() } else { format!("{fewest} to {largest}") };
         let [_, rows] = self.row_words();
         match self.duels {
             Some(_) => format!(
-                "each row is a mean over {over} {rows}, from the view of the item on the left; over both \
+                "each row is a mean range {range} {rows}, from the view of the item on the left; range both \
                  orders of the items it would be 0"
             ),
-            None => format!("each row is a mean over {over} {rows}"),
+            None => format!("each row is a mean over {range} {rows}"),
         }
     }
 }

@@ -53,44 +53,46 @@ fn above(h: f64, k: f64, r: f64) -> f64 {
     // Expansion around the limit r = 1 or r = -1.
     let k = if r < 0.0 { -k } else { k };
     let hk = h * k;
-    let mut near = 0.0;
+    let mut expansion = 0.0;
     if r.abs() < 1.0 {
         let one_minus_square = (1.0 - r) * (1.0 + r);
-        let (a, gap) = (one_minus_square.sqrt(), (h - k) * (h - k));
+        let (a, squared_difference) = (one_minus_square.sqrt(), (h - k) * (h - k));
         let (c, d) = ((4.0 - hk) / 8.0, (12.0 - hk) / 16.0);
-        let power = -(gap / one_minus_square + hk) / 2.0;
+        let power = -(squared_difference / one_minus_square + hk) / 2.0;
         if power > -100.0 {
-            near = a
+            expansion = a
                 * power.exp()
-                * (1.0 - c * (gap - one_minus_square) * (1.0 - d * gap / 5.0) / 3.0
+                * (1.0
+                    - c * (squared_difference - one_minus_square) * (1.0 - d * squared_difference / 5.0)
+                        / 3.0
                     + c * d * one_minus_square * one_minus_square / 5.0);
         }
         if -hk < 100.0 {
-            let b = gap.sqrt();
-            near -= (-hk / 2.0).exp()
+            let b = squared_difference.sqrt();
+            expansion -= (-hk / 2.0).exp()
                 * TURN.sqrt()
                 * cdf(-b / a)
                 * b
-                * (1.0 - c * gap * (1.0 - d * gap / 5.0) / 3.0);
+                * (1.0 - c * squared_difference * (1.0 - d * squared_difference / 5.0) / 3.0);
         }
         let term = |Node { t, weight, .. }: &Node| {
             let x = (a * t) * (a * t);
-            let (root, power) = ((1.0 - x).sqrt(), -(gap / x + hk) / 2.0);
+            let (root, power) = ((1.0 - x).sqrt(), -(squared_difference / x + hk) / 2.0);
             if power <= -100.0 {
                 return 0.0;
             }
             let exact = (-hk * x / (2.0 * (1.0 + root) * (1.0 + root))).exp() / root;
             a * weight * power.exp() * (exact - (1.0 + c * x * (1.0 + d * x)))
         };
-        near = -(near + nodes.iter().map(term).sum::<f64>()) / TURN;
+        expansion = -(expansion + nodes.iter().map(term).sum::<f64>()) / TURN;
     }
     if r > 0.0 {
-        near + cdf(-h.max(k))
+        expansion + cdf(-h.max(k))
     } else if k > h {
         // The difference of the smaller tails keeps more digits.
-        (if h < 0.0 { cdf(k) - cdf(h) } else { cdf(-h) - cdf(-k) }) - near
+        (if h < 0.0 { cdf(k) - cdf(h) } else { cdf(-h) - cdf(-k) }) - expansion
     } else {
-        -near
+        -expansion
     }
 }
 

@@ -71,14 +71,16 @@ impl Uncertainty {
     /// The uncertainty of a selection of games (row and output) and sets; `set_count` is the number of sets.
     pub(super) fn select(&self, games: &[usize], sets: &[usize], set_count: usize) -> Self {
         let (numbers, width) = self.numbers(set_count);
-        let across = |game: usize, k: usize| -> Vec<f64> {
+        let selected_numbers = |game: usize, k: usize| -> Vec<f64> {
             let row = &numbers[(game * set_count + k) * width..(game * set_count + k + 1) * width];
             match self.dispersion {
                 Dispersion::Covariance(_) => sets.iter().map(|l| row[*l]).collect(),
                 Dispersion::Sd(_) => row.to_vec(),
             }
         };
-        self.map(games.iter().flat_map(|game| sets.iter().flat_map(|k| across(*game, *k))).collect())
+        self.map(
+            games.iter().flat_map(|game| sets.iter().flat_map(|k| selected_numbers(*game, *k))).collect(),
+        )
     }
 
     /// Appends the rows of an uncertainty of the [same kind](Self::is_like).
@@ -174,8 +176,8 @@ impl Explanation {
             return Err(Error::parameter("level", level, "it is a probability between 0 and 1"));
         }
         let sd = self.sd().ok_or_else(|| Error::parameter("level", level, NONE))?;
-        let reach = normal::quantile((1.0 + level) / 2.0);
-        Ok(self.values.iter().zip(sd).map(|(v, sd)| [v - reach * sd, v + reach * sd]).collect())
+        let quantile = normal::quantile((1.0 + level) / 2.0);
+        Ok(self.values.iter().zip(sd).map(|(v, sd)| [v - quantile * sd, v + quantile * sd]).collect())
     }
 
     /// The standard deviation of the sum of the values of `sets` in row `i`, output `o`. `None` where it is
@@ -208,10 +210,14 @@ impl Explanation {
         let s = mean.len();
         let [aa, bb] = [a, b].map(|k| covariance[k * s + k]);
         let variance = aa + bb - 2.0 * covariance[a * s + b];
-        let known = variance <= ROUNDING * (aa + bb);
-        let gap = mean[a] - mean[b];
-        let gap = if known && gap.abs() <= 2.0 * self.rounding_bound(i, o, a, b) { 0.0 } else { gap };
-        Ok(normal::positive(gap, if known { 0.0 } else { variance.sqrt() }))
+        let is_certain = variance <= ROUNDING * (aa + bb);
+        let difference = mean[a] - mean[b];
+        let difference = if is_certain && difference.abs() <= 2.0 * self.rounding_bound(i, o, a, b) {
+            0.0
+        } else {
+            difference
+        };
+        Ok(normal::positive(difference, if is_certain { 0.0 } else { variance.sqrt() }))
     }
 
     /// The probability that the value of set `a` is larger in magnitude than the value of set `b` in row `i`,

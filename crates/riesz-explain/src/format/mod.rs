@@ -26,9 +26,9 @@ struct FormatTag {
 
 impl FormatTag {
     /// Checks that the file has this format, in a version that this library reads.
-    fn check(&self, wanted: &str, newest: u64, description: &str) -> Result<()> {
+    fn check(&self, expected_format: &str, newest: u64, description: &str) -> Result<()> {
         let Self { format, version } = self;
-        Err(Error::format(if format != wanted {
+        Err(Error::format(if format != expected_format {
             format!("this is not a riesz {description}: its format is '{format}'")
         } else if *version > newest {
             format!("this {description} was written by a newer riesz (format {version}); update riesz")

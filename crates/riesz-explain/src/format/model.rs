@@ -163,7 +163,7 @@ pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
     if let Some(covariance) = &saved.covariance {
         Posterior::new(model, covariance)?;
     }
-    let jitter = |known: &VarianceReduction| match known {
+    let jitter = |reduction: &VarianceReduction| match reduction {
         VarianceReduction::CholeskyInverse { factor, .. } => factor.jitter,
         _ => 0.0,
     };
@@ -197,9 +197,13 @@ pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
         ("coef".into(), NamedArray::matrix(&model.coef)),
         ("intercept".into(), NamedArray::list(model.intercept.iter().copied())),
     ];
-    for (k, known) in saved.covariance.iter().flat_map(|covariance| covariance.reduction.iter().enumerate()) {
+    for (k, reduction) in
+        saved.covariance.iter().flat_map(|covariance| covariance.reduction.iter().enumerate())
+    {
         arrays.extend(
-            reduction_arrays(known).into_iter().map(|(name, array)| (format!("posterior.{k}.{name}"), array)),
+            reduction_arrays(reduction)
+                .into_iter()
+                .map(|(name, array)| (format!("posterior.{k}.{name}"), array)),
         );
     }
     let parts = arrays.iter().map(|(name, array)| (name.as_str(), array.shape(), array.bytes.as_slice()));
@@ -210,7 +214,7 @@ pub fn to_bytes(saved: &SavedModel) -> Result<Vec<u8>> {
 
 /// The oldest format version that can represent this posterior.
 fn version(covariance: &PosteriorCovariance) -> u64 {
-    let version_of = |known: &VarianceReduction| match known {
+    let version_of = |reduction: &VarianceReduction| match reduction {
         VarianceReduction::RefitDifferences { method: Refitted::LandmarkDoubling, .. } => 5,
         VarianceReduction::ThroughOperator { .. } => 4,
         VarianceReduction::RefitDifferences { .. } => 3,
@@ -220,8 +224,8 @@ fn version(covariance: &PosteriorCovariance) -> u64 {
     covariance.reduction.iter().map(version_of).fold(oldest, u64::max)
 }
 
-fn reduction_arrays(known: &VarianceReduction) -> Vec<(&'static str, NamedArray)> {
-    match known {
+fn reduction_arrays(reduction: &VarianceReduction) -> Vec<(&'static str, NamedArray)> {
+    match reduction {
         VarianceReduction::CholeskyInverse { operator, factor } => {
             let mut arrays = vec![("factor", NamedArray::list(factor.packed()))];
             arrays.extend(operator.iter().flat_map(sparse_arrays));
@@ -252,10 +256,10 @@ fn reduction_arrays(known: &VarianceReduction) -> Vec<(&'static str, NamedArray)
 }
 
 fn sparse_arrays(matrix: &Sparse) -> [(&'static str, NamedArray); 3] {
-    let (starts, places, weights) = matrix.raw_parts();
+    let (starts, row_indices, weights) = matrix.raw_parts();
     let indices = |numbers: &[usize]| NamedArray::words(numbers.iter().map(|n| *n as u64));
     let weights = NamedArray::list(weights.iter().copied());
-    [("starts", indices(starts)), ("places", indices(places)), ("weights", weights)]
+    [("starts", indices(starts)), ("places", indices(row_indices)), ("weights", weights)]
 }
 
 /// The k-th matrix Q of a posterior over n points.
@@ -268,11 +272,11 @@ fn read_reduction(tensors: &SafeTensors<'_>, k: usize, jitter: f64, n: usize) ->
         Ok(cells.iter().map(|b| u64::from_le_bytes(*b)).collect())
     };
     let operator = if has_part("starts") {
-        let places = |part: &str| -> Result<Vec<usize>> {
+        let indices = |part: &str| -> Result<Vec<usize>> {
             Ok(words(part, None)?.into_iter().map(|word| word as usize).collect())
         };
         let weights = numbers("weights", None)?;
-        Some(Sparse::new(n, places("starts")?, places("places")?, weights).map_err(damaged)?)
+        Some(Sparse::new(n, indices("starts")?, indices("places")?, weights).map_err(damaged)?)
     } else {
         None
     };
@@ -363,8 +367,8 @@ pub fn from_bytes(bytes: &[u8]) -> Result<SavedModel> {
     };
     let groups = record.groups.map(named).transpose()?;
     let posterior = |PosteriorRecord { prior, scale, jitter, mirror }| -> Result<PosteriorCovariance> {
-        let known = jitter.iter().enumerate().map(|(k, jitter)| read_reduction(&tensors, k, *jitter, n));
-        let reduction = known.collect::<Result<_>>()?;
+        let reductions = jitter.iter().enumerate().map(|(k, jitter)| read_reduction(&tensors, k, *jitter, n));
+        let reduction = reductions.collect::<Result<_>>()?;
         let covariance = PosteriorCovariance { prior_scale: prior, skew_swap: mirror, reduction, scale };
         Posterior::new(&model, &covariance)?;
         Ok(covariance)
@@ -398,7 +402,7 @@ fn read_u64_cells<'t>(
 ) -> Result<(usize, &'t [[u8; 8]])> {
     let tensor = tensors.tensor(name).map_err(|_| damaged(format!("there is no array '{name}'")))?;
     let fits = tensor.shape().len() == shape.len()
-        && tensor.shape().iter().zip(shape).all(|(actual, wanted)| wanted.is_none_or(|w| w == *actual));
+        && tensor.shape().iter().zip(shape).all(|(actual, required)| required.is_none_or(|w| w == *actual));
     if !fits || tensor.dtype() != kind {
         let (kind, actual) = (tensor.dtype(), tensor.shape());
         return Err(damaged(format!(
@@ -449,13 +453,13 @@ mod tests {
         let square = Matrix::from_row_major(2, 2, vec![0.3, 0.1, 0.1, -0.2]);
         let factor = |jitter: f64| Cholesky::from_packed(2, &[1.5, -0.25, 2.0], jitter).unwrap();
         let operator = Sparse::from_columns(2, [vec![(0, 0.5), (1, 0.5)], vec![(1, 3.0)]]).unwrap();
-        let known = vec![
+        let reduction = vec![
             VarianceReduction::CholeskyInverse { operator: None, factor: factor(1e-9) },
             VarianceReduction::CholeskyInverse { operator: Some(operator), factor: factor(0.0) },
             VarianceReduction::LowRank(Matrix::column_vector(vec![0.25, -0.5])),
             VarianceReduction::Dense(square),
         ];
-        saved.covariance = Some(PosteriorCovariance::new(known, vec![1.0, 2.0, 1.0, 0.5]));
+        saved.covariance = Some(PosteriorCovariance::new(reduction, vec![1.0, 2.0, 1.0, 0.5]));
         saved
     }
 
@@ -474,13 +478,13 @@ mod tests {
         assert!(String::from_utf8_lossy(&bytes).contains("version\\\":2"));
         let read = from_bytes(&bytes).unwrap();
         assert_eq!(bytes, to_bytes(&read).unwrap());
-        let (covariance, again) = (saved.covariance.unwrap(), read.covariance.unwrap());
-        let (before, after) = (
+        let (covariance, reread_covariance) = (saved.covariance.unwrap(), read.covariance.unwrap());
+        let (original, reread) = (
             Posterior::new(&saved.model, &covariance).unwrap(),
-            Posterior::new(&read.model, &again).unwrap(),
+            Posterior::new(&read.model, &reread_covariance).unwrap(),
         );
-        let functionals = before.functionals_at(&saved.model.support_points).unwrap();
-        assert_eq!(before.covariance(&functionals), after.covariance(&functionals));
+        let functionals = original.functionals_at(&saved.model.support_points).unwrap();
+        assert_eq!(original.covariance(&functionals), reread.covariance(&functionals));
     }
 
     /// A file without a checksum, as a program without checksums would write it.
@@ -497,8 +501,9 @@ mod tests {
         for saved in [example(), with_posterior()] {
             let bytes = to_bytes(&saved).unwrap();
             let arrays = |saved: &SavedModel| {
-                let known = saved.covariance.iter().flat_map(|c| &c.reduction).flat_map(reduction_arrays);
-                known.map(|(name, array)| (name, array.bytes)).collect::<Vec<_>>()
+                let reductions =
+                    saved.covariance.iter().flat_map(|c| &c.reduction).flat_map(reduction_arrays);
+                reductions.map(|(name, array)| (name, array.bytes)).collect::<Vec<_>>()
             };
             for position in 0..bytes.len() {
                 for flip in [0x01, 0x02, 0x10, 0x20, 0x80] {
@@ -546,19 +551,15 @@ mod tests {
         ];
         for (method, version) in kinds {
             let coef = Matrix::from_row_major(2, 3, vec![0.5, -0.25, -0.25, 0.0, 1.0, -1.0]);
-            let known =
+            let reduction =
                 vec![VarianceReduction::RefitDifferences { coef, intercept: vec![0.0, 0.5, -0.5], method }];
-            saved.covariance = Some(PosteriorCovariance {
-                prior_scale: 0.0,
-                skew_swap: None,
-                reduction: known,
-                scale: vec![1.0],
-            });
+            saved.covariance =
+                Some(PosteriorCovariance { prior_scale: 0.0, skew_swap: None, reduction, scale: vec![1.0] });
             let bytes = to_bytes(&saved).unwrap();
             assert!(String::from_utf8_lossy(&bytes).contains(&format!("version\\\":{version}")));
-            let again = from_bytes(&bytes).unwrap();
-            assert_eq!(bytes, to_bytes(&again).unwrap());
-            let covariance = again.covariance.unwrap();
+            let reread = from_bytes(&bytes).unwrap();
+            assert_eq!(bytes, to_bytes(&reread).unwrap());
+            let covariance = reread.covariance.unwrap();
             let VarianceReduction::RefitDifferences { method: found, .. } = covariance.reduction[0] else {
                 panic!()
             };

@@ -57,7 +57,7 @@ impl TableMetadata {
             provenance: first.provenance.clone(),
             bound: matches!(first.exactness, Exactness::Exact { .. }).then_some(0.0),
             sampling: None,
-            sure_by: first.uncertainty.as_ref().and_then(|known| known.source),
+            sure_by: first.uncertainty.as_ref().and_then(|uncertainty| uncertainty.source),
         }
     }
 
@@ -102,13 +102,13 @@ pub fn numbers(explanation: &Explanation) -> Vec<Vec<f64>> {
     let s = explanation.sets();
     let mut columns =
         vec![explanation.base_values.clone(), explanation.predictions.clone(), explanation.residuals()];
-    let by_set = |numbers: &[f64], k: usize| numbers.iter().skip(k).step_by(s).copied().collect();
-    columns.extend((0..s).map(|k| by_set(&explanation.values, k)));
+    let set_values = |numbers: &[f64], k: usize| numbers.iter().skip(k).step_by(s).copied().collect();
+    columns.extend((0..s).map(|k| set_values(&explanation.values, k)));
     if let Exactness::Estimated { std_error, .. } = &explanation.exactness {
-        columns.extend((0..s).map(|k| by_set(std_error, k)));
+        columns.extend((0..s).map(|k| set_values(std_error, k)));
     }
     if let Some(sd) = explanation.sd() {
-        columns.extend((0..s).map(|k| by_set(&sd, k)));
+        columns.extend((0..s).map(|k| set_values(&sd, k)));
     }
     columns
 }
@@ -122,7 +122,7 @@ pub fn recognises(header: &[String]) -> bool {
 /// order. The explanation has no feature values.
 #[derive(Debug)]
 pub struct ValueTableReader {
-    wanted: Vec<usize>,
+    column_indices: Vec<usize>,
     players: Vec<String>,
     has_errors: bool,
     has_sd: bool,
@@ -141,11 +141,12 @@ impl ValueTableReader {
     /// # Errors
     /// [`Error::UnknownColumn`] or [`Error::Format`] if the table is not a table of values.
     pub fn new(header: &[String]) -> Result<Self> {
-        let place = |name: &str| {
+        let position = |name: &str| {
             let unknown = || Error::UnknownColumn { name: name.into(), known: listed(header) };
             header.iter().position(|h| h == name).ok_or_else(unknown)
         };
-        let mut wanted = LEADING_COLUMNS[..4].iter().map(|name| place(name)).collect::<Result<Vec<_>>>()?;
+        let mut column_indices =
+            LEADING_COLUMNS[..4].iter().map(|name| position(name)).collect::<Result<Vec<_>>>()?;
         let value_columns: Vec<usize> = (0..header.len())
             .filter(|&j| !LEADING_COLUMNS.contains(&&header[j][..]))
             .filter(|&j| !header[j].starts_with(STD_ERROR) && !header[j].starts_with(SD))
@@ -159,17 +160,18 @@ impl ValueTableReader {
         // The columns of standard errors or deviations in the order of the players, if every player has one.
         let columns_with_prefix = |prefix: &str| -> Option<Vec<usize>> {
             let own_name = |(j, name): (usize, &String)| Some((name.strip_prefix(prefix)?.to_string(), j));
-            let known: HashMap<String, usize> = header.iter().enumerate().filter_map(own_name).collect();
-            value_columns.iter().map(|&j| known.get(&header[j]).copied()).collect()
+            let column_of_player: HashMap<String, usize> =
+                header.iter().enumerate().filter_map(own_name).collect();
+            value_columns.iter().map(|&j| column_of_player.get(&header[j]).copied()).collect()
         };
         let (errors, sd) = (columns_with_prefix(STD_ERROR), columns_with_prefix(SD));
         let name = |&j: &usize| header[j].strip_prefix(PLAYER_PREFIX).unwrap_or(&header[j]).to_string();
         let players = value_columns.iter().map(name).collect();
-        wanted.extend(value_columns);
+        column_indices.extend(value_columns);
         let (has_errors, has_sd) = (errors.is_some(), sd.is_some());
-        wanted.extend(errors.into_iter().chain(sd).flatten());
+        column_indices.extend(errors.into_iter().chain(sd).flatten());
         Ok(Self {
-            wanted,
+            column_indices,
             players,
             has_errors,
             has_sd,
@@ -184,7 +186,7 @@ impl ValueTableReader {
 
     /// The columns to read: `row`, `output`, then columns of numbers.
     pub fn wanted(&self) -> &[usize] {
-        &self.wanted
+        &self.column_indices
     }
 
     /// Adds a line: the row number, the output, and the numbers of the other columns.
@@ -224,7 +226,7 @@ impl ValueTableReader {
     /// [`Error::TooFew`] without lines; [`Error::Format`] if a row lacks an output; the errors of
     /// [`Explanation::validate`].
     pub fn finish(self, note: Option<TableMetadata>) -> Result<Explanation> {
-        let (n, p, width) = (self.row_numbers.len(), self.players.len(), self.wanted.len() - 2);
+        let (n, p, width) = (self.row_numbers.len(), self.players.len(), self.column_indices.len() - 2);
         if n == 0 {
             return Err(Error::too_few("the table of values", 1, "line is"));
         }
@@ -337,10 +339,10 @@ mod tests {
                     (Exactness::Estimated { sampling, .. }, None) => *sampling = None,
                     _ => {}
                 }
-                if let (Some(sd), Some(known)) = (expected.sd(), &mut expected.uncertainty) {
-                    known.dispersion = Dispersion::Sd(sd);
-                    known.source = reread_table.uncertainty.as_ref().and_then(|known_source| known_source.source);
-                    prop_assert_eq!(known.source.is_some(), has_note);
+                if let (Some(sd), Some(uncertainty)) = (expected.sd(), &mut expected.uncertainty) {
+                    uncertainty.dispersion = Dispersion::Sd(sd);
+                    uncertainty.source = reread_table.uncertainty.as_ref().and_then(|known_source| known_source.source);
+                    prop_assert_eq!(uncertainty.source.is_some(), has_note);
                 }
                 expected.provenance = reread_table.provenance.clone();
                 prop_assert_eq!(format!("{reread_table:?}"), format!("{expected:?}"));

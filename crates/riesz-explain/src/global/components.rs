@@ -117,10 +117,10 @@ impl<'m> Components<'m> {
         let (columns, count) = (self.columns(set, &rows)?, rows.rows());
         let mut prior = Matrix::zeros(count, count);
         for (index, product) in self.products.iter().enumerate() {
-            let Some(places) = factors_of_players(product, set) else { continue };
-            let complement = self.other_factors_product(index, &places, |k| self.double_means[index][k]);
+            let Some(positions) = factors_of_players(product, set) else { continue };
+            let complement = self.other_factors_product(index, &positions, |k| self.double_means[index][k]);
             let mut product_kernel = vec![product.scale * complement; count * count];
-            for &k in &places {
+            for &k in &positions {
                 let atoms = &self.inputs.atoms[product.players[k]];
                 let mean = mean(product, k, Columns::from_row(&rows, 0), atoms, self.isa);
                 let mut factor = vec![0.0; count];
@@ -150,16 +150,16 @@ impl<'m> Components<'m> {
         let (n, count) = (self.model.support_points.rows(), rows.rows());
         let mut out = Matrix::zeros(n, count);
         for (index, product) in self.products.iter().enumerate() {
-            let Some(places) = factors_of_players(product, set) else { continue };
+            let Some(positions) = factors_of_players(product, set) else { continue };
             let complement: Vec<f64> = (0..n)
                 .map(|i| {
-                    product.scale * self.other_factors_product(index, &places, |k| self.means[index][k][i])
+                    product.scale * self.other_factors_product(index, &positions, |k| self.means[index][k][i])
                 })
                 .collect();
             let mut factor = vec![0.0; n];
             for r in 0..count {
                 let mut column = complement.clone();
-                for &k in &places {
+                for &k in &positions {
                     product.factor(
                         self.isa,
                         k,
@@ -180,10 +180,10 @@ impl<'m> Components<'m> {
     fn other_factors_product(
         &self,
         index: usize,
-        places: &[usize],
+        positions: &[usize],
         factor_value: impl Fn(usize) -> f64,
     ) -> f64 {
-        (0..self.products[index].players.len()).filter(|k| !places.contains(k)).map(factor_value).product()
+        (0..self.products[index].players.len()).filter(|k| !positions.contains(k)).map(factor_value).product()
     }
 }
 

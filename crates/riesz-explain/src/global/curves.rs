@@ -56,11 +56,11 @@ impl Axis {
             && grid.len() > max_points / 4
         {
             let (low, high) = (*low, *high);
-            let place = |k: usize| {
+            let grid_point = |k: usize| {
                 let share = k as f64 / (max_points - 1) as f64;
                 low * (1.0 - share) + high * share
             };
-            grid = (0..max_points).map(place).collect();
+            grid = (0..max_points).map(grid_point).collect();
         }
         Self { column: column.name.clone(), grid, levels }
     }

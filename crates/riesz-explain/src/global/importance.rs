@@ -37,8 +37,9 @@ impl Importance {
     pub fn interval(&self, level: f64) -> Option<Vec<[f64; 2]>> {
         let errors = self.std_error.as_ref()?;
         let student = StudentsT::new(0.0, 1.0, (self.rows - 1) as f64).ok()?;
-        let reach = (level > 0.0 && level < 1.0).then(|| student.inverse_cdf(0.5 + level / 2.0))?;
-        let ends = |(mean, error): (&f64, &f64)| [(mean - reach * error).max(0.0), mean + reach * error];
+        let quantile = (level > 0.0 && level < 1.0).then(|| student.inverse_cdf(0.5 + level / 2.0))?;
+        let ends =
+            |(mean, error): (&f64, &f64)| [(mean - quantile * error).max(0.0), mean + quantile * error];
         Some(self.mean_abs.iter().zip(errors).map(ends).collect())
     }
 }

@@ -108,7 +108,7 @@ pub(super) struct FactorTable {
     /// those of the factors.
     pub(super) roundings: Vec<usize>,
     /// Whether errors are relative to magnitudes.
-    pub(super) by_size: bool,
+    pub(super) relative_to_size: bool,
     /// Whether no factor is larger than 1.
     pub(super) bounded: bool,
 }
@@ -126,11 +126,11 @@ impl FactorTable {
         control: RunControl<'_>,
     ) -> Result<Self> {
         let (n, d) = (model.support_points.rows(), model.support_points.width());
-        let reach = ColumnRanges {
+        let ranges = ColumnRanges {
             u: ColumnRanges::per_column(Columns::from_row(&model.support_points, 0), d),
             v: inputs.reach.clone(),
         };
-        let by_size = product.cancels(true);
+        let relative_to_size = product.cancels(true);
         let panel = |from: usize| -> Result<FactorPanel> {
             let point_values =
                 |j: usize| (0..TILE).map(move |i| model.support_points.get((from + i).min(n - 1), j));
@@ -150,7 +150,7 @@ impl FactorTable {
                         batch_sums.iter_mut().zip(&*out).for_each(|(sum, f)| *sum += weight * f);
                         // Another product's errors may be relative to sizes where those of this product are
                         // not.
-                        if by_size {
+                        if relative_to_size {
                             product.size(isa, k, u, row, &mut size);
                         } else {
                             size.copy_from_slice(out);
@@ -170,16 +170,17 @@ impl FactorTable {
         let panels = (0..n).into_par_iter().step_by(TILE).map(panel).collect::<Result<_>>()?;
         let roundings = |player: &usize| {
             let count = inputs.atoms[*player].rows.len();
-            let of_mean = TERMS + count.div_ceil(TERMS) + 3 + inputs.roundings;
+            let mean_roundings = TERMS + count.div_ceil(TERMS) + 3 + inputs.roundings;
             // Square roots of probabilities, multiplication by them, products, and sums in two steps.
-            let of_products = 8 + 2 * inputs.roundings + BATCH_VALUES + count.div_ceil(BATCH_VALUES) + LANES;
-            of_products.max(2 * of_mean + 1)
+            let product_roundings =
+                8 + 2 * inputs.roundings + BATCH_VALUES + count.div_ceil(BATCH_VALUES) + LANES;
+            product_roundings.max(2 * mean_roundings + 1)
         };
         Ok(Self {
             panels,
-            precision: product.precision(&reach),
+            precision: product.precision(&ranges),
             roundings: product.players.iter().map(roundings).collect(),
-            by_size,
+            relative_to_size,
             bounded: product.unbounded() == 0,
         })
     }

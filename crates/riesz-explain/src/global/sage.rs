@@ -105,9 +105,9 @@ impl SageValues {
     pub fn explanation(&self, model: &KernelExpansion, x: &Table, seed: u64) -> Result<Explanation> {
         // The errors are inflated so that ± 1.96 standard errors cover the true value in 95 % of cases with
         // few rows too.
-        let wide = student_quantile((self.rows as f64 - 1.0).max(1.0)) / NORMAL;
+        let inflation = student_quantile((self.rows as f64 - 1.0).max(1.0)) / NORMAL;
         let inflated = |errors: &Option<Vec<f64>>, j: usize| {
-            errors.as_ref().map_or(0.0, |errors_by_player| wide * errors_by_player[j])
+            errors.as_ref().map_or(0.0, |errors_by_player| inflation * errors_by_player[j])
         };
         let absent = format!(
             "absent features are averaged over background rows: the value of present features is the \
@@ -192,13 +192,13 @@ impl Sage {
         });
         let (grand, none) = (game.losses(&vec![true; p])?, game.losses(&vec![false; p])?);
         let mean = |losses: &[f64]| losses.iter().sum::<f64>() / n as f64;
-        let (by_row, sampling_error, coalitions) = if let Some((outputs, y)) = tables {
+        let (contributions, sampling_error, coalitions) = if let Some((outputs, y)) = tables {
             (exact_by_tables(&outputs, (&x, y), p, control)?, None, outputs.coalition_count())
         } else if everything {
             (exact_by_enumeration(&game, &none, &grand)?, None, 1 << p)
         } else {
-            let (by_row, error, valued) = self.by_permutations(&game, &none, &grand)?;
-            (by_row, Some(error), valued)
+            let (contributions, error, valued) = self.by_permutations(&game, &none, &grand)?;
+            (contributions, Some(error), valued)
         };
         let measure = match labels {
             Labels::Numbers(_) => "squared error",
@@ -206,8 +206,9 @@ impl Sage {
         };
         let result = SageValues {
             players: groups.players().to_vec(),
-            values: by_row.iter().map(|row_values| mean(row_values)).collect(),
-            std_error: (n > 1).then(|| by_row.iter().map(|row_values| std_error(row_values)).collect()),
+            values: contributions.iter().map(|row_values| mean(row_values)).collect(),
+            std_error: (n > 1)
+                .then(|| contributions.iter().map(|row_values| std_error(row_values)).collect()),
             sampling_error,
             base_loss: mean(&none),
             loss: mean(&grand),
@@ -240,33 +241,35 @@ impl Sage {
         // For each player, the mean contribution in each order and its reverse; different orders are
         // independent.
         let mut means = vec![Vec::with_capacity(self.permutations); p];
-        let mut known: HashMap<Vec<bool>, Vec<f64>> = HashMap::new();
-        let mut valued = 2;
+        let mut cached_losses: HashMap<Vec<bool>, Vec<f64>> = HashMap::new();
+        let mut evaluations = 2;
         for _ in 0..self.permutations {
             let mut pair = vec![0.0; p];
             for order in antithetic_orders(&mut random, p) {
                 let mut mask = vec![false; p];
-                let mut before = none.to_vec();
+                let mut previous_losses = none.to_vec();
                 for (position, j) in order.into_iter().enumerate() {
                     mask[j] = true;
                     // Small coalitions recur.
                     let losses = if position + 1 == p {
                         grand.to_vec()
-                    } else if let Some(known_losses) = known.get(&mask) {
-                        known_losses.clone()
+                    } else if let Some(cached) = cached_losses.get(&mask) {
+                        cached.clone()
                     } else {
                         let new_losses = game.losses(&mask)?;
-                        valued += 1;
-                        if known.len() < 4096 {
-                            known.insert(mask.clone(), new_losses.clone());
+                        evaluations += 1;
+                        if cached_losses.len() < 4096 {
+                            cached_losses.insert(mask.clone(), new_losses.clone());
                         }
                         new_losses
                     };
-                    for ((sum, before), loss) in sums[j].iter_mut().zip(&before).zip(&losses) {
-                        *sum += before - loss;
-                        pair[j] += (before - loss) / (2 * n) as f64;
+                    for ((sum, previous_losses), loss) in
+                        sums[j].iter_mut().zip(&previous_losses).zip(&losses)
+                    {
+                        *sum += previous_losses - loss;
+                        pair[j] += (previous_losses - loss) / (2 * n) as f64;
                     }
-                    before = losses;
+                    previous_losses = losses;
                 }
             }
             means
@@ -277,9 +280,9 @@ impl Sage {
         let count = (2 * self.permutations) as f64;
         sums.iter_mut().flatten().for_each(|sum| *sum /= count);
         // With few orders the error itself is uncertain.
-        let wide = student_quantile(self.permutations as f64 - 1.0) / NORMAL;
-        let error = |player_means: &Vec<f64>| wide * std_error(player_means);
-        Ok((sums, means.iter().map(error).collect(), valued))
+        let inflation = student_quantile(self.permutations as f64 - 1.0) / NORMAL;
+        let error = |player_means: &Vec<f64>| inflation * std_error(player_means);
+        Ok((sums, means.iter().map(error).collect(), evaluations))
     }
 }
 

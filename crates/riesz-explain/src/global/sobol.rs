@@ -154,7 +154,10 @@ impl Sensitivity {
         self.decompose(
             model,
             inputs,
-            Some(&PosteriorTerms { prior_term: prior, known: posterior.covariance(&point_functionals) }),
+            Some(&PosteriorTerms {
+                prior_term: prior,
+                negated_reductions: posterior.covariance(&point_functionals),
+            }),
         )
     }
 
@@ -191,20 +194,22 @@ impl Sensitivity {
         )?;
         let posterior = Posterior::new(model, covariance)?.with_cancel(&self.stop);
         not_skew(covariance)?;
-        let at_points = posterior.functionals_at(&model.support_points)?;
-        let (means, samples) = (posterior.mean_of(&at_points), posterior.sample(&at_points, draws, seed)?);
+        let point_functionals = posterior.functionals_at(&model.support_points)?;
+        let (means, samples) =
+            (posterior.mean_of(&point_functionals), posterior.sample(&point_functionals, draws, seed)?);
         let n = model.support_points.rows();
         if posterior.prior_scale() <= 0.0 {
             return Err(Error::parameter("draws", draws, "draws need the posterior of a Gaussian process"));
         }
         // Coefficients along directions in which the process hardly varies would be huge and cancel each
         // other. Of a variance of 1, a draw leaves out at most n times the smallest eigenvalue.
-        let (sizes, directions) = symmetric_eigen(&at_points.prior_scale)?;
+        let (sizes, directions) = symmetric_eigen(&point_functionals.prior_scale)?;
         let min_variance = SMALLEST * sizes.iter().fold(0.0, |m: f64, v| m.max(*v));
         let solve = |deviations: Matrix| {
-            let mut along = directions.transpose().matmul(&deviations);
-            along.scale_rows(sizes.iter().map(|size| if *size > min_variance { 1.0 / size } else { 0.0 }));
-            directions.matmul(&along)
+            let mut coordinates = directions.transpose().matmul(&deviations);
+            coordinates
+                .scale_rows(sizes.iter().map(|size| if *size > min_variance { 1.0 / size } else { 0.0 }));
+            directions.matmul(&coordinates)
         };
         let (mut coef, mut output_names) = (Matrix::zeros(n, draws * model.outputs()), Vec::new());
         for (o, values) in samples.values.into_iter().enumerate() {

@@ -30,7 +30,7 @@ use crate::table::Players;
 /// The terms of a posterior covariance: for each output the prior scale s, and the matrix `-Q`.
 pub(super) struct PosteriorTerms {
     pub(super) prior_term: Vec<f64>,
-    pub(super) known: Vec<Matrix>,
+    pub(super) negated_reductions: Vec<Matrix>,
 }
 
 /// The variance of a model's output as a product game of one row.
@@ -113,8 +113,11 @@ impl<'m> VarianceGame<'m> {
         let max_values = inputs.atoms.iter().map(|atoms| atoms.rows.len()).max().unwrap_or(0);
         let prior_roundings = 2 * (TERMS + max_values.div_ceil(TERMS) + inputs.roundings + 4);
         let largest = |numbers: &[f64]| max_abs(numbers).max(1.0);
-        let known = posterior_terms.iter().flat_map(|terms| &terms.known).map(|known| largest(known.data()));
-        let heaviest = known.fold(largest(model.coef.data()).powi(2), |total, v| total + v);
+        let negated_reductions = posterior_terms
+            .iter()
+            .flat_map(|terms| &terms.negated_reductions)
+            .map(|negated_reductions| largest(negated_reductions.data()));
+        let heaviest = negated_reductions.fold(largest(model.coef.data()).powi(2), |total, v| total + v);
         Ok(Self {
             model,
             products,
@@ -130,7 +133,7 @@ impl<'m> VarianceGame<'m> {
     /// Returns the weight of the pair of points i and c for output o.
     fn pair_weight(&self, o: usize, i: usize, c: usize) -> f64 {
         let coef_product = self.model.coef[(i, o)] * self.model.coef[(c, o)];
-        self.posterior_terms.map_or(coef_product, |terms| coef_product + terms.known[o][(i, c)])
+        self.posterior_terms.map_or(coef_product, |terms| coef_product + terms.negated_reductions[o][(i, c)])
     }
 
     /// Returns the rounding of all factors of two products together, including those of players that only one
@@ -163,7 +166,7 @@ impl<'m> VarianceGame<'m> {
         let shared = SharedFactors::new(&self.products[left].players, &self.products[right].players);
         let players = &shared.players;
         let scale = self.products[left].scale * self.products[right].scale;
-        let by_size = left_table.by_size || two.by_size;
+        let relative_to_size = left_table.relative_to_size || two.relative_to_size;
         let bounded = left_table.bounded && two.bounded;
         let (n, size) = (self.model.support_points.rows(), TILE * TILE);
         let Memory { present, absent, active } = memory;
@@ -176,10 +179,10 @@ impl<'m> VarianceGame<'m> {
             let folded = |means: &[[f64; TILE]], kept: &[usize]| -> [f64; TILE] {
                 std::array::from_fn(|i| kept.iter().map(|&k| means[k][i]).product())
             };
-            let (of_own, of_other) =
+            let (own_means, other_means) =
                 (folded(&left_panel.means, &shared.left_only), folded(&other.means, &shared.right_only));
             if bounded {
-                rounding.decay = neg_log_bound(&of_own) + neg_log_bound(&of_other);
+                rounding.decay = neg_log_bound(&own_means) + neg_log_bound(&other_means);
             }
             let folded_all = |sizes: &[[f64; TILE]]| folded(sizes, &(0..sizes.len()).collect::<Vec<_>>());
             let (sizes, other_sizes) = (folded_all(&left_panel.sizes), folded_all(&other.sizes));
@@ -191,8 +194,8 @@ impl<'m> VarianceGame<'m> {
                     let block = |from: usize| Lanes(std::array::from_fn(|l| lane_value(from + l)));
                     (from..TILE).step_by(LANES).map(block).collect()
                 };
-                let weights = lanes(&|c| scale * of_own[row] * of_other[c]);
-                let tops = by_size.then(|| lanes(&|c| (scale * sizes[row] * other_sizes[c]).abs()));
+                let weights = lanes(&|c| scale * own_means[row] * other_means[c]);
+                let tops = relative_to_size.then(|| lanes(&|c| (scale * sizes[row] * other_sizes[c]).abs()));
                 let coef = |o: usize| {
                     lanes(&|c| {
                         let c = index * TILE + c;
@@ -253,7 +256,7 @@ impl<'m> VarianceGame<'m> {
         let weights = [first_lane(product.scale)];
         let coef: Vec<Vec<Lanes>> = posterior_terms.prior_term.iter().map(|s| vec![first_lane(*s)]).collect();
         // `E k(X, X)` is at least `E k(X, X')`, and at least as large as either mean of magnitudes.
-        let tops = self.factors[p].by_size.then(|| {
+        let tops = self.factors[p].relative_to_size.then(|| {
             vec![first_lane(
                 product.scale.abs()
                     * means.iter().map(|[own, mean]| own.abs().max(mean.abs())).product::<f64>(),

@@ -360,7 +360,7 @@ impl Settings {
     /// # Errors
     /// [`Error::Parameter`] for a value outside its setting's range, or an unknown name.
     pub fn new(pairs: impl IntoIterator<Item = (String, Value)>) -> Result<Self> {
-        let values = SettingValues::new(&SETTINGS.each_ref().map(|known| &known.setting), pairs)?;
+        let values = SettingValues::new(&SETTINGS.each_ref().map(|entry| &entry.setting), pairs)?;
         Ok(Self { values, seed: 0 })
     }
 

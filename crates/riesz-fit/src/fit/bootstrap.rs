@@ -98,7 +98,7 @@ impl BootstrapPlan {
 /// output.
 fn refit_differences(refits: &[BootstrapRefit], rows: &[usize], seed: u64) -> Vec<VarianceReduction> {
     let outputs = refits.first().map_or(0, |refit| refit.intercept.len());
-    let known = |o: usize| {
+    let reduction = |o: usize| {
         let (mut coef, mut intercept) = (Matrix::zeros(rows.len(), refits.len()), vec![0.0; refits.len()]);
         for (b, refit) in refits.iter().enumerate() {
             scatter(refit, o, rows, |i, value| coef[(i, b)] = value);
@@ -108,7 +108,7 @@ fn refit_differences(refits: &[BootstrapRefit], rows: &[usize], seed: u64) -> Ve
         center(&mut intercept);
         VarianceReduction::RefitDifferences { coef, intercept, method: Refitted::Drawn { seed } }
     };
-    (0..outputs).map(known).collect()
+    (0..outputs).map(reduction).collect()
 }
 
 /// Calls `put` with each coefficient of a refit and its position among `rows`.

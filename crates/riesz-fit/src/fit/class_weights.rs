@@ -34,7 +34,7 @@ pub fn row_weights(
     super::check_labels(x, labels, classes)?;
     let mut count = vec![0_usize; classes.len()];
     labels.iter().for_each(|&l| count[l] += 1);
-    let of_class = match class_weight {
+    let class_factors = match class_weight {
         ClassWeight::None => vec![1.0; classes.len()],
         ClassWeight::Balanced => {
             count.iter().map(|&m| x.rows() as f64 / (classes.len() * m.max(1)) as f64).collect()
@@ -47,7 +47,7 @@ pub fn row_weights(
         }
     };
     let mut row_weights = super::sample_weights(sample_weight, x)?;
-    row_weights.iter_mut().zip(labels).for_each(|(w, &l)| *w *= of_class[l]);
+    row_weights.iter_mut().zip(labels).for_each(|(w, &l)| *w *= class_factors[l]);
     if let Some(bad) = row_weights.iter().find(|w| !w.is_finite()) {
         return Err(Error::parameter("class_weight times sample_weight", bad, "lower the weights"));
     }

@@ -76,7 +76,7 @@ impl GridAxis {
         let count: usize = axes.iter().map(|a| a.values.len()).product();
         (0..count)
             .map(|combination| {
-                Self::places(axes, combination).iter().zip(axes).map(|(&p, a)| a.values[p]).collect()
+                Self::indices(axes, combination).iter().zip(axes).map(|(&p, a)| a.values[p]).collect()
             })
             .collect()
     }
@@ -85,8 +85,8 @@ impl GridAxis {
     /// value may lie outside. Axes with one value give no sentence.
     pub fn at_grid_edge(axes: &[Self], combination: usize) -> Vec<String> {
         let mut sentences = Vec::new();
-        for (axis, place) in axes.iter().zip(Self::places(axes, combination)) {
-            let value = axis.values[place];
+        for (axis, index) in axes.iter().zip(Self::indices(axes, combination)) {
+            let value = axis.values[index];
             let lowest = axis.values.iter().all(|v| *v >= value);
             if lowest != axis.values.iter().all(|v| *v <= value) {
                 let end = if lowest { "smallest" } else { "largest" };
@@ -96,13 +96,13 @@ impl GridAxis {
         sentences
     }
 
-    fn places(axes: &[Self], mut combination: usize) -> Vec<usize> {
-        let mut places = vec![0; axes.len()];
-        for (place, axis) in places.iter_mut().zip(axes).rev() {
-            *place = combination % axis.values.len();
+    fn indices(axes: &[Self], mut combination: usize) -> Vec<usize> {
+        let mut indices = vec![0; axes.len()];
+        for (index, axis) in indices.iter_mut().zip(axes).rev() {
+            *index = combination % axis.values.len();
             combination /= axis.values.len();
         }
-        places
+        indices
     }
 }
 
@@ -159,7 +159,7 @@ pub(super) fn select_ridge_until(
     multipliers.iter().try_for_each(|m| positive("length-scale multiplier", *m))?;
     let multipliers =
         if estimator.kernel.with_lengthscales_times(1.0).is_some() { multipliers } else { &[1.0] };
-    let with = |multiplier: f64, ridge: f64| {
+    let candidate_with = |multiplier: f64, ridge: f64| {
         let mut candidate = estimator.clone();
         candidate.ridge = ridge;
         if let Some(kernel) = estimator.kernel.with_lengthscales_times(multiplier) {
@@ -170,7 +170,7 @@ pub(super) fn select_ridge_until(
     let mut errors = Matrix::zeros(multipliers.len(), ridges.len());
     for (m, &multiplier) in multipliers.iter().enumerate() {
         control.check_cancelled()?;
-        errors.row_mut(m).copy_from_slice(&with(multiplier, ridges[0]).loo_path(x, y, ridges)?);
+        errors.row_mut(m).copy_from_slice(&candidate_with(multiplier, ridges[0]).loo_path(x, y, ridges)?);
         control.step();
     }
     let lowest_error = errors.data().iter().copied().filter(|e| e.is_finite()).fold(f64::INFINITY, f64::min);
@@ -189,7 +189,7 @@ pub(super) fn select_ridge_until(
     let axes = [GridAxis::new("length-scale multiplier", multipliers), GridAxis::new("ridge", ridges)];
     let edges = GridAxis::at_grid_edge(&axes, best);
     Ok(RidgeSelection {
-        best: with(multipliers[chosen.0], ridges[chosen.1]),
+        best: candidate_with(multipliers[chosen.0], ridges[chosen.1]),
         axes,
         errors,
         chosen,

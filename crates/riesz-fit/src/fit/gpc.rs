@@ -182,12 +182,12 @@ impl GaussianProcessClassifier {
             model_card: card,
         };
         model.validate()?;
-        let known = |mode: LaplaceMode| VarianceReduction::CholeskyInverse {
+        let reduction = |mode: LaplaceMode| VarianceReduction::CholeskyInverse {
             operator: Some(Sparse::diagonal(mode.root_weight)),
             factor: mode.factor,
         };
         let scale = vec![1.0; modes.len()];
-        let covariance = PosteriorCovariance::new(modes.into_iter().map(known).collect(), scale);
+        let covariance = PosteriorCovariance::new(modes.into_iter().map(reduction).collect(), scale);
         Ok(GpcFit { model, covariance, log_marginal_likelihood: value, theta, steps, evaluations, warnings })
     }
 

@@ -67,9 +67,9 @@ impl KernelRidge {
         // multiple of them.
         let coef_of_ones = inverse.matvec(&vec![1.0; n]);
         let total: f64 = (0..n).map(|i| self.weight(i)).sum();
-        let known = |o: usize| {
+        let reduction = |o: usize| {
             // Change of the mean when row i is left out.
-            let moved: Vec<f64> = (0..n)
+            let mean_change: Vec<f64> = (0..n)
                 .map(|i| {
                     if self.center {
                         -self.weight(i) * targets[(i, o)] / (total - self.weight(i))
@@ -81,18 +81,18 @@ impl KernelRidge {
             let mut out = Matrix::zeros(n, n);
             for k in 0..n {
                 for i in 0..n {
-                    let shifted = coef[(i, o)] - moved[i] * coef_of_ones[i];
+                    let shifted = coef[(i, o)] - mean_change[i] * coef_of_ones[i];
                     out[(k, i)] = coef[(k, o)]
-                        - moved[i] * coef_of_ones[k]
+                        - mean_change[i] * coef_of_ones[k]
                         - inverse[(k, i)] * shifted / inverse[(i, i)];
                 }
                 scaled(out.row_mut(k));
             }
-            let mut intercept: Vec<f64> = moved.iter().map(|m| intercept[o] + m).collect();
+            let mut intercept: Vec<f64> = mean_change.iter().map(|m| intercept[o] + m).collect();
             scaled(&mut intercept);
             VarianceReduction::RefitDifferences { coef: out, intercept, method: Refitted::Jackknife }
         };
-        Ok(PosteriorCovariance::of_refits((0..y.cols()).map(known).collect(), vec![1.0; y.cols()]))
+        Ok(PosteriorCovariance::of_refits((0..y.cols()).map(reduction).collect(), vec![1.0; y.cols()]))
     }
 }
 

@@ -48,7 +48,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     if let (Some(draws), true) = (task.settings.count(BOOTSTRAP.name), task.penalty.is_some()) {
         return Err(Error::parameter(BOOTSTRAP.name, draws, PENALTY_CONFLICT));
     }
-    let with = |kernel: Kernel, ridge: f64, sample_weight: Option<Vec<f64>>| {
+    let estimator_with = |kernel: Kernel, ridge: f64, sample_weight: Option<Vec<f64>>| {
         let standard = KernelLogisticRegression::new(kernel, ridge);
         KernelLogisticRegression {
             class_weight: class_weight.clone(),
@@ -59,8 +59,8 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
             ..standard
         }
     };
-    let chosen = choose(task, with)?;
-    let mut estimator = with(chosen.kernel, chosen.value, task.sample_weight.clone());
+    let chosen = choose(task, estimator_with)?;
+    let mut estimator = estimator_with(chosen.kernel, chosen.value, task.sample_weight.clone());
     estimator.penalty = task.penalty_for(&estimator.kernel)?;
     estimator.start.clone_from(&task.start);
     let fit = estimator.fit_until(task.x, labels, classes, &task.stop)?;

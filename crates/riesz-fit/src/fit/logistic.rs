@@ -230,9 +230,9 @@ impl LogisticProblem<'_> {
         let mut violation = f64::NAN;
         for iterations in 0..=self.settings.max_iterations {
             check_cancelled(self.stop)?;
-            let smooth = self.times_gram(&coef);
-            let values = add_intercepts(&smooth, &intercept);
-            let objective = self.loss(&values) + ridge / 2.0 * dot(coef.data(), smooth.data());
+            let gram_coef = self.times_gram(&coef);
+            let values = add_intercepts(&gram_coef, &intercept);
+            let objective = self.loss(&values) + ridge / 2.0 * dot(coef.data(), gram_coef.data());
             let (residual, curvature) = self.derivatives(&values);
             // Optimality: residual = ridge · coef, and with an intercept the coefficients sum to 0.
             let mut gradient = residual.clone();
@@ -257,29 +257,28 @@ impl LogisticProblem<'_> {
                 break;
             }
             let (step, shift) = self.newton(&gradient, &curvature, &sums)?;
-            let smooth_step = self.times_gram(&step);
-            let change = add_intercepts(&smooth_step, &shift);
+            let gram_step = self.times_gram(&step);
+            let change = add_intercepts(&gram_step, &shift);
             // Let φ(t) be the objective along the step: |φ'''| ≤ reach · φ''. The step ln(1 + reach)/reach is
             // therefore certain to reduce it, and so is the step 1 if reach ≤ 1. Longer steps are tried
             // first.
             let reach = (0..n).map(|i| range_over_outputs(&change, i)).fold(0.0, f64::max);
             let mut t: f64 = 1.0;
             if reach > 1.0 {
-                let safe = reach.ln_1p() / reach;
-                let slope =
-                    ridge * dot(coef.data(), smooth_step.data()) - dot(residual.data(), change.data());
+                let safe_step = reach.ln_1p() / reach;
+                let slope = ridge * dot(coef.data(), gram_step.data()) - dot(residual.data(), change.data());
                 let penalty = |t: f64| {
-                    dot(coef.data(), smooth.data())
-                        + 2.0 * t * dot(coef.data(), smooth_step.data())
-                        + t * t * dot(step.data(), smooth_step.data())
+                    dot(coef.data(), gram_coef.data())
+                        + 2.0 * t * dot(coef.data(), gram_step.data())
+                        + t * t * dot(step.data(), gram_step.data())
                 };
-                let along = |t: f64| {
-                    let mut moved = values.clone();
-                    moved.add_times(t, &change);
-                    self.loss(&moved) + ridge / 2.0 * penalty(t)
+                let objective_at = |t: f64| {
+                    let mut trial = values.clone();
+                    trial.add_times(t, &change);
+                    self.loss(&trial) + ridge / 2.0 * penalty(t)
                 };
-                while t > safe && along(t) > objective + 1e-4 * t * slope {
-                    t = (t / 2.0).max(safe);
+                while t > safe_step && objective_at(t) > objective + 1e-4 * t * slope {
+                    t = (t / 2.0).max(safe_step);
                 }
             }
             coef.add_times(t, &step);
@@ -310,7 +309,7 @@ impl LogisticProblem<'_> {
 
     /// `Σ_i w_i · -ln p(label_i)`.
     fn loss(&self, values: &Matrix) -> f64 {
-        let of_row = |(i, &label): (usize, &usize)| {
+        let row_loss = |(i, &label): (usize, &usize)| {
             if self.outputs == 1 {
                 let margin = if label == 1 { values[(0, i)] } else { -values[(0, i)] };
                 return self.weights[i] * -log_logistic(margin);
@@ -323,7 +322,7 @@ impl LogisticProblem<'_> {
                 .sum();
             self.weights[i] * (values[(best, i)] - values[(label, i)] + other_terms.ln_1p())
         };
-        self.labels.iter().enumerate().map(of_row).sum()
+        self.labels.iter().enumerate().map(row_loss).sum()
     }
 
     /// The residual `w ([row is of the class] - p)` and the diagonal curvature: `w p (1 - p)` for one output,
@@ -334,23 +333,23 @@ impl LogisticProblem<'_> {
         for (i, (&label, &w)) in self.labels.iter().zip(&self.weights).enumerate() {
             if m == 1 {
                 let sign = if label == 1 { 1.0 } else { -1.0 };
-                let wrong = 1.0 / (1.0 + (sign * values[(0, i)]).exp());
-                residual[(0, i)] = sign * w * wrong;
-                curvature[(0, i)] = w * (wrong * (1.0 - wrong)).max(LEAST_CURVATURE);
+                let error_probability = 1.0 / (1.0 + (sign * values[(0, i)]).exp());
+                residual[(0, i)] = sign * w * error_probability;
+                curvature[(0, i)] = w * (error_probability * (1.0 - error_probability)).max(LEAST_CURVATURE);
                 continue;
             }
             let top = (0..m).map(|o| values[(o, i)]).fold(f64::NEG_INFINITY, f64::max);
             let total: f64 = (0..m).map(|o| (values[(o, i)] - top).exp()).sum();
-            let mut wrong = 0.0;
+            let mut error_probability = 0.0;
             for o in 0..m {
                 let p = (values[(o, i)] - top).exp() / total;
                 curvature[(o, i)] = w * p.max(LEAST_CURVATURE);
                 if o != label {
                     residual[(o, i)] = -w * p;
-                    wrong += w * p;
+                    error_probability += w * p;
                 }
             }
-            residual[(label, i)] = wrong;
+            residual[(label, i)] = error_probability;
         }
         (residual, curvature)
     }

@@ -52,7 +52,7 @@ const ROWS_OF_LEAVE_ONE_OUT: usize = 2000;
 
 fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let y = task.numbers()?;
-    let with = |kernel: Kernel, ridge: f64, sample_weight: Option<Vec<f64>>| KernelRidge {
+    let estimator_with = |kernel: Kernel, ridge: f64, sample_weight: Option<Vec<f64>>| KernelRidge {
         sample_weight,
         center: task.settings.switch(FIT_INTERCEPT.name).unwrap_or(true),
         ..KernelRidge::new(kernel, ridge)
@@ -64,9 +64,9 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let (mut estimator, mut facts, warnings);
     if search.fixed_value().is_some() || task.settings.get(FOLDS.name).is_some() {
         let chosen = search.regression(y, "", |kernel, ridge, w, x, y| {
-            Ok(with(kernel, ridge, w).fit_until(x, y, &task.stop)?.model)
+            Ok(estimator_with(kernel, ridge, w).fit_until(x, y, &task.stop)?.model)
         })?;
-        estimator = with(chosen.kernel, chosen.value, task.sample_weight.clone());
+        estimator = estimator_with(chosen.kernel, chosen.value, task.sample_weight.clone());
         (facts, warnings) = (chosen.facts, chosen.warnings);
     } else {
         if task.sample_weight.is_some() {
@@ -74,7 +74,7 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
             return Err(Error::parameter(RIDGE.name, AUTO, allowed));
         }
         let multiples = if task.fixed_kernel() { &[1.0][..] } else { &DEFAULT_MULTIPLIERS };
-        let start = with(task.kernel.clone(), 1.0, None);
+        let start = estimator_with(task.kernel.clone(), 1.0, None);
         crate::checks::check_rows(task.x, y.rows(), 2)?;
         let sample = search.drawn(ROWS_OF_LEAVE_ONE_OUT, None);
         let (x, targets) = (&sample.x, &y.select_rows(&sample.rows));

@@ -123,8 +123,9 @@ impl HyperPosterior<'_> {
             let heavy = heaviest.filter(|&k| weights[k] > dominant).map(|k| &draws_so_far[k].scores);
             let next = match heavy.map(|point| (point, self.around_mode(&scores, point, &mut posterior))) {
                 Some((point, Ok(mode))) => {
-                    let known = proposals.iter().any(|earlier| mode.distance(&earlier.middle) < SAME_MODE);
-                    if known { Proposal { middle: point.clone(), ..mode } } else { mode }
+                    let is_earlier_mode =
+                        proposals.iter().any(|earlier| mode.distance(&earlier.location) < SAME_MODE);
+                    if is_earlier_mode { Proposal { location: point.clone(), ..mode } } else { mode }
                 }
                 Some((_, Err(Error::Interrupted))) => return Err(Error::Interrupted),
                 // If no mode can be computed from this draw, it is treated like the other draws.
@@ -140,15 +141,15 @@ impl HyperPosterior<'_> {
             return Err(first_error.unwrap_or(Error::overflow(subject, remedy)));
         }
         let effective = effective_sample_size(&weights);
-        let mut fits: Vec<(f64, F)> = weights
+        let mut weighted_fits: Vec<(f64, F)> = weights
             .iter()
             .zip(draws_so_far)
             .filter(|(w, _)| **w >= MIN_WEIGHT)
             .map(|(w, draw)| (*w, draw.fit))
             .collect();
-        let kept: f64 = fits.iter().map(|(weight, _)| weight).sum();
-        fits.iter_mut().for_each(|(weight, _)| *weight /= kept);
-        Ok(PosteriorMixture { fits, effective_sample_size: effective })
+        let kept_weight: f64 = weighted_fits.iter().map(|(weight, _)| weight).sum();
+        weighted_fits.iter_mut().for_each(|(weight, _)| *weight /= kept_weight);
+        Ok(PosteriorMixture { fits: weighted_fits, effective_sample_size: effective })
     }
 
     /// Returns the index and the prior of each hyper-parameter that is not fixed.
@@ -183,24 +184,24 @@ impl HyperPosterior<'_> {
         start: &[f64],
         mut posterior: impl FnMut(&[f64]) -> Result<(f64, Vec<f64>)>,
     ) -> Result<Proposal> {
-        let middle = maximise_within_priors(scores, start, self.control, &mut posterior)?.theta;
-        let mut bends = Matrix::zeros(middle.len(), middle.len());
-        for k in 0..middle.len() {
+        let location = maximise_within_priors(scores, start, self.control, &mut posterior)?.theta;
+        let mut negative_hessian = Matrix::zeros(location.len(), location.len());
+        for k in 0..location.len() {
             let mut gradient_at = |offset: f64| {
-                let mut moved = middle.clone();
-                moved[k] += offset;
-                posterior(&moved).map(|(_, gradient)| gradient)
+                let mut shifted = location.clone();
+                shifted[k] += offset;
+                posterior(&shifted).map(|(_, gradient)| gradient)
             };
             let (above, below) = (gradient_at(STEP)?, gradient_at(-STEP)?);
-            for f in 0..middle.len() {
+            for f in 0..location.len() {
                 let second_derivative = 0.25 * (below[f] - above[f]) / STEP;
-                bends[(k, f)] += second_derivative;
-                bends[(f, k)] += second_derivative;
+                negative_hessian[(k, f)] += second_derivative;
+                negative_hessian[(f, k)] += second_derivative;
             }
         }
-        let (values, axes) = symmetric_eigen(&bends)?;
+        let (values, axes) = symmetric_eigen(&negative_hessian)?;
         let sds = values.iter().map(|v| 1.0 / v.max(MIN_CURVATURE).sqrt()).collect();
-        Ok(Proposal { middle, axes, sds })
+        Ok(Proposal { location, axes, sds })
     }
 }
 
@@ -216,7 +217,7 @@ fn check_draws(draws: usize, n_free: usize) -> Result<()> {
 /// A t distribution with its location, its principal axes (the columns of `axes`) and the scale along each
 /// axis.
 struct Proposal {
-    middle: Vec<f64>,
+    location: Vec<f64>,
     axes: Matrix,
     sds: Vec<f64>,
 }
@@ -226,23 +227,24 @@ impl Proposal {
         let mut normals =
             |count: usize| -> Vec<f64> { (0..count).map(|_| random.sample(StandardNormal)).collect() };
         let (standard, chi) = (normals(self.sds.len()), normals(DEGREES));
-        let shrink = (dot(&chi, &chi) / DEGREES as f64).sqrt();
-        let along: Vec<f64> = standard.iter().zip(&self.sds).map(|(z, sd)| z * sd / shrink).collect();
-        self.middle.iter().enumerate().map(|(f, m)| m + dot(self.axes.row(f), &along)).collect()
+        let chi_scale = (dot(&chi, &chi) / DEGREES as f64).sqrt();
+        let axis_steps: Vec<f64> = standard.iter().zip(&self.sds).map(|(z, sd)| z * sd / chi_scale).collect();
+        self.location.iter().enumerate().map(|(f, m)| m + dot(self.axes.row(f), &axis_steps)).collect()
     }
 
     /// Returns the distance of `point` from the location, in standard deviations.
     fn distance(&self, point: &[f64]) -> f64 {
-        let difference = differences(point, &self.middle);
-        let along = |k: usize| difference.iter().enumerate().map(|(f, o)| o * self.axes[(f, k)]).sum::<f64>();
-        (0..difference.len()).map(|k| (along(k) / self.sds[k]).powi(2)).sum::<f64>().sqrt()
+        let difference = differences(point, &self.location);
+        let axis_component =
+            |k: usize| difference.iter().enumerate().map(|(f, o)| o * self.axes[(f, k)]).sum::<f64>();
+        (0..difference.len()).map(|k| (axis_component(k) / self.sds[k]).powi(2)).sum::<f64>().sqrt()
     }
 
     /// Returns the logarithm of the density up to a constant that all proposals share.
     fn log(&self, point: &[f64]) -> f64 {
         let square = self.distance(point).powi(2);
-        let width: f64 = self.sds.iter().map(|sd| sd.ln()).sum();
-        -0.5 * (DEGREES + point.len()) as f64 * (square / DEGREES as f64).ln_1p() - width
+        let log_volume: f64 = self.sds.iter().map(|sd| sd.ln()).sum();
+        -0.5 * (DEGREES + point.len()) as f64 * (square / DEGREES as f64).ln_1p() - log_volume
     }
 
     /// Returns a proposal with the mean and covariance of the weighted draws. These are mixed with the mean
@@ -251,9 +253,9 @@ impl Proposal {
         let (n_effective, n_parameters) = (effective_sample_size(weights), self.sds.len() as f64);
         let share = if n_effective.is_finite() { n_effective / (n_effective + n_parameters) } else { 0.0 };
         let free = self.sds.len();
-        let mut middle: Vec<f64> = self.middle.iter().map(|m| (1.0 - share) * m).collect();
+        let mut location: Vec<f64> = self.location.iter().map(|m| (1.0 - share) * m).collect();
         for (w, drawn) in weights.iter().zip(draws) {
-            add_multiple(&mut middle, share * w, &drawn.scores);
+            add_multiple(&mut location, share * w, &drawn.scores);
         }
         let mut covariance = Matrix::zeros(free, free);
         let mut add = |weight: f64, difference: &[f64]| {
@@ -264,10 +266,10 @@ impl Proposal {
             add(1.0 - share, &axis);
         }
         for (w, drawn) in weights.iter().zip(draws) {
-            add(share * w, &differences(&drawn.scores, &middle));
+            add(share * w, &differences(&drawn.scores, &location));
         }
         let (values, axes) = symmetric_eigen(&covariance)?;
-        Ok(Self { middle, axes, sds: values.iter().map(|v| v.max(f64::MIN_POSITIVE).sqrt()).collect() })
+        Ok(Self { location, axes, sds: values.iter().map(|v| v.max(f64::MIN_POSITIVE).sqrt()).collect() })
     }
 }
 

@@ -145,8 +145,8 @@ impl HyperParameter {
 
     /// The bounds of the search.
     pub fn bounds(&self) -> (f64, f64) {
-        let room = if self.prior.is_some() { DEFAULT_BOUND_FACTOR.ln() } else { 0.0 };
-        (self.parameter.log_value - room, self.parameter.log_value + room)
+        let half_width = if self.prior.is_some() { DEFAULT_BOUND_FACTOR.ln() } else { 0.0 };
+        (self.parameter.log_value - half_width, self.parameter.log_value + half_width)
     }
 
     /// Returns the logarithm of the prior's density minus its maximum, and its derivative; zeros for a fixed

@@ -47,18 +47,18 @@ pub fn maximise_bound(
     let n = likelihood.up.len();
     let half_difference: Vec<f64> = (0..n).map(|i| 0.5 * (likelihood.up[i] - likelihood.down[i])).collect();
     // The bound and its normal distribution for given variational parameters c.
-    let state_at = |places: &[f64]| -> Result<LaplaceMode> {
+    let state_at = |variational: &[f64]| -> Result<LaplaceMode> {
         check_cancelled(stop)?;
         // tanh(c/2)/4c has the limit 1/8 at 0.
         let lambda = |c: f64| if c < 1e-4 { 0.125 - c * c / 96.0 } else { (0.5 * c).tanh() / (4.0 * c) };
         let root_weight: Vec<f64> =
-            (0..n).map(|i| (2.0 * likelihood.weight(i) * lambda(places[i])).sqrt()).collect();
+            (0..n).map(|i| (2.0 * likelihood.weight(i) * lambda(variational[i])).sqrt()).collect();
         let factor = gram.factor_b(&root_weight)?;
-        let known = gram.apply_reduction(&factor, &root_weight, &gram.matvec(&half_difference));
-        let alpha = differences(&half_difference, &known);
+        let correction = gram.apply_reduction(&factor, &root_weight, &gram.matvec(&half_difference));
+        let alpha = differences(&half_difference, &correction);
         let f = gram.matvec(&alpha);
         let log_bound = |i: usize| {
-            let (c, w) = (places[i], likelihood.weight(i));
+            let (c, w) = (variational[i], likelihood.weight(i));
             w * (log_logistic(c) - 0.5 * c) + 0.5 * root_weight[i].powi(2) * c * c
         };
         let value =
@@ -70,27 +70,32 @@ pub fn maximise_bound(
         let variance = |i: usize| (1.0 - inverse[(i, i)]).max(0.0) / state.root_weight[i].powi(2);
         (0..n).map(|i| (state.f[i].powi(2) + variance(i)).sqrt()).collect()
     };
-    let mut places: Vec<f64> = (0..n).map(|i| gram[(i, i)].max(0.0).sqrt()).collect();
-    let mut state = state_at(&places)?;
+    let mut variational: Vec<f64> = (0..n).map(|i| gram[(i, i)].max(0.0).sqrt()).collect();
+    let mut state = state_at(&variational)?;
     let mut change = f64::INFINITY;
     for _ in 0..MAX_STEPS / 3 {
         let first = next(&state);
-        let moved = first.iter().zip(&places).map(|(a, b)| (a - b).abs() / b.max(1.0));
-        change = moved.fold(0.0, f64::max);
+        let relative_change = first.iter().zip(&variational).map(|(a, b)| (a - b).abs() / b.max(1.0));
+        change = relative_change.fold(0.0, f64::max);
         if change <= TOLERANCE {
             return state_at(&first);
         }
-        let between = state_at(&first)?;
-        let second = next(&between);
-        let step = differences(&first, &places);
+        let first_state = state_at(&first)?;
+        let second = next(&first_state);
+        let step = differences(&first, &variational);
         let curvature: Vec<f64> = (0..n).map(|i| second[i] - first[i] - step[i]).collect();
-        let reach = (dot(&step, &step) / dot(&curvature, &curvature).max(f64::MIN_POSITIVE)).sqrt().max(1.0);
-        let ahead: Vec<f64> = (0..n)
-            .map(|i| (places[i] + 2.0 * reach * step[i] + reach * reach * curvature[i]).max(0.0))
+        let step_length =
+            (dot(&step, &step) / dot(&curvature, &curvature).max(f64::MIN_POSITIVE)).sqrt().max(1.0);
+        let extrapolated: Vec<f64> = (0..n)
+            .map(|i| {
+                (variational[i] + 2.0 * step_length * step[i] + step_length * step_length * curvature[i])
+                    .max(0.0)
+            })
             .collect();
-        let tried = if ahead.iter().all(|c| c.is_finite()) { Some(state_at(&ahead)?) } else { None };
-        (places, state) = match tried {
-            Some(tried) if tried.value >= between.value => (ahead, tried),
+        let tried =
+            if extrapolated.iter().all(|c| c.is_finite()) { Some(state_at(&extrapolated)?) } else { None };
+        (variational, state) = match tried {
+            Some(tried) if tried.value >= first_state.value => (extrapolated, tried),
             _ => {
                 let state = state_at(&second)?;
                 (second, state)

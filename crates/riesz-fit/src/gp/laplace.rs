@@ -83,7 +83,7 @@ pub struct EvidenceGradient {
 }
 
 /// Returns `numerator / information`, and 0 where the observation has no information.
-fn over(numerator: f64, information: f64) -> f64 {
+fn per_information(numerator: f64, information: f64) -> f64 {
     if information > 0.0 { numerator / information } else { 0.0 }
 }
 
@@ -118,19 +118,22 @@ pub fn mode(
         let factor = gram.factor_b(&root_weight)?;
         let violation =
             |i: usize| (local[i].first_derivative - alpha[i]).abs() / likelihood.weight(i).max(1.0);
-        let before = std::mem::replace(&mut change, (0..n).fold(0.0_f64, |a, i| a.max(violation(i))));
+        let previous_change =
+            std::mem::replace(&mut change, (0..n).fold(0.0_f64, |a, i| a.max(violation(i))));
         // Near the mode Newton's method converges quadratically. If a step no longer halves the difference,
         // the difference is rounding error, for example for kernels of large scale.
-        if change <= NEWTON_TOLERANCE || change <= ROUNDING_TOLERANCE && change > 0.5 * before {
+        if change <= NEWTON_TOLERANCE || change <= ROUNDING_TOLERANCE && change > 0.5 * previous_change {
             let value = objective - 0.5 * factor.log_det();
-            let half_third_over_w =
-                local.iter().map(|terms| 0.5 * over(-terms.d_information, terms.information)).collect();
+            let half_third_over_w = local
+                .iter()
+                .map(|terms| 0.5 * per_information(-terms.d_information, terms.information))
+                .collect();
             return Ok(LaplaceMode { factor, root_weight, alpha, f, value, half_third_over_w });
         }
         let right: Vec<f64> =
             local.iter().zip(&f).map(|(terms, f)| terms.information * f + terms.first_derivative).collect();
-        let known = gram.apply_reduction(&factor, &root_weight, &gram.times(&right));
-        let step: Vec<f64> = (0..n).map(|i| right[i] - known[i] - alpha[i]).collect();
+        let correction = gram.apply_reduction(&factor, &root_weight, &gram.times(&right));
+        let step: Vec<f64> = (0..n).map(|i| right[i] - correction[i] - alpha[i]).collect();
         let step_f = gram.times(&step);
         (objective, (alpha, f)) = halved_step(objective, |t| {
             let (alpha, f) = (plus_multiple(&alpha, t, &step), plus_multiple(&f, t, &step_f));
@@ -158,17 +161,17 @@ impl LaplaceMode {
     ) -> (Vec<f64>, f64) {
         let n = self.alpha.len();
         let s = products(&self.half_third_over_w, precision_share);
-        let known = gram.apply_reduction(&self.factor, &self.root_weight, &gram.times(&s));
-        let u = differences(&s, &known);
+        let correction = gram.apply_reduction(&self.factor, &self.root_weight, &gram.times(&s));
+        let u = differences(&s, &correction);
         if !likelihood.has_parameter() {
             return (u, 0.0);
         }
-        let moved = gram.times(&u);
+        let latent_response = gram.times(&u);
         let term = |i: usize| {
             let terms = likelihood.terms(i, self.f[i]);
             let [value, first_derivative, information] = terms.parameter_derivatives;
-            value - 0.5 * precision_share[i] * over(information, terms.information)
-                + moved[i] * first_derivative
+            value - 0.5 * precision_share[i] * per_information(information, terms.information)
+                + latent_response[i] * first_derivative
         };
         (u, (0..n).map(term).sum::<f64>() + likelihood.constant_by_parameter())
     }

@@ -97,8 +97,13 @@ fn bounds(
     check("bounds", "pairs", given_bounds.len(), parameters)?;
     for ((&(low, high), &v), Parameter { name, .. }) in given_bounds.iter().zip(start).zip(parameters) {
         // The comparison with the start allows for the rounding of logarithms.
-        let room = 1e-9 * (1.0 + v.abs());
-        if !(low.is_finite() && high.is_finite() && low - room <= v && v <= high + room && low <= high) {
+        let tolerance = 1e-9 * (1.0 + v.abs());
+        if !(low.is_finite()
+            && high.is_finite()
+            && low - tolerance <= v
+            && v <= high + tolerance
+            && low <= high)
+        {
             return Err(Error::parameter(
                 format!("bounds of {name}"),
                 format!("({low}, {high})"),
@@ -161,19 +166,19 @@ pub fn minimise_loo_loss(
 /// searches.
 pub fn best_search<S, T>(
     first: S,
-    others: impl IntoIterator<Item = S>,
+    other_starts: impl IntoIterator<Item = S>,
     mut search: impl FnMut(S) -> Result<(SearchResult, T)>,
 ) -> Result<(SearchResult, T)> {
-    let (mut best, mut extra) = search(first)?;
-    for start in others {
-        let (mut next, next_extra) = search(start)?;
+    let (mut best, mut best_output) = search(first)?;
+    for start in other_starts {
+        let (mut next, next_output) = search(start)?;
         if next.value > best.value {
             std::mem::swap(&mut best, &mut next);
-            extra = next_extra;
+            best_output = next_output;
         }
         best.count(&next);
     }
-    Ok((best, extra))
+    Ok((best, best_output))
 }
 
 /// Maximises `objective` (value and gradient) in several runs. The first run starts at the current

@@ -86,16 +86,17 @@ impl KernelRounding {
     pub(super) fn new(model: &KernelExpansion, tables: &[&Table]) -> Self {
         let (width, points) = (model.columns().len(), &model.support_points);
         let point_ranges = ColumnRanges::per_column(Columns::from_row(points, 0), width);
-        let mut reach = ColumnRanges { u: point_ranges.clone(), v: point_ranges };
+        let mut ranges = ColumnRanges { u: point_ranges.clone(), v: point_ranges };
         for table in tables {
-            for (a, b) in reach.v.iter_mut().zip(ColumnRanges::per_column(Columns::from_row(table, 0), width))
+            for (a, b) in
+                ranges.v.iter_mut().zip(ColumnRanges::per_column(Columns::from_row(table, 0), width))
             {
                 *a = [a[0].min(b[0]), a[1].max(b[1])];
             }
         }
         let (mut units, mut per_log) = (0.0_f64, 0.0_f64);
         for term in &model.kernel.terms {
-            let precisions = || term.factors.iter().map(|f| f.precision_of_all(&reach));
+            let precisions = || term.factors.iter().map(|f| f.precision_of_all(&ranges));
             units = units.max(precisions().map(|p| 1.0 + p.units).sum());
             per_log = precisions().map(|p| p.per_log).fold(per_log, f64::max);
         }
@@ -113,8 +114,8 @@ impl KernelRounding {
     /// the terms sum to `size`, and there are `extra_units` further roundings. As `z ln(1/z)` is concave, the
     /// terms' logarithms contribute at most the logarithm of their average.
     pub(super) fn rounding_error(&self, o: usize, size: f64, extra_units: f64) -> f64 {
-        let far = if self.bounded && size > 0.0 { (self.coef[o] / size).ln().max(0.0) } else { 0.0 };
-        let units = self.units + extra_units + self.per_log * (far + 0.368);
+        let log_ratio = if self.bounded && size > 0.0 { (self.coef[o] / size).ln().max(0.0) } else { 0.0 };
+        let units = self.units + extra_units + self.per_log * (log_ratio + 0.368);
         f64::EPSILON / 2.0 * units * size + TINY * self.coef[o]
     }
 }

@@ -32,11 +32,11 @@ use crate::table::Table;
 const NUMBERS: usize = 1 << 24;
 
 /// Weights at given rows. `weights` holds for each coalition, by its players' bits, the weights of the
-/// reference rows (rows × reference). `counts` holds for each row the coefficients of each coalition in the
-/// players' values.
+/// reference rows (rows × reference). `value_coefficients` holds for each row the coefficients of each
+/// coalition in the players' values.
 struct CoalitionWeightTable {
     weights: Vec<Matrix>,
-    counts: Vec<Vec<Vec<f64>>>,
+    value_coefficients: Vec<Vec<Vec<f64>>>,
 }
 
 impl ObservationalGame<'_> {
@@ -72,21 +72,21 @@ impl ObservationalGame<'_> {
     pub(crate) fn posterior_functionals(&self, rows: &Table, prior: RowPairs) -> Result<Functionals> {
         self.check_covariances()?;
         let data = rows.align_to(self.model.columns())?;
-        let weighed = self.weighed(&data)?;
+        let weight_table = self.weight_table(&data)?;
         match &self.averaged {
-            ValueRule::Outputs(..) => self.reference_row_covariance(&data, &weighed, prior),
+            ValueRule::Outputs(..) => self.reference_row_covariance(&data, &weight_table, prior),
             ValueRule::Factors(products) => {
                 let (n, p) = (data.rows(), self.groups.players().len());
                 let columns = self.functional_columns(products, &data)?;
                 let pairs = prior.row_pairs(n);
-                let blocks = self.prior_covariance(products, &data, &weighed, &pairs)?;
+                let blocks = self.prior_covariance(products, &data, &weight_table, &pairs)?;
                 let prior = player_covariance(n, p, pairs.into_iter().zip(blocks));
                 Ok(Functionals { columns, prior_scale: prior, constants: vec![0.0; n * p] })
             }
         }
     }
 
-    fn weighed(&self, data: &Table) -> Result<CoalitionWeightTable> {
+    fn weight_table(&self, data: &Table) -> Result<CoalitionWeightTable> {
         let p = self.groups.players().len();
         let grand = (1_usize << p) - 1;
         let coalition_weights = |mask: usize| -> Result<Matrix> {
@@ -97,22 +97,22 @@ impl ObservationalGame<'_> {
             Ok(self.means.raw_weights(&present, data, &self.stop)?.matrix.transpose())
         };
         let weights = (0..=grand).into_par_iter().map(coalition_weights).collect::<Result<Vec<_>>>()?;
-        let by_definition =
+        let player_coefficients =
             |mask| (0..p).map(|j| definition_weight(&Coalition::from_mask(mask, p), j)).collect();
-        let coefficients: Vec<Vec<f64>> = (0..=grand).map(by_definition).collect();
-        let counts = (0..data.rows()).map(|r| {
-            let mut counts = coefficients.clone();
+        let coefficients: Vec<Vec<f64>> = (0..=grand).map(player_coefficients).collect();
+        let value_coefficients = (0..data.rows()).map(|r| {
+            let mut value_coefficients = coefficients.clone();
             for mask in (1..grand).filter(|_| self.centred) {
                 let sum: f64 = weights[mask].row(r).iter().sum();
-                counts[0]
+                value_coefficients[0]
                     .iter_mut()
                     .zip(&coefficients[mask])
                     .for_each(|(empty, count)| *empty += count * (1.0 - sum));
             }
-            counts
+            value_coefficients
         });
-        let counts = counts.collect();
-        Ok(CoalitionWeightTable { weights, counts })
+        let value_coefficients = value_coefficients.collect();
+        Ok(CoalitionWeightTable { weights, value_coefficients })
     }
 
     /// Functionals at the support points, points × (rows × players).
@@ -155,7 +155,7 @@ impl ObservationalGame<'_> {
         &self,
         products: &[Product],
         data: &Table,
-        weighed: &CoalitionWeightTable,
+        weight_table: &CoalitionWeightTable,
         pairs: &[(usize, usize)],
     ) -> Result<Vec<Matrix>> {
         let p = self.groups.players().len();
@@ -169,20 +169,26 @@ impl ObservationalGame<'_> {
             // threads.
             add_over_unions(p, &mut out, |union, sums| {
                 check_cancelled(&self.stop)?;
-                let (absent, places) = (factors.absent(union), PairIndex::new(union));
+                let (absent, pair_index) = (factors.absent(union), PairIndex::new(union));
                 for (sum, &(r, s)) in sums.iter_mut().zip(pairs) {
                     let mut pair_sums = vec![0.0; PairIndex::count(union)];
-                    let [left, right] = [r, s].map(|row| move |set: usize| weighed.weights[set].row(row));
+                    let [left, right] =
+                        [r, s].map(|row| move |set: usize| weight_table.weights[set].row(row));
                     let same_row = r == s;
                     factors.add(
-                        &places,
+                        &pair_index,
                         (&absent, product.scale),
                         ((r, s), same_row),
                         (left, right),
                         &mut pair_sums,
                     );
-                    let number = |other, common| pair_sums[places.pair_index(other, common)];
-                    add_counted(union, (&weighed.counts[r], &weighed.counts[s]), number, sum);
+                    let number = |other, common| pair_sums[pair_index.pair_index(other, common)];
+                    add_counted(
+                        union,
+                        (&weight_table.value_coefficients[r], &weight_table.value_coefficients[s]),
+                        number,
+                        sum,
+                    );
                 }
                 Ok(())
             })?;
@@ -194,18 +200,19 @@ impl ObservationalGame<'_> {
     fn reference_row_covariance(
         &self,
         data: &Table,
-        weighed: &CoalitionWeightTable,
+        weight_table: &CoalitionWeightTable,
         prior: RowPairs,
     ) -> Result<Functionals> {
         let rows = &self.means.learnt().rows;
         let (n, reference, p) = (data.rows(), rows.rows(), self.groups.players().len());
-        let grand = weighed.weights.len() - 1;
+        let grand = weight_table.weights.len() - 1;
         let row_weights = |value: usize| {
             let (r, j) = (value / p, value % p);
-            let counts = &weighed.counts[r];
-            let sum =
-                move |b: usize| (0..grand).map(|s| counts[s][j] * weighed.weights[s][(r, b)]).sum::<f64>();
-            (0..reference).map(move |b| (b, sum(b))).chain([(reference + r, counts[grand][j])])
+            let value_coefficients = &weight_table.value_coefficients[r];
+            let sum = move |b: usize| {
+                (0..grand).map(|s| value_coefficients[s][j] * weight_table.weights[s][(r, b)]).sum::<f64>()
+            };
+            (0..reference).map(move |b| (b, sum(b))).chain([(reference + r, value_coefficients[grand][j])])
         };
         let (stacked_rows, weights) =
             (rows.stack(data)?, Sparse::from_columns(reference + n, (0..n * p).map(row_weights))?);

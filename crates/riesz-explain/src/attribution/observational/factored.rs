@@ -10,7 +10,9 @@ use super::bounds::{AbsentAverages, KernelRounding, WeightVector, norm, value_by
 use super::{ObservationalGame, Product, Valuation, ValueRule};
 use crate::attribution::sampled_shapley::Coalition;
 use crate::control;
-use crate::embedding::{ConditioningRows, DirectEmbeddings, Products, System, kept, multiply, split};
+use crate::embedding::{
+    ConditioningRows, DirectEmbeddings, Products, System, factor_tables, multiply, split,
+};
 use crate::error::Result;
 use crate::kernel_model::KernelExpansion;
 use crate::linalg::{add_multiple, add_to, dot, small_dense};
@@ -44,7 +46,7 @@ impl AbsentFactors {
         Ok(match means.grams() {
             Some(_) if same_factors => Self::Own,
             _ if means.exact() && means.learnt.blocks > 1 => {
-                Self::Kept(kept(&product.kernels, &model.support_points, &means.learnt.rows, stop)?)
+                Self::Kept(factor_tables(&product.kernels, &model.support_points, &means.learnt.rows, stop)?)
             }
             _ => Self::Computed,
         })
@@ -83,7 +85,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
     ) -> Result<Self> {
         let present_factors = |(product, absent): (&Product, &AbsentFactors)| match absent {
             AbsentFactors::Own => Ok(None),
-            _ => kept(&product.kernels, &game.model.support_points, rows, &game.stop).map(Some),
+            _ => factor_tables(&product.kernels, &game.model.support_points, rows, &game.stop).map(Some),
         };
         let present = match &game.averaged {
             ValueRule::Outputs(..) => Vec::new(),
@@ -222,17 +224,18 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         // If the embedding's kernel is at most 1, a projection is at most as long as its vector, up to the
         // features' √2.
         let bounded = means.learnt.kernel.factors().is_some();
-        let stretch = if bounded { 1.5 } else { means.error_amplification(&memory.system).max(1.5) };
+        let error_factor = if bounded { 1.5 } else { means.error_amplification(&memory.system).max(1.5) };
         let terms = game.model.support_points.rows() as f64 + (size + reference) as f64 + 2.0 * game.units;
         for i in 0..self.count {
             let solved = &memory.weights[i * size..(i + 1) * size];
             let length = norm(solved);
             let total: f64 = solved.iter().zip(&unit_sums).map(|(w, unit)| (w * unit).abs()).sum();
-            let units = game.units + means.learnt.kernel.far(game.model.columns().len(), right[i]);
+            let units =
+                game.units + means.learnt.kernel.small_value_units(game.model.columns().len(), right[i]);
             let weights = WeightVector {
                 rounding_error: means.solution_error(&memory.system, right[i], length, units),
                 total,
-                largest: total.max(stretch * length),
+                largest: total.max(error_factor * length),
                 missing: 1.0 - dot(solved, &unit_sums),
                 ones_length: norm(&unit_sums),
             };
@@ -288,16 +291,16 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
             control::check_cancelled(stop)?;
             self.absent_factors(t, product, present, rows.clone(), memory);
             largest = memory.absent.iter().fold(largest, |a: f64, v| a.max(v.abs()));
-            let Memory { system, absent: rest, scaled, averaged, .. } = memory;
+            let Memory { system, absent: absent_factors, scaled, averaged, .. } = memory;
             if factors_first {
-                means.project_rows(system, rows, rest, &mut projected_factors);
+                means.project_rows(system, rows, absent_factors, &mut projected_factors);
                 continue;
             }
             control::for_each_chunk(columns, (n + size) * rows.len(), stop, |part| {
                 let mut absent_sums = vec![0.0; rows.len() * part.len()];
                 small_dense::add_transposed_product(
                     &mut absent_sums,
-                    rest,
+                    absent_factors,
                     &scaled[part.start * n..part.end * n],
                     n,
                 );
@@ -341,7 +344,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
         let points = &self.game.model.support_points;
         let n = points.rows();
         memory.absent.resize(n * rows.len(), 0.0);
-        let kept = match &self.game.absent[t] {
+        let factors = match &self.game.absent[t] {
             AbsentFactors::Own => split(self.means.grams().unwrap_or_default(), present, false),
             AbsentFactors::Kept(factors) => split(factors, present, false),
             AbsentFactors::Computed => {
@@ -349,7 +352,7 @@ impl<'e, 'm> FactoredRows<'e, 'm> {
                 return products.fill(0, points, &self.means.learnt.rows, rows, &mut memory.absent);
             }
         };
-        multiply(&kept, n * rows.start..n * rows.end, &mut memory.absent);
+        multiply(&factors, n * rows.start..n * rows.end, &mut memory.absent);
     }
 
     /// Computes product `t`'s products of present factors into `present`: support points × rows.

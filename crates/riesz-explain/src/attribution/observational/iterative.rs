@@ -162,7 +162,7 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
     /// Values of a batch of coalitions, if the outputs at the reference rows are averaged. `outputs` is
     /// column-major.
     fn by_outputs(&self, outputs: &[f64], coalitions: &[&[bool]]) -> Result<Vec<Bounded>> {
-        let ObservationalGame { model, stop, output_rounding: off, units, .. } = self.game;
+        let ObservationalGame { model, stop, output_rounding: output_error, units, .. } = self.game;
         let (means, count, m) = (self.means, self.rows.rows(), model.outputs());
         let (learnt, roots) = (&means.learnt, &means.roots);
         let n = roots.len();
@@ -185,11 +185,12 @@ impl<'e, 'm> IterativeRows<'e, 'm> {
             }
         })?;
         let output_errors: Vec<f64> =
-            (0..m).map(|o| lengths(&off[o * n..(o + 1) * n], 1)[0] / learnt.ridge).collect();
+            (0..m).map(|o| lengths(&output_error[o * n..(o + 1) * n], 1)[0] / learnt.ridge).collect();
         let value = |(c, solved): (usize, &CgSolution)| {
             let length = |square: &f64| square.sqrt() * (1.0 + f64::EPSILON * n as f64);
-            let reach = learnt.kernel.reach(coalitions[c], means.trace(coalitions[c]), &self.rows);
-            let right = reach.unwrap_or_else(|| squares[c].iter().map(length).collect());
+            let kernel_lengths =
+                learnt.kernel.trace_lengths(coalitions[c], means.trace(coalitions[c]), &self.rows);
+            let right = kernel_lengths.unwrap_or_else(|| squares[c].iter().map(length).collect());
             let bounded_value = |t: usize| {
                 let (i, o) = (t / m, t % m);
                 let solving = solved.errors[o] + output_errors[o];

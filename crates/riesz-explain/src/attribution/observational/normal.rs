@@ -23,7 +23,7 @@ pub(super) struct JointNormal {
 /// Conditional distribution of the absent columns given the present ones.
 pub(super) struct ConditionalNormal<'n> {
     normal: &'n JointNormal,
-    known: Vec<usize>,
+    conditioned: Vec<usize>,
     absent: Vec<usize>,
     /// Regression coefficients of the absent columns on the known ones (absent × known), in standard units.
     slope: Matrix,
@@ -84,19 +84,19 @@ impl JointNormal {
     /// # Errors
     /// [`Error::NotPositiveDefinite`].
     pub(super) fn condition_on(&self, present: &[bool]) -> Result<ConditionalNormal<'_>> {
-        let (known, absent): (Vec<usize>, Vec<usize>) = (0..present.len()).partition(|&j| present[j]);
+        let (conditioned, absent): (Vec<usize>, Vec<usize>) = (0..present.len()).partition(|&j| present[j]);
         // Constant and linearly dependent columns make the matrix singular, so a small constant is added to
         // its diagonal.
         let regular = |mut m: Matrix| {
             m.add_diagonal(|_| 1e-10);
             m
         };
-        let cross = self.correlation.select(&known, &absent);
-        let slope = if known.is_empty() {
+        let cross = self.correlation.select(&conditioned, &absent);
+        let slope = if conditioned.is_empty() {
             Matrix::zeros(absent.len(), 0)
         } else {
             Cholesky::new(
-                regular(self.correlation.select(&known, &known)),
+                regular(self.correlation.select(&conditioned, &conditioned)),
                 "covariance of the present columns",
             )?
             .solve(cross.clone())
@@ -106,7 +106,7 @@ impl JointNormal {
         let explained = slope.matmul(&cross);
         remainder.data_mut().iter_mut().zip(explained.data()).for_each(|(r, e)| *r -= e);
         let lower = Cholesky::new(regular(remainder), "covariance of the absent columns")?.lower().clone();
-        Ok(ConditionalNormal { normal: self, known, absent, slope, lower })
+        Ok(ConditionalNormal { normal: self, conditioned, absent, slope, lower })
     }
 
     fn normal_score(&self, column: usize, value: f64) -> f64 {
@@ -122,7 +122,7 @@ impl ConditionalNormal<'_> {
     /// Draws `draws` rows that equal `x` in the present columns.
     pub(super) fn draw(&self, x: &[f64], draws: usize, random: &mut Random) -> Vec<Vec<f64>> {
         let normal = self.normal;
-        let centred: Vec<f64> = (self.known.iter())
+        let centred: Vec<f64> = (self.conditioned.iter())
             .map(|&j| (normal.normal_score(j, x[j]) - normal.mean[j]) / normal.scale[j])
             .collect();
         let mean = self.slope.matvec(&centred);

@@ -145,12 +145,12 @@ impl DomainMeans {
     ) -> Result<ViewSide> {
         let (rows, columns) = (domain.rows.rows(), Columns::from_row(&domain.rows, 0));
         let mut side = ViewSide { tops: vec![0.0; rows], ..ViewSide::default() };
-        let mut reach = ColumnRanges {
+        let mut ranges = ColumnRanges {
             u: ColumnRanges::per_column(columns, self.owner.len()),
             v: x.iter().map(|v| [*v; 2]).collect(),
         };
         for row in &self.rows {
-            reach.v.iter_mut().zip(row).for_each(|(r, v)| *r = [r[0].min(*v), r[1].max(*v)]);
+            ranges.v.iter_mut().zip(row).for_each(|(r, v)| *r = [r[0].min(*v), r[1].max(*v)]);
         }
         let (mut factors, mut size) = (vec![1.0; players * rows], vec![1.0; rows]);
         let products = self.products(domain)?;
@@ -176,7 +176,7 @@ impl DomainMeans {
                 side.scales.push(product.scale);
             }
             add_to(&mut side.tops, &top);
-            let (_, precision) = product.precision(&reach);
+            let (_, precision) = product.precision(&ranges);
             side.units = side.units.max(precision.units + (2 * players + products.len()) as f64);
             side.per_log = side.per_log.max(precision.per_log);
             side.tiny = side.tiny.max((players + 1) as f64 * precision.tiny * precision.top.max(1.0));
@@ -197,8 +197,8 @@ pub(super) fn columns_of_parts(
 ) -> Result<(Vec<Vec<usize>>, Vec<usize>)> {
     let width = model.support_points.width();
     let columns_of_background = |background: &Background| -> Vec<usize> {
-        let known = |j: &usize| background.rows.index_of(&model.columns()[*j].name).is_ok();
-        (0..width).filter(known).collect()
+        let has_column = |j: &usize| background.rows.index_of(&model.columns()[*j].name).is_ok();
+        (0..width).filter(has_column).collect()
     };
     let columns: Vec<Vec<usize>> = backgrounds.iter().map(columns_of_background).collect();
     let all_columns = columns.concat();

@@ -52,7 +52,7 @@ struct ViewPair {
 /// A product of kernel sums, one per view pair: a term of the kernel, or of its mirrored half.
 struct Product {
     scale: f64,
-    meetings: Vec<usize>,
+    face_pairs: Vec<usize>,
 }
 
 /// For each coalition of a part's players, the weights of its reference rows (rows × reference); `None` if
@@ -81,7 +81,7 @@ impl IndependentPartsEngine<'_> {
                 .position(|part_columns| columns.first().is_some_and(|j| part_columns.contains(j)));
             ColumnView { part: part.unwrap_or(0), columns }
         };
-        let mut meetings: Vec<ViewPair> = Vec::new();
+        let mut face_pairs: Vec<ViewPair> = Vec::new();
         let mut products = Vec::new();
         for (term, sparse_term) in self.model.kernel.terms.iter().zip(&self.parts.terms) {
             if sparse_term.sides.is_empty() {
@@ -97,18 +97,18 @@ impl IndependentPartsEngine<'_> {
                     let part_players = self.source_of_part[view.part]
                         .map_or(Vec::new(), |s| players_of(&self.sources[s].owner));
                     let (domain, owner) = (view.domain, ground.owner.clone());
-                    let meeting = ViewPair { domain, faces, owner, part_players };
-                    let known = meetings.iter().position(|m| *m == meeting);
-                    known.unwrap_or_else(|| {
-                        meetings.push(meeting);
-                        meetings.len() - 1
+                    let face_pair = ViewPair { domain, faces, owner, part_players };
+                    let existing = face_pairs.iter().position(|m| *m == face_pair);
+                    existing.unwrap_or_else(|| {
+                        face_pairs.push(face_pair);
+                        face_pairs.len() - 1
                     })
                 };
-                let meetings = sparse_term.sides.iter().map(pair_index).collect();
-                products.push(Product { scale: sign * term.scale, meetings });
+                let face_pairs = sparse_term.sides.iter().map(pair_index).collect();
+                products.push(Product { scale: sign * term.scale, face_pairs });
             }
         }
-        (meetings, products)
+        (face_pairs, products)
     }
 
     /// Returns the prior covariance of the values of the players that can be absent, for each pair of rows.
@@ -118,30 +118,31 @@ impl IndependentPartsEngine<'_> {
         mirror: Option<&[usize]>,
         pairs: &[(usize, usize)],
     ) -> Result<Vec<Matrix>> {
-        let (meetings, products) = self.view_pairs(mirror);
+        let (face_pairs, products) = self.view_pairs(mirror);
         // For a row and itself the order of the two views makes no difference.
         let twin = |m: &ViewPair| {
             let [a, b] = &m.faces;
-            meetings
+            face_pairs
                 .iter()
                 .position(|other| other.domain == m.domain && other.faces == [b.clone(), a.clone()])
         };
-        let twins: Vec<Option<usize>> = meetings.iter().map(twin).collect();
-        let numbers: usize = meetings.iter().map(ViewPair::pairs).sum();
-        self.check_memory(&meetings)?;
+        let twins: Vec<Option<usize>> = face_pairs.iter().map(twin).collect();
+        let numbers: usize = face_pairs.iter().map(ViewPair::pairs).sum();
+        self.check_memory(&face_pairs)?;
         let weights = self.weights(data)?;
-        let counts = self.plan.weighing.coalition_coefficients();
-        let between: Vec<CrossKernel> =
-            meetings.iter().map(|m| self.between(m, data)).collect::<Result<_>>()?;
+        let coefficients = self.plan.weighing.coalition_coefficients();
+        let cross_kernels: Vec<CrossKernel> =
+            face_pairs.iter().map(|m| self.cross_kernel(m, data)).collect::<Result<_>>()?;
         let mut out = Vec::with_capacity(pairs.len());
         for pairs in pairs.chunks((NUMBERS / numbers.max(1)).max(1)) {
             // For each pair of views and each pair of rows; empty if the transposed twin has the terms.
             let mut tables: Vec<Vec<UnionTerms>> = Vec::new();
-            for (k, meeting) in meetings.iter().enumerate() {
+            for (k, face_pair) in face_pairs.iter().enumerate() {
                 let is_needed = |&(r, s): &(usize, usize)| r != s || twins[k].is_none_or(|twin| twin >= k);
                 let needed: Vec<(usize, usize)> =
                     pairs.iter().filter(|pair| is_needed(pair)).copied().collect();
-                let mut terms = self.union_terms(meeting, &between[k], &weights, &needed)?.into_iter();
+                let mut terms =
+                    self.union_terms(face_pair, &cross_kernels[k], &weights, &needed)?.into_iter();
                 let pair_terms =
                     |pair| if is_needed(pair) { terms.next().unwrap_or_default() } else { UnionTerms::new() };
                 tables.push(pairs.iter().map(pair_terms).collect());
@@ -151,8 +152,8 @@ impl IndependentPartsEngine<'_> {
                     Some(twin) if r == s && twin < k => (&tables[twin][position], true),
                     _ => (&tables[k][position], false),
                 };
-                let tables: Vec<(&UnionTerms, bool)> = (0..meetings.len()).map(read).collect();
-                out.push(self.sum_pairs(&meetings, &products, &tables, &counts)?);
+                let tables: Vec<(&UnionTerms, bool)> = (0..face_pairs.len()).map(read).collect();
+                out.push(self.sum_pairs(&face_pairs, &products, &tables, &coefficients)?);
             }
         }
         Ok(out)
@@ -160,12 +161,12 @@ impl IndependentPartsEngine<'_> {
 
     /// Rejects requests that exceed the memory for pairs of coalitions of one row and for kernels between
     /// reference rows.
-    fn check_memory(&self, meetings: &[ViewPair]) -> Result<()> {
+    fn check_memory(&self, face_pairs: &[ViewPair]) -> Result<()> {
         let threads = rayon::current_num_threads();
         let numbers = |m: &ViewPair| {
             m.pairs() + (m.part_players.len() + threads) * self.references(m).iter().product::<usize>()
         };
-        memory::ensure_free(meetings.iter().map(numbers).sum()).map_err(|_| {
+        memory::ensure_free(face_pairs.iter().map(numbers).sum()).map_err(|_| {
             let allowed = "there is not enough memory for all pairs of coalitions and of reference rows: \
                            group columns, or take fewer reference rows";
             Error::parameter("covariance", true, allowed)
@@ -173,39 +174,39 @@ impl IndependentPartsEngine<'_> {
     }
 
     /// The number of reference rows of each column view.
-    fn references(&self, meeting: &ViewPair) -> [usize; 2] {
+    fn references(&self, face_pair: &ViewPair) -> [usize; 2] {
         let reference_count = |face: &ColumnView| {
             self.source_of_part[face.part].map_or(0, |s| self.sources[s].reference.rows.len())
         };
-        [reference_count(&meeting.faces[0]), reference_count(&meeting.faces[1])]
+        [reference_count(&face_pair.faces[0]), reference_count(&face_pair.faces[1])]
     }
 
     /// The number of rows whose covariances are computed at a time.
     pub(super) fn rows_with_covariances(&self, mirror: Option<&[usize]>) -> usize {
         let numbers_per_row =
             |m: &ViewPair| m.pairs() + (self.references(m).iter().sum::<usize>() << m.part_players.len());
-        let meetings: usize = self.view_pairs(mirror).0.iter().map(numbers_per_row).sum();
+        let face_pairs: usize = self.view_pairs(mirror).0.iter().map(numbers_per_row).sum();
         let columns = self.model.support_points.rows() * self.groups.players().len();
-        (NUMBERS / (meetings + columns).max(1)).clamp(1, 64)
+        (NUMBERS / (face_pairs + columns).max(1)).clamp(1, 64)
     }
 
-    fn between(&self, meeting: &ViewPair, data: &Table) -> Result<CrossKernel> {
-        let domain = &self.parts.domains[meeting.domain];
+    fn cross_kernel(&self, face_pair: &ViewPair, data: &Table) -> Result<CrossKernel> {
+        let domain = &self.parts.domains[face_pair.domain];
         let names = domain.rows.columns();
         let rows = |face: &ColumnView| -> Result<Table> {
             let values = face.columns.iter().flat_map(|&j| data.column(j)).copied().collect();
             Table::from_column_major(names.to_vec(), data.rows(), values)
         };
-        let [first, second] = &meeting.faces;
+        let [first, second] = &face_pair.faces;
         let (rows_of_first, other) = (rows(first)?, rows(second)?);
-        if meeting.part_players.is_empty() {
+        if face_pair.part_players.is_empty() {
             return Ok(CrossKernel::Rows(domain.kernel.cross_gram(&rows_of_first, &other)));
         }
         let reference = |face: &ColumnView| -> Result<Table> {
             let rows = self.source_of_part[face.part].map_or(&[][..], |s| &self.sources[s].reference.rows);
-            let place = |j: &usize| self.columns[face.part].iter().position(|column| column == j);
-            let places: Vec<usize> = face.columns.iter().filter_map(place).collect();
-            let values = places.iter().flat_map(|&k| rows.iter().map(move |row| row[k])).collect();
+            let position = |j: &usize| self.columns[face.part].iter().position(|column| column == j);
+            let positions: Vec<usize> = face.columns.iter().filter_map(position).collect();
+            let values = positions.iter().flat_map(|&k| rows.iter().map(move |row| row[k])).collect();
             Table::from_column_major(names.to_vec(), rows.len(), values)
         };
         let (own_reference, other_reference) = (reference(first)?, reference(second)?);
@@ -213,29 +214,29 @@ impl IndependentPartsEngine<'_> {
         let mixed_product = |product: &PlayerProduct<'_>| {
             let player_kernels = product.kernels(self.active_players());
             let kernels: Vec<Kernel> =
-                meeting.part_players.iter().map(|&p| player_kernels[p].clone()).collect();
+                face_pair.part_players.iter().map(|&p| player_kernels[p].clone()).collect();
             (product.scale, MixedKernels::new(&kernels, (&own_reference, &rows_of_first), other))
         };
-        let products = domain.kernel.split(names, &meeting.owner)?;
+        let products = domain.kernel.split(names, &face_pair.owner)?;
         Ok(CrossKernel::Mixed(products.iter().map(mixed_product).collect()))
     }
 
     /// Returns the kernel sums of all pairs of coalitions, for each pair of rows.
     fn union_terms(
         &self,
-        meeting: &ViewPair,
-        between: &CrossKernel,
+        face_pair: &ViewPair,
+        cross_kernel: &CrossKernel,
         weights: &[Weights],
         pairs: &[(usize, usize)],
     ) -> Result<Vec<UnionTerms>> {
-        let products = match between {
+        let products = match cross_kernel {
             CrossKernel::Rows(kernel) => {
                 return Ok(pairs.iter().map(|&pair| vec![vec![kernel[pair]]]).collect());
             }
             CrossKernel::Mixed(products) => products,
         };
-        let [first, second] = &meeting.faces;
-        let of_face = |face: &ColumnView, row: usize| {
+        let [first, second] = &face_pair.faces;
+        let face_weights = |face: &ColumnView, row: usize| {
             let (part_weights, source) =
                 (&weights[face.part], self.source_of_part[face.part].map(|s| &self.sources[s]));
             move |set: usize| match part_weights {
@@ -243,22 +244,22 @@ impl IndependentPartsEngine<'_> {
                 None => source.map_or(&[][..], |source| &source.reference.weights),
             }
         };
-        let of_union = |union: usize| -> Result<Vec<Vec<f64>>> {
+        let terms_of_union = |union: usize| -> Result<Vec<Vec<f64>>> {
             check_cancelled(&self.stop)?;
-            let places = PairIndex::new(union);
+            let pair_index = PairIndex::new(union);
             let mut out = vec![vec![0.0; PairIndex::count(union)]; pairs.len()];
             for (scale, mixtures) in products {
                 let absent = mixtures.absent(union);
                 for (out, &(r, s)) in out.iter_mut().zip(pairs) {
                     let same_row = r == s && first == second;
-                    let sides = (of_face(first, r), of_face(second, s));
-                    mixtures.add(&places, (&absent, *scale), ((r, s), same_row), sides, out);
+                    let sides = (face_weights(first, r), face_weights(second, s));
+                    mixtures.add(&pair_index, (&absent, *scale), ((r, s), same_row), sides, out);
                 }
             }
             Ok(out)
         };
-        let unions = (0..1_usize << meeting.part_players.len()).into_par_iter().with_max_len(1);
-        let terms_by_union = unions.map(of_union).collect::<Result<Vec<_>>>()?;
+        let unions = (0..1_usize << face_pair.part_players.len()).into_par_iter().with_max_len(1);
+        let terms_by_union = unions.map(terms_of_union).collect::<Result<Vec<_>>>()?;
         let mut out: Vec<UnionTerms> = vec![Vec::with_capacity(terms_by_union.len()); pairs.len()];
         for terms_by_pair in terms_by_union {
             out.iter_mut().zip(terms_by_pair).for_each(|(out, terms)| out.push(terms));
@@ -270,31 +271,31 @@ impl IndependentPartsEngine<'_> {
     /// flagged.
     fn sum_pairs(
         &self,
-        meetings: &[ViewPair],
+        face_pairs: &[ViewPair],
         products: &[Product],
         tables: &[(&UnionTerms, bool)],
-        counts: &[Vec<f64>],
+        coefficients: &[Vec<f64>],
     ) -> Result<Matrix> {
         let players = self.active_players();
         let mut out = [Matrix::zeros(players, players)];
         add_over_unions(players, &mut out, |union, sums| {
             check_cancelled(&self.stop)?;
             let mut product_terms = Vec::new();
-            let places = PairIndex::new(union);
-            let pairs_with_tables = meetings.iter().zip(tables);
+            let pair_index = PairIndex::new(union);
+            let pairs_with_tables = face_pairs.iter().zip(tables);
             let numbers: Vec<Cow<'_, [f64]>> = pairs_with_tables
-                .map(|(meeting, (table, transposed))| meeting.for_union(&places, table, *transposed))
+                .map(|(face_pair, (table, transposed))| face_pair.for_union(&pair_index, table, *transposed))
                 .collect();
             let mut totals = vec![0.0; PairIndex::count(union)];
             for product in products {
                 refill(&mut product_terms, totals.len(), product.scale);
-                for &meeting in &product.meetings {
-                    multiply_entries(&mut product_terms, &numbers[meeting]);
+                for &face_pair in &product.face_pairs {
+                    multiply_entries(&mut product_terms, &numbers[face_pair]);
                 }
                 add_to(&mut totals, &product_terms);
             }
-            let number = |other, common| totals[places.pair_index(other, common)];
-            add_counted(union, (counts, counts), number, &mut sums[0]);
+            let number = |other, common| totals[pair_index.pair_index(other, common)];
+            add_counted(union, (coefficients, coefficients), number, &mut sums[0]);
             Ok(())
         })?;
         let [covariance] = out;
@@ -344,21 +345,26 @@ impl ViewPair {
 
     /// Returns the kernel sums of all pairs of coalitions with this union, which may contain players of other
     /// parts, for the pairs of views in the given or the transposed order.
-    fn for_union<'t>(&self, places: &PairIndex, table: &'t UnionTerms, transposed: bool) -> Cow<'t, [f64]> {
+    fn for_union<'t>(
+        &self,
+        pair_index: &PairIndex,
+        table: &'t UnionTerms,
+        transposed: bool,
+    ) -> Cow<'t, [f64]> {
         let part_coalition = |coalition| restricted_coalition(coalition, &self.part_players);
-        let part_union = part_coalition(places.union);
+        let part_union = part_coalition(pair_index.union);
         let numbers = &table[part_union];
-        if part_union.count_ones() == places.union.count_ones() && !transposed {
+        if part_union.count_ones() == pair_index.union.count_ones() && !transposed {
             return Cow::Borrowed(numbers);
         }
-        let (part_index, mut powers) = (PairIndex::new(part_union), vec![0; places.union + 1]);
-        subsets(places.union).for_each(|set| powers[set] = part_index.powers[part_coalition(set)]);
-        let mut out = vec![0.0; PairIndex::count(places.union)];
-        for subset in subsets(places.union) {
+        let (part_index, mut powers) = (PairIndex::new(part_union), vec![0; pair_index.union + 1]);
+        subsets(pair_index.union).for_each(|set| powers[set] = part_index.powers[part_coalition(set)]);
+        let mut out = vec![0.0; PairIndex::count(pair_index.union)];
+        for subset in subsets(pair_index.union) {
             for common in subsets(subset) {
-                let other = places.union ^ subset | common;
+                let other = pair_index.union ^ subset | common;
                 let second = if transposed { subset } else { other };
-                out[places.pair_index(other, common)] = numbers[powers[second] + powers[common]];
+                out[pair_index.pair_index(other, common)] = numbers[powers[second] + powers[common]];
             }
         }
         Cow::Owned(out)

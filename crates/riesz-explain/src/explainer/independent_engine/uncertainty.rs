@@ -47,8 +47,8 @@ impl IndependentPartsEngine<'_> {
         let data = rows.align_to(self.model.columns())?;
         let (columns, count) = (self.columns(&data)?, self.groups.players().len());
         let points: Vec<usize> = (0..columns.rows()).collect();
-        let places = |player: &usize| (*player..columns.cols()).step_by(count).collect::<Vec<_>>();
-        Ok(players.iter().map(|player| columns.select(&points, &places(player))).collect())
+        let player_columns = |player: &usize| (*player..columns.cols()).step_by(count).collect::<Vec<_>>();
+        Ok(players.iter().map(|player| columns.select(&points, &player_columns(player))).collect())
     }
 
     /// Returns the covariance of the values of each row under `posterior`, rows × outputs × players ×
@@ -101,40 +101,47 @@ impl IndependentPartsEngine<'_> {
 
     /// Returns the functionals at support points, points × (rows × players).
     fn columns(&self, data: &Table) -> Result<Matrix> {
-        let (n, count, points) = (data.rows(), self.groups.players().len(), self.model.support_points.rows());
-        let counts = self.plan.weighing.coalition_coefficients();
+        let (n, coefficient, points) =
+            (data.rows(), self.groups.players().len(), self.model.support_points.rows());
+        let coefficients = self.plan.weighing.coalition_coefficients();
         // The coefficients of each block's coalitions, by block and player.
-        let of_block = |block: usize, j: usize| -> [f64; LANES] {
-            std::array::from_fn(|l| counts.get(block * LANES + l).map_or(0.0, |counts| counts[j]))
+        let lane_coefficients = |block: usize, j: usize| -> [f64; LANES] {
+            std::array::from_fn(|l| {
+                coefficients.get(block * LANES + l).map_or(0.0, |coefficients| coefficients[j])
+            })
         };
         let blocks = blocks(self.active_players());
-        let by_block: Vec<Vec<[f64; LANES]>> = (0..blocks)
-            .map(|block| (0..self.active_players()).map(|j| of_block(block, j)).collect())
+        let block_coefficients: Vec<Vec<[f64; LANES]>> = (0..blocks)
+            .map(|block| (0..self.active_players()).map(|j| lane_coefficients(block, j)).collect())
             .collect();
-        let mut out = Matrix::zeros(points, n * count);
+        let mut out = Matrix::zeros(points, n * coefficient);
         for chunk in row_batches(n, self.rows_at_once()) {
             let rows = data.row_vectors(chunk.iter().copied());
             let conditional = self.conditional_means_of_rows(&rows)?;
             let row_functionals = |x: &Vec<f64>| {
                 check_cancelled(&self.stop)?;
-                let (mut seen, mut sums) =
-                    (self.seen(x, &conditional)?, Matrix::zeros(points, self.active_players()));
-                for (block, counts) in by_block.iter().enumerate() {
-                    self.average(&mut seen, block);
+                let (mut evaluation, mut sums) =
+                    (self.evaluate(x, &conditional)?, Matrix::zeros(points, self.active_players()));
+                for (block, coefficients) in block_coefficients.iter().enumerate() {
+                    self.average(&mut evaluation, block);
                     for (term, sparse_term) in self.model.kernel.terms.iter().zip(&self.parts.terms) {
                         // A term without factors is the same for all coalitions, so it does not contribute to
                         // values.
                         let Some((first, remaining)) = sparse_term.sides.split_first() else { continue };
                         let number = |view: usize, i: usize| -> &Lanes {
-                            &seen.numbers[view][self.parts.views[view].rows[i] as usize]
+                            &evaluation.numbers[view][self.parts.views[view].rows[i] as usize]
                         };
                         for i in 0..points {
                             let mut product = number(*first, i).0.map(|v| term.scale * v);
                             for &view in remaining {
                                 multiply_entries(&mut product, &number(view, i).0);
                             }
-                            for (sum, counts) in sums.row_mut(i).iter_mut().zip(counts) {
-                                *sum += product.iter().zip(counts).map(|(v, count)| v * count).sum::<f64>();
+                            for (sum, coefficients) in sums.row_mut(i).iter_mut().zip(coefficients) {
+                                *sum += product
+                                    .iter()
+                                    .zip(coefficients)
+                                    .map(|(v, coefficient)| v * coefficient)
+                                    .sum::<f64>();
                             }
                         }
                     }
@@ -145,7 +152,7 @@ impl IndependentPartsEngine<'_> {
             for (r, sums) in chunk.into_iter().zip(&functionals) {
                 for i in 0..points {
                     let player_values = self.plan.owners.iter().zip(sums.row(i));
-                    player_values.for_each(|(player, v)| out[(i, r * count + player)] = *v);
+                    player_values.for_each(|(player, v)| out[(i, r * coefficient + player)] = *v);
                 }
             }
         }

@@ -62,7 +62,7 @@ impl<'m> PanelPolynomial<'m> {
             AbsentSums::Means { series, norms, roundings: absent.mean_roundings().unwrap_or(0) }
         };
         let width = model.support_points.width();
-        let reach = ColumnRanges { u: vec![[0.0; 2]; width], v: vec![[0.0; 2]; width] };
+        let ranges = ColumnRanges { u: vec![[0.0; 2]; width], v: vec![[0.0; 2]; width] };
         let (degree, columns, players) = (power.degree(), power.columns(), power.players.len());
         let longest = panels.iter().map(|panel| panel.len).max().unwrap_or(0);
         let tiles = panels.len() * terms;
@@ -78,7 +78,7 @@ impl<'m> PanelPolynomial<'m> {
             + tiles;
         let predicted =
             terms + dot_roundings(model.support_points.rows()) + base + 2 * absent.normalised() + 32;
-        let units = power.precision(&reach).units + (2 * inputs + predicted) as f64;
+        let units = power.precision(&ranges).units + (2 * inputs + predicted) as f64;
         let sums = (longest / LANES + tiles) as f64;
         Ok(Some(Self { power, slopes, absent: absent_polynomial, units, sums }))
     }

@@ -50,7 +50,10 @@ impl ProductEngine<'_> {
             product.always.as_ref().is_some_and(|(rounding, _)| rounding.tiny <= TINIEST)
         };
         self.powers.is_empty()
-            && self.rounded.iter().all(|rounding| rounding.bounded && !rounding.by_size && is_tame(rounding))
+            && self
+                .rounded
+                .iter()
+                .all(|rounding| rounding.bounded && !rounding.relative_to_size && is_tame(rounding))
     }
 
     /// Returns the index's coalition weights for each product, if tables save work.
@@ -197,9 +200,11 @@ impl ProductEngine<'_> {
             let mut values = vec![0.0; games * sets.len()];
             let mut errors = SetErrorBounds::new(games, sets.order);
             for (t, weighing) in weighings.iter().enumerate() {
-                let (worth, off) = self.coalition_values(t, &tables[t], rows)?;
-                let coalitions = worth.len() / games;
-                for (g, (game_values, error)) in worth.chunks_exact(coalitions).zip(off).enumerate() {
+                let (coalition_values, value_errors) = self.coalition_values(t, &tables[t], rows)?;
+                let coalitions = coalition_values.len() / games;
+                for (g, (game_values, error)) in
+                    coalition_values.chunks_exact(coalitions).zip(value_errors).enumerate()
+                {
                     let index_values = &mut values[g * sets.len()..(g + 1) * sets.len()];
                     let size_bounds =
                         weighing.add(game_values, &self.products[t].players, &sets, index_values);
@@ -296,16 +301,17 @@ impl ProductEngine<'_> {
             self.rounded[t].always.as_ref().map_or_else(RoundingUnits::default, |(units, _)| *units);
         let units = 0.5 * rounding.units + (2 * m + sums + points + lanes + 24) as f64;
         // The error of numbers below the range of doubles.
-        let lost = m as f64 * rounding.tiny + FLOOR;
+        let tiny_error = m as f64 * rounding.tiny + FLOOR;
         let coef =
             |o: usize| self.panels.iter().flat_map(move |panel| &panel.coef[o]).flat_map(|lanes| lanes.0);
-        let lost: Vec<f64> = (0..outputs).map(|o| lost * coef(o).map(f64::abs).sum::<f64>()).collect();
-        let error = |([size, decay], lost): (&[f64; 2], &f64)| {
+        let tiny_error: Vec<f64> =
+            (0..outputs).map(|o| tiny_error * coef(o).map(f64::abs).sum::<f64>()).collect();
+        let error = |([size, decay], tiny_error): (&[f64; 2], &f64)| {
             let relative =
                 0.51 * f64::EPSILON * (units * size + 0.5 * rounding.per_log * (decay + 0.368 * size));
-            product.scale * (relative + lost)
+            product.scale * (relative + tiny_error)
         };
-        let errors = sizes.iter().zip(lost.iter().cycle()).map(error).collect();
+        let errors = sizes.iter().zip(tiny_error.iter().cycle()).map(error).collect();
         Ok((coalition_values, errors))
     }
 }

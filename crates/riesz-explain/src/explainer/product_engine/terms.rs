@@ -105,10 +105,10 @@ impl ProductEngine<'_> {
         };
         let players = self.groups.players();
         let differs = |x: &[f64], p: usize| players[p].columns.iter().any(|&j| x[j] != reference[j]);
-        let of_row = |product: &PlayerProduct<'_>, x: &[f64]| {
+        let differing_players = |product: &PlayerProduct<'_>, x: &[f64]| {
             (0..product.players.len() as u32).filter(|&k| differs(x, product.players[k as usize])).collect()
         };
-        self.products.iter().map(|p| rows.iter().map(|x| of_row(p, x)).collect()).collect()
+        self.products.iter().map(|p| rows.iter().map(|x| differing_players(p, x)).collect()).collect()
     }
 
     /// Passes the terms of a batch of rows to `reader`, for one panel, one product and a range of variants of
@@ -128,8 +128,8 @@ impl ProductEngine<'_> {
         let weights = if factors == 0 { &total } else { weights };
         // The engine's padding follows the factors.
         refill(&mut w.present, (factors + 1) * len, 1.0);
-        let ProductRounding { bounded, by_size, always } = &self.rounded[part.number];
-        let (bounded, by_size) = (*bounded, *by_size);
+        let ProductRounding { bounded, relative_to_size, always } = &self.rounded[part.number];
+        let (bounded, relative_to_size) = (*bounded, *relative_to_size);
         let mut candidates = std::mem::take(&mut w.candidates);
         for (row, x) in rows.iter().enumerate() {
             // The factors that may differ from the absent side somewhere in the panel.
@@ -153,7 +153,7 @@ impl ProductEngine<'_> {
                     None => self.find_active(x, variant, part, b, &mut w.active, &w.present),
                 }
                 refill(&mut w.weights, len / LANES, Lanes::splat(weight * product.scale));
-                if by_size {
+                if relative_to_size {
                     let other = part.absent_sizes.map(|b| &b[slot * size..(slot + 1) * size]);
                     max_products(&w.sizes, other, &w.weights, &mut w.tops);
                 }
@@ -175,7 +175,7 @@ impl ProductEngine<'_> {
                         active: &w.active,
                         players: active,
                         weights: &w.weights,
-                        sizes: by_size.then_some(&w.tops),
+                        sizes: relative_to_size.then_some(&w.tops),
                         tinies,
                         rounding,
                     },
@@ -200,7 +200,7 @@ impl ProductEngine<'_> {
             Some(list) => list.iter().for_each(|&k| fill(k as usize)),
             None => (0..factors).for_each(&mut fill),
         }
-        if self.rounded[part.number].by_size {
+        if self.rounded[part.number].relative_to_size {
             w.sizes.resize(factors * len, 1.0);
             let sizes = w.sizes.chunks_exact_mut(len).enumerate();
             sizes.for_each(|(k, out)| product.size(self.isa, k, columns, x, out));
@@ -253,7 +253,7 @@ impl ProductGame for RowBatches<'_> {
             for (t, product) in explainer.products.iter().enumerate() {
                 let side = explainer.cached_absent_sides.get(t).map(|kept| &kept[index]);
                 // Sizes need all factors.
-                let by_size = explainer.rounded[t].by_size;
+                let relative_to_size = explainer.rounded[t].relative_to_size;
                 let part = PanelPortion {
                     panel,
                     number: t,
@@ -262,7 +262,7 @@ impl ProductGame for RowBatches<'_> {
                     absent: side.map(|side| side.factors.as_slice()),
                     absent_sizes: side.and_then(|side| side.sizes.as_deref()),
                     side,
-                    differing: differing.get(t).filter(|_| !by_size).map(Vec::as_slice),
+                    differing: differing.get(t).filter(|_| !relative_to_size).map(Vec::as_slice),
                     occupied: explainer.nonunit_factors.get(t).and_then(|lists| lists[index].as_deref()),
                 };
                 if side.is_some() || !matches!(explainer.absent, AbsentSide::Rows(_)) {
@@ -291,10 +291,10 @@ impl ProductGame for RowBatches<'_> {
                         }
                     };
                     fill(&mut absent, false);
-                    if by_size {
+                    if relative_to_size {
                         fill(&mut sizes, true);
                     }
-                    let absent_sizes = by_size.then_some(&sizes[..]);
+                    let absent_sizes = relative_to_size.then_some(&sizes[..]);
                     let part =
                         PanelPortion { variants: range.clone(), absent: Some(&absent), absent_sizes, ..part };
                     explainer.add_portion(&rows, &part, w, reader)?;

@@ -74,8 +74,9 @@ impl ProductEngine<'_> {
             let chunk_rows = data.select_rows(&chunk);
             let by_player = self.player_functionals(&chunk_rows, &players, control)?;
             let row_covariance = |r: usize| -> Result<Vec<Matrix>> {
-                let known = values.as_ref().map(|values| values.covariance(&[chunk_rows.row(r)], control));
-                let prior = known.unwrap_or_else(|| Ok(Matrix::zeros(p, p)))?;
+                let covariance =
+                    values.as_ref().map(|values| values.covariance(&[chunk_rows.row(r)], control));
+                let prior = covariance.unwrap_or_else(|| Ok(Matrix::zeros(p, p)))?;
                 let covariance = posterior.covariance(&functionals(&by_player, r..r + 1, prior)?);
                 self.control().step();
                 Ok(covariance)

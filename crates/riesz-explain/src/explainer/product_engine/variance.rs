@@ -108,29 +108,31 @@ impl ProductEngine<'_> {
                 self.factors(&self.products[absent.product], &x, &point)
             };
             let present: Vec<Vec<f64>> = absent.iter().map(present_factors).collect();
-            for (known, precision) in precisions.iter().enumerate() {
+            for (k, precision) in precisions.iter().enumerate() {
                 let reduction_of_pair = |a: usize| -> Result<Vec<f64>> {
                     self.control().check_cancelled()?;
                     let mut sum = Sum::new(p, nodes);
                     for b in a..absent.len() {
                         let (first, other) = (&absent[a], &absent[b]);
                         // A pair represents both of its orders.
-                        let times = if a == b { 1.0 } else { 2.0 };
-                        let weight =
-                            times * first.weight * other.weight * precision[(first.point, other.point)];
+                        let multiplicity = if a == b { 1.0 } else { 2.0 };
+                        let weight = multiplicity
+                            * first.weight
+                            * other.weight
+                            * precision[(first.point, other.point)];
                         let factors =
                             |j: usize| (present[a][j] * present[b][j], first.factors[j] * other.factors[j]);
                         sum.add(weight, factors);
                     }
                     Ok(sum.values)
                 };
-                let taken =
+                let pair_reductions =
                     (0..absent.len()).into_par_iter().map(reduction_of_pair).collect::<Result<Vec<_>>>()?;
                 self.control().step();
-                for (o, scale) in posterior.scales(known) {
+                for (o, scale) in posterior.scales(k) {
                     for j in 0..=p {
-                        let away: f64 = taken.iter().map(|reduction| reduction[j]).sum();
-                        out[o][(r, j)] = scale * scale * (posterior.prior_scale() * prior[j] - away);
+                        let reduction: f64 = pair_reductions.iter().map(|reduction| reduction[j]).sum();
+                        out[o][(r, j)] = scale * scale * (posterior.prior_scale() * prior[j] - reduction);
                     }
                 }
             }

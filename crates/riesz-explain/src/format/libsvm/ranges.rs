@@ -169,11 +169,11 @@ impl Ranges {
     /// Converts the kernel of scaled rows to a kernel of rows in the user's units. Features that are not in
     /// the file are removed from the kernel.
     fn unscale_kernel(&self, kernel: &mut Kernel) {
-        let known = |j: &usize| self.features.contains_key(&(j + 1));
+        let has_range = |j: &usize| self.features.contains_key(&(j + 1));
         let scalings =
             |columns: &[usize]| -> Vec<Scaling> { columns.iter().map(|j| self.features[&(j + 1)]).collect() };
         let unscale = |columns: &mut Vec<usize>, center: &mut Vec<f64>, scale: &mut Vec<f64>| {
-            columns.retain(known);
+            columns.retain(has_range);
             *center = scalings(columns).iter().map(|scaling| scaling.center()).collect();
             *scale = scalings(columns).iter().map(|scaling| 1.0 / scaling.slope()).collect();
         };
@@ -181,7 +181,7 @@ impl Ranges {
             match factor {
                 Factor::Stationary(Stationary { columns, lengthscale, ard, .. }) => {
                     let length = lengthscale.first().copied().unwrap_or(1.0);
-                    columns.retain(known);
+                    columns.retain(has_range);
                     *lengthscale = scalings(columns).iter().map(|scaling| length / scaling.slope()).collect();
                     *ard = true;
                 }

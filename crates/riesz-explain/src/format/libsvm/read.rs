@@ -291,11 +291,11 @@ pub struct Features<'a> {
 /// The errors of [`read`] and [`Ranges::unscaled`]; [`Error::DuplicateName`].
 pub fn read_with(bytes: &[u8], width: Option<usize>, features: Features<'_>) -> Result<KernelExpansion> {
     let named = (!features.names.is_empty()).then_some(features.names.len());
-    let known = width.or(named);
-    let mut model = read(bytes, known)?;
+    let n_columns = width.or(named);
+    let mut model = read(bytes, n_columns)?;
     if let Some(ranges) = features.ranges {
         // Features that are 0 in all scaled support vectors are not 0 in the user's units.
-        if known.is_none() && ranges.width() > model.support_points.width() {
+        if n_columns.is_none() && ranges.width() > model.support_points.width() {
             model = read(bytes, Some(ranges.width()))?;
         }
         model = ranges.unscaled(model)?;
@@ -390,13 +390,13 @@ fn decode(bytes: &[u8]) -> Result<&str> {
 /// Returns the machine's type and its name in the file.
 fn machine_type(header: &Header<'_>) -> Result<(&'static str, MachineType)> {
     let (line, type_name) = header.single("svm_type")?;
-    if let Some(known) = KINDS.into_iter().find(|(name, _)| *name == type_name) {
-        return Ok(known);
+    if let Some(kinds) = KINDS.into_iter().find(|(name, _)| *name == type_name) {
+        return Ok(kinds);
     }
-    let known = KINDS.map(|(name, _)| name).join(", ");
+    let kinds = KINDS.map(|(name, _)| name).join(", ");
     problem(
         line,
-        format!("the svm_type '{}' is unknown; the types are: {known}", truncate_for_message(type_name)),
+        format!("the svm_type '{}' is unknown; the types are: {kinds}", truncate_for_message(type_name)),
     )
 }
 

@@ -167,8 +167,12 @@ fn kernel_of(model: &KernelExpansion) -> Result<(String, f64)> {
 /// from the formula's value.
 fn gamma_of(length: f64) -> f64 {
     let formula = 0.5 / (length * length);
-    let near = |ulps: i64| f64::from_bits(formula.to_bits().wrapping_add_signed(ulps));
-    [0, -1, 1, -2, 2, -3, 3, -4, 4].map(near).into_iter().find(|g| length_of(*g) == length).unwrap_or(formula)
+    let shifted = |ulps: i64| f64::from_bits(formula.to_bits().wrapping_add_signed(ulps));
+    [0, -1, 1, -2, 2, -3, 3, -4, 4]
+        .map(shifted)
+        .into_iter()
+        .find(|g| length_of(*g) == length)
+        .unwrap_or(formula)
 }
 
 /// The class of every support point, as an index of the labels: a class that occurs in all pairs with a

@@ -76,18 +76,18 @@ pub(super) struct SpectralBound {
 impl SpectralBound {
     /// Bounds from the Cholesky factor and the trace of `Â`, or of the matrix of a sample's normal equations,
     /// which is no larger than A and whose kernel values were not rounded. `roundings` is the number of
-    /// roundings of the entries, and `moved` the norm of the rounding error of the kernel values. `None`
+    /// roundings of the entries, and `perturbation` the norm of the kernel values' rounding error. `None`
     /// where rounding may dominate. Cost O(landmarks³).
-    pub fn new(factor: &Cholesky, trace: f64, roundings: usize, moved: f64) -> Option<Self> {
+    pub fn new(factor: &Cholesky, trace: f64, roundings: usize, perturbation: f64) -> Option<Self> {
         let min_eigenvalue = least_eigenvalue(factor, trace) - factor.jitter;
         let summed = (factor.size() + 4 + roundings) as f64;
         let bound = Self {
-            rounding: moved / min_eigenvalue.max(f64::MIN_POSITIVE).sqrt(),
+            rounding: perturbation / min_eigenvalue.max(f64::MIN_POSITIVE).sqrt(),
             factor: (summed * UNIT * trace + factor.jitter) / min_eigenvalue.max(f64::MIN_POSITIVE),
             min_eigenvalue: min_eigenvalue * 0.99,
             trace,
         };
-        (min_eigenvalue > 0.0 && bound.moved() < MAX_PERTURBATION).then_some(bound)
+        (min_eigenvalue > 0.0 && bound.perturbation_norm() < MAX_PERTURBATION).then_some(bound)
     }
 
     /// The share s with `A ⪰ (1 - s) L Lᵀ`.
@@ -96,13 +96,13 @@ impl SpectralBound {
     }
 
     /// The norm of `Â^-½ (Â - A) Â^-½`, plus the error of solves with the factor.
-    fn moved(&self) -> f64 {
+    fn perturbation_norm(&self) -> f64 {
         self.relative_perturbation() + self.rounding.powi(2) + 2.0 * self.factor
     }
 
     /// The part of the radius after a step that another step would remove, given the norm of the residual.
     pub fn next_step_reduction(&self, norm: f64) -> f64 {
-        self.moved() * norm / (1.0 - self.relative_perturbation())
+        self.perturbation_norm() * norm / (1.0 - self.relative_perturbation())
     }
 
     /// Upper bound on `√(rᵀA⁻¹r)` divided by `√(rᵀ(LLᵀ)⁻¹r)`.
@@ -114,9 +114,10 @@ impl SpectralBound {
     /// `√(rᵀ(LLᵀ)⁻¹r)`, one per target.
     pub fn as_measured(&self, measured: &ResidualMeasurement<'_>, norms: &[f64]) -> Certificate {
         let radius = |o: usize| {
-            let (by_row, other_errors) = measured.errors(o);
-            let left = self.norm_ratio() * (norms[o] + other_errors / self.min_eigenvalue.sqrt()) + by_row;
-            left * self.norm_ratio()
+            let (row_error, other_errors) = measured.errors(o);
+            let residual_norm =
+                self.norm_ratio() * (norms[o] + other_errors / self.min_eigenvalue.sqrt()) + row_error;
+            residual_norm * self.norm_ratio()
         };
         self.certified(measured.plan, radius)
     }
@@ -129,15 +130,18 @@ impl SpectralBound {
     }
 
     /// Certificate after a correction by residuals. The remaining error is the error of the residuals, and a
-    /// share `moved` of the residuals. `norms` are `√(rᵀÂ⁻¹r)`, one per target.
+    /// share [`perturbation_norm`](Self::perturbation_norm) of the residuals. `norms` are `√(rᵀÂ⁻¹r)`, one
+    /// per target.
     pub fn after_step(&self, measured: &ResidualMeasurement<'_>, norms: &[f64]) -> Certificate {
         let radius = |o: usize| {
-            let (by_row, other_errors) = measured.errors(o);
-            let residual_error = (1.0 + self.rounding) * by_row + other_errors / self.min_eigenvalue.sqrt();
+            let (row_error, other_errors) = measured.errors(o);
+            let residual_error =
+                (1.0 + self.rounding) * row_error + other_errors / self.min_eigenvalue.sqrt();
             // Rounding error of the corrected coefficients, in the norm of Â.
             let theta = measured.coefficients.column(o);
             let stored = UNIT * 2.0 * dot(&theta, &theta).sqrt() * self.trace.sqrt();
-            (residual_error + self.moved() * norms[o]) / (1.0 - self.relative_perturbation()) + stored
+            (residual_error + self.perturbation_norm() * norms[o]) / (1.0 - self.relative_perturbation())
+                + stored
         };
         self.certified(measured.plan, radius)
     }
@@ -155,7 +159,7 @@ pub(super) struct ResidualMeasurement<'m> {
     /// `Σ e²`, one number per target.
     pub squares: &'m [f64],
     /// Error of kernel values by the fast method, relative to the kernel's bound.
-    pub quick: f64,
+    pub kernel_precision: f64,
 }
 
 impl ResidualMeasurement<'_> {
@@ -169,21 +173,22 @@ impl ResidualMeasurement<'_> {
         let size: f64 = (0..theta.rows()).map(|j| plan.feature_bound(j) * theta[(j, o)].abs()).sum();
         let target = plan.targets[o].unit;
         // Predictions are sums of 64 products, and then of these sums; residuals are rounded to 42 bits.
-        let by_row = UNIT * (70.0 + p / 64.0) * (size + 2.0 * target)
-            + self.quick * size
+        let row_error = UNIT * (70.0 + p / 64.0) * (size + 2.0 * target)
+            + self.kernel_precision * size
             + 0.5_f64.powi(2 * FRACTION_BITS + 1) * target;
         // Kernel values are rounded to 42 bits, and the penalty's part is computed in double precision.
         // Squares are of residuals with 21 bits.
         let length = self.squares[o].sqrt() + 0.5_f64.powi(FRACTION_BITS + 1) * target * n.sqrt() * weight;
-        let kernel =
-            (plan.rounding(self.rows, 2) + self.quick * plan.bound * (n * p).sqrt() * weight) * length;
-        let pull = UNIT * (p + 4.0) * self.ridge * plan.bound * size * p.sqrt();
-        (n.sqrt() * weight * by_row, kernel + pull)
+        let kernel = (plan.rounding(self.rows, 2)
+            + self.kernel_precision * plan.bound * (n * p).sqrt() * weight)
+            * length;
+        let penalty = UNIT * (p + 4.0) * self.ridge * plan.bound * size * p.sqrt();
+        (n.sqrt() * weight * row_error, kernel + penalty)
     }
 
     /// Certificate for unchanged coefficients from the residual of the normal equations, without the rounded
     /// statistics; `None` where landmarks are nearly linearly dependent. Cost O(landmarks³).
-    pub fn certify_directly(&self, left: &Matrix, intercept: bool) -> Result<Option<Certificate>> {
+    pub fn certify_directly(&self, residual: &Matrix, intercept: bool) -> Result<Option<Certificate>> {
         let plan = self.plan;
         let (m, t) = (plan.landmarks.rows(), plan.targets.len());
         let gram = plan.kernel.gram(&plan.landmarks);
@@ -203,18 +208,18 @@ impl ResidualMeasurement<'_> {
         } else {
             f64::INFINITY
         };
-        let mut whitened = left.first_rows(m);
+        let mut whitened = residual.first_rows(m);
         factor.solve_lower_in_place(&mut whitened);
-        let reach = (plan.bound / scale + 1.0 / constant).sqrt();
+        let function_bound = (plan.bound / scale + 1.0 / constant).sqrt();
         let anywhere = |o: usize| {
-            let (by_row, other_errors) = self.errors(o);
+            let (row_error, other_errors) = self.errors(o);
             let column = whitened.column(o);
             let mut square = dot(&column, &column) / (scale * (1.0 - share));
             if intercept {
-                square += left[(m, o)].powi(2) / constant;
+                square += residual[(m, o)].powi(2) / constant;
             }
             let lowest = (scale * min_eigenvalue * 0.99).min(constant);
-            reach * (square.sqrt() + by_row + other_errors / lowest.sqrt())
+            function_bound * (square.sqrt() + row_error + other_errors / lowest.sqrt())
         };
         Ok(Some(Certificate { radius: None, anywhere: (0..t).map(anywhere).collect(), rounding: Vec::new() }))
     }

@@ -38,14 +38,14 @@ impl NormalEquations {
     fn new(plan: &FitPlan, sums: &Sums, gram: &Matrix, intercept: bool, landmarks: usize) -> Self {
         let m = plan.landmarks.rows();
         // Indices of the landmarks, then that of the constant.
-        let mut places: Vec<usize> = (0..landmarks).collect();
+        let mut indices: Vec<usize> = (0..landmarks).collect();
         if intercept {
-            places.push(m);
+            indices.push(m);
         }
         Self {
-            matrix: sums.gram.select(&places, &places),
-            cross: right_hand_sides(plan, sums, intercept, &places),
-            gram: gram.select(&places, &places),
+            matrix: sums.gram.select(&indices, &indices),
+            cross: right_hand_sides(plan, sums, intercept, &indices),
+            gram: gram.select(&indices, &indices),
         }
     }
 
@@ -76,13 +76,13 @@ pub(super) fn solved(
 
 /// The rows of the right-hand sides at these indices. Targets in the sums are centred, so a model without a
 /// constant adds their centre back.
-fn right_hand_sides(plan: &FitPlan, sums: &Sums, intercept: bool, places: &[usize]) -> Matrix {
-    let (constant_index, mut sides) = (plan.landmarks.rows(), sums.cross.select_rows(places));
+fn right_hand_sides(plan: &FitPlan, sums: &Sums, intercept: bool, indices: &[usize]) -> Matrix {
+    let (constant_index, mut right_hand_sides) = (plan.landmarks.rows(), sums.cross.select_rows(indices));
     if !intercept {
         let centers: Vec<f64> = plan.targets.iter().map(|target| target.center).collect();
-        sides.add_outer(places.iter().map(|&i| sums.gram[(i, constant_index)]), &centers);
+        right_hand_sides.add_outer(indices.iter().map(|&i| sums.gram[(i, constant_index)]), &centers);
     }
-    sides
+    right_hand_sides
 }
 
 /// The ridge with the smallest error on held-out folds, and the errors of all ridges.

@@ -24,7 +24,7 @@ const MAX_STEPS: usize = 300;
 pub(super) struct CgState {
     pub stage: CgStage,
     /// Distance between the measured point and the current solution, one number per target.
-    away: Vec<f64>,
+    probe_norms: Vec<f64>,
     /// The iteration; `None` before the first pass.
     run: Option<BlockConjugateGradients>,
     /// The number of iterations so far.
@@ -48,8 +48,8 @@ fn identity_preconditioner(block: Vec<f64>, _: usize) -> Result<Vec<f64>> {
 }
 
 impl CgState {
-    pub fn new(away: Vec<f64>) -> Self {
-        Self { stage: CgStage::Look, away, run: None, steps: 0 }
+    pub fn new(probe_norms: Vec<f64>) -> Self {
+        Self { stage: CgStage::Look, probe_norms, run: None, steps: 0 }
     }
 
     /// Whether the maximum number of iterations is reached.
@@ -60,27 +60,27 @@ impl CgState {
     /// The point (size × targets) at which the next pass measures the residual; the solution when there is
     /// none.
     pub fn point(&self, size: usize) -> Matrix {
-        let t = self.away.len();
+        let t = self.probe_norms.len();
         let Some(run) = &self.run else { return Matrix::zeros(size, t) };
         let mut point = Matrix::from_row_major(size, t, run.solution.clone());
         let directions = &run.directions;
         let s = directions.len() / size;
         if self.stage == CgStage::Step {
             for (i, row) in directions.chunks_exact(s).enumerate() {
-                (0..s).for_each(|k| point[(i, k)] += self.away[k] * row[k]);
+                (0..s).for_each(|k| point[(i, k)] += self.probe_norms[k] * row[k]);
             }
         }
         point
     }
 
-    /// Takes a step, given the residual `left` at the [`point`](Self::point).
-    pub fn step(&mut self, left: &Matrix) -> Result<()> {
+    /// Takes a step, given the `residual` at the [`point`](Self::point).
+    pub fn step(&mut self, residual: &Matrix) -> Result<()> {
         let Some(run) = &mut self.run else { return Ok(()) };
-        let s = run.directions.len() / left.rows();
-        let images = (0..left.rows() * s)
+        let s = run.directions.len() / residual.rows();
+        let images = (0..residual.rows() * s)
             .map(|entry| {
                 let (i, k) = (entry / s, entry % s);
-                (run.residual[i * self.away.len() + k] - left[(i, k)]) / self.away[k]
+                (run.residual[i * self.probe_norms.len() + k] - residual[(i, k)]) / self.probe_norms[k]
             })
             .collect();
         run.images = images;
@@ -93,17 +93,20 @@ impl CgState {
         Ok(())
     }
 
-    /// Restarts at the current solution with its residual `left`, until the norm of each column is at most
+    /// Restarts at the current solution with this `residual`, until the norm of each column is at most
     /// `targets`.
-    pub fn restart(&mut self, left: Matrix, targets: Vec<f64>) -> Result<()> {
+    pub fn restart(&mut self, residual: Matrix, targets: Vec<f64>) -> Result<()> {
         match &mut self.run {
             Some(run) => {
                 run.targets = targets;
-                run.restart(left.into_data(), identity_preconditioner)?;
+                run.restart(residual.into_data(), identity_preconditioner)?;
             }
             None => {
-                self.run =
-                    Some(BlockConjugateGradients::new(left.into_data(), targets, identity_preconditioner)?)
+                self.run = Some(BlockConjugateGradients::new(
+                    residual.into_data(),
+                    targets,
+                    identity_preconditioner,
+                )?)
             }
         }
         self.next_stage();
@@ -111,7 +114,7 @@ impl CgState {
     }
 
     fn next_stage(&mut self) {
-        let over = self.run.as_ref().is_none_or(|run| run.converged() || run.is_stalled());
-        self.stage = if over || self.is_long() { CgStage::Look } else { CgStage::Step };
+        let finished = self.run.as_ref().is_none_or(|run| run.converged() || run.is_stalled());
+        self.stage = if finished || self.is_long() { CgStage::Look } else { CgStage::Step };
     }
 }

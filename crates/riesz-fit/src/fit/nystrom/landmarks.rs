@@ -48,27 +48,27 @@ pub fn randomly_pivoted_cholesky(
     crate::checks::check_range(kernel, candidates)?;
     let n = candidates.rows();
     let diagonal = kernel.diagonal(candidates);
-    let mut left = diagonal.clone();
-    let trace: f64 = left.iter().sum();
+    let mut residual = diagonal.clone();
+    let trace: f64 = residual.iter().sum();
     let mut random = Random::seed_from_u64(seed);
     // `K ≈ GᵀG`: `factor` is G (landmarks × candidates).
     let mut factor = Matrix::from_row_major(0, n, Vec::with_capacity(count.min(n) * n));
     let mut rows: Vec<usize> = Vec::new();
     while rows.len() < count {
         control.check_cancelled()?;
-        let total: f64 = left.iter().sum();
+        let total: f64 = residual.iter().sum();
         if total.is_nan() || total <= TRACE_TOLERANCE * trace {
             break;
         }
-        let drawn = draw(&left, total, BATCH.min(count), &mut random);
+        let drawn = draw(&residual, total, BATCH.min(count), &mut random);
         let block = candidates.select_rows(&drawn);
         // The part of the kernel between the drawn rows that the landmarks so far do not explain.
         let mut residual_gram = kernel.gram(&block);
         let earlier: Vec<usize> = (0..rows.len()).collect();
-        let known = factor.select(&earlier, &drawn);
-        residual_gram.subtract_product(&known, &known);
-        drop(known);
-        let (mut accepted, lower) = rejection_step(&residual_gram, &drawn, &left, &mut random);
+        let block_factors = factor.select(&earlier, &drawn);
+        residual_gram.subtract_product(&block_factors, &block_factors);
+        drop(block_factors);
+        let (mut accepted, lower) = rejection_step(&residual_gram, &drawn, &residual, &mut random);
         accepted.truncate(count - rows.len());
         if accepted.is_empty() {
             continue;
@@ -79,38 +79,38 @@ pub fn randomly_pivoted_cholesky(
         let Some(block_factor) = accepted_factor(&lower, &accepted) else { continue };
         block_factor.solve_lower_in_place(&mut new);
         for row in 0..new.rows() {
-            left.iter_mut().zip(new.row(row)).for_each(|(l, g)| *l = (*l - g * g).max(0.0));
+            residual.iter_mut().zip(new.row(row)).for_each(|(l, g)| *l = (*l - g * g).max(0.0));
         }
-        chosen.iter().for_each(|&i| left[i] = 0.0);
+        chosen.iter().for_each(|&i| residual[i] = 0.0);
         // Residuals that may be rounding errors must not cause draws.
-        left.iter_mut().zip(&diagonal).filter(|(l, k)| **l < 1e-13 * **k).for_each(|(l, _)| *l = 0.0);
+        residual.iter_mut().zip(&diagonal).filter(|(l, k)| **l < 1e-13 * **k).for_each(|(l, _)| *l = 0.0);
         let mut data = std::mem::replace(&mut factor, Matrix::zeros(0, 0)).into_data();
         data.extend_from_slice(new.data());
         rows.extend(chosen);
         factor = Matrix::from_row_major(rows.len(), n, data);
     }
-    Ok(Landmarks { rows, unexplained: (left.iter().sum::<f64>() / trace).max(0.0) })
+    Ok(Landmarks { rows, unexplained: (residual.iter().sum::<f64>() / trace).max(0.0) })
 }
 
-/// Draws `count` rows with replacement, with probabilities proportional to `left`, whose sum is `total`.
-fn draw(left: &[f64], total: f64, count: usize, random: &mut Random) -> Vec<usize> {
-    let sums = cumulative_sums(left);
+/// Draws `count` rows with replacement, with probabilities proportional to `residual`, whose sum is `total`.
+fn draw(residual: &[f64], total: f64, count: usize, random: &mut Random) -> Vec<usize> {
+    let sums = cumulative_sums(residual);
     let draw_row = || {
         let position = random.random::<f64>() * total;
-        let row = sums.partition_point(|sum| *sum <= position).min(left.len() - 1);
+        let row = sums.partition_point(|sum| *sum <= position).min(residual.len() - 1);
         // Rounding may let the last sum differ a little from the total.
-        (0..=row).rev().find(|&i| left[i] > 0.0).unwrap_or(row)
+        (0..=row).rev().find(|&i| residual[i] > 0.0).unwrap_or(row)
     };
     std::iter::repeat_with(draw_row).take(count).collect()
 }
 
 /// The indices of the accepted draws, and the Cholesky factor of their residual kernel matrix. A draw is
-/// accepted with the ratio of its residual after the earlier acceptances to its residual in `left`. Rows of
-/// draws that were not accepted have no meaning.
+/// accepted with the ratio of its residual after the earlier acceptances to its residual in `residuals`. Rows
+/// of draws that were not accepted have no meaning.
 fn rejection_step(
     residual_gram: &Matrix,
     drawn: &[usize],
-    left: &[f64],
+    residuals: &[f64],
     random: &mut Random,
 ) -> (Vec<usize>, Matrix) {
     let b = drawn.len();
@@ -124,7 +124,7 @@ fn rejection_step(
             lower[(k, j)] = (residual_gram[(k, j)] - sum) / lower[(j, j)];
         }
         let residual = residual_gram[(k, k)] - accepted.iter().map(|&s| lower[(k, s)].powi(2)).sum::<f64>();
-        if random.random::<f64>() * left[drawn[k]] < residual {
+        if random.random::<f64>() * residuals[drawn[k]] < residual {
             lower[(k, k)] = residual.sqrt();
             accepted.push(k);
         }
@@ -156,8 +156,8 @@ mod tests {
     fn uneven(n: usize) -> Table {
         let mut random = Random::seed_from_u64(5);
         let mut row = |i: usize| {
-            let far = if i.is_multiple_of(50) { 8.0 } else { 0.0 };
-            [far + random.random::<f64>(), far + 0.3 * random.random::<f64>(), random.random::<f64>()]
+            let outlier = if i.is_multiple_of(50) { 8.0 } else { 0.0 };
+            [outlier + random.random::<f64>(), outlier + 0.3 * random.random::<f64>(), random.random::<f64>()]
         };
         Table::from_rows(&(0..n).map(&mut row).collect::<Vec<_>>()).unwrap()
     }
@@ -180,8 +180,8 @@ mod tests {
         let uniform: f64 =
             (0..10).map(|seed| unexplained_share(&x.sample_rows(60, seed))).sum::<f64>() / 10.0;
         assert!(choice.unexplained < 0.6 * uniform, "{} {uniform}", choice.unexplained);
-        let again = randomly_pivoted_cholesky(&kernel, &x, 60, 3, RunControl::none()).unwrap();
-        assert_eq!(again.rows, choice.rows);
+        let repeated = randomly_pivoted_cholesky(&kernel, &x, 60, 3, RunControl::none()).unwrap();
+        assert_eq!(repeated.rows, choice.rows);
     }
 
     /// Equal rows give one landmark, and a kernel of low rank needs few landmarks.
@@ -221,9 +221,9 @@ mod tests {
             counts[chosen[0]][chosen[1]] += 1.0 / draws as f64;
         }
         for i in 0..3 {
-            let left: Vec<f64> = (0..3).map(|j| 1.0 - k[(i, j)].powi(2)).collect();
+            let residual: Vec<f64> = (0..3).map(|j| 1.0 - k[(i, j)].powi(2)).collect();
             for j in 0..3 {
-                let probability = if i == j { 0.0 } else { left[j] / left.iter().sum::<f64>() / 3.0 };
+                let probability = if i == j { 0.0 } else { residual[j] / residual.iter().sum::<f64>() / 3.0 };
                 assert!(
                     (counts[i][j] - probability).abs() < 4.0 * (0.25_f64 / draws as f64).sqrt(),
                     "{i} {j}"

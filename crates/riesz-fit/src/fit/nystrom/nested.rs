@@ -45,9 +45,10 @@ fn sizes(landmarks: usize) -> Vec<usize> {
 }
 
 /// Estimated distance of a fit from the fit with all rows. The last doubling added `last_addition`, the one
-/// before it `before`, and `doublings` doublings are missing.
-fn extrapolated_distance(last_addition: f64, before: f64, doublings: f64) -> f64 {
-    let ratio = if before > 0.0 { (last_addition / before).clamp(MIN_RATIO, 1.0) } else { 1.0 };
+/// before it added `previous_addition`, and `doublings` doublings are missing.
+fn extrapolated_distance(last_addition: f64, previous_addition: f64, doublings: f64) -> f64 {
+    let ratio =
+        if previous_addition > 0.0 { (last_addition / previous_addition).clamp(MIN_RATIO, 1.0) } else { 1.0 };
     let part = |k: i32| (doublings - f64::from(k) + 1.0).min(1.0) * ratio.powi(2 * k);
     last_addition * (1..=doublings.ceil() as i32).map(part).sum::<f64>().sqrt()
 }
@@ -118,32 +119,33 @@ impl NestedFits<'_> {
             steps.push(std::mem::replace(&mut previous, smaller));
         }
         let lengths: Vec<Vec<(f64, f64)>> = steps.iter().map(|step| self.function_norms(step)).collect();
-        let (mut distances, mut known) = (Vec::new(), Vec::new());
+        let (mut distances, mut reductions) = (Vec::new(), Vec::new());
         for o in 0..t {
             let root = |(square, _): (f64, f64)| (square.max(0.0) / weight).sqrt();
-            let step_lengths: Vec<f64> = lengths.iter().map(|of_step| root(of_step[o])).collect();
+            let step_lengths: Vec<f64> = lengths.iter().map(|norms| root(norms[o])).collect();
             let distance = extrapolated_distance(step_lengths[0], step_lengths[1], doublings);
             // Steps that may be rounding errors have no reliable direction.
-            let kept: Vec<usize> = (0..steps.len()).filter(|&k| lengths[k][o].0 > lengths[k][o].1).collect();
-            if distance > 0.0 && kept.len() < 2 {
+            let reliable_steps: Vec<usize> =
+                (0..steps.len()).filter(|&k| lengths[k][o].0 > lengths[k][o].1).collect();
+            if distance > 0.0 && reliable_steps.len() < 2 {
                 return None;
             }
-            let wide =
-                STUDENT[(kept.len().max(2) - 2).min(STUDENT.len() - 1)] / (kept.len().max(1) as f64).sqrt();
+            let interval_factor = STUDENT[(reliable_steps.len().max(2) - 2).min(STUDENT.len() - 1)]
+                / (reliable_steps.len().max(1) as f64).sqrt();
             let (mut coef, mut intercept) = (Matrix::zeros(m, steps.len()), vec![0.0; steps.len()]);
-            for k in kept {
-                let scale = wide * distance / step_lengths[k];
+            for k in reliable_steps {
+                let scale = interval_factor * distance / step_lengths[k];
                 (0..m).for_each(|j| coef[(j, k)] = scale * steps[k][(j, o)]);
                 intercept[k] = if size > m { scale * steps[k][(m, o)] } else { 0.0 };
             }
             distances.push(distance);
-            known.push(VarianceReduction::RefitDifferences {
+            reductions.push(VarianceReduction::RefitDifferences {
                 coef,
                 intercept,
                 method: Refitted::LandmarkDoubling,
             });
         }
-        let covariance = PosteriorCovariance::of_refits(known, vec![1.0; t]);
+        let covariance = PosteriorCovariance::of_refits(reductions, vec![1.0; t]);
         Some(LandmarkErrorEstimate { distances, covariance })
     }
 
@@ -174,13 +176,14 @@ impl NestedFits<'_> {
     /// `Σ w f(x)²` over the rows for the functions with these coefficients, and the possible part of rounding
     /// errors in it.
     fn function_norms(&self, step: &Matrix) -> Vec<(f64, f64)> {
-        let (whitened_step, pull) = (self.factor.upper_times(step), penalty_times(self.plan, step));
+        let (whitened_step, penalised_step) = (self.factor.upper_times(step), penalty_times(self.plan, step));
         let squares = |first: &Matrix, other: &Matrix, o: usize| dot(&first.column(o), &other.column(o));
         (0..step.cols())
             .map(|o| {
                 let (norm, squared_coef) =
                     (squares(&whitened_step, &whitened_step, o), squares(step, step, o));
-                let square = norm - self.ridge * squares(step, &pull, o) - self.factor.jitter * squared_coef;
+                let square =
+                    norm - self.ridge * squares(step, &penalised_step, o) - self.factor.jitter * squared_coef;
                 (
                     square,
                     self.rounding.powi(2) * squared_coef + f64::EPSILON * self.factor.size() as f64 * norm,

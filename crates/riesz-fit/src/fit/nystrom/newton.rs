@@ -87,17 +87,17 @@ impl HessianModel {
     /// The inverse curvature times a vector, from the factor and all secants (two-loop recursion of BFGS,
     /// Nocedal 1980).
     fn solve(&self, gradient: &[f64]) -> Vec<f64> {
-        let mut left = gradient.to_vec();
-        let mut shares = Vec::new();
+        let mut projected = gradient.to_vec();
+        let mut step_coefficients = Vec::new();
         for (step, growth) in self.secants.iter().rev() {
-            let share = dot(step, &left) / dot(step, growth);
-            add_multiple(&mut left, -share, growth);
-            shares.push(share);
+            let coefficient = dot(step, &projected) / dot(step, growth);
+            add_multiple(&mut projected, -coefficient, growth);
+            step_coefficients.push(coefficient);
         }
-        let mut change = self.factor.solve_vector(&left);
-        for ((step, growth), share) in self.secants.iter().zip(shares.into_iter().rev()) {
+        let mut change = self.factor.solve_vector(&projected);
+        for ((step, growth), coefficient) in self.secants.iter().zip(step_coefficients.into_iter().rev()) {
             let other = dot(growth, &change) / dot(step, growth);
-            add_multiple(&mut change, share - other, step);
+            add_multiple(&mut change, coefficient - other, step);
         }
         change
     }
@@ -152,8 +152,8 @@ pub(super) fn start_of_classes(plan: &FitPlan, sample: &LabelledRows, intercept:
             let mut slope = LogisticGradientBuilder::new(plan, &coefficients);
             slope.add(&sample_rows)?;
             newton.step(&slope.finish(0))?;
-            let rough = newton.decrement <= ROUGH * newton.last_objective();
-            if newton.converged || rough || newton.passes >= STARTS {
+            let nearly_converged = newton.decrement <= ROUGH * newton.last_objective();
+            if newton.converged || nearly_converged || newton.passes >= STARTS {
                 return Ok::<_, Error>(newton.coefficients.values.into_data());
             }
         }
@@ -223,9 +223,9 @@ impl StreamingNewton {
     pub fn step(&mut self, slope: &LogisticGradient) -> Result<()> {
         let (p, ridge) = (self.plan.size(), self.ridge);
         let theta = self.coefficients.values.data().to_vec();
-        let pull = penalty_times(&self.plan, &self.coefficients.values);
-        let pull: Vec<f64> = pull.data().iter().map(|v| ridge * v).collect();
-        let objective = slope.loss(&self.plan) + 0.5 * dot(&theta, &pull);
+        let penalty_gradient = penalty_times(&self.plan, &self.coefficients.values);
+        let penalty_gradient: Vec<f64> = penalty_gradient.data().iter().map(|v| ridge * v).collect();
+        let objective = slope.loss(&self.plan) + 0.5 * dot(&theta, &penalty_gradient);
         (self.passes, self.rows) = (self.passes + 1, slope.rows());
         if let Some(midpoint) = self.midpoint_after_rise(&theta, objective)? {
             self.coefficients = Coefficients { values: midpoint, curvature: true };
@@ -239,7 +239,7 @@ impl StreamingNewton {
         let Some(curved) = &mut self.curved else {
             return Err(Error::format("this pass has no curvature, but the first pass needs it"));
         };
-        let gradient = differences(&slope.gradient(&self.plan)[..size], &pull);
+        let gradient = differences(&slope.gradient(&self.plan)[..size], &penalty_gradient);
         if let Some(accepted) = self.last_accepted.as_ref().filter(|_| !slope.has_curvature()) {
             let (step, growth) = (
                 differences(&theta[..size], accepted.values.data()),
@@ -251,12 +251,12 @@ impl StreamingNewton {
             }
         }
         let change = curved.solve(&gradient);
-        let before = std::mem::replace(&mut self.decrement, dot(&gradient, &change));
+        let previous_decrement = std::mem::replace(&mut self.decrement, dot(&gradient, &change));
         self.last_accepted =
             Some(AcceptedPoint { values: self.coefficients.values.clone(), objective, gradient });
         let mut values = theta;
         add_to(&mut values, &change);
-        let curvature = self.check_convergence(objective, before, slope.has_curvature());
+        let curvature = self.check_convergence(objective, previous_decrement, slope.has_curvature());
         self.coefficients = Coefficients { values: Matrix::from_row_major(p, 1, values), curvature };
         if self.passes > 100 && !self.converged {
             return Err(self.not_converged(self.decrement));
@@ -272,39 +272,44 @@ impl StreamingNewton {
     fn midpoint_after_rise(&self, theta: &[f64], objective: f64) -> Result<Option<Matrix>> {
         let has_risen = |point: &&AcceptedPoint| objective > point.objective + 1e-12 * point.objective.abs();
         let Some(accepted) = self.last_accepted.as_ref().filter(has_risen) else { return Ok(None) };
-        let before = &accepted.values;
-        let midpoint = before.data().iter().zip(theta).map(|(a, b)| 0.5 * (a + b)).collect();
+        let previous_values = &accepted.values;
+        let midpoint = previous_values.data().iter().zip(theta).map(|(a, b)| 0.5 * (a + b)).collect();
         let midpoint = Matrix::from_row_major(theta.len(), 1, midpoint);
-        if self.passes > 60 || midpoint == *before {
+        if self.passes > 60 || midpoint == *previous_values {
             return Err(self.not_converged(objective - accepted.objective));
         }
         Ok(Some(midpoint))
     }
 
-    /// Decides whether the iteration ends, from the objective, the decrement and the decrement `before` it.
-    /// Returns whether the next pass computes the curvature; `fresh` says whether this one did.
-    fn check_convergence(&mut self, objective: f64, before: f64, fresh: bool) -> bool {
+    /// Decides whether the iteration ends, from the objective, the decrement and the previous decrement.
+    /// Returns whether the next pass computes the curvature; `has_curvature` says whether this one did.
+    fn check_convergence(&mut self, objective: f64, previous_decrement: f64, has_curvature: bool) -> bool {
         // Rounding may make the decrement negative.
-        let share = self.decrement.abs() / objective.abs();
-        let (done, stalled) = match fresh {
-            true => (share <= CONVERGED.0, STALLED.0),
-            false => (share * (self.decrement / before).min(1.0) <= CONVERGED.1, STALLED.1),
+        let relative_decrement = self.decrement.abs() / objective.abs();
+        let (done, stalled) = match has_curvature {
+            true => (relative_decrement <= CONVERGED.0, STALLED.0),
+            false => (
+                relative_decrement * (self.decrement / previous_decrement).min(1.0) <= CONVERGED.1,
+                STALLED.1,
+            ),
         };
         // Or only rounding errors change the iterate.
-        let at_optimum = done || share <= stalled && self.decrement > 0.5 * before;
-        self.stopped_early |=
-            !at_optimum && !self.stop_at_next && self.passes >= MAX_PASSES_RELAXED && share <= TOLERABLE;
+        let at_optimum = done || relative_decrement <= stalled && self.decrement > 0.5 * previous_decrement;
+        self.stopped_early |= !at_optimum
+            && !self.stop_at_next
+            && self.passes >= MAX_PASSES_RELAXED
+            && relative_decrement <= TOLERABLE;
         // A Gaussian process needs the curvature at the last iterate.
-        let ends = at_optimum || self.stopped_early || self.stop_at_next;
-        self.converged = ends && (fresh || self.latent_function != LatentFunction::Process);
-        self.stop_at_next = ends;
-        let moves = if fresh {
-            share > FULL_HESSIAN_ABOVE
+        let finishes = at_optimum || self.stopped_early || self.stop_at_next;
+        self.converged = finishes && (has_curvature || self.latent_function != LatentFunction::Process);
+        self.stop_at_next = finishes;
+        let needs_refresh = if has_curvature {
+            relative_decrement > FULL_HESSIAN_ABOVE
         } else {
-            self.decrement > REFRESH_RATIO * before && self.hessian_refreshes < RENEWED
+            self.decrement > REFRESH_RATIO * previous_decrement && self.hessian_refreshes < RENEWED
         };
-        self.hessian_refreshes += usize::from(!fresh && moves);
-        moves || ends
+        self.hessian_refreshes += usize::from(!has_curvature && needs_refresh);
+        needs_refresh || finishes
     }
 
     /// Curvature model from the matrix of the Newton step.
@@ -424,10 +429,10 @@ impl StreamingNewton {
             model_card: card,
         };
         model.validate()?;
-        let known = self.posterior.as_ref().map(|(laplace, _)| &laplace.covariance);
-        let missing = self.missing.as_ref().map(|estimate| &estimate.covariance);
+        let posterior_covariance = self.posterior.as_ref().map(|(laplace, _)| &laplace.covariance);
+        let landmark_covariance = self.missing.as_ref().map(|estimate| &estimate.covariance);
         Ok(FittedModel {
-            covariance: known.or(missing).cloned(),
+            covariance: posterior_covariance.or(landmark_covariance).cloned(),
             log_marginal_likelihood: self.posterior.as_ref().map(|(_, evidence)| *evidence),
             iterations: vec![self.passes],
             warnings: self.stopped_early.then(|| self.ended_short()).into_iter().collect(),

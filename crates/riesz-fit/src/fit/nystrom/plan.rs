@@ -245,10 +245,11 @@ impl FitPlan {
     /// [`Error::Format`] for a file that is not a plan, or one from a machine with other arithmetic.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let foreign = |e: serde_json::Error| Error::format(format!("this is not a plan of riesz: {e}"));
-        let Version { format: own } = serde_json::from_slice(bytes).map_err(foreign)?;
-        if own != FORMAT {
+        let Version { format: version } = serde_json::from_slice(bytes).map_err(foreign)?;
+        if version != FORMAT {
             return Err(Error::format(format!(
-                "this plan has format {own}, but this version of riesz uses format {FORMAT}: make a new plan"
+                "this plan has format {version}, but this version of riesz uses format {FORMAT}: make a new \
+                 plan"
             )));
         }
         let plan: Self = serde_json::from_slice(bytes).map_err(foreign)?;

@@ -114,17 +114,17 @@ impl ThreadSums {
             }
         }
         let slice = |o: usize, s: usize| &slices[(3 * o + s) * n..][..n];
-        let coarse: Vec<bool> = (0..t).map(|o| slice(o, 0).iter().any(|v| *v != 0.0)).collect();
+        let has_first_slice: Vec<bool> = (0..t).map(|o| slice(o, 0).iter().any(|v| *v != 0.0)).collect();
         let (scale, roots) = (UNIT / plan.bound, scaled.roots(start, n));
         let constant = vec![plan.bound; n];
         for (kernel_column, sums) in block.chunks(n).chain([&constant[..]]).zip(cross.chunks_mut(t)) {
-            let with = |first: &[f64], second: &[f64]| {
+            let products_with = |first: &[f64], second: &[f64]| {
                 let [a, b] = sliced_products(isa, kernel_column, scale, roots, [first, second]);
                 (join_slices(a.0, a.1), join_slices(b.0, b.1))
             };
             for (o, sum) in sums.iter_mut().enumerate() {
-                let first = if coarse[o] { with(slice(o, 0), slice(o, 0)).0 } else { 0 };
-                let (second, third) = with(slice(o, 1), slice(o, 2));
+                let first = if has_first_slice[o] { products_with(slice(o, 0), slice(o, 0)).0 } else { 0 };
+                let (second, third) = products_with(slice(o, 1), slice(o, 2));
                 *sum += (first << (2 * FRACTION_BITS)) + (second << FRACTION_BITS) + third;
             }
         }

@@ -41,11 +41,11 @@ pub struct RidgeSolution {
     /// State of conjugate gradients; `None` for the direct solution.
     descent: Option<CgProgress>,
     /// Bounds on the spectrum of A, for the certificate; `None` where rounding may dominate.
-    trust: Option<SpectralBound>,
+    spectral_bound: Option<SpectralBound>,
     certificate: Option<Certificate>,
     residual: Option<Vec<f64>>,
     /// Whether one more correction would remove most of the bound.
-    gains: bool,
+    correction_helps: bool,
     /// The bound and the root mean squared error of the target with the largest ratio, over the first
     /// landmarks.
     pub(super) largest_bound: Option<(f64, f64)>,
@@ -102,7 +102,7 @@ impl RidgeSolution {
         let (values, factor, trace) = solved(plan, sums, ridge, *intercept)?;
         let values = with_constant(values, plan, *intercept);
         let rounding = plan.rounding(rows, 1);
-        let trust = SpectralBound::new(&factor, trace, 0, rounding);
+        let spectral_bound = SpectralBound::new(&factor, trace, 0, rounding);
         let missing =
             NestedFits { plan, factor: &factor, ridge, values: &values, rows, weight, rounding }.missing();
         Ok(Self {
@@ -114,11 +114,11 @@ impl RidgeSolution {
             rows,
             weight,
             missing,
-            gains: false,
+            correction_helps: false,
             largest_bound: None,
             factor,
             descent: None,
-            trust,
+            spectral_bound,
             certificate: None,
             residual: None,
         })
@@ -143,12 +143,12 @@ impl RidgeSolution {
         let sample = survey.sample()?.head(*sampled);
         let preconditioner = SamplePreconditioner::new(plan, &sample, *ridge, intercept)?;
         let SamplePreconditioner { factor, trace, .. } = &preconditioner;
-        let trust = SpectralBound::new(factor, *trace, preconditioner.rounding_count(), 0.0);
+        let spectral_bound = SpectralBound::new(factor, *trace, preconditioner.rounding_count(), 0.0);
         let rows = preconditioner.rows;
         let start = with_constant(preconditioner.solution, plan, intercept);
         // Measured points change predictions by about a tenth of the target's unit.
         let weight: f64 = sample.weights.as_ref().map_or(rows as f64, |w| w.iter().sum());
-        let away = plan.targets.iter().map(|t| 0.1 * t.unit * weight.sqrt());
+        let probe_norms = plan.targets.iter().map(|t| 0.1 * t.unit * weight.sqrt());
         let mut solution = Self {
             plan: plan.clone(),
             coefficients: Coefficients::new(start.clone()),
@@ -158,23 +158,23 @@ impl RidgeSolution {
             rows: plan.rows,
             weight: 0.0,
             missing: None,
-            gains: false,
+            correction_helps: false,
             largest_bound: None,
             factor: preconditioner.factor,
             descent: None,
-            trust,
+            spectral_bound,
             certificate: None,
             residual: None,
         };
-        let run = CgState::new(away.collect());
-        let reach = max_abs(&solution.leverage_norm(&solution.looked_at()));
+        let run = CgState::new(probe_norms.collect());
+        let leverage_norm = max_abs(&solution.leverage_norm(&solution.looked_at()));
         solution.descent = Some(CgProgress {
             run,
             start,
             tolerance,
             sampled: rows,
             weight,
-            leverage_norm: reach,
+            leverage_norm,
             last_ratio: f64::INFINITY,
             fell_short: false,
         });
@@ -202,17 +202,20 @@ impl RidgeSolution {
     /// # Errors
     /// [`Error::Format`] for a residual of another number of rows.
     pub fn correct(&mut self, residual: &ResidualPass) -> Result<()> {
-        let (left, squares) = self.residual(residual)?;
-        let t = left.cols();
-        let mut solved = left;
+        let (equation_residual, squares) = self.residual(residual)?;
+        let t = equation_residual.cols();
+        let mut solved = equation_residual;
         self.factor.solve_lower_in_place(&mut solved);
         let norms = column_norms(&solved);
         self.factor.solve_upper_in_place(&mut solved);
-        let certificate = self.trust.map(|trust| trust.after_step(&self.measured(&squares), &norms));
-        self.gains = self.trust.zip(certificate.as_ref()).is_some_and(|(trust, certificate)| {
-            let radius = certificate.radius.as_ref();
-            radius.is_some_and(|radius| (0..t).any(|o| trust.next_step_reduction(norms[o]) > 0.5 * radius[o]))
-        });
+        let certificate = self.spectral_bound.map(|bound| bound.after_step(&self.measured(&squares), &norms));
+        self.correction_helps =
+            self.spectral_bound.zip(certificate.as_ref()).is_some_and(|(bound, certificate)| {
+                let radius = certificate.radius.as_ref();
+                radius.is_some_and(|radius| {
+                    (0..t).any(|o| bound.next_step_reduction(norms[o]) > 0.5 * radius[o])
+                })
+            });
         self.coefficients.values.add_times(1.0, &solved);
         self.store_certificate(certificate, squares)
     }
@@ -223,8 +226,8 @@ impl RidgeSolution {
     /// # Errors
     /// Those of [`correct`](Self::correct).
     pub fn prove(&mut self, residual: &ResidualPass) -> Result<()> {
-        let (left, squares) = self.residual(residual)?;
-        let certificate = self.measured(&squares).certify_directly(&left, self.intercept)?;
+        let (equation_residual, squares) = self.residual(residual)?;
+        let certificate = self.measured(&squares).certify_directly(&equation_residual, self.intercept)?;
         self.store_certificate(certificate, squares)
     }
 
@@ -292,7 +295,7 @@ impl RidgeSolution {
 
     /// Whether a correction beyond the requested ones would narrow the bound.
     fn corrects_more(&self) -> bool {
-        self.gains && self.bound_and_rmse().is_some()
+        self.correction_helps && self.bound_and_rmse().is_some()
     }
 
     /// Uses the residual of such a pass for a correction, a certificate or a step of conjugate gradients.
@@ -317,34 +320,42 @@ impl RidgeSolution {
 
     /// Continues conjugate gradients with the residual of a pass.
     fn continue_cg(&mut self, mut descent: CgProgress, residual: &ResidualPass) -> Result<()> {
-        let (mut left, squares) = self.residual(residual)?;
-        self.factor.solve_lower_in_place(&mut left);
-        let norms = column_norms(&left);
+        let (mut equation_residual, squares) = self.residual(residual)?;
+        self.factor.solve_lower_in_place(&mut equation_residual);
+        let norms = column_norms(&equation_residual);
         if descent.run.stage == CgStage::Step {
-            descent.run.step(&left)?;
+            descent.run.step(&equation_residual)?;
         } else {
-            let certificate = self.trust.map(|trust| trust.as_measured(&self.measured(&squares), &norms));
+            let certificate =
+                self.spectral_bound.map(|bound| bound.as_measured(&self.measured(&squares), &norms));
             self.store_certificate(certificate, squares)?;
             let errors = self.errors().unwrap_or_default();
             let remedy = "express the targets in larger units";
             check_overflow(&[&errors[..], &norms].concat(), "the sum of squared residuals", remedy)?;
-            let stretch = self.trust.map_or(1.0, |trust| trust.norm_ratio());
-            let wanted: Vec<f64> = errors
+            let norm_ratio = self.spectral_bound.map_or(1.0, |bound| bound.norm_ratio());
+            let target_norms: Vec<f64> = errors
                 .iter()
-                .map(|error| descent.tolerance * error / (stretch.powi(2) * descent.leverage_norm))
+                .map(|error| descent.tolerance * error / (norm_ratio.powi(2) * descent.leverage_norm))
                 .collect();
-            let over = norms.iter().zip(&wanted).map(|(norm, wanted)| norm / wanted).fold(0.0, f64::max);
-            if over <= 1.0 {
+            let worst_ratio = norms
+                .iter()
+                .zip(&target_norms)
+                .map(|(norm, target_norms)| norm / target_norms)
+                .fold(0.0, f64::max);
+            if worst_ratio <= 1.0 {
                 descent.run.stage = CgStage::Done;
-            } else if over < 0.5 * descent.last_ratio && !descent.run.is_long() {
+            } else if worst_ratio < 0.5 * descent.last_ratio && !descent.run.is_long() {
                 // Half of the required norm leaves room for rounding errors.
-                descent.run.restart(left, wanted.iter().map(|wanted| 0.5 * wanted).collect())?;
+                descent.run.restart(
+                    equation_residual,
+                    target_norms.iter().map(|target_norms| 0.5 * target_norms).collect(),
+                )?;
             } else {
                 // Another round did not help, so the rest is rounding error.
                 descent.fell_short = true;
                 descent.run.stage = CgStage::Done;
             }
-            descent.last_ratio = over;
+            descent.last_ratio = worst_ratio;
         }
         if descent.run.stage == CgStage::Done {
             self.missing = self.nested(&descent).missing();
@@ -374,8 +385,8 @@ impl RidgeSolution {
 
     fn measured<'s>(&'s self, squares: &'s [f64]) -> ResidualMeasurement<'s> {
         let (plan, rows, weight, ridge) = (&self.plan, self.rows, self.weight, self.ridge);
-        let (coefficients, quick) = (&self.coefficients.values, plan.anchors().precision());
-        ResidualMeasurement { plan, rows, weight, ridge, coefficients, squares, quick }
+        let (coefficients, kernel_precision) = (&self.coefficients.values, plan.anchors().precision());
+        ResidualMeasurement { plan, rows, weight, ridge, coefficients, squares, kernel_precision }
     }
 
     /// `Kᵀe - λPθ`, and `Σ e²`.
@@ -391,10 +402,11 @@ impl RidgeSolution {
         self.weight = weight;
         // Without an intercept the constant has no equation.
         let size = self.factor.size();
-        let (mut left, theta) = (cross.first_rows(size), self.coefficients.values.first_rows(size));
-        let pull = penalty_times(&self.plan, &theta);
-        left.add_times(-self.ridge, &pull);
-        Ok((left, squares))
+        let (mut equation_residual, theta) =
+            (cross.first_rows(size), self.coefficients.values.first_rows(size));
+        let penalty_gradient = penalty_times(&self.plan, &theta);
+        equation_residual.add_times(-self.ridge, &penalty_gradient);
+        Ok((equation_residual, squares))
     }
 
     /// Certificate of the distance from the exact fit with the same landmarks; `None` before a correction,
@@ -414,8 +426,8 @@ impl RidgeSolution {
         let local = certificate.radius.as_ref().map(|radius| (radius, self.leverage_norm(&x)));
         let bound = |k: usize| {
             let anywhere = certificate.anywhere[k % t];
-            local.as_ref().map_or(anywhere, |(radius, reach)| {
-                (radius[k % t] * reach[k / t] + certificate.rounding[k % t]).min(anywhere)
+            local.as_ref().map_or(anywhere, |(radius, leverage_norm)| {
+                (radius[k % t] * leverage_norm[k / t] + certificate.rounding[k % t]).min(anywhere)
             })
         };
         let bounds = (0..x.rows() * t).map(bound).collect();

@@ -243,9 +243,9 @@ fn load_stored<T>(name: &str, decoded: Result<T>) -> Result<T> {
 /// Those of the store; [`Error::Format`] if the survey is missing or damaged.
 pub fn kept_survey<F: From<Error>>(store: &mut dyn ResultStore<F>) -> Result<DataSurvey, F> {
     let name = names::SURVEY;
-    let lost = |state: &str| Error::format(format!("{name} is {state}: start again in another folder"));
-    let bytes = store.get(name)?.ok_or_else(|| lost("missing"))?;
-    Ok(DataSurvey::from_bytes(&bytes).map_err(|_| lost("damaged"))?)
+    let unreadable = |state: &str| Error::format(format!("{name} is {state}: start again in another folder"));
+    let bytes = store.get(name)?.ok_or_else(|| unreadable("missing"))?;
+    Ok(DataSurvey::from_bytes(&bytes).map_err(|_| unreadable("damaged"))?)
 }
 
 /// Fits the model of a plan. Missing statistics and passes are computed. The plan's survey is read from the

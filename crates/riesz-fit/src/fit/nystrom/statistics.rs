@@ -216,10 +216,10 @@ impl Statistics {
         Ok(loaded)
     }
 
-    /// Sums over the folds for which `counts` is true.
-    pub fn sums(&self, plan: &FitPlan, counts: impl Fn(usize) -> bool) -> Sums {
+    /// Sums over the folds for which `is_included` is true.
+    pub fn sums(&self, plan: &FitPlan, is_included: impl Fn(usize) -> bool) -> Sums {
         let folds: Vec<&Fold> =
-            self.folds.iter().enumerate().filter(|(k, _)| counts(*k)).map(|(_, fold)| fold).collect();
+            self.folds.iter().enumerate().filter(|(k, _)| is_included(*k)).map(|(_, fold)| fold).collect();
         let sum =
             |entry_of: &dyn Fn(&Fold) -> i128| folds.iter().map(|fold| entry_of(fold)).sum::<i128>() as f64;
         let (p, t) = (self.size, self.targets);

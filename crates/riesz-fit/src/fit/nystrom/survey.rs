@@ -63,7 +63,7 @@ impl DataSurvey {
             || rows.y.cols() != self.targets
             || rows.weights.is_some() != self.weighted
         {
-            return Err(unlike("these rows", self.columns.len(), rows.x.width()));
+            return Err(mismatch("these rows", self.columns.len(), rows.x.width()));
         }
         self.rows += rows.len() as u64;
         for (t, (low, high)) in self.ranges.iter_mut().enumerate() {
@@ -93,7 +93,7 @@ impl DataSurvey {
     pub fn merge(&mut self, other: Self) -> Result<()> {
         let like = |s: &Self| (s.columns.clone(), s.targets, s.weighted, s.limit, s.seed);
         if like(self) != like(&other) {
-            return Err(unlike("the other survey", self.columns.len(), other.columns.len()));
+            return Err(mismatch("the other survey", self.columns.len(), other.columns.len()));
         }
         self.rows += other.rows;
         for (range, other) in self.ranges.iter_mut().zip(&other.ranges) {
@@ -169,7 +169,7 @@ impl DataSurvey {
     }
 }
 
-fn unlike(subject: &str, expected: usize, width: usize) -> Error {
+fn mismatch(subject: &str, expected: usize, width: usize) -> Error {
     let why = "the same columns, targets, weights and seed as the rows before";
     Error::shape(subject, "columns", expected, width, why)
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::collapsed::{BoundAdjoint, CollapsedBound};
+use super::collapsed_bound::{BoundAdjoint, CollapsedBound};
 use super::sufficient_statistics::{KernelSums, WhitenedSums};
 use crate::control::RunControl;
 use crate::error::Result;
@@ -53,11 +53,11 @@ impl SparseData<'_> {
     }
 
     fn block(&self, rows: Range<usize>, noise: f64) -> DataBlock {
-        let places: Vec<usize> = rows.clone().collect();
+        let indices: Vec<usize> = rows.clone().collect();
         let weight = |i: usize| self.own_noise.map_or(1.0, |row_noise| noise / (noise + row_noise[i]));
         DataBlock {
-            x: self.x.select_rows(&places),
-            y: self.y.select_rows(&places),
+            x: self.x.select_rows(&indices),
+            y: self.y.select_rows(&indices),
             weights: rows.map(weight).collect(),
         }
     }
@@ -99,12 +99,12 @@ impl SparseData<'_> {
             let means = cross.matmul(&bound.alpha);
             let mut slopes = cross.matmul(&adjoint);
             let t = self.y.cols() as f64;
-            let shares = slopes.data_mut().par_chunks_mut(ROWS_PER_TASK * self.points.rows()).enumerate();
-            let of_share = |scratch: &mut GradientScratch, (share, slopes): (usize, &mut [f64])| {
+            let chunks = slopes.data_mut().par_chunks_mut(ROWS_PER_TASK * self.points.rows()).enumerate();
+            let gradient_of_chunk = |scratch: &mut GradientScratch, (chunk, slopes): (usize, &mut [f64])| {
                 let isa = Isa::detect();
                 let mut sums = vec![0.0; count + 1];
                 for (i, row_gradient) in slopes.chunks_exact_mut(self.points.rows()).enumerate() {
-                    let i = share * ROWS_PER_TASK + i;
+                    let i = chunk * ROWS_PER_TASK + i;
                     let (row, y, mean) = (block.x.row(i), block.y.row(i), means.row(i));
                     let prior = kernel.eval(&row, &row);
                     // The expected squared error: the squared error of the mean, plus t times the variance of
@@ -127,12 +127,12 @@ impl SparseData<'_> {
                         &mut sums[..count],
                     );
                     let row_columns = Columns::new(&row, 1, 0, 1);
-                    let of_prior = [-0.5 * t * precision];
+                    let prior_weight = [-0.5 * t * precision];
                     kernel.add_gradient(
                         isa,
                         row_columns,
                         &row,
-                        &of_prior,
+                        &prior_weight,
                         Some(&[prior]),
                         scratch,
                         &mut sums[..count],
@@ -143,7 +143,7 @@ impl SparseData<'_> {
             // The sums are added in the order of the rows, so that they do not depend on the number of
             // threads.
             let sums: Vec<Vec<f64>> =
-                shares.map_init(|| GradientScratch::for_kernel(kernel), of_share).collect();
+                chunks.map_init(|| GradientScratch::for_kernel(kernel), gradient_of_chunk).collect();
             sums.iter().for_each(|sums| add_to(&mut gradient, sums));
         }
         Ok(gradient)

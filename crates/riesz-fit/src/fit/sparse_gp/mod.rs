@@ -1,11 +1,11 @@
 //! Sparse Gaussian process regression (Titsias 2009) with inducing points.
 
-mod collapsed;
+mod collapsed_bound;
 mod evidence;
 mod posterior_from_statistics;
 mod sufficient_statistics;
 
-use collapsed::CollapsedBound;
+use collapsed_bound::CollapsedBound;
 use evidence::SparseData;
 pub(crate) use posterior_from_statistics::InducingLaplace;
 pub use posterior_from_statistics::SparsePosterior;
@@ -252,9 +252,9 @@ impl SparseGaussianProcess {
         let parameters = self.parameters();
         let free = self.tune.free(parameters.len() - 1, parameters.len());
         let sample = (!free.is_empty() && self.tuning_rows() < data.x.rows()).then(|| {
-            let places = data.x.sample_rows(self.tuning_rows(), self.seed);
-            let own_noise = data.own_noise.map(|row_noise| select(row_noise, &places));
-            (data.x.select_rows(&places), data.y.select_rows(&places), own_noise)
+            let indices = data.x.sample_rows(self.tuning_rows(), self.seed);
+            let own_noise = data.own_noise.map(|row_noise| select(row_noise, &indices));
+            (data.x.select_rows(&indices), data.y.select_rows(&indices), own_noise)
         });
         let rows = match &sample {
             None => data,

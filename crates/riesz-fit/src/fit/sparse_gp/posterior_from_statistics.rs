@@ -1,6 +1,6 @@
 //! The posterior of a sparse Gaussian process, computed from the sufficient statistics of its rows.
 
-use super::collapsed::CollapsedBound;
+use super::collapsed_bound::CollapsedBound;
 use super::sufficient_statistics::KernelSums;
 use crate::error::{Result, sized};
 use crate::gp::whitened_inducing::{WhitenedInducing, posterior_precision};

@@ -55,12 +55,12 @@ fn support_vectors(rows: usize, outputs: &[DualOutput]) -> (Vec<usize>, Matrix) 
         rows.iter().zip(beta).filter(|(_, b)| **b != 0.0).for_each(|(&r, _)| used[r] = true);
     }
     let support: Vec<usize> = (0..rows).filter(|&r| used[r]).collect();
-    let mut place = vec![0; rows];
-    support.iter().enumerate().for_each(|(p, &r)| place[r] = p);
+    let mut position = vec![0; rows];
+    support.iter().enumerate().for_each(|(p, &r)| position[r] = p);
     let mut coef = Matrix::zeros(support.len(), outputs.len());
     for (o, (rows, beta)) in outputs.iter().enumerate() {
         for (&r, &b) in rows.iter().zip(beta).filter(|(_, b)| **b != 0.0) {
-            coef[(place[r], o)] = b;
+            coef[(position[r], o)] = b;
         }
     }
     (support, coef)

@@ -39,7 +39,7 @@ pub(super) fn solve_smo(
             value,
             diagonal_entry,
         );
-        let violated = choice.gap >= target && choice.gap < f64::INFINITY;
+        let violated = choice.violation >= target && choice.violation < f64::INFINITY;
         if value == f64::INFINITY || !violated {
             return Ok(steps);
         }
@@ -51,18 +51,18 @@ pub(super) fn solve_smo(
     Ok(limit)
 }
 
-/// Moves β_i up and β_j down as far as the pair's problem allows, given their kernel value `between`; returns
+/// Moves β_i up and β_j down as far as the pair's problem allows, given their kernel value `cross`; returns
 /// the two changes.
-fn step(variables: &mut Variables, i: usize, j: usize, between: f64) -> (f64, f64) {
+fn step(variables: &mut Variables, i: usize, j: usize, cross: f64) -> (f64, f64) {
     let slope =
         (variables.gradient[j] + variables.down_gain[j]) - (variables.gradient[i] + variables.up_gain[i]);
-    let curvature = variables.diagonal[i] + variables.diagonal[j] - 2.0 * between;
-    let wanted = slope / if curvature > 0.0 { curvature } else { TAU };
+    let curvature = variables.diagonal[i] + variables.diagonal[j] - 2.0 * cross;
+    let newton_step = slope / if curvature > 0.0 { curvature } else { TAU };
     let kink = variables.epsilon > 0.0;
     let (old_i, old_j) = (variables.beta[i], variables.beta[j]);
     let end_i = if kink && old_i < 0.0 { variables.upper[i].min(0.0) } else { variables.upper[i] };
     let end_j = if kink && old_j > 0.0 { variables.lower[j].max(0.0) } else { variables.lower[j] };
-    let step = wanted.min(end_i - old_i).min(old_j - end_j);
+    let step = newton_step.min(end_i - old_i).min(old_j - end_j);
     variables.set_value(i, if step == end_i - old_i { end_i } else { old_i + step });
     variables.set_value(j, if step == old_j - end_j { end_j } else { old_j - step });
     (variables.beta[i] - old_i, variables.beta[j] - old_j)
@@ -72,7 +72,7 @@ fn step(variables: &mut Variables, i: usize, j: usize, between: f64) -> (f64, f6
 #[derive(Clone, Copy)]
 struct Choice {
     row: usize,
-    gap: f64,
+    violation: f64,
 }
 
 // A search for the index of an extreme value doesn't vectorise, but a search for the value does. These loops
@@ -164,13 +164,13 @@ dispatch! {
             let negative = if excess < 0.0 { excess } else { 0.0 };
             (excess, -(negative * negative) / curvature)
         };
-        let (mut best_gain, mut best_block, mut gap) = (0.0, None, f64::INFINITY);
+        let (mut best_gain, mut best_block, mut violation) = (0.0, None, f64::INFINITY);
         let blocks = gradient.chunks(BLOCK).zip(down.chunks(BLOCK));
         let blocks = blocks.zip(diagonal.chunks(BLOCK).zip(row_i.chunks(BLOCK)));
         for (block, ((g, d), (k, r))) in blocks.enumerate() {
             let n = g.len();
             let mut best = [0.0; LANES];
-            let mut gaps = [f64::INFINITY; LANES];
+            let mut best_excess = [f64::INFINITY; LANES];
             let (g8, g_rest) = g.as_chunks::<LANES>();
             let (d8, d_rest) = d[..n].as_chunks::<LANES>();
             let (k8, k_rest) = k[..n].as_chunks::<LANES>();
@@ -178,16 +178,16 @@ dispatch! {
             for (((g, d), k), r) in g8.iter().zip(d8).zip(k8).zip(r8) {
                 for l in 0..LANES {
                     let (excess, gain) = gain(g[l], d[l], k[l], r[l]);
-                    track_min(&mut gaps, l, excess);
+                    track_min(&mut best_excess, l, excess);
                     track_min(&mut best, l, gain);
                 }
             }
             for l in 0..g_rest.len() {
                 let (excess, gain) = gain(g_rest[l], d_rest[l], k_rest[l], r_rest[l]);
-                track_min(&mut gaps, l, excess);
+                track_min(&mut best_excess, l, excess);
                 track_min(&mut best, l, gain);
             }
-            gap = least_of(gaps).min(gap);
+            violation = least_of(best_excess).min(violation);
             let best = least_of(best);
             if best < best_gain {
                 (best_gain, best_block) = (best, Some(block));
@@ -198,8 +198,8 @@ dispatch! {
         let row = match best_block {
             Some(block) => parts(block * BLOCK).find(|&(_, g, d, k, r)| gain(g, d, k, r).1 == best_gain),
             // There is no violation, or the gains underflow: the largest violation decides.
-            None => parts(0).find(|&(_, g, d, k, r)| gain(g, d, k, r).0 == gap),
+            None => parts(0).find(|&(_, g, d, k, r)| gain(g, d, k, r).0 == violation),
         };
-        Choice { row: row.map_or(0, |part| part.0), gap: -gap }
+        Choice { row: row.map_or(0, |part| part.0), violation: -violation }
     }
 }

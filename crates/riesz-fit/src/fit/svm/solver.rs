@@ -148,15 +148,16 @@ impl<'a> Solver<'a> {
         let converged = loop {
             check_cancelled(self.stop)?;
             let (low, high) = self.variables.violation_bounds(&self.active);
-            let gap = high - low;
+            let violation = high - low;
             // Near the end all rows are checked once, to find rows that were set aside too early. At the end
             // they are checked again.
-            if self.shrunk.is_some() && (gap < tolerance || gap < 10.0 * tolerance && !rechecked) {
+            if self.shrunk.is_some() && (violation < tolerance || violation < 10.0 * tolerance && !rechecked)
+            {
                 rechecked = true;
                 self.take_back()?;
                 continue;
             }
-            if gap < tolerance {
+            if violation < tolerance {
                 break true;
             }
             if iterations >= limit {
@@ -173,7 +174,7 @@ impl<'a> Solver<'a> {
                 return Err(overflow());
             }
             let is_whole_problem = self.set.rows.len() == self.active.len();
-            let target = if is_whole_problem { tolerance } else { (INNER * gap).max(0.5 * tolerance) };
+            let target = if is_whole_problem { tolerance } else { (INNER * violation).max(0.5 * tolerance) };
             let mut inner = self.variables.select(&self.set.rows);
             let steps = solve_smo(&mut inner, &self.set.gram, target, limit - iterations, self.stop)?;
             if steps == 0 {
@@ -196,22 +197,22 @@ impl<'a> Solver<'a> {
 
     /// Copies the working set's coefficients and updates the gradient.
     fn take_over(&mut self, inner: &Variables) -> Result<()> {
-        let (mut moved, mut changes) = (Vec::new(), Vec::new());
+        let (mut changed_rows, mut changes) = (Vec::new(), Vec::new());
         for (&r, &beta) in self.set.rows.iter().zip(&inner.beta) {
             let change = beta - self.variables.beta[r];
             if change != 0.0 {
-                moved.push(r);
+                changed_rows.push(r);
                 changes.push(change);
                 self.variables.set_value(r, beta);
             }
         }
-        self.add_to_gradient(&moved, &changes)
+        self.add_to_gradient(&changed_rows, &changes)
     }
 
     /// Adds `Σ changes k(·, moved)` to the gradient of the active rows.
-    fn add_to_gradient(&mut self, moved: &[usize], changes: &[f64]) -> Result<()> {
+    fn add_to_gradient(&mut self, changed_rows: &[usize], changes: &[f64]) -> Result<()> {
         let active = self.shrunk.as_ref().map_or(&self.points, |shrunk| &shrunk.active);
-        let sums = active.sums(&self.points.select(moved), changes, self.stop)?;
+        let sums = active.sums(&self.points.select(changed_rows), changes, self.stop)?;
         for (&r, sum) in self.active.iter().zip(sums) {
             self.variables.gradient[r] += sum;
             if !self.variables.gradient[r].is_finite() {
@@ -250,13 +251,14 @@ impl<'a> Solver<'a> {
         let mut idle = vec![true; n];
         self.active.iter().for_each(|&r| idle[r] = false);
         let idle: Vec<usize> = (0..n).filter(|&r| idle[r]).collect();
-        let moved: Vec<usize> = (0..n).filter(|&r| self.variables.beta[r] != shrunk.beta[r]).collect();
-        let changes: Vec<f64> = moved.iter().map(|&r| self.variables.beta[r] - shrunk.beta[r]).collect();
+        let changed_rows: Vec<usize> = (0..n).filter(|&r| self.variables.beta[r] != shrunk.beta[r]).collect();
+        let changes: Vec<f64> =
+            changed_rows.iter().map(|&r| self.variables.beta[r] - shrunk.beta[r]).collect();
         idle.iter().for_each(|&r| self.variables.gradient[r] = shrunk.gradient[r]);
         // Only these rows are active during the update of their gradient.
         let active = self.points.select(&idle);
         (self.active, self.shrunk) = (idle, Some(ShrunkState { active, ..shrunk }));
-        self.add_to_gradient(&moved, &changes)?;
+        self.add_to_gradient(&changed_rows, &changes)?;
         (self.active, self.shrunk) = ((0..n).collect(), None);
         Ok(())
     }

@@ -38,7 +38,7 @@ pub(in crate::fit) static SVC: ModelKind = ModelKind {
 fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let (labels, classes) = task.labels()?;
     let class_weight = task.class_weight(classes)?;
-    let with = |kernel: Kernel, c: f64, sample_weight: Option<Vec<f64>>| SupportVectorClassifier {
+    let estimator_with = |kernel: Kernel, c: f64, sample_weight: Option<Vec<f64>>| SupportVectorClassifier {
         class_weight: class_weight.clone(),
         sample_weight,
         tolerance: task.settings.number(TOL.name).unwrap_or(TOLERANCE),
@@ -50,9 +50,9 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let search = GridSearch { task, setting: "c", values: &C_GRID, default: Some(1.0) };
     let chosen =
         search.classification(ClassScore::Accuracy, |kernel, c, weights, x, labels, (): &mut ()| {
-            Ok(with(kernel, c, weights).fit_until(x, labels, classes, &task.stop)?.model)
+            Ok(estimator_with(kernel, c, weights).fit_until(x, labels, classes, &task.stop)?.model)
         })?;
-    let estimator = with(chosen.kernel, chosen.value, task.sample_weight.clone());
+    let estimator = estimator_with(chosen.kernel, chosen.value, task.sample_weight.clone());
     let fit = estimator.fit_until(task.x, labels, classes, &task.stop)?;
     let fitted = FittedModel {
         warnings: chosen.warnings,

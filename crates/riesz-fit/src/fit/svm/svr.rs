@@ -43,7 +43,7 @@ pub(in crate::fit) static SVR: ModelKind = ModelKind {
 fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let (y, center, scale) = task.standardised()?;
     let epsilon = task.settings.number(EPSILON.name).unwrap_or(0.1);
-    let with = |kernel: Kernel, c: f64, sample_weight: Option<Vec<f64>>| SupportVectorRegressor {
+    let estimator_with = |kernel: Kernel, c: f64, sample_weight: Option<Vec<f64>>| SupportVectorRegressor {
         sample_weight,
         tolerance: task.settings.number(TOL.name).unwrap_or(TOLERANCE),
         max_iterations: task.max_iter(),
@@ -54,9 +54,9 @@ fn fit_task(task: &FitTask<'_>) -> Result<FittedModel> {
     let search = GridSearch { task, setting: "c", values: &C_GRID, default: Some(1.0) };
     let unit = if task.normalize_y() { ", in units of the standardised target," } else { "" };
     let chosen = search.regression(&Matrix::column_vector(y.clone()), unit, |kernel, c, weights, x, y| {
-        Ok(with(kernel, c, weights).fit_until(x, y.data(), &task.stop)?.model)
+        Ok(estimator_with(kernel, c, weights).fit_until(x, y.data(), &task.stop)?.model)
     })?;
-    let estimator = with(chosen.kernel, chosen.value, task.sample_weight.clone());
+    let estimator = estimator_with(chosen.kernel, chosen.value, task.sample_weight.clone());
     let fit = estimator.fit_until(task.x, &y, &task.stop)?;
     let mut model = fit.model;
     model.rescale(scale, center);

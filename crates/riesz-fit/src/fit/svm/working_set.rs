@@ -45,28 +45,28 @@ impl WorkingSet {
     ) -> Result<()> {
         let chosen = self.choose(variables, active, (low, high), size);
         chosen.iter().for_each(|&r| self.ages[r] += 1);
-        let mut place = vec![VACANT; variables.len()];
-        self.rows.iter().enumerate().for_each(|(index, &r)| place[r] = index);
+        let mut old_index = vec![VACANT; variables.len()];
+        self.rows.iter().enumerate().for_each(|(index, &r)| old_index[r] = index);
         let (mut rows, fresh): (Vec<usize>, Vec<usize>) =
-            chosen.into_iter().partition(|&r| place[r] != VACANT);
-        rows.sort_unstable_by_key(|&r| place[r]);
-        let (kept, before) = (rows.len(), self.rows.len());
-        let places = select(&place, &rows);
+            chosen.into_iter().partition(|&r| old_index[r] != VACANT);
+        rows.sort_unstable_by_key(|&r| old_index[r]);
+        let (n_kept, old_size) = (rows.len(), self.rows.len());
+        let old_indices = select(&old_index, &rows);
         rows.extend(fresh);
         let w = rows.len();
         let set = points.select(&rows);
-        let new = set.rows_of(&set.select(&(kept..w).collect::<Vec<_>>()), stop)?;
+        let new = set.rows_of(&set.select(&(n_kept..w).collect::<Vec<_>>()), stop)?;
         let mut gram = vec![0.0; w * w];
-        for (row, &index) in gram.chunks_exact_mut(w).zip(&places) {
-            let old = &self.gram[index * before..(index + 1) * before];
-            row.iter_mut().zip(&places).for_each(|(k, &index)| *k = old[index]);
+        for (row, &index) in gram.chunks_exact_mut(w).zip(&old_indices) {
+            let old = &self.gram[index * old_size..(index + 1) * old_size];
+            row.iter_mut().zip(&old_indices).for_each(|(k, &index)| *k = old[index]);
         }
-        gram[kept * w..].copy_from_slice(&new);
+        gram[n_kept * w..].copy_from_slice(&new);
         // Copies the same values by column, in tiles.
         const TILE: usize = 32;
-        for from in (0..kept).step_by(TILE) {
-            for first in (kept..w).step_by(TILE) {
-                for i in from..(from + TILE).min(kept) {
+        for from in (0..n_kept).step_by(TILE) {
+            for first in (n_kept..w).step_by(TILE) {
+                for i in from..(from + TILE).min(n_kept) {
                     for j in first..(first + TILE).min(w) {
                         gram[i * w + j] = gram[j * w + i];
                     }
@@ -86,22 +86,23 @@ impl WorkingSet {
     ) -> Vec<usize> {
         // The smallest key is the worst violator.
         let ranked = |key: &dyn Fn(usize) -> f64, bound: f64| {
-            let mut worst: Vec<(f64, usize)> =
+            let mut violators: Vec<(f64, usize)> =
                 active.iter().map(|&r| (key(r), r)).filter(|(key, _)| *key < bound).collect();
-            let worse = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
+            let by_key = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
             // More rows would not fit into the set.
-            if worst.len() > size {
-                worst.select_nth_unstable_by(size, worse);
-                worst.truncate(size);
+            if violators.len() > size {
+                violators.select_nth_unstable_by(size, by_key);
+                violators.truncate(size);
             }
-            worst.sort_unstable_by(worse);
-            worst.into_iter().map(|(_, r)| r)
+            violators.sort_unstable_by(by_key);
+            violators.into_iter().map(|(_, r)| r)
         };
         let mut ups = ranked(&|r| variables.up_gradient(r), high);
         let mut downs = ranked(&|r| -variables.down_gradient(r), -low);
-        let mut set = Selection { taken: vec![true; variables.len()], rows: Vec::with_capacity(size), size };
-        active.iter().for_each(|&r| set.taken[r] = false);
-        let mut last_set: Vec<usize> = self.rows.iter().copied().filter(|&r| !set.taken[r]).collect();
+        let mut set =
+            Selection { is_chosen: vec![true; variables.len()], rows: Vec::with_capacity(size), size };
+        active.iter().for_each(|&r| set.is_chosen[r] = false);
+        let mut last_set: Vec<usize> = self.rows.iter().copied().filter(|&r| !set.is_chosen[r]).collect();
         last_set.sort_unstable_by_key(|&r| (!variables.is_free(r), self.ages[r], r));
         set.push_next(&mut ups);
         set.push_next(&mut downs);
@@ -113,22 +114,22 @@ impl WorkingSet {
 }
 
 struct Selection {
-    taken: Vec<bool>,
+    is_chosen: Vec<bool>,
     rows: Vec<usize>,
     size: usize,
 }
 
 impl Selection {
     fn add(&mut self, r: usize) {
-        if !self.taken[r] && self.rows.len() < self.size {
-            self.taken[r] = true;
+        if !self.is_chosen[r] && self.rows.len() < self.size {
+            self.is_chosen[r] = true;
             self.rows.push(r);
         }
     }
 
     /// Adds the next row that is not in the set; returns whether there was one and the set has room left.
     fn push_next(&mut self, from: &mut impl Iterator<Item = usize>) -> bool {
-        let next = from.find(|&r| !self.taken[r]);
+        let next = from.find(|&r| !self.is_chosen[r]);
         next.into_iter().for_each(|r| self.add(r));
         next.is_some() && self.rows.len() < self.size
     }

@@ -91,10 +91,10 @@ impl Family {
             let allowed = "counts are whole numbers, 0 or more";
             return Err(Error::parameter(format!("count of target {}", t + 1), counts[t], allowed));
         }
-        let wrong = |problem: &str| Err(Error::target("of bags", problem));
+        let invalid = |problem: &str| Err(Error::target("of bags", problem));
         match self {
             Self::Poisson if counts.iter().all(|z| *z == 0.0) => {
-                wrong("has only counts of 0: rates need at least one positive count")
+                invalid("has only counts of 0: rates need at least one positive count")
             }
             Self::Poisson => Ok(()),
             Self::Binomial { trials } => {
@@ -114,7 +114,7 @@ impl Family {
                 }
                 let successes: f64 = counts.iter().sum();
                 if successes == 0.0 || successes == trials.iter().sum::<f64>() {
-                    return wrong("has the same outcome in all trials: add targets with other outcomes");
+                    return invalid("has the same outcome in all trials: add targets with other outcomes");
                 }
                 Ok(())
             }
@@ -156,13 +156,13 @@ impl Family {
         let RateSum { sum: g, complement } = latent;
         // 0 · log 0 is defined as 0.
         let times_log = |a: f64, x: f64| if a > 0.0 { a * x.ln() } else { 0.0 };
-        let over = |a: f64, x: f64| if a > 0.0 { a / x } else { 0.0 };
+        let ratio = |a: f64, x: f64| if a > 0.0 { a / x } else { 0.0 };
         match self {
             Self::Poisson if dispersion > 0.0 => negative_binomial(z, dispersion, g),
             Self::Poisson => LikelihoodTerms {
                 value: times_log(z, g) - g - ln_gamma(z + 1.0),
-                first_derivative: over(z, g) - 1.0,
-                second_derivative: -over(z, g) / g,
+                first_derivative: ratio(z, g) - 1.0,
+                second_derivative: -ratio(z, g) / g,
                 information: 1.0 / g,
                 d_information: -1.0 / (g * g),
                 parameter_derivatives: [0.0; 3],
@@ -172,12 +172,12 @@ impl Family {
             }
             Self::Binomial { trials } => {
                 let n = trials[t];
-                let ways = ln_gamma(n + 1.0) - ln_gamma(z + 1.0) - ln_gamma(n - z + 1.0);
+                let log_combinations = ln_gamma(n + 1.0) - ln_gamma(z + 1.0) - ln_gamma(n - z + 1.0);
                 let information = n / (g * complement);
                 LikelihoodTerms {
-                    value: times_log(z, g) + times_log(n - z, complement) + ways,
-                    first_derivative: over(z, g) - over(n - z, complement),
-                    second_derivative: -over(z, g) / g - over(n - z, complement) / complement,
+                    value: times_log(z, g) + times_log(n - z, complement) + log_combinations,
+                    first_derivative: ratio(z, g) - ratio(n - z, complement),
+                    second_derivative: -ratio(z, g) / g - ratio(n - z, complement) / complement,
                     information,
                     d_information: -information * (complement - g) / (g * complement),
                     parameter_derivatives: [0.0; 3],
@@ -260,8 +260,11 @@ pub struct CountProbabilities {
 mod tests {
     use super::*;
 
-    fn near(actual: f64, wanted: f64, tolerance: f64) {
-        assert!((actual - wanted).abs() <= tolerance * (1.0 + wanted.abs()), "{actual} is not {wanted}");
+    fn assert_close(actual: f64, expected: f64, tolerance: f64) {
+        assert!(
+            (actual - expected).abs() <= tolerance * (1.0 + expected.abs()),
+            "{actual} is not {expected}"
+        );
     }
 
     /// Both families with several dispersions, counts and sums.
@@ -285,15 +288,23 @@ mod tests {
                 .map(|k| (f64::from(k), family.probabilities(0, f64::from(k), dispersion, link).log.exp()))
                 .collect();
             let expected = family.probabilities(0, z, dispersion, link);
-            near(distribution.iter().map(|(_, p)| p).sum(), 1.0, 1e-10);
-            near(distribution.iter().map(|(k, p)| k * p).sum(), expected.mean, 1e-9);
-            near(
+            assert_close(distribution.iter().map(|(_, p)| p).sum(), 1.0, 1e-10);
+            assert_close(distribution.iter().map(|(k, p)| k * p).sum(), expected.mean, 1e-9);
+            assert_close(
                 distribution.iter().map(|(k, p)| (k - expected.mean).powi(2) * p).sum(),
                 expected.variance,
                 1e-7,
             );
-            near(distribution.iter().filter(|(k, _)| *k < z).map(|(_, p)| p).sum(), expected.below, 1e-9);
-            near(distribution.iter().filter(|(k, _)| *k > z).map(|(_, p)| p).sum(), expected.above, 1e-9);
+            assert_close(
+                distribution.iter().filter(|(k, _)| *k < z).map(|(_, p)| p).sum(),
+                expected.below,
+                1e-9,
+            );
+            assert_close(
+                distribution.iter().filter(|(k, _)| *k > z).map(|(_, p)| p).sum(),
+                expected.above,
+                1e-9,
+            );
         }
     }
 
@@ -302,10 +313,10 @@ mod tests {
         for (family, _, z, link) in cases() {
             let (limit, near_it) =
                 (family.probabilities(0, z, 0.0, link), family.probabilities(0, z, 1e-7, link));
-            near(near_it.log, limit.log, 1e-4);
-            near(near_it.below, limit.below, 1e-4);
-            near(near_it.above, limit.above, 1e-4);
-            near(near_it.variance, limit.variance, 1e-4);
+            assert_close(near_it.log, limit.log, 1e-4);
+            assert_close(near_it.below, limit.below, 1e-4);
+            assert_close(near_it.above, limit.above, 1e-4);
+            assert_close(near_it.variance, limit.variance, 1e-4);
         }
     }
 }

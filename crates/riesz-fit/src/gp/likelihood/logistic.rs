@@ -46,21 +46,21 @@ impl Likelihood for LogisticLikelihood {
 
     fn terms(&self, i: usize, f: f64) -> LikelihoodTerms {
         let (up, down, m) = (self.up[i], self.down[i], self.margin);
-        let (won, lost) = (logistic(f - m), logistic(-f - m));
-        let (not_won, not_lost) = (logistic(m - f), logistic(f + m));
-        let (for_up, for_down) = (up * won * not_won, down * lost * not_lost);
-        let (up_asymmetry, down_asymmetry) = (not_won - won, not_lost - lost);
-        let information = for_up + for_down;
+        let (win, loss) = (logistic(f - m), logistic(-f - m));
+        let (no_win, no_loss) = (logistic(m - f), logistic(f + m));
+        let (up_information, down_information) = (up * win * no_win, down * loss * no_loss);
+        let (up_asymmetry, down_asymmetry) = (no_win - win, no_loss - loss);
+        let information = up_information + down_information;
         LikelihoodTerms {
             value: weighted_log(up, f - m) + weighted_log(down, -f - m),
-            first_derivative: up * not_won - down * not_lost,
+            first_derivative: up * no_win - down * no_loss,
             second_derivative: -information,
             information,
-            d_information: for_up * up_asymmetry - for_down * down_asymmetry,
+            d_information: up_information * up_asymmetry - down_information * down_asymmetry,
             parameter_derivatives: [
-                -up * not_won - down * not_lost,
-                for_up - for_down,
-                -for_up * up_asymmetry - for_down * down_asymmetry,
+                -up * no_win - down * no_loss,
+                up_information - down_information,
+                -up_information * up_asymmetry - down_information * down_asymmetry,
             ],
         }
     }

@@ -16,20 +16,20 @@ use super::LikelihoodTerms;
 pub(super) fn negative_binomial(z: f64, dispersion: f64, g: f64) -> LikelihoodTerms {
     let r = 1.0 / dispersion;
     let total = r + g;
-    let share = if z > 0.0 { z * (g / total).ln() } else { 0.0 };
+    let log_share = if z > 0.0 { z * (g / total).ln() } else { 0.0 };
     // Derivatives in r; log r is minus the logarithm of the dispersion.
-    let by_r = [
+    let r_derivatives = [
         digamma(z + r) - digamma(r) - (g / r).ln_1p() + (g - z) / total,
         (z - g) / (total * total),
         1.0 / (total * total),
     ];
     LikelihoodTerms {
-        value: ln_gamma(z + r) - ln_gamma(r) - ln_gamma(z + 1.0) - r * (g / r).ln_1p() + share,
+        value: ln_gamma(z + r) - ln_gamma(r) - ln_gamma(z + 1.0) - r * (g / r).ln_1p() + log_share,
         first_derivative: r * (z - g) / (g * total),
         second_derivative: (z + r) / (total * total) - if z > 0.0 { z / (g * g) } else { 0.0 },
         information: r / (g * total),
         d_information: 1.0 / (total * total) - 1.0 / (g * g),
-        parameter_derivatives: by_r.map(|v| -r * v),
+        parameter_derivatives: r_derivatives.map(|v| -r * v),
     }
 }
 
@@ -50,27 +50,33 @@ pub(super) fn inflation(n: f64, dispersion: f64) -> f64 {
 /// divided by the count's variance, a little less than the Fisher information.
 pub(super) fn beta_binomial(n: f64, z: f64, dispersion: f64, g: f64, complement: f64) -> LikelihoodTerms {
     let s = 1.0 / dispersion;
-    let (a, b, missed) = (g * s, complement * s, n - z);
-    let [won, lost] = [(z, a), (missed, b)].map(|(k, from)| digamma(k + from) - digamma(from));
-    let [won2, lost2] = [(z, a), (missed, b)].map(|(k, from)| trigamma(k + from) - trigamma(from));
-    let ways = ln_gamma(n + 1.0) - ln_gamma(z + 1.0) - ln_gamma(missed + 1.0);
-    let [up, down, normalizer] =
-        [(z, a), (missed, b), (n, s)].map(|(k, from)| ln_gamma(k + from) - ln_gamma(from));
-    let slope = s * (won - lost);
+    let (a, b, failures) = (g * s, complement * s, n - z);
+    let [success_derivative, failure_derivative] =
+        [(z, a), (failures, b)].map(|(k, from)| digamma(k + from) - digamma(from));
+    let [success_curvature, failure_curvature] =
+        [(z, a), (failures, b)].map(|(k, from)| trigamma(k + from) - trigamma(from));
+    let log_combinations = ln_gamma(n + 1.0) - ln_gamma(z + 1.0) - ln_gamma(failures + 1.0);
+    let [success_term, failure_term, normalizer] =
+        [(z, a), (failures, b), (n, s)].map(|(k, from)| ln_gamma(k + from) - ln_gamma(from));
+    let slope = s * (success_derivative - failure_derivative);
     let information = n / (g * complement * inflation(n, dispersion));
-    let by_s = [
-        g * won + complement * lost + digamma(s) - digamma(n + s),
-        slope / s + s * (g * won2 - complement * lost2),
+    let s_derivatives = [
+        g * success_derivative + complement * failure_derivative + digamma(s) - digamma(n + s),
+        slope / s + s * (g * success_curvature - complement * failure_curvature),
     ];
     // Derivative of the logarithm of the inflation.
-    let by_inflation = dispersion * (n / (1.0 + n * dispersion) - 1.0 / (1.0 + dispersion));
+    let log_inflation_derivative = dispersion * (n / (1.0 + n * dispersion) - 1.0 / (1.0 + dispersion));
     LikelihoodTerms {
-        value: ways + up + down - normalizer,
+        value: log_combinations + success_term + failure_term - normalizer,
         first_derivative: slope,
-        second_derivative: s * s * (won2 + lost2),
+        second_derivative: s * s * (success_curvature + failure_curvature),
         information,
         d_information: -information * (complement - g) / (g * complement),
-        parameter_derivatives: [-s * by_s[0], -s * by_s[1], -information * by_inflation],
+        parameter_derivatives: [
+            -s * s_derivatives[0],
+            -s * s_derivatives[1],
+            -information * log_inflation_derivative,
+        ],
     }
 }
 
@@ -80,7 +86,7 @@ pub(super) fn beta_binomial_tails(
     n: f64,
     z: f64,
     dispersion: f64,
-    (g, rest): (f64, f64),
+    (g, complement): (f64, f64),
     log: f64,
 ) -> (f64, f64) {
     let s = 1.0 / dispersion;
@@ -96,13 +102,13 @@ pub(super) fn beta_binomial_tails(
         }
         sum.min(1.0)
     };
-    let rest_of = |tail: f64| (1.0 - tail - log.exp()).max(0.0);
+    let opposite_tail = |tail: f64| (1.0 - tail - log.exp()).max(0.0);
     if z > n * g {
-        let above = outwards(z, g * s, rest * s);
-        (rest_of(above), above)
+        let above = outwards(z, g * s, complement * s);
+        (opposite_tail(above), above)
     } else {
-        let below = outwards(n - z, rest * s, g * s);
-        (below, rest_of(below))
+        let below = outwards(n - z, complement * s, g * s);
+        (below, opposite_tail(below))
     }
 }
 
@@ -123,16 +129,19 @@ fn trigamma(x: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn near(actual: f64, wanted: f64, tolerance: f64) {
-        assert!((actual - wanted).abs() <= tolerance * (1.0 + wanted.abs()), "{actual} is not {wanted}");
+    fn assert_close(actual: f64, expected: f64, tolerance: f64) {
+        assert!(
+            (actual - expected).abs() <= tolerance * (1.0 + expected.abs()),
+            "{actual} is not {expected}"
+        );
     }
 
     #[test]
-    fn the_second_derivative_of_the_gamma_function_is_known_at_some_places() {
+    fn trigamma_matches_closed_forms() {
         let square = std::f64::consts::PI * std::f64::consts::PI;
-        near(trigamma(1.0), square / 6.0, 1e-15);
-        near(trigamma(0.5), square / 2.0, 1e-15);
-        near(
+        assert_close(trigamma(1.0), square / 6.0, 1e-15);
+        assert_close(trigamma(0.5), square / 2.0, 1e-15);
+        assert_close(
             trigamma(30.5),
             square / 2.0 - (0..30).map(|k| (f64::from(k) + 0.5).powi(-2)).sum::<f64>(),
             1e-14,

@@ -122,8 +122,8 @@ fn conjugate_gradients_keep_their_tolerance() {
 fn conjugate_gradients_are_the_same_however_the_work_is_divided() {
     let data = rows(900, 3, 2, true, 5);
     let (plan, survey) = by_gradients(&data, &Kernel::gaussian(&[1.0; 3]), (50, 0.1), 120, true);
-    let straight = descended(&plan, &survey, &data, true, 1e-4, &[900]);
-    let coefficients = straight.solution().unwrap().coefficients();
+    let uninterrupted = descended(&plan, &survey, &data, true, 1e-4, &[900]);
+    let coefficients = uninterrupted.solution().unwrap().coefficients();
     for (threads, parts) in [(1, vec![900]), (3, vec![1, 300, 599])] {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let other = pool.install(|| descended(&plan, &survey, &data, true, 1e-4, &parts));

@@ -30,10 +30,10 @@ fn written(kernel: &str, x: &Table) -> Kernel {
     KernelExpression::parse(kernel).unwrap().resolve(x, &ColumnScaling::raw(x.width())).unwrap()
 }
 
-fn select(data: &LabelledRows, which: impl IntoIterator<Item = usize>) -> LabelledRows {
-    let which = &Vec::from_iter(which);
-    let weights = data.weights.as_ref().map(|w| which.iter().map(|&i| w[i]).collect());
-    LabelledRows::new(data.x.select_rows(which), data.y.select_rows(which), weights).unwrap()
+fn select(data: &LabelledRows, indices: impl IntoIterator<Item = usize>) -> LabelledRows {
+    let indices = &Vec::from_iter(indices);
+    let weights = data.weights.as_ref().map(|w| indices.iter().map(|&i| w[i]).collect());
+    LabelledRows::new(data.x.select_rows(indices), data.y.select_rows(indices), weights).unwrap()
 }
 
 /// The pass over the rows in units of these sizes, whose results pass through the bytes of files.
@@ -245,13 +245,13 @@ fn statistics_are_the_same_however_the_work_is_divided() {
         (plan.to_bytes(), total.folds, coefficients, residual_sums)
     };
     let mut order: Vec<usize> = (0..5000).collect();
-    let straight = make(&order, &[5000], 5000);
+    let in_order = make(&order, &[5000], 5000);
     let mut random = Random::seed_from_u64(1);
     for parts in [vec![2500, 2500], vec![1, 4000, 999]] {
         order.shuffle(&mut random);
         for (threads, chunk) in [(1, 700), (3, 4999)] {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            assert!(pool.install(|| make(&order, &parts, chunk)) == straight);
+            assert!(pool.install(|| make(&order, &parts, chunk)) == in_order);
         }
     }
 }
@@ -361,14 +361,14 @@ fn rows_outside_the_plan_are_refused() {
     survey.add_kernel(&kernel, &data.x);
     let plan = FitPlan::new(&survey, kernel, Model::Ridge, choice).unwrap();
     assert!(Statistics::from_rows(&plan, &data, 0).is_ok());
-    let far = |x: f64, y: f64| {
+    let outlier_row = |x: f64, y: f64| {
         LabelledRows::new(Table::from_rows(&[[x, 0.0]]).unwrap(), Matrix::column_vector(vec![y]), None)
             .unwrap()
     };
-    for bad in [far(1e6, 0.0), far(0.0, 1e9)] {
+    for bad in [outlier_row(1e6, 0.0), outlier_row(0.0, 1e9)] {
         assert!(Statistics::from_rows(&plan, &bad, 0).unwrap_err().to_string().contains("outside the range"));
     }
-    let weighted = LabelledRows { weights: Some(vec![1.0]), ..far(0.0, 0.0) };
+    let weighted = LabelledRows { weights: Some(vec![1.0]), ..outlier_row(0.0, 0.0) };
     assert!(Statistics::from_rows(&plan, &weighted, 0).is_err());
 }
 
@@ -493,26 +493,26 @@ fn classes_of_a_process_are_those_of_the_dense_one() {
         let variance = Posterior::new(&fitted.model, &covariance).unwrap().variance(&new).unwrap();
         (fitted.model.predict(&new).unwrap(), variance, fitted.log_marginal_likelihood.unwrap(), fitted.model)
     };
-    let near = |a: &Matrix, b: &Matrix, tolerance: f64| {
+    let assert_close = |a: &Matrix, b: &Matrix, tolerance: f64| {
         a.data().iter().zip(b.data()).for_each(|(a, b)| assert!((a - b).abs() < tolerance, "{a} {b}"));
     };
     let (mean, variance, evidence, model) = fit_with(150, data.clone());
     let truth = dense.posterior().variance(&new).unwrap();
-    near(&mean, &dense.model.predict(&new).unwrap(), 1e-5);
-    near(&variance, &truth, 1e-4);
+    assert_close(&mean, &dense.model.predict(&new).unwrap(), 1e-5);
+    assert_close(&variance, &truth, 1e-4);
     assert!((evidence - dense.log_marginal_likelihood).abs() < 1e-4, "{evidence}");
     let probability = |model: &KernelExpansion, covariance: &PosteriorCovariance| {
         Prediction::new(model, Some(covariance), &new).unwrap().probabilities.unwrap()
     };
     let fitted = fit_rows(data.clone(), kernel.clone(), &job(150), &FitControl::default()).unwrap();
-    near(
+    assert_close(
         &probability(&model, &fitted.covariance.unwrap()),
         &probability(&dense.model, &dense.covariance),
         1e-5,
     );
     let (small, wider, evidence, model) = fit_with(40, data.clone());
-    let (again, _, _, _) = fit_with(40, select(&data, (0..150).rev()));
-    assert_eq!(small, again);
+    let (repeated, _, _, _) = fit_with(40, select(&data, (0..150).rev()));
+    assert_eq!(small, repeated);
     // With 40 landmarks: the mode where the gradient vanishes, with the curvature at this point.
     let (k, gram) = (kernel.cross_gram(&model.support_points, &data.x), kernel.gram(&model.support_points));
     let (f, theta) = (model.predict(&data.x).unwrap().column(0), model.coef.column(0));
@@ -526,19 +526,19 @@ fn classes_of_a_process_are_those_of_the_dense_one() {
     }
     let mut matrix = root.matmul(&root.transpose());
     matrix.data_mut().iter_mut().zip(gram.data()).for_each(|(v, k)| *v += k);
-    let pull = crate::linalg::dot(&theta, &gram.matvec(&theta));
+    let penalty_norm = crate::linalg::dot(&theta, &gram.matvec(&theta));
     let factors = [gram, matrix].map(|matrix| Cholesky::new(matrix, "matrix").unwrap());
     let kernel_values = kernel.cross_gram(&model.support_points, &new);
     let variances = (0..40).map(|i| {
         let k = kernel_values.column(i);
-        let [prior, known] = [0, 1].map(|which| crate::linalg::dot(&k, &factors[which].solve_vector(&k)));
-        3.0 - prior + known
+        let [prior, posterior] = [0, 1].map(|which| crate::linalg::dot(&k, &factors[which].solve_vector(&k)));
+        3.0 - prior + posterior
     });
-    near(&wider, &Matrix::column_vector(variances.collect()), 1e-4);
+    assert_close(&wider, &Matrix::column_vector(variances.collect()), 1e-4);
     let likelihood = |(p, y): (&f64, &f64)| if *y > 0.0 { p.ln() } else { (1.0 - p).ln() };
     let likelihood: f64 = p.iter().zip(data.y.data()).map(likelihood).sum();
     let volume = factors[1].log_det() - factors[0].log_det();
-    assert!((evidence - (likelihood - 0.5 * pull - 0.5 * volume)).abs() < 1e-4, "{evidence}");
+    assert!((evidence - (likelihood - 0.5 * penalty_norm - 0.5 * volume)).abs() < 1e-4, "{evidence}");
     let single_class = select(&data, (0..150).filter(|&i| labels[i] == 1));
     let tuned = Job { fixed_kernel: false, ..job(20) };
     let error_text =
@@ -602,9 +602,9 @@ fn logistic_regression_finds_its_optimum() {
         let best = &end.coefficients.values;
         for j in 0..10 + usize::from(intercept) {
             for h in [1e-4, -1e-4] {
-                let mut moved = best.clone();
-                moved.data_mut()[j] += h;
-                assert!(objective(&moved) > objective(best) - 1e-12, "{j}");
+                let mut shifted = best.clone();
+                shifted.data_mut()[j] += h;
+                assert!(objective(&shifted) > objective(best) - 1e-12, "{j}");
             }
         }
     }
@@ -650,8 +650,9 @@ fn starts_from_a_sample_reach_the_same_optimum() {
         }
         let ((grams, warm), (cold_grams, cold)) = (converge(&plan), converge(&cold));
         assert!(grams < cold_grams, "{grams} {cold_grams}");
-        let apart = warm.data().iter().zip(cold.data()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-        assert!(apart < 1e-5, "{apart}");
+        let max_difference =
+            warm.data().iter().zip(cold.data()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(max_difference < 1e-5, "{max_difference}");
         // One class has fewer than fifty rows.
         let mut rare = data.clone();
         rare.y.data_mut().iter_mut().enumerate().for_each(|(i, y)| *y = f64::from(u8::from(i % 200 == 0)));

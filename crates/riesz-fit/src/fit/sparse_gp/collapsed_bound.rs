@@ -71,19 +71,19 @@ impl CollapsedBound {
             // hide it.
             return Err(Error::NotPositiveDefinite { matrix, size: m, jitter: points.jitter });
         }
-        let inner = lambda.solve(targets.clone());
-        let mut alpha = inner.clone();
+        let whitened_mean = lambda.solve(targets.clone());
+        let mut alpha = whitened_mean.clone();
         points.factor.solve_upper_in_place(&mut alpha);
-        let squares = sums.squares / noise;
+        let target_norm = sums.squares / noise;
         let explained = information.trace();
         // The variance that errors of the kernel values may appear to explain. A negative difference is a
         // rounding error.
-        let rough = sums.rows as f64 * sums.rounding * (m as f64).sqrt() / noise;
-        let missed = (sums.prior / noise - explained).max(0.0) + rough;
+        let rounding_variance = sums.rows as f64 * sums.rounding * (m as f64).sqrt() / noise;
+        let trace_residual = (sums.prior / noise - explained).max(0.0) + rounding_variance;
         let log_term_per_row = (std::f64::consts::TAU * noise).ln();
-        let volume = t * (lambda.log_det() + sums.rows as f64 * log_term_per_row - sums.log_weights);
-        let square = squares - dot(targets.data(), inner.data());
-        let value = -0.5 * (square + volume + t * missed);
+        let log_det_term = t * (lambda.log_det() + sums.rows as f64 * log_term_per_row - sums.log_weights);
+        let square = target_norm - dot(targets.data(), whitened_mean.data());
+        let value = -0.5 * (square + log_det_term + t * trace_residual);
         check_evidence(value, SUBJECT)?;
         Ok(Self {
             points,
@@ -91,11 +91,11 @@ impl CollapsedBound {
             value,
             information,
             targets,
-            target_norm: squares,
-            log_det_term: volume,
-            trace_residual: missed,
+            target_norm,
+            log_det_term,
+            trace_residual,
             lambda,
-            whitened_mean: inner,
+            whitened_mean,
         })
     }
 
@@ -115,16 +115,16 @@ impl CollapsedBound {
     /// Computes the adjoint of the bound. Cost O(m³).
     pub fn adjoint(&self) -> BoundAdjoint {
         let t = self.alpha.cols() as f64;
-        let left = self.lambda.inverse();
+        let inverse = self.lambda.inverse();
         let mut points = self.whitened_mean.matmul(&self.whitened_mean.transpose());
-        for ((v, information), left) in
-            points.data_mut().iter_mut().zip(self.information.data()).zip(left.data())
+        for ((v, information), inverse) in
+            points.data_mut().iter_mut().zip(self.information.data()).zip(inverse.data())
         {
-            *v = -0.5 * (*v + t * (information + left));
+            *v = -0.5 * (*v + t * (information + inverse));
         }
         // Λ - 2I + Λ⁻¹ is T - I + Λ⁻¹.
         points.add_diagonal(|_| 0.5 * t);
-        let mut rows = left;
+        let mut rows = inverse;
         rows.scale(-t);
         rows.add_diagonal(|_| t);
         self.points.factor.solve_upper_in_place(&mut rows);
