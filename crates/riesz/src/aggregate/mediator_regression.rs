@@ -132,7 +132,7 @@ impl MediatorGp {
 /// Returns the log marginal likelihood of the targets without rows under their regression on mediators alone,
 /// and its gradient in the parameters of the [`Mediation`]. The mean is estimated by generalised least
 /// squares unless it is given. Cost M³ for M targets without rows.
-pub(super) fn log_evidence(
+pub(super) fn log_evidence_and_gradient(
     mediation: &Mediation,
     data: &Aggregates,
     variance: f64,

@@ -14,7 +14,7 @@
 
 mod alternating_tuning;
 mod bag_features;
-mod collapsed;
+mod collapsed_evidence;
 mod mediated_features;
 
 use std::ops::Range;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use bag_features::BagFeatures;
-use collapsed::CollapsedEvidence;
+use collapsed_evidence::CollapsedEvidence;
 use mediated_features::MediatedFeatures;
 
 use super::Bags;

@@ -337,7 +337,7 @@ fn tune_mediation(
         let variance = if process.normalize_y { data.target_variance()? } else { 1.0 };
         return maximise_posterior(hyperparameters, &start, control, |theta| {
             let candidate = mediation.with_parameters(theta);
-            mediator_regression::log_evidence(&candidate, data, variance, process.prior_mean)
+            mediator_regression::log_evidence_and_gradient(&candidate, data, variance, process.prior_mean)
         });
     }
     let gram = bag_mean_gram(&process.kernel, data, control)?;

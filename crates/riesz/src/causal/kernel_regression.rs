@@ -33,7 +33,7 @@ pub(super) enum KernelRegression {
 #[derive(Debug, Clone)]
 pub(super) struct FitcFactors {
     landmark_factor: Cholesky,
-    explained_covariance: Cholesky,
+    posterior_precision_factor: Cholesky,
     weights: Matrix,
     /// The mean share of the rows' noise that is variance unexplained by landmarks.
     unexplained: f64,
@@ -73,16 +73,16 @@ impl KernelRegression {
         let unexplained = low.unexplained_share(ridge);
         let roots: Vec<f64> = low.residual_variances.iter().map(|gap| 1.0 / (ridge + gap).sqrt()).collect();
         whitened.scale_columns(roots.iter().copied());
-        let mut known = whitened.matmul(&whitened.transpose());
-        known.add_diagonal(|_| 1.0);
-        let known = Cholesky::new(known, "posterior precision of the landmarks")?;
-        known.solve_lower_in_place(&mut whitened);
-        known.solve_upper_in_place(&mut whitened);
+        let mut precision = whitened.matmul(&whitened.transpose());
+        precision.add_diagonal(|_| 1.0);
+        let posterior_precision_factor = Cholesky::new(precision, "posterior precision of the landmarks")?;
+        posterior_precision_factor.solve_lower_in_place(&mut whitened);
+        posterior_precision_factor.solve_upper_in_place(&mut whitened);
         low.factor.solve_upper_in_place(&mut whitened);
         whitened.scale_columns(roots.iter().copied());
         Ok(Self::FitcFactors(Box::new(FitcFactors {
             landmark_factor: low.factor,
-            explained_covariance: known,
+            posterior_precision_factor,
             weights: whitened,
             unexplained,
         })))
@@ -187,7 +187,7 @@ impl KernelRegression {
             Self::FitcFactors(factors) => {
                 factors.landmark_factor.solve_lower_in_place(&mut whitened);
                 let mut left = whitened.clone();
-                factors.explained_covariance.solve_lower_in_place(&mut left);
+                factors.posterior_precision_factor.solve_lower_in_place(&mut left);
                 (whitened, Some(left))
             }
         }
@@ -231,9 +231,9 @@ impl KernelRegression {
             add_to(&mut variances, &squares(left));
             return (left.transpose_matmul(of_queries), variances);
         }
-        let mut open = with_queries;
-        open.add_times(-1.0, &explained_cross(&of_rows, &of_queries));
-        (open, variances)
+        let mut covariance = with_queries;
+        covariance.add_times(-1.0, &explained_cross(&of_rows, &of_queries));
+        (covariance, variances)
     }
 
     /// Returns Q (points × points). Cost O(points³).

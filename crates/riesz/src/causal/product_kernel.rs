@@ -66,15 +66,16 @@ pub(super) fn block_grams(blocks: &[ColumnBlock]) -> Vec<Matrix> {
 }
 
 /// Returns `E log N(h; 0, scale (K + λ))` given the gram matrices of the blocks.
-fn expected_likelihood(grams: &[Matrix], ridge: f64, h: &Matrix, scale: f64) -> Result<NormalEvidence> {
+fn expected_evidence(grams: &[Matrix], ridge: f64, h: &Matrix, scale: f64) -> Result<NormalEvidence> {
     let mut gram = product_gram(grams);
     gram.add_diagonal(|_| ridge);
     NormalEvidence::expected(gram, "kernel matrix of the study plus ridge", h, scale)
 }
 
-/// Returns the value of [`evidence`] without its gradient. Cost n³/3, and n² for each column of h.
+/// Returns the value of [`log_evidence_and_gradient`] without its gradient. Cost n³/3, and n² for each column
+/// of h.
 pub(super) fn log_evidence(blocks: &[ColumnBlock], ridge: f64, h: &Matrix, scale: f64) -> Result<f64> {
-    Ok(expected_likelihood(&block_grams(blocks), ridge, h, scale)?.value)
+    Ok(expected_evidence(&block_grams(blocks), ridge, h, scale)?.value)
 }
 
 /// Returns `E log N(h; 0, scale (K + λ))` and its gradient in the [`parameters`].
@@ -83,14 +84,14 @@ pub(super) fn log_evidence(blocks: &[ColumnBlock], ridge: f64, h: &Matrix, scale
 /// is uncertain: the columns of `h` are its mean and a root of its covariance. Its uncertainty therefore
 /// counts as variation and not as a flat function. `scale` is the mean square of the outcome over all
 /// possible mediators, which is the unit of the intervals. Cost n³.
-pub(super) fn evidence(
+pub(super) fn log_evidence_and_gradient(
     blocks: &[ColumnBlock],
     ridge: f64,
     h: &Matrix,
     scale: f64,
 ) -> Result<(f64, Vec<f64>)> {
     let grams = block_grams(blocks);
-    let evidence = expected_likelihood(&grams, ridge, h, scale)?;
+    let evidence = expected_evidence(&grams, ridge, h, scale)?;
     Ok((evidence.value, slopes(blocks, &grams, ridge, &evidence.covariance_gradient())))
 }
 
@@ -166,7 +167,7 @@ mod tests {
     #[test]
     fn slopes_are_differences() {
         let h = Matrix::from_row_major(12, 2, (0..24).map(|i| value(100 + i) - 1.2).collect());
-        differences(|blocks, ridge| evidence(blocks, ridge, &h, 0.8).unwrap());
+        differences(|blocks, ridge| log_evidence_and_gradient(blocks, ridge, &h, 0.8).unwrap());
         let y = Table::from_rows(&(0..12).map(|i| [value(200 + i)]).collect::<Vec<_>>()).unwrap();
         let of_y = Kernel::gaussian(&[0.7]).gram(&y);
         differences(|blocks, ridge| loo_loss(blocks, ridge, &of_y).unwrap());

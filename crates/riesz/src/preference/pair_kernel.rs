@@ -90,11 +90,11 @@ impl ItemQuad {
         Self { ll: left[a], rr: right[b], lr: left[b], rl: right[a] }
     }
 
-    fn utility_variance(self) -> f64 {
+    fn utility_covariance(self) -> f64 {
         (self.ll + self.rr) - (self.lr + self.rl)
     }
 
-    fn generalised_variance(self) -> f64 {
+    fn generalised_covariance(self) -> f64 {
         self.ll * self.rr - self.lr * self.rl
     }
 }
@@ -162,9 +162,9 @@ impl PairKernel {
         let extra_utility = grams
             .extra_utility_kernel
             .as_ref()
-            .map_or(0.0, |k| ItemQuad::from_gram(k, p, q).utility_variance());
-        self.utility_variance * four.utility_variance()
-            + self.generalised_variance * four.generalised_variance()
+            .map_or(0.0, |k| ItemQuad::from_gram(k, p, q).utility_covariance());
+        self.utility_variance * four.utility_covariance()
+            + self.generalised_variance * four.generalised_covariance()
             + extra_utility
     }
 
@@ -221,8 +221,8 @@ impl PairKernel {
                     slope *= context_kernel.shared + (1.0 - context_kernel.shared) * k[entry];
                 }
                 let four = ItemQuad::from_gram(&grams.items, p, q);
-                out.utility_variance += slope * four.utility_variance();
-                out.generalised_variance += slope * four.generalised_variance();
+                out.utility_variance += slope * four.utility_covariance();
+                out.generalised_variance += slope * four.generalised_covariance();
                 let (u, c) = (slope * self.utility_variance, slope * self.generalised_variance);
                 let weights = ItemQuad {
                     ll: u + c * four.rr,

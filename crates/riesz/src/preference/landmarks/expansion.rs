@@ -7,7 +7,7 @@
 //! k_r)ᵀ Pᵀ M_c 1]`, where the skew matrix M_c (items × items) has `α R_uc` at each compared pair (l, r) and
 //! minus this at (r, l).
 
-use super::known::{ExtraUtility, LandmarkInterpolation, PreferenceFeatureMaps};
+use super::feature_maps::{ExtraUtility, LandmarkInterpolation, PreferenceFeatureMaps};
 use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::kernel_model::{KernelExpansion, Link};

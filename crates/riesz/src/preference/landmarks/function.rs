@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use super::known::{ExtraUtility, PreferenceFeatureMaps};
+use super::feature_maps::{ExtraUtility, PreferenceFeatureMaps};
 use super::nystrom::Nystrom;
 use crate::error::{Error, Result, sized};
 use crate::kernel::Kernel;

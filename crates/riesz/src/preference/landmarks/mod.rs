@@ -7,8 +7,8 @@
 //! function. If all items and all contexts are landmarks, nothing is approximated.
 
 mod expansion;
+mod feature_maps;
 mod function;
-mod known;
 mod nystrom;
 
 pub use function::{LandmarkFunction, LandmarkParameters};
@@ -26,8 +26,8 @@ use crate::model_card::CardEntry;
 use crate::random::{Random, SeedableRng};
 use crate::table::Table;
 
+use feature_maps::PreferenceFeatureMaps;
 use function::TrainingData;
-use known::PreferenceFeatureMaps;
 
 /// A [`PreferenceProcess`] for many duels.
 ///

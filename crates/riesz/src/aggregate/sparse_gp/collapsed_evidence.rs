@@ -38,7 +38,7 @@ pub(super) struct CollapsedEvidence {
     /// `ΨD⁻¹Ψᵀ`, which is `Λ - I`.
     pub information: Matrix,
     /// `Λ⁻¹`.
-    left: Matrix,
+    posterior_covariance: Matrix,
     /// `D^-½ Ψᵀ` (targets × points), and its product with `I - Λ⁻¹`.
     whitened_features: Matrix,
     scaled_features: Matrix,
@@ -78,8 +78,8 @@ impl CollapsedEvidence {
         // Negative values are due to rounding, or to the error of sampled rows.
         let gap = |b: usize| (features.prior[b] - dot(psi.row(b), psi.row(b))).max(0.0);
         let gap: Vec<f64> = (0..bags).map(gap).collect();
-        let counts = approximation == Approximation::Fitc;
-        let total_variance = |(c, gap): (&f64, &f64)| if counts { c + gap } else { *c };
+        let is_fitc = approximation == Approximation::Fitc;
+        let total_variance = |(c, gap): (&f64, &f64)| if is_fitc { c + gap } else { *c };
         let total_variances: Vec<f64> = noise.iter().zip(&gap).map(total_variance).collect();
         let roots: Vec<f64> = total_variances.iter().map(|d| 1.0 / d.sqrt()).collect();
         psi.scale_rows(roots.iter().copied());
@@ -104,11 +104,11 @@ impl CollapsedEvidence {
         let (residual, inner) = solve(&r);
         let mut alpha = Matrix::column_vector(inner.clone());
         factor.solve_upper_in_place(&mut alpha);
-        let left = lambda.inverse();
-        let mut known = left.clone();
-        known.scale(-1.0);
-        known.add_diagonal(|_| 1.0);
-        let scaled_features = psi.matmul(&known);
+        let posterior_covariance = lambda.inverse();
+        let mut shrinkage = posterior_covariance.clone();
+        shrinkage.scale(-1.0);
+        shrinkage.add_diagonal(|_| 1.0);
+        let scaled_features = psi.matmul(&shrinkage);
         let precision = |b: usize| {
             (1.0 - dot(psi.row(b), psi.row(b)) + dot(psi.row(b), scaled_features.row(b))) / total_variances[b]
         };
@@ -117,7 +117,7 @@ impl CollapsedEvidence {
         let unexplained = 0.5 * gap.iter().zip(noise).map(|(g, c)| g / c).sum::<f64>();
         let value = -0.5
             * (dot(&r, &residual) + lambda.log_det() + logs + bags as f64 * std::f64::consts::TAU.ln())
-            - if counts { 0.0 } else { unexplained };
+            - if is_fitc { 0.0 } else { unexplained };
         let evidence_derivative = |b: usize| 0.5 * (residual[b].powi(2) - precision[b]);
         let by_gap = |b: usize| match approximation {
             _ if gap[b] == 0.0 => 0.0,
@@ -125,9 +125,9 @@ impl CollapsedEvidence {
             Approximation::Vfe => -0.5 / noise[b],
         };
         let by_gap = (0..bags).map(by_gap).collect();
-        let penalty_derivative = |b: usize| if counts { 0.0 } else { 0.5 * gap[b] / noise[b].powi(2) };
+        let penalty_derivative = |b: usize| if is_fitc { 0.0 } else { 0.5 * gap[b] / noise[b].powi(2) };
         let by_noise = (0..bags).map(|b| evidence_derivative(b) + penalty_derivative(b)).collect();
-        let uncounted_residual = if counts { vec![0.0; bags] } else { gap };
+        let uncounted_residual = if is_fitc { vec![0.0; bags] } else { gap };
         check_evidence(value, "the log marginal likelihood through inducing points")?;
         Ok(Self {
             value,
@@ -137,7 +137,7 @@ impl CollapsedEvidence {
             whitened: inner,
             points: whitening,
             information,
-            left,
+            posterior_covariance,
             whitened_features: psi,
             scaled_features,
             total_variances,
@@ -183,7 +183,7 @@ impl CollapsedEvidence {
             .map(|(g, d)| (1.0 / d + 2.0 * g) * d);
         let extra: Vec<f64> = extra.collect();
         let mut inner = self.information.clone();
-        inner.add_times(1.0, &self.left);
+        inner.add_times(1.0, &self.posterior_covariance);
         inner.add_diagonal(|_| -1.0);
         let mut by_phi = self.scaled_features.clone();
         if extra.iter().any(|e| *e != 0.0) {
