@@ -690,7 +690,7 @@ class PairFunction:
         cls,
         prior: tuple[str, list[float], str | None, tuple[str, float] | None, float | None],
         fields: tuple[list[tuple[_Rows, NDArray[np.float64]]], NDArray[np.float64]],
-        learnt: tuple[_Rows, _Rows | None, list[tuple[int, int]], list[int], list[float]],
+        state: tuple[_Rows, _Rows | None, list[tuple[int, int]], list[int], list[float]],
     ) -> PairFunction: ...
     @property
     def landmarks(self) -> int: ...
