@@ -205,7 +205,7 @@ impl CausalFusion {
     }
 
     /// Chooses parameters of kernels over blocks of columns, and the ridge, by how well rows predict `h`,
-    /// whose columns are as in [`product_kernel::evidence`].
+    /// whose columns are as in [`product_kernel::log_evidence_and_gradient`].
     pub(super) fn of_blocks(
         &self,
         blocks: &[ColumnBlock],
@@ -223,7 +223,7 @@ impl CausalFusion {
             .collect();
         let evidence = |blocks: &[ColumnBlock], h: &Matrix, theta: &[f64]| {
             let (blocks, ridge) = product_kernel::with_parameters(blocks, theta);
-            product_kernel::evidence(&blocks, ridge, h, scale)
+            product_kernel::log_evidence_and_gradient(&blocks, ridge, h, scale)
         };
         let likelihood = Likelihood {
             of_all: &|theta| evidence(blocks, h, theta),

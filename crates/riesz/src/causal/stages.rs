@@ -12,7 +12,7 @@
 
 use super::effect::{Effect, Model};
 use super::identification::{EffectStrategy, Identification};
-use super::iterated::{Averaged, FittedStage, History, Iterated, Set, StageFit};
+use super::iterated::{Averaged, FittedStage, History, Iterated, SetTreatments, StageFit};
 use super::kernel_regression::KernelRegression;
 use super::names::sorted;
 use super::outcome_gp::{OutcomeGp, OutcomeGpParameters};
@@ -215,7 +215,7 @@ impl SingleTable {
         };
         let set = match treatments.is_empty() {
             true => None,
-            false => Some(Set {
+            false => Some(SetTreatments {
                 points: places.select_columns(&treatments),
                 kernel: of_treatments,
                 columns: stage.treatments.iter().map(treatment_index).collect::<Result<_>>()?,
