@@ -72,7 +72,8 @@ fn expected_evidence(grams: &[Matrix], ridge: f64, h: &Matrix, scale: f64) -> Re
     NormalEvidence::expected(gram, "kernel matrix of the study plus ridge", h, scale)
 }
 
-/// Returns the value of [`log_evidence_and_gradient`] without its gradient. Cost n³/3, and n² for each column of h.
+/// Returns the value of [`log_evidence_and_gradient`] without its gradient. Cost n³/3, and n² for each column
+/// of h.
 pub(super) fn log_evidence(blocks: &[ColumnBlock], ridge: f64, h: &Matrix, scale: f64) -> Result<f64> {
     Ok(expected_evidence(&block_grams(blocks), ridge, h, scale)?.value)
 }
@@ -98,8 +99,8 @@ pub(super) fn log_evidence_and_gradient(
 /// [`parameters`].
 ///
 /// The loss is `Σ_i ‖k_y(y_i, ·) - Σ_j≠i ..‖²/n`. Its closed form has the terms
-/// `[(I - H) K_yy (I - H)ᵀ]_ii/(1 - H_ii)²` with `I - H = λ (K + λ)⁻¹`. `response_gram` is the gram matrix K_yy (n ×
-/// n). Cost n³.
+/// `[(I - H) K_yy (I - H)ᵀ]_ii/(1 - H_ii)²` with `I - H = λ (K + λ)⁻¹`. `response_gram` is the gram
+/// matrix K_yy (n × n). Cost n³.
 pub(super) fn loo_loss(
     blocks: &[ColumnBlock],
     ridge: f64,
